@@ -1,0 +1,57 @@
+# Each target makes the environment it needs, in .venv; only Python 3.11 to 3.13 and make are assumed.
+#   make test PYTHON=python3.12     another interpreter (after `make clean`)
+#   make test PYTEST_ARGS="-k lda"  some of the tests
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL: # the targets share one environment
+.PHONY: help demo test lint types docs bench wheel clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: $(VENV)/.cli ## fit the models to the shipped data and print what they say
+	@$(PY) -m genclf
+
+test: lint types ## lint, types, tests and doctests
+	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(VENV)/.test ## ruff
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: $(VENV)/.test ## mypy
+	$(PY) -m mypy
+
+docs: $(VENV)/.docs ## the pages, executed, into docs/_build/html
+	$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --fresh-env -b html docs docs/_build/html
+
+bench: $(VENV)/.bench ## the library beside scikit-learn, as ratios
+	@$(PY) -m benchmarks
+
+wheel: $(VENV)/.test ## the sdist, and from it the wheel, into dist
+	$(PY) -m build
+
+clean: ## remove everything made here, the environment too
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp per extra: .venv/.test is newer than pyproject.toml when genclf[test] is installed as it says.
+$(VENV)/.cli $(VENV)/.test $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: $(VENV)/.made pyproject.toml
+	@echo "installing genclf[$*] into $(VENV)"
+	@$(PIP) install --editable '.[$*]'
+	@touch $@
+
+$(VENV)/.made:
+	@command -v "$(PYTHON)" >/dev/null || \
+	    { echo "genclf: no '$(PYTHON)' here; install Python 3.11, 3.12 or 3.13, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	    { echo "genclf: needs Python 3.11, 3.12 or 3.13, and '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1); name another, as in: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -m venv --clear $(VENV)
+	@touch $@

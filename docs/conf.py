@@ -1,0 +1,75 @@
+"""How the pages are built: executed, every warning an error, every public name documented."""
+
+import importlib
+import inspect
+from importlib import metadata
+
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.errors import SphinxError
+
+project = "genclf"
+author = "The genclf authors"
+copyright = "The genclf authors"
+release = version = metadata.version("genclf")
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "genclf"
+html_copy_source = False
+
+# Pages run at every build, not only when their text changes: the library may have changed.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+# In a docstring `x` is code, and types are for people: neither is a link that must resolve.
+default_role = "literal"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_param = False
+napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]
+autodoc_default_options = {"members": True}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+
+# The modules whose `__all__` is public; the API page must name all that is in them.
+PUBLIC_MODULES = ["genclf", "genclf.text", "genclf.discretize", "genclf.datasets"]
+
+
+def own_docstring(obj: object) -> str:
+    """The docstring written for `obj`: neither inherited nor made up by `dataclass`."""
+    if not inspect.isclass(obj):
+        return inspect.getdoc(obj) or ""
+    doc = vars(obj).get("__doc__") or ""
+    return "" if doc.startswith(f"{obj.__name__}(") else doc
+
+
+def check_api_page(app: Sphinx, env: BuildEnvironment) -> None:
+    """Fail the build unless each public name is on the API page and has a docstring."""
+    on_page = {name for name, entry in env.domains["py"].objects.items() if entry.docname == "api"}
+    faults = []
+    for module_name in PUBLIC_MODULES:
+        module = importlib.import_module(module_name)
+        for name in getattr(module, "__all__", []):
+            if name.startswith("__"):
+                continue
+            full = f"{module_name}.{name}"
+            if full not in on_page and f"genclf.{name}" not in on_page:
+                faults.append(f"{full} is not in docs/api.md")
+            if not own_docstring(getattr(module, name)).strip():
+                faults.append(f"{full} has no docstring")
+    if faults:
+        raise SphinxError("the API page is not complete:\n  " + "\n  ".join(faults))
+
+
+def setup(app: Sphinx) -> None:
+    """Register the check."""
+    app.connect("env-check-consistency", check_api_page)

@@ -1,0 +1,107 @@
+"""Generative classifiers on JAX: p(x, y) = p(y) p(x | y), learned by adding things up."""
+
+from genclf import datasets as datasets
+from genclf import discretize as discretize
+from genclf import text as text
+from genclf.checks import Diagnosis as Diagnosis
+from genclf.checks import diagnose as diagnose
+from genclf.checks import validate as validate
+from genclf.classifier import Classifier as Classifier
+from genclf.classifier import ClassifierParams as ClassifierParams
+from genclf.classifier import ClassifierStats as ClassifierStats
+from genclf.classifier import discriminant as discriminant
+from genclf.classifier import estimate as estimate
+from genclf.classifier import fit as fit
+from genclf.classifier import log_joint as log_joint
+from genclf.classifier import log_lik as log_lik
+from genclf.classifier import log_marginal as log_marginal
+from genclf.classifier import log_posterior as log_posterior
+from genclf.classifier import predict as predict
+from genclf.classifier import sample as sample
+from genclf.classifier import stats as stats
+from genclf.classifier import with_prior as with_prior
+from genclf.compose import Independent as Independent
+from genclf.compose import IndependentParams as IndependentParams
+from genclf.compose import Product as Product
+from genclf.compose import ProductParams as ProductParams
+from genclf.families.bernoulli import Bernoulli as Bernoulli
+from genclf.families.bernoulli import BernoulliParams as BernoulliParams
+from genclf.families.categorical import Categorical as Categorical
+from genclf.families.categorical import CategoricalParams as CategoricalParams
+from genclf.families.categorical import indicators as indicators
+from genclf.families.gaussian import Gaussian as Gaussian
+from genclf.families.gaussian import GaussianDiagnosis as GaussianDiagnosis
+from genclf.families.gaussian import GaussianParams as GaussianParams
+from genclf.families.multinomial import Multinomial as Multinomial
+from genclf.families.multinomial import MultinomialParams as MultinomialParams
+from genclf.families.multinomial import Tokens as Tokens
+from genclf.forms import linear_form as linear_form
+from genclf.forms import logistic_form as logistic_form
+from genclf.forms import num_boundary_parameters as num_boundary_parameters
+from genclf.forms import num_parameters as num_parameters
+from genclf.forms import quadratic_form as quadratic_form
+from genclf.presets import bernoulli_nb as bernoulli_nb
+from genclf.presets import categorical_nb as categorical_nb
+from genclf.presets import gaussian_nb as gaussian_nb
+from genclf.presets import lda as lda
+from genclf.presets import multinomial_nb as multinomial_nb
+from genclf.presets import qda as qda
+from genclf.statistics import Moments as Moments
+from genclf.statistics import Sums as Sums
+from genclf.statistics import merge as merge
+from genclf.statistics import pool as pool
+from genclf.statistics import remove as remove
+
+__all__ = [
+    "datasets",
+    "discretize",
+    "text",
+    "Diagnosis",
+    "diagnose",
+    "validate",
+    "Classifier",
+    "ClassifierParams",
+    "ClassifierStats",
+    "discriminant",
+    "estimate",
+    "fit",
+    "log_joint",
+    "log_lik",
+    "log_marginal",
+    "log_posterior",
+    "predict",
+    "sample",
+    "stats",
+    "with_prior",
+    "Independent",
+    "IndependentParams",
+    "Product",
+    "ProductParams",
+    "Bernoulli",
+    "BernoulliParams",
+    "Categorical",
+    "CategoricalParams",
+    "indicators",
+    "Gaussian",
+    "GaussianDiagnosis",
+    "GaussianParams",
+    "Multinomial",
+    "MultinomialParams",
+    "Tokens",
+    "linear_form",
+    "logistic_form",
+    "num_boundary_parameters",
+    "num_parameters",
+    "quadratic_form",
+    "bernoulli_nb",
+    "categorical_nb",
+    "gaussian_nb",
+    "lda",
+    "multinomial_nb",
+    "qda",
+    "Moments",
+    "Sums",
+    "merge",
+    "pool",
+    "remove",
+]

@@ -1,0 +1,222 @@
+"""From weighted rows to statistics, one block of rows at a time.
+
+Whatever n is, the memory used beyond x is a block. Three roads lead to the centred moments, each
+for the shape of problem where it is the cheapest:
+
+* hard labels, diagonal scatter or few rows: matmuls with the block's one-hot weights (K, block);
+* hard labels, full scatter, many rows: sort the labels once, gather tiles of one class each, so
+  that the cost, 2 n d² flops, does not know K;
+* soft labels: one class after the other within the block, 2 n d² K flops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.statistics import Moments, divide, merge
+
+S = TypeVar("S")
+
+_BLOCK_BYTES = 2**21  # a block stays in the second-level cache
+_TILE_FROM = 2048  # rows; below it sorting and gathering costs more than K-fold flops
+
+matmul = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+einsum = partial(jnp.einsum, precision=lax.Precision.HIGHEST)
+
+
+class Hard(eqx.Module):
+    """Hard class weights: each row belongs to one class, w_nk = weight_n · [label_n = k].
+
+    Attributes:
+        label: class of each row; -1 with weight 0 for a row of no class, shape (n,).
+        weight: weight of each row, shape (n,).
+        num_classes: K.
+    """
+
+    label: Int[Array, "n"]
+    weight: Float[Array, "n"]
+    num_classes: int = eqx.field(static=True)
+
+
+ClassWeights = Hard | Float[Array, "n K"]
+"""Weights w[n, k] of rows in classes: `Hard` labels, or a dense array of responsibilities."""
+
+
+def class_rows(w: ClassWeights) -> Float[Array, "K n"]:
+    """The weights as a dense array, class axis first; call it on a block, not on all rows."""
+    if not isinstance(w, Hard):
+        return w.T
+    own = w.label == jnp.arange(w.num_classes, dtype=w.label.dtype)[:, None]
+    return jnp.where(own, w.weight, 0)
+
+
+def block_rows(row_size: int) -> int:
+    """Number of rows in a block, a power of two in 256..32768, for rows of `row_size` numbers."""
+    wanted = max(1, _BLOCK_BYTES // (4 * max(row_size, 1)))
+    return min(max(1 << (wanted.bit_length() - 1), 256), 32768)
+
+
+def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
+    return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), tree)
+
+
+def _num_rows(tree: PyTree) -> int:
+    return jax.tree.leaves(tree)[0].shape[0]
+
+
+def _zeros(function: Callable, *args: PyTree) -> PyTree:
+    """Zeros of the shape and dtype that `function(*args)` returns."""
+    return jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(function, *args)
+    )
+
+
+def accumulate(
+    block_stats: Callable[[PyTree, Array], S], x: PyTree, w: ClassWeights, row_size: int
+) -> S:
+    """Merge `block_stats(x_block, weights (K, block))` over the blocks of rows of x.
+
+    Rows without weight are the caller's to ignore: they arrive with weight 0 in every class.
+    """
+    n, block = _num_rows(w), block_rows(row_size)
+    if n <= block:
+        return block_stats(x, class_rows(w))
+
+    def one_block(start: Array) -> S:
+        # The last block reaches back over rows already counted, rather than past the end.
+        first = jnp.minimum(start, n - block)
+        x_block, w_block = _slice((x, w), first, block)
+        fresh = first + jnp.arange(block) >= start
+        return block_stats(x_block, jnp.where(fresh, class_rows(w_block), 0))
+
+    def step(total: S, start: Array) -> tuple[S, None]:
+        return merge(total, one_block(start)), None
+
+    return lax.scan(step, _zeros(one_block, jnp.int32(0)), jnp.arange(0, n, block))[0]
+
+
+def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
+    """`f(x)` for a row-wise f, one block of rows at a time; `row_size` counts f's temporaries."""
+    n, block = _num_rows(x), block_rows(row_size)
+    if n <= block:
+        return f(x)
+
+    def step(out: Array, start: Array) -> tuple[Array, None]:
+        first = jnp.minimum(start, n - block)
+        return lax.dynamic_update_slice_in_dim(out, f(_slice(x, first, block)), first, 0), None
+
+    one = jax.eval_shape(f, jax.eval_shape(lambda t: _slice(t, jnp.int32(0), block), x))
+    out = jnp.zeros((n, *one.shape[1:]), one.dtype)
+    return lax.scan(step, out, jnp.arange(0, n, block))[0]
+
+
+def class_counts(w: ClassWeights) -> Float[Array, "K"]:
+    """Total weight per class; blocks are summed pairwise, so 2²⁵ float32 ones are counted."""
+    n, block = _num_rows(w), block_rows(1)
+    if n <= block:
+        return class_rows(w).sum(1)
+    padded = jax.tree.map(
+        lambda leaf: jnp.pad(leaf, [(0, -n % block)] + [(0, 0)] * (leaf.ndim - 1)), w
+    )
+    blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:]), padded)
+    counts = lax.map(lambda b: class_rows(b).sum(1), blocks)
+    while len(counts) > 1:
+        counts = jnp.pad(counts, ((0, len(counts) % 2), (0, 0)))
+        counts = counts[0::2] + counts[1::2]
+    return counts[0]
+
+
+def moments(x: Float[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
+    """Centred moments of each class; see the module's docstring for the road taken.
+
+    Args:
+        x: rows, shape (n, d); non-finite cells make the moments of their class NaN.
+        w: class weights.
+        full: whole scatter matrices, or their diagonals alone.
+    """
+    if isinstance(w, Hard):
+        if full and len(x) > _TILE_FROM:
+            return _tiled_moments(x, w)
+        return accumulate(partial(_hard_block, full=full), x, w, x.shape[1])
+    return accumulate(partial(_soft_block, full=full), x, w, x.shape[1])
+
+
+def _one_class(x: Float[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
+    """Moments of the rows of one class, without a class axis."""
+    weight, present = w[:, None], w[:, None] != 0
+    x = jnp.where(present, x, 0)
+    count = w.sum()
+    centre = divide(matmul(w, x), count)
+    z = jnp.where(present, x - centre, 0)
+    # The rounded centre is off by `drift`; the scatter about the true mean follows exactly.
+    drift = divide(matmul(w, z), count)
+    scatter = matmul((weight * z).T, z) if full else matmul(w, z * z)
+    raw = Moments(count, centre + drift, scatter)
+    return Moments(count, raw.mean, scatter - raw.outer(count, drift))
+
+
+def _soft_block(x: Float[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
+    return lax.map(lambda w_k: _one_class(x, w_k, full), w)
+
+
+def _hard_block(x: Float[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
+    own = w != 0
+    x = jnp.where(own.any(0)[:, None], x, 0)
+    count = w.sum(1)
+    centre = divide(matmul(w, x), count[:, None])
+    z = x - matmul(own.T.astype(x.dtype), centre)
+    drift = divide(matmul(w, z), count[:, None])
+    if full:
+        n, d = x.shape
+        spread = (w.T[:, :, None] * z[:, None, :]).reshape(n, -1)
+        scatter = matmul(spread.T, z).reshape(-1, d, d)
+    else:
+        scatter = matmul(w, z * z)
+    raw = Moments(count, centre + drift, scatter)
+    return Moments(count, raw.mean, scatter - raw.outer(count, drift))
+
+
+def _tiled_moments(x: Float[Array, "n d"], w: Hard) -> Moments:
+    n, d = x.shape
+    num_classes = w.num_classes
+    # A class wastes half a tile on average, so tiles hold at most a quarter of a class's share.
+    share = max(1, n // (4 * num_classes))
+    tile = min(max(1 << (share.bit_length() - 1), 128), 4096)
+
+    label = jnp.where(w.weight == 0, num_classes, w.label)
+    order = _stable_order(label, num_classes + 1)
+    size = (label == jnp.arange(num_classes, dtype=label.dtype)[:, None]).sum(1)
+    tiles = -(-size // tile)
+    first_row, first_tile = jnp.cumsum(size) - size, jnp.cumsum(tiles) - tiles
+
+    def step(total: Moments, t: Array) -> tuple[Moments, None]:
+        k = (first_tile <= t).sum() - 1
+        offset = (t - first_tile[k]) * tile + jnp.arange(tile)
+        rows = order.at[first_row[k] + offset].get(mode="clip")
+        weight = jnp.where(offset < size[k], w.weight[rows], 0)
+        part = _one_class(x.at[rows].get(mode="promise_in_bounds"), weight, full=True)
+        merged = jax.tree.map(lambda leaf: leaf[k], total)._merge(part)
+        return jax.tree.map(lambda leaf, new: leaf.at[k].set(new), total, merged), None
+
+    zero = Moments(
+        jnp.zeros(num_classes, x.dtype),
+        jnp.zeros((num_classes, d), x.dtype),
+        jnp.zeros((num_classes, d, d), x.dtype),
+    )
+    return lax.scan(step, zero, jnp.arange(n // tile + num_classes))[0]
+
+
+def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
+    """Row numbers sorted by label; labels in 0..num_labels-1."""
+    n = len(label)
+    if num_labels * n < 2**31:  # one sort of packed keys is four times as fast as an argsort
+        return jnp.sort(label.astype(jnp.int32) * n + jnp.arange(n, dtype=jnp.int32)) % n
+    return jnp.argsort(label, stable=True)

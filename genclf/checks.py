@@ -1,0 +1,216 @@
+"""Is the data what the model takes (`validate`)? Does it determine the estimate (`diagnose`)?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
+
+from genclf.classifier import Classifier, ClassifierParams, check_hyperparameters, stats
+from genclf.families.base import Support
+from genclf.families.gaussian import GaussianDiagnosis
+from genclf.shapes import blocks, cells, check_examples, check_rows, own
+
+_SHOWN = 5  # offenders named in one message
+
+
+class Diagnosis(eqx.Module):
+    """What is wrong with a data set for a model, as `diagnose` returns it.
+
+    Attributes:
+        count: weight of each class, shape (K,); NaN where labels or weights are invalid.
+        empty: classes without weight, shape (K,): they are never predicted.
+        invalid_cells: number of cells of x that the density cannot take; per block of a `Product`.
+        invalid_labels: number of labels outside -1..K-1, or of responsibilities that are
+            negative or not finite.
+        invalid_weights: number of weights that are negative or not finite.
+        conditional: the family's own: `GaussianDiagnosis` (too few rows, constant features, rank
+            and condition number) for Gaussians, a dict for `Product`, else None.
+    """
+
+    count: Float[Array, "K"]
+    empty: Bool[Array, "K"]
+    invalid_cells: PyTree[Int[Array, ""]]
+    invalid_labels: Int[Array, ""]
+    invalid_weights: Int[Array, ""]
+    conditional: PyTree
+
+
+def diagnose(
+    clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
+) -> Diagnosis:
+    """What in this data makes a fit of this model invalid or doubtful, as arrays.
+
+    Runs under jit and vmap, and raises on shapes alone. Ranks and condition numbers are those of
+    correlation matrices, so they do not depend on the units of the features.
+
+    Args:
+        clf: the model.
+        x: rows, as for `fit`.
+        y: labels (n,) or responsibilities (n, K).
+        weights: weight of each row, (n,).
+
+    Returns:
+        A `Diagnosis`.
+
+    Raises:
+        ValueError: a shape or dtype does not fit.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x = jnp.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [5.0, 1.0], [6.0, 3.0], [9.0, 2.0]])
+        >>> found = gcf.diagnose(gcf.qda(2), x, jnp.array([0, 0, 0, 1, 1, 1]))
+        >>> print(found.conditional.rank, found.conditional.condition.round())
+        [1 2] [inf  3.]
+    """
+    return _diagnose(
+        clf, own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights")
+    )
+
+
+@jax.jit
+def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
+    s = stats(clf, x, y, weights)
+    found = {name: (~support.valid(x)).sum() for name, support, x in blocks(clf.family.support, x)}
+    return Diagnosis(
+        count=s.count,
+        empty=s.count == 0,
+        invalid_cells=found["x"] if "x" in found else found,
+        invalid_labels=(~_valid_labels(y, clf.num_classes)).sum(),
+        invalid_weights=jnp.int32(0) if weights is None else (~_valid_weights(weights)).sum(),
+        conditional=clf.family.diagnose(s.conditional),
+    )
+
+
+def _valid_labels(y: Array, num_classes: int) -> Array:
+    if y.ndim == 2:
+        return jnp.isfinite(y) & (y >= 0)
+    y = y.astype(jnp.promote_types(y.dtype, jnp.int32))
+    return (y >= -1) & (y < num_classes)
+
+
+def _valid_weights(weights: Array) -> Array:
+    return jnp.isfinite(weights) & (weights >= 0)
+
+
+def validate(
+    model: Classifier | ClassifierParams,
+    x: PyTree,
+    y: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> None:
+    """Raise if this data is not what the model takes, naming the first offenders.
+
+    Compiled functions cannot raise on values: there, what is wrong turns into NaN. Call this on
+    the host, once, before a fit (with labels) or before predictions (without). With labels it
+    also raises where a Gaussian's covariance is not determined by the data and nothing
+    regularises it. Rows of weight 0 and unlabelled rows (-1) may hold anything in a fit.
+
+    Args:
+        model: a `Classifier`, or fitted params.
+        x: rows, as for `fit` and `predict`.
+        y: labels (n,) or responsibilities (n, K); only with a `Classifier`.
+        weights: weight of each row, (n,); only with y.
+
+    Raises:
+        ValueError: names the argument, row, column and value, what was expected and what to do.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> gcf.validate(gcf.lda(2), jnp.array([[0.0], [jnp.nan]]), jnp.array([0, 1]))
+        Traceback (most recent call last):
+        ...
+        ValueError: x[1, 0] is nan, expected a finite number (row 1, column 0). ...
+    """
+    x = own(x, "x")
+    if isinstance(model, ClassifierParams):
+        if y is not None or weights is not None:
+            raise ValueError("labels and weights are checked against a Classifier, not its params")
+        check_examples(model.conditional, x)
+        _check_cells(model.conditional.support, x, None)
+        return
+    check_hyperparameters(model)
+    if y is None:
+        if weights is not None:
+            raise ValueError("weights were given without y; expected both, or x alone")
+        _check_cells(model.family.support, x, None)
+        return
+    labels = own(y, "y")
+    weight = None if weights is None else own(weights, "weights")
+    check_rows(model.family.support, x, labels, weight, model.num_classes)
+    _check_labels(labels, model.num_classes)
+    used = np.asarray(labels != -1 if labels.ndim == 1 else (labels > 0).any(1))
+    if weight is not None:
+        _raise_at(~np.asarray(_valid_weights(weight)), weight, "weights", "a finite number >= 0")
+        used = used & (np.asarray(weight) > 0)
+    if not used.any():
+        raise ValueError("no row has both a label and a weight above 0, expected at least one")
+    _check_cells(model.family.support, x, used)
+    _check_determined(_diagnose(model, x, labels, weight).conditional, "")
+
+
+def _check_labels(y: Array, num_classes: int) -> None:
+    last = num_classes - 1
+    if y.ndim == 1:
+        expected = (
+            f"a label in 0..{last} (num_classes = {num_classes}), or -1 for an unlabelled row"
+        )
+    else:
+        expected = "a finite responsibility >= 0"
+    _raise_at(~np.asarray(_valid_labels(y, num_classes)), y, "y", expected)
+
+
+def _check_cells(support: PyTree[Support], x: PyTree, used: np.ndarray | None) -> None:
+    for name, rule, block in blocks(support, x):
+        wrong = ~np.asarray(rule.valid(block))
+        if used is not None:
+            wrong = wrong & used[:, None]
+        _raise_at(wrong, cells(block), name, rule.expected)
+
+
+def _raise_at(wrong: np.ndarray, values: Array, name: str, expected: str) -> None:
+    """Raise naming the first cells where `wrong` is true."""
+    places = np.argwhere(wrong)
+    if not len(places):
+        return
+    first = tuple(int(i) for i in places[0])
+    at = ", ".join(map(str, first))
+    where = (
+        " ("
+        + ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), first[-2:], strict=False))
+        + ")"
+    )
+    others = [str(tuple(map(int, p)) if len(p) > 1 else int(p[0])) for p in places[1:_SHOWN]]
+    more = (
+        f" Also at {', '.join(others)}" + (", ..." if len(places) > _SHOWN else "")
+        if others
+        else ""
+    )
+    raise ValueError(
+        f"{name}[{at}] is {np.asarray(values)[first]}, expected {expected}{where}. "
+        f"{len(places)} such cells in all.{more}"
+    )
+
+
+def _check_determined(found: Any, prefix: str) -> None:
+    """Raise where a Gaussian's covariance is singular with nothing to regularise it."""
+    if isinstance(found, dict):
+        for name, part in found.items():
+            _check_determined(part, f"x[{name!r}]: ")
+    if not isinstance(found, GaussianDiagnosis):
+        return
+    d = found.constant.shape[-1]
+    rank = np.asarray(found.rank)
+    for place in np.argwhere(rank < d):
+        *column, k = (int(i) for i in place)
+        constant = np.flatnonzero(np.asarray(found.constant)[tuple(place)])
+        features = f"; features {constant.tolist()} are constant" if len(constant) else ""
+        raise ValueError(
+            f"{prefix}the covariance of class {k}{f' in column {column[0]}' if column else ''} has "
+            f"rank {rank[tuple(place)]} of {d}{features}. Drop or merge features, give the class "
+            "more rows, share the covariance (shared=True), or set ridge > 0, e.g. 1e-3"
+        )

@@ -1,0 +1,470 @@
+"""The classifier p(x, y) = p(y) p(x | y) and its verbs, free functions over pytrees.
+
+Every verb is compiled at the entry, so that a call outside `jax.jit` is as fast as one inside.
+What reaches the families is clean: labels that are no class carry no weight, and anything
+invalid about labels or weights has turned the statistics into NaN.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, ArrayLike, Float, Int, PyTree
+
+from genclf.accumulate import Hard, class_counts
+from genclf.families.base import Family, Params, safe_log, times_log
+from genclf.shapes import check_examples, check_rows, float_dtype, own
+from genclf.statistics import Sums
+
+
+class Classifier(eqx.Module):
+    """A generative classifier: a class prior in front of class densities.
+
+    `p(x, y=k) = π_k p(x | y=k)` with `π_k = (n_k + a) / (n + K a)`, n_k the weight of class k and
+    a = `class_alpha`; a = 0 is maximum likelihood. `class_prior` fixes π instead.
+
+    Args:
+        family: what p(x | y) can be, e.g. `Gaussian()`.
+        num_classes: K; always given, since shapes must be static under jit.
+        class_alpha: Dirichlet smoothing of the class prior, >= 0.
+        class_prior: fixed class probabilities, shape (K,), >= 0 with sum 1; None to learn them.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.Classifier(gcf.Gaussian(covariance="diag"), num_classes=2)
+        >>> params = gcf.fit(clf, jnp.array([[0.0], [1.0], [5.0]]), jnp.array([0, 0, 1]))
+        >>> print(jnp.exp(params.log_prior))
+        [0.667 0.333]
+    """
+
+    family: Family
+    num_classes: int = eqx.field(static=True)
+    class_alpha: float | Float[Array, ""] = 0.0
+    class_prior: Float[ArrayLike, "K"] | None = None
+
+
+class ClassifierParams(eqx.Module):
+    """A fitted classifier, as `fit` and `estimate` return it.
+
+    Attributes:
+        log_prior: log class probabilities, shape (K,); -inf for a class that cannot occur.
+        conditional: params of p(x | y), e.g. `GaussianParams`.
+    """
+
+    log_prior: Float[Array, "K"]
+    conditional: Params
+
+
+class ClassifierStats(eqx.Module):
+    """Sufficient statistics of (x, y), as `stats` returns them.
+
+    Attributes:
+        labels: `Sums` with the total weight of each class.
+        conditional: the family's statistics of x.
+    """
+
+    labels: Sums
+    conditional: PyTree
+
+    @property
+    def count(self) -> Float[Array, "*batch K"]:
+        """Total weight of each class, shape (K,); sums to the total weight of labelled rows."""
+        return self.labels.count
+
+
+def fit(
+    clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
+) -> ClassifierParams:
+    """The closed-form estimate: maximum likelihood, or with smoothing maximum a posteriori.
+
+    `fit(clf, x, y, w) = estimate(clf, stats(clf, x, y, w))`. See `stats` for the arguments; a
+    NumPy array is copied once, a JAX array is not.
+
+    Args:
+        clf: the model.
+        x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`.
+        y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
+            leaves out), or responsibilities >= 0 of shape (n, K).
+        weights: weight of each row, >= 0, shape (n,); None for ones.
+
+    Returns:
+        `ClassifierParams`; NaN in traced and compiled code where labels, weights or cells are
+        invalid (`validate` names them).
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or a hyper-parameter is invalid.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [1.0], [5.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> params = gcf.fit(gcf.lda(num_classes=2), x, y)
+        >>> print(gcf.predict(params, jnp.array([[0.4], [5.1]])))
+        [0 1]
+    """
+    check_hyperparameters(clf)
+    return _fit(clf, own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights"))
+
+
+def stats(
+    clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
+) -> ClassifierStats:
+    """Sufficient statistics of labelled examples: all that `estimate` needs to know of them.
+
+    They add up over examples: `merge`, `remove` and `pool` them. Arguments as for `fit`.
+
+    Args:
+        clf: the model.
+        x: rows.
+        y: labels (n,) or responsibilities (n, K).
+        weights: weight of each row, (n,).
+
+    Returns:
+        `ClassifierStats`, with `count` the weight of each class, shape (K,).
+
+    Raises:
+        ValueError: a shape or dtype does not fit.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> s = gcf.stats(gcf.lda(3), jnp.array([[0.0], [1.0], [9.0]]), jnp.array([0, 2, -1]))
+        >>> print(s.count)
+        [1. 0. 1.]
+    """
+    return _stats(
+        clf, own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights")
+    )
+
+
+def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    """The closed-form estimate from statistics.
+
+    Args:
+        clf: the model; its hyper-parameters may differ from those the statistics were made with.
+        stats: from `genclf.stats`, `merge`, `remove` or `pool`.
+
+    Returns:
+        `ClassifierParams`.
+
+    Raises:
+        ValueError: a hyper-parameter is invalid.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.gaussian_nb(num_classes=2)
+        >>> s = gcf.stats(clf, jnp.array([[0.0], [2.0], [5.0]]), jnp.array([0, 0, 1]))
+        >>> print(gcf.estimate(clf, s).conditional.mean.ravel())
+        [1. 5.]
+    """
+    check_hyperparameters(clf)
+    return _estimate(clf, stats)
+
+
+def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
+    """`log p(x, y=k) = log π_k + log p(x | y=k)`.
+
+    Args:
+        params: a fitted classifier.
+        x: one example, or any leading batch axes.
+
+    Returns:
+        Natural logarithms, shape (..., K).
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> params = gcf.fit(gcf.bernoulli_nb(2), jnp.array([[1], [0]]), jnp.array([0, 1]))
+        >>> print(jnp.exp(gcf.log_joint(params, jnp.array([1]))).round(3))
+        [0.333 0.167]
+    """
+    return _log_joint(params, own(x, "x"))
+
+
+def discriminant(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
+    """Discriminant functions δ_k(x): the log-joint up to a term that all classes share.
+
+    Linear in x where the classes share a covariance and for all discrete families, quadratic for
+    Gaussians with covariances of their own. It is what `predict` and `log_posterior` use: cheaper
+    than `log_joint` and with less rounding, because the common term is never formed.
+
+    Args:
+        params: a fitted classifier.
+        x: one example, or any leading batch axes.
+
+    Returns:
+        shape (..., K).
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> params = gcf.fit(gcf.lda(2), x, y)
+        >>> delta = gcf.discriminant(params, jnp.array([[3.0], [4.0]]))
+        >>> print((delta[:, 1] - delta[:, 0]).round(3))
+        [0. 4.]
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), eqs. 4.10 and 4.12.
+    """
+    return _discriminant(params, own(x, "x"))
+
+
+def log_posterior(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
+    """`log p(y=k | x)`, by Bayes' rule.
+
+    Args:
+        params: a fitted classifier.
+        x: one example, or any leading batch axes.
+
+    Returns:
+        Natural logarithms, shape (..., K). NaN for an example outside the support of the
+        density, and for one that has probability zero in every class.
+
+    Example:
+        Bayes' worked example: a school with 60% boys, all in trousers, and half the girls.
+
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.bernoulli_nb(2, alpha=0.0)
+        >>> trousers = jnp.array([[1]] * 6 + [[1]] * 2 + [[0]] * 2)
+        >>> girl = jnp.array([0] * 6 + [1] * 4)
+        >>> params = gcf.fit(clf, trousers, girl)
+        >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([1]))).round(4))
+        [0.75 0.25]
+    """
+    return _log_posterior(params, own(x, "x"))
+
+
+def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
+    """`log p(x) = log Σ_k p(x, y=k)`: how familiar x is; low values are novelties.
+
+    Args:
+        params: a fitted classifier.
+        x: one example, or any leading batch axes.
+
+    Returns:
+        Natural logarithms, shape (...).
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> params = gcf.fit(gcf.bernoulli_nb(2), jnp.array([[1], [0]]), jnp.array([0, 1]))
+        >>> print(jnp.exp(gcf.log_marginal(params, jnp.array([[0], [1]]))))
+        [0.5 0.5]
+    """
+    return _log_marginal(params, own(x, "x"))
+
+
+def predict(params: ClassifierParams, x: PyTree) -> Int[Array, "*batch"]:
+    """The most probable class; the lowest of equals.
+
+    Args:
+        params: a fitted classifier.
+        x: one example, or any leading batch axes.
+
+    Returns:
+        int32 of shape (...), in 0..K-1; -1 where the posterior is NaN, so that no class is named
+        for an example that the model cannot score.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [1.0], [5.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> print(gcf.predict(gcf.fit(gcf.qda(2), x, y), jnp.array([[0.2], [jnp.nan]])))
+        [ 0 -1]
+    """
+    return _predict(params, own(x, "x"))
+
+
+def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""]:
+    """Log-likelihood `Σ_nk w_nk log p(x_n, y=k)`, from the statistics alone.
+
+    Args:
+        params: a fitted classifier.
+        stats: statistics of any examples, made by the same model.
+
+    Returns:
+        A scalar, natural logarithm.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf, x, y = gcf.lda(2), jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> params = gcf.fit(clf, x, y)
+        >>> print(gcf.log_lik(params, gcf.stats(clf, x, y)).round(3))
+        -8.448
+    """
+    return _log_lik(params, stats)
+
+
+def sample(
+    key: Array, params: ClassifierParams, shape: tuple[int, ...] = ()
+) -> tuple[PyTree, Int[Array, "..."]]:
+    """Draws from the generative story: `y ~ Categorical(π)`, then `x ~ p(x | y)`.
+
+    Args:
+        key: a `jax.random` key.
+        params: a fitted classifier.
+        shape: shape of the draws; () for one.
+
+    Returns:
+        (x, y): y is int32 of that shape, and x has that shape in front.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [1.0], [5.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> xs, ys = gcf.sample(jax.random.key(0), gcf.fit(gcf.lda(2), x, y), shape=(1000,))
+        >>> print(xs.shape, ys.shape)
+        (1000, 1) (1000,)
+    """
+    return _sample(key, params, tuple(shape))
+
+
+def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> ClassifierParams:
+    """The same class densities under another class prior, e.g. of another population.
+
+    Args:
+        params: a fitted classifier.
+        class_prior: class probabilities, shape (K,), >= 0 with sum 1.
+
+    Returns:
+        `ClassifierParams`; in traced code an invalid prior becomes NaN.
+
+    Raises:
+        ValueError: not K numbers; or, outside traced code, negative or not summing to 1.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 0, 0, 1])
+        >>> params = gcf.fit(gcf.lda(2), x, y)
+        >>> print(jnp.exp(gcf.with_prior(params, jnp.array([0.5, 0.5])).log_prior))
+        [0.5 0.5]
+    """
+    problem = prior_problem(class_prior, params.log_prior.shape[-1], "class_prior")
+    if problem:
+        raise ValueError(problem)
+    log_prior = _log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))
+    return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
+
+
+def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
+    """What is wrong with class probabilities, in words; values only if they are concrete."""
+    if jnp.shape(prior) != (num_classes,):
+        return f"{name} has shape {jnp.shape(prior)}, expected ({num_classes},): one per class"
+    if isinstance(prior, Tracer):
+        return None
+    values = np.asarray(prior, np.float64)
+    for k in np.flatnonzero(~(values >= 0)):
+        return f"{name}[{k}] is {values[k]}, expected a probability >= 0"
+    if abs(values.sum() - 1) > 1e-5:
+        return f"{name} {values} sums to {values.sum():.6g}, expected 1; divide it by its sum"
+    return None
+
+
+def _log_fixed(prior: Array) -> Array:
+    valid = (prior >= 0).all() & (jnp.abs(prior.sum() - 1) < 1e-5)
+    return safe_log(jnp.where(valid, prior, jnp.nan))
+
+
+def check_hyperparameters(clf: Classifier) -> None:
+    """Raise on invalid hyper-parameters, as far as they are concrete."""
+    if any(isinstance(leaf, Tracer) or np.ndim(leaf) > 1 for leaf in jax.tree.leaves(clf)):
+        return
+    problems = list(clf.family.invalid_hyperparameters())
+    if clf.num_classes < 1:
+        problems.append(f"num_classes is {clf.num_classes}, expected >= 1")
+    if not clf.class_alpha >= 0:
+        problems.append(f"class_alpha is {clf.class_alpha}, expected >= 0")
+    if clf.class_prior is not None:
+        problem = prior_problem(clf.class_prior, clf.num_classes, "class_prior")
+        problems += [problem] if problem else []
+    if problems:
+        raise ValueError("; ".join(problems))
+
+
+def _class_weights(clf: Classifier, y: Array, weights: Array | None, dtype: Any) -> tuple:
+    """Class weights of the rows, and whether any label or weight is invalid."""
+    n, num_classes = y.shape[0], clf.num_classes
+    weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
+    invalid = ~(jnp.isfinite(weight) & (weight >= 0)).all()
+    if y.ndim == 2:
+        soft = y.astype(dtype)
+        return soft * weight[:, None], invalid | ~(jnp.isfinite(soft) & (soft >= 0)).all()
+    y = y.astype(jnp.promote_types(y.dtype, jnp.int32))
+    known = (y >= 0) & (y < num_classes)
+    w = Hard(jnp.where(known, y, -1).astype(jnp.int32), jnp.where(known, weight, 0), num_classes)
+    return w, invalid | (~known & (y != -1)).any()
+
+
+@jax.jit
+def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
+    check_rows(clf.family.support, x, y, weights, clf.num_classes)
+    w, invalid = _class_weights(clf, y, weights, float_dtype(x))
+    count = class_counts(w)
+    found = ClassifierStats(Sums(count, count), clf.family.stats(x, w))
+    # An invalid row could belong anywhere, so every number of the statistics is in doubt.
+    return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
+
+
+@jax.jit
+def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    if clf.class_prior is not None:
+        log_prior = _log_fixed(jnp.asarray(clf.class_prior, stats.count.dtype))
+    else:
+        count = stats.count + clf.class_alpha
+        # No examples at all: no class is preferred.
+        count = jnp.where(count.sum() == 0, 1, count)
+        log_prior = safe_log(count) - jnp.log(count.sum())
+    return ClassifierParams(log_prior, clf.family.estimate(stats.conditional))
+
+
+@jax.jit
+def _fit(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
+    return _estimate(clf, _stats(clf, x, y, weights))
+
+
+@jax.jit
+def _log_joint(params: ClassifierParams, x: PyTree) -> Array:
+    check_examples(params.conditional, x)
+    return _with_log_prior(params, params.conditional.log_prob(x))
+
+
+@jax.jit
+def _discriminant(params: ClassifierParams, x: PyTree) -> Array:
+    check_examples(params.conditional, x)
+    return _with_log_prior(params, params.conditional.discriminant(x))
+
+
+def _with_log_prior(params: ClassifierParams, score: Array) -> Array:
+    # An impossible class stays at -inf whatever its density, which may be +inf or NaN there.
+    never = jnp.isneginf(params.log_prior)
+    return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, params.log_prior))
+
+
+@jax.jit
+def _log_posterior(params: ClassifierParams, x: PyTree) -> Array:
+    return jax.nn.log_softmax(_discriminant(params, x), axis=-1)
+
+
+@jax.jit
+def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
+    return jax.nn.logsumexp(_log_joint(params, x), axis=-1)
+
+
+@jax.jit
+def _predict(params: ClassifierParams, x: PyTree) -> Array:
+    score = _discriminant(params, x)
+    best = score.max(-1)
+    return jnp.where(jnp.isfinite(best), jnp.argmax(score, -1), -1).astype(jnp.int32)
+
+
+@jax.jit
+def _log_lik(params: ClassifierParams, stats: ClassifierStats) -> Array:
+    prior = times_log(stats.count, params.log_prior).sum()
+    return prior + params.conditional.log_lik(stats.conditional)
+
+
+@partial(jax.jit, static_argnums=2)
+def _sample(key: Array, params: ClassifierParams, shape: tuple[int, ...]) -> tuple[PyTree, Array]:
+    key_y, key_x = jax.random.split(key)
+    y = jax.random.categorical(key_y, params.log_prior, shape=shape).astype(jnp.int32)
+    return params.conditional.sample(key_x, y), y

@@ -1,0 +1,219 @@
+"""Combinators: densities built out of densities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.accumulate import ClassWeights
+from genclf.families.base import Family, Params, Support, over_rows
+
+
+class IndependentParams(Params):
+    """One density per column, as `Independent.estimate` returns them.
+
+    Attributes:
+        columns: the params of all columns, every array with a leading column axis (d, K, ...).
+    """
+
+    columns: Params
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return self.columns.support
+
+    @property
+    def num_features(self) -> int:
+        return jax.tree.leaves(self.columns)[0].shape[0]
+
+    def _sum(self, method: str, x: Array) -> Array:
+        def rows(x: Array) -> Array:
+            score = lambda params, column: getattr(params, method)(column[:, None])  # noqa: E731
+            return jax.vmap(score, (0, 1))(self.columns, x).sum(0)
+
+        one_row = jax.eval_shape(rows, jax.ShapeDtypeStruct((1, x.shape[-1]), x.dtype))
+        return over_rows(rows, x, 1, x.shape[-1] * one_row.shape[-1])
+
+    def log_prob(self, x: Array) -> Float[Array, "*batch K"]:
+        """`Σ_j log p_j(x_j | y = k)`."""
+        return self._sum("log_prob", x)
+
+    def discriminant(self, x: Array) -> Float[Array, "*batch K"]:
+        """The sum of the columns' discriminants."""
+        return self._sum("discriminant", x)
+
+    def log_lik(self, stats: PyTree) -> Float[Array, ""]:
+        """The sum over the columns."""
+        return jax.vmap(lambda params, s: params.log_lik(s))(self.columns, stats).sum()
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
+        """Each column drawn on its own."""
+        keys = jax.random.split(key, self.num_features)
+        return jax.vmap(lambda params, k: params.sample(k, y)[..., 0], out_axes=-1)(
+            self.columns, keys
+        )
+
+    def linear(self) -> tuple[Array, Float[Array, "K"]]:
+        """The columns' coefficients side by side; the sum of their intercepts."""
+        coef, intercept = jax.vmap(lambda params: params.linear())(self.columns)
+        return jnp.moveaxis(coef, 0, 1).reshape(coef.shape[1], -1), intercept.sum(0)
+
+
+class Independent(Family):
+    """Naive Bayes over columns of one kind: `p(x | y=k) = Π_j p_j(x_j | y=k)`.
+
+    Every column gets its own copy of the family, fitted to that column alone.
+
+    Args:
+        family: the density of a single column.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.Classifier(gcf.Independent(gcf.Gaussian()), num_classes=2)
+        >>> x = jnp.array([[0.0, 1.0], [2.0, 3.0], [4.0, 8.0], [6.0, 6.0]])
+        >>> params = gcf.fit(clf, x, jnp.array([0, 0, 1, 1]))
+        >>> print(gcf.predict(params, x))
+        [0 0 1 1]
+    """
+
+    family: Family
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return self.family.support
+
+    def stats(self, x: Array, w: ClassWeights) -> PyTree:
+        """The family's statistics of each column, with a leading column axis."""
+        return jax.vmap(lambda column: self.family.stats(column[:, None], w), in_axes=1)(x)
+
+    def estimate(self, stats: PyTree) -> IndependentParams:
+        """The family's estimate of each column."""
+        return IndependentParams(jax.vmap(self.family.estimate)(stats))
+
+    def num_parameters(self, num_classes: int, d: int) -> int:
+        """D times those of one column."""
+        return d * self.family.num_parameters(num_classes, 1)
+
+    def diagnose(self, stats: PyTree) -> PyTree:
+        """The family's diagnosis of each column, with a leading column axis."""
+        return jax.vmap(self.family.diagnose)(stats)
+
+    def invalid_hyperparameters(self) -> list[str]:
+        return self.family.invalid_hyperparameters()
+
+
+class ProductParams(Params):
+    """Densities of named blocks of features, as `Product.estimate` returns them.
+
+    Attributes:
+        parts: the params of each block.
+    """
+
+    parts: dict[str, Params]
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return {name: part.support for name, part in self.parts.items()}
+
+    @property
+    def num_features(self) -> dict[str, Any]:
+        return {name: part.num_features for name, part in self.parts.items()}
+
+    def log_prob(self, x: dict[str, Any]) -> Float[Array, "*batch K"]:
+        """`Σ_blocks log p(x_block | y = k)`."""
+        return _total(part.log_prob(x[name]) for name, part in self._parts(x))
+
+    def discriminant(self, x: dict[str, Any]) -> Float[Array, "*batch K"]:
+        """The sum of the blocks' discriminants."""
+        return _total(part.discriminant(x[name]) for name, part in self._parts(x))
+
+    def _parts(self, x: dict[str, Any]) -> list[tuple[str, Params]]:
+        check_names(x, self.parts)
+        return sorted(self.parts.items())
+
+    def log_lik(self, stats: dict[str, PyTree]) -> Float[Array, ""]:
+        """The sum over the blocks."""
+        return _total(part.log_lik(stats[name]) for name, part in sorted(self.parts.items()))
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> dict[str, PyTree]:
+        """Each block drawn on its own."""
+        keys = jax.random.split(key, len(self.parts))
+        named = zip(sorted(self.parts), keys, strict=True)
+        return {name: self.parts[name].sample(k, y) for name, k in named}
+
+    def linear(self) -> tuple[dict[str, PyTree], Float[Array, "K"]]:
+        """A dict of the blocks' coefficients; the sum of their intercepts."""
+        forms = {name: part.linear() for name, part in sorted(self.parts.items())}
+        coefs = {name: coef for name, (coef, _) in forms.items()}
+        return coefs, _total(intercept for _, intercept in forms.values())
+
+
+class Product(Family):
+    """Mixed columns: `p(x | y=k) = Π_blocks p(x_block | y=k)`, blocks independent given the class.
+
+    x is a dict of arrays with the same keys and the same number of rows. Blocks are taken in the
+    sorted order of their names.
+
+    Args:
+        parts: the family of each named block of features.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> family = gcf.Product({"size": gcf.Gaussian(), "colour": gcf.Categorical(2)})
+        >>> size, colour = jnp.array([[1.0], [2.0], [7.0], [8.0]]), jnp.array([[0], [0], [1], [0]])
+        >>> x = {"size": size, "colour": colour}
+        >>> params = gcf.fit(gcf.Classifier(family, num_classes=2), x, jnp.array([0, 0, 1, 1]))
+        >>> print(gcf.predict(params, x))
+        [0 0 1 1]
+    """
+
+    parts: dict[str, Family]
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return {name: part.support for name, part in self.parts.items()}
+
+    def stats(self, x: dict[str, Any], w: ClassWeights) -> dict[str, PyTree]:
+        """The statistics of each block, by name."""
+        check_names(x, self.parts)
+        return {name: part.stats(x[name], w) for name, part in sorted(self.parts.items())}
+
+    def estimate(self, stats: dict[str, PyTree]) -> ProductParams:
+        """The estimate of each block."""
+        return ProductParams(
+            {name: part.estimate(stats[name]) for name, part in sorted(self.parts.items())}
+        )
+
+    def num_parameters(self, num_classes: int, d: dict[str, int]) -> int:
+        """The sum over the blocks; d is a dict of their numbers of features."""
+        check_names(d, self.parts, "d")
+        return sum(part.num_parameters(num_classes, d[name]) for name, part in self.parts.items())
+
+    def diagnose(self, stats: dict[str, PyTree]) -> dict[str, PyTree]:
+        """The diagnosis of each block, by name."""
+        return {name: part.diagnose(stats[name]) for name, part in sorted(self.parts.items())}
+
+    def invalid_hyperparameters(self) -> list[str]:
+        return [
+            f"{name}: {wrong}"
+            for name, part in sorted(self.parts.items())
+            for wrong in part.invalid_hyperparameters()
+        ]
+
+
+def check_names(x: Any, parts: dict, argument: str = "x") -> None:
+    """Raise unless x is a dict with the keys of the parts."""
+    if not isinstance(x, dict) or x.keys() != parts.keys():
+        given = sorted(x) if isinstance(x, dict) else f"a {type(x).__name__}"
+        raise ValueError(
+            f"{argument} is {given}, but the model is a Product: expected a dict with the keys "
+            f"{sorted(parts)}"
+        )
+
+
+def _total(terms: Any) -> Array:
+    first, *rest = terms
+    return sum(rest, first)

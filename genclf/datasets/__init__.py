@@ -1,0 +1,204 @@
+"""Three small data sets that ship with the package.
+
+Each loader reads files beside this module and returns fresh arrays: nothing is downloaded, nothing
+is cached, and nothing but NumPy is needed. Sources, authors, terms and checksums are in
+`data/ATTRIBUTION.md`.
+"""
+
+import gzip
+import io
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "HouseVotes",
+    "SmsSpam",
+    "Vowel",
+    "load_house_votes",
+    "load_sms_spam",
+    "load_vowel",
+]
+
+
+class SmsSpam(NamedTuple):
+    """Text messages, legitimate or spam: n = 5574, K = 2. See `load_sms_spam`.
+
+    Attributes:
+        texts: the n raw messages, in the order of the corpus.
+        y: `(n,)` int32, an index into `class_names`.
+        class_names: `("ham", "spam")`.
+    """
+
+    texts: list[str]
+    y: NDArray[np.int32]
+    class_names: tuple[str, ...]
+
+
+class Vowel(NamedTuple):
+    """Spoken vowels of British English: d = 10, K = 11, speakers apart. See `load_vowel`.
+
+    Attributes:
+        x_train: `(528, d)` float64, log area ratios of speakers 1 to 8.
+        y_train: `(528,)` int32, an index into `class_names`; 48 examples of each class.
+        x_test: `(462, d)` float64, log area ratios of speakers 9 to 15.
+        y_test: `(462,)` int32; 42 examples of each class.
+        feature_names: `("x.1", ..., "x.10")`.
+        class_names: the word each vowel was spoken in, `("heed", "hid", ..., "heard")`.
+    """
+
+    x_train: NDArray[np.float64]
+    y_train: NDArray[np.int32]
+    x_test: NDArray[np.float64]
+    y_test: NDArray[np.int32]
+    feature_names: tuple[str, ...]
+    class_names: tuple[str, ...]
+
+
+class HouseVotes(NamedTuple):
+    """Votes of the U.S. House of Representatives: n = 435, d = 16, V = 3. See `load_house_votes`.
+
+    Attributes:
+        x: `(n, d)` int32, an index into `value_names`.
+        y: `(n,)` int32, an index into `class_names`.
+        feature_names: the d issues voted on.
+        class_names: `("democrat", "republican")`.
+        value_names: `("n", "y", "?")`.
+    """
+
+    x: NDArray[np.int32]
+    y: NDArray[np.int32]
+    feature_names: tuple[str, ...]
+    class_names: tuple[str, ...]
+    value_names: tuple[str, ...]
+
+
+def load_sms_spam() -> SmsSpam:
+    """The SMS Spam Collection v.1: 5,574 English text messages, 4,827 ham and 747 spam.
+
+    There is no official split. 403 lines repeat an earlier one, so a random split puts some
+    messages on both sides.
+
+    Returns:
+        The raw texts, the labels, and the names of the classes.
+
+    Example:
+        >>> from genclf.datasets import load_sms_spam
+        >>> sms = load_sms_spam()
+        >>> sms.class_names[sms.y[1]], sms.texts[1]
+        ('ham', 'Ok lar... Joking wif u oni...')
+        >>> [int((sms.y == k).sum()) for k in (0, 1)]
+        [4827, 747]
+
+    References:
+        Almeida, Gómez Hidalgo, Yamakami (2011), "Contributions to the study of SMS spam filtering:
+        new collection and results", ACM Symposium on Document Engineering.
+    """
+    class_names = ("ham", "spam")
+    # A line ends with "\n" and nothing else: `splitlines` knows ten more, `csv` would eat quotes.
+    lines = _read("SMSSpamCollection.txt.gz").rstrip("\n").split("\n")
+    labels, texts = zip(*(line.split("\t", maxsplit=1) for line in lines), strict=True)
+    return SmsSpam(list(texts), _codes(labels, class_names), class_names)
+
+
+def load_vowel() -> Vowel:
+    """The Deterding vowel data, split as in "The Elements of Statistical Learning": 528 + 462.
+
+    Eleven vowels, six times each by fifteen speakers, as ten log area ratios computed by linear
+    prediction. The test speakers are not among the training speakers, so test errors are high: the
+    book's Table 4.1 gives 0.32 (train) and 0.56 (test) for LDA, 0.01 and 0.53 for QDA.
+
+    Returns:
+        Training and test arrays, the names of the features, and the names of the classes.
+
+    Example:
+        >>> from genclf.datasets import load_vowel
+        >>> vowel = load_vowel()
+        >>> vowel.x_train.shape, vowel.x_test.shape
+        ((528, 10), (462, 10))
+        >>> vowel.class_names[vowel.y_train[0]], vowel.x_train[0, :3].tolist()
+        ('heed', [-3.639, 0.418, -0.67])
+
+    References:
+        Deterding (1989), "Speaker normalisation for automatic speech recognition", PhD thesis,
+        University of Cambridge.
+        Hastie, Tibshirani, Friedman (2009), "The Elements of Statistical Learning", section 4.3.
+    """
+    # The vowels i I E A a: Y O C: U u: 3:, classes 1 to 11 in the file.
+    words = "heed hid head had hard hud hod hoard hood who'd heard"
+    train, test = (
+        np.loadtxt(io.StringIO(_read(f"vowel.{part}.csv.gz")), delimiter=",", skiprows=1)
+        for part in ("train", "test")
+    )
+    return Vowel(
+        # Column 0 numbers the rows, column 1 is the class.
+        x_train=train[:, 2:].copy(),
+        y_train=train[:, 1].astype(np.int32) - 1,
+        x_test=test[:, 2:].copy(),
+        y_test=test[:, 1].astype(np.int32) - 1,
+        feature_names=tuple(f"x.{j}" for j in range(1, 11)),
+        class_names=tuple(words.split()),
+    )
+
+
+def load_house_votes() -> HouseVotes:
+    """The 1984 U.S. congressional voting records: 435 members, 16 key votes, 2 parties.
+
+    "?" means a position that is neither yea nor nay: abstained, or not made known. It is not a
+    value that was lost, so it is a third value here; `x == 2` finds them, to treat them as missing.
+
+    Returns:
+        The votes as codes, the parties, and the names of the issues, the parties and the values.
+
+    Example:
+        >>> from genclf.datasets import load_house_votes
+        >>> votes = load_house_votes()
+        >>> votes.class_names[votes.y[0]], votes.feature_names[3], votes.value_names[votes.x[0, 3]]
+        ('republican', 'physician-fee-freeze', 'y')
+        >>> int((votes.x == 2).sum())
+        392
+
+    References:
+        Congressional Quarterly Almanac, 98th Congress, 2nd session 1984, volume XL; donated to the
+        UCI Machine Learning Repository by Jeff Schlimmer (1987).
+    """
+    class_names, value_names = ("democrat", "republican"), ("n", "y", "?")
+    rows = [line.split(",") for line in _read("house-votes-84.data.gz").split()]
+    return HouseVotes(
+        x=np.stack([_codes(row[1:], value_names) for row in rows]),
+        y=_codes([row[0] for row in rows], class_names),
+        feature_names=(
+            "handicapped-infants",
+            "water-project-cost-sharing",
+            "adoption-of-the-budget-resolution",
+            "physician-fee-freeze",
+            "el-salvador-aid",
+            "religious-groups-in-schools",
+            "anti-satellite-test-ban",
+            "aid-to-nicaraguan-contras",
+            "mx-missile",
+            "immigration",
+            "synfuels-corporation-cutback",
+            "education-spending",
+            "superfund-right-to-sue",
+            "crime",
+            "duty-free-exports",
+            "export-administration-act-south-africa",
+        ),
+        class_names=class_names,
+        value_names=value_names,
+    )
+
+
+def _read(name: str) -> str:
+    """The text of a compressed file in `data/`, also when the package lies inside a zip file."""
+    file = resources.files(__name__) / "data" / name
+    return gzip.decompress(file.read_bytes()).decode("utf-8")
+
+
+def _codes(values, names: tuple[str, ...]) -> NDArray[np.int32]:
+    """The index of each value among `names`; a value that is not there is a KeyError."""
+    code = {name: i for i, name in enumerate(names)}
+    return np.array([code[value] for value in values], dtype=np.int32)

@@ -1,0 +1,179 @@
+"""Numbers to codes: cut a continuous feature into bins, for `Categorical` to count.
+
+`quantile_edges` learns where to cut, on the host; `codes` cuts, in compiled code. B bins have B - 1
+edges e, are closed on the left and open on the right, so a value on an edge is in the bin above it:
+
+    code 0: x < e[0]        code b: e[b-1] <= x < e[b]        code B-1: e[B-2] <= x
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int32
+
+__all__ = ["codes", "quantile_edges"]
+
+
+def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, "..."]:
+    """The bin of each value: `code = #{b : e[b] <= x}`, so B - 1 edges make codes 0 to B - 1.
+
+    Equal edges leave the bin between them empty; ±inf fall into the outermost bins. NaN belongs to
+    no bin: its code is -1, which `Categorical` treats as invalid. Values and edges are compared in
+    the wider of their two floating types, as JAX holds them: float32 at most, without x64.
+
+    Args:
+        x: `(...)` values, or `(..., d)` when every feature has its own edges.
+        edges: `(B-1,)` edges in non-decreasing order, or `(B-1, d)`, a column per feature.
+
+    Returns:
+        Codes of the shape of `x`. In traced code, where the order of the edges cannot be looked at,
+        every code of a feature with unsorted or NaN edges is -1.
+
+    Raises:
+        ValueError: the edges are not sorted, or are NaN, or do not fit the shape of `x`.
+
+    Example:
+        A house of 890 square feet is in the third of five sizes:
+
+        >>> from genclf.discretize import codes
+        >>> edges = [400.0, 800.0, 1200.0, 1600.0]
+        >>> codes(890.0, edges) + 1 == 3
+        Array(True, dtype=bool)
+        >>> codes([399.9, 400.0, 1600.0, float("nan")], edges).tolist()
+        [0, 1, 4, -1]
+    """
+    if np.ndim(edges) not in (1, 2):
+        raise ValueError(f"edges must have shape (B-1,) or (B-1, d), got {np.shape(edges)}")
+    if not isinstance(edges, jax.core.Tracer):
+        edges = _host_floating(edges)
+        _check_sorted(edges)
+    x, edges = _floating(x), _floating(edges)
+    if edges.ndim == 2 and x.shape[-1:] != edges.shape[1:]:
+        raise ValueError(
+            f"edges have {edges.shape[1]} columns, so x must have shape (..., {edges.shape[1]}), "
+            f"got {x.shape}"
+        )
+    # Strict promotion is for mistakes; here the mix is meant, and the wider type is exact for both.
+    with jax.numpy_dtype_promotion("standard"):
+        dtype = jnp.promote_types(x.dtype, edges.dtype)
+    return _codes(x.astype(dtype), edges.astype(dtype))
+
+
+@jax.jit
+def _codes(x: Float[Array, "..."], edges: Float[Array, "..."]) -> Int32[Array, "..."]:
+    if edges.ndim == 2:
+        return jax.vmap(_codes, in_axes=(-1, 1), out_axes=-1)(x, edges)
+    # Unrolled binary search: as fast as comparing with all of a few edges, and log B for many.
+    code = jnp.searchsorted(edges, x, side="right", method="scan_unrolled")
+    # NaN compares false with everything, itself included, so this finds NaN edges too.
+    usable = jnp.all(edges == edges) & jnp.all(edges[:-1] <= edges[1:])
+    return jnp.where(usable & ~jnp.isnan(x), code.astype(jnp.int32), -1)
+
+
+def quantile_edges(
+    x: ArrayLike | Sequence,
+    num_bins: int,
+    weights: ArrayLike | Sequence | None = None,
+) -> np.ndarray:
+    """Edges that cut the data into `num_bins` bins of weights as equal as ties allow.
+
+    Equal values are never separated: a cut lies between two neighbouring distinct values. With W
+    the weight of all the data, cut b = 1, ..., B - 1 is the one whose weight below is nearest to
+    b W / B, the lower one of two as near; cuts that coincide are then moved apart until no bin is
+    empty. The edge is the smallest observed value above the cut, so that `codes` cuts there. Weight
+    k is the same as k repetitions, weight 0 as absence.
+
+    This runs on the host, in NumPy: it is not for use inside `jit`.
+
+    Args:
+        x: `(n,)` values, or `(n, d)` to cut each column by itself.
+        num_bins: B, at least 2.
+        weights: `(n,)`, finite and not negative; None is 1 for each.
+
+    Returns:
+        `(B-1,)` or `(B-1, d)` strictly increasing edges; float64, or the type of `x` if floating.
+
+    Raises:
+        ValueError: a NaN in `x` where the weight is not 0, fewer distinct values than bins, an
+            invalid weight, or arguments whose shapes do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> from genclf.discretize import codes, quantile_edges
+        >>> x = np.array([0, 0, 0, 0, 0, 1, 1, 1, 2, 3])
+        >>> edges = quantile_edges(x, 3)
+        >>> edges
+        array([1., 2.])
+        >>> np.bincount(codes(x, edges)).tolist()
+        [5, 3, 2]
+    """
+    x = _host_floating(x)
+    if x.ndim not in (1, 2):
+        raise ValueError(f"x must have shape (n,) or (n, d), got {x.shape}")
+    if num_bins < 2:
+        raise ValueError(f"num_bins must be at least 2, got {num_bins}")
+    weights = np.ones(len(x)) if weights is None else np.asarray(weights, np.float64)
+    if weights.shape != x.shape[:1]:
+        raise ValueError(f"weights must have shape ({len(x)},), got {weights.shape}")
+    invalid = ~np.isfinite(weights) | (weights < 0)
+    _reject(invalid, "weights must be finite and not negative", weights)
+    present = weights > 0
+    # Transposed, so that the rows broadcast for a vector and for a matrix.
+    _reject((np.isnan(x.T) & present).T, "x must not be NaN", x)
+
+    x, weights = x[present], weights[present]
+    if x.ndim == 1:
+        return _column_edges(x, num_bins, weights, "x")
+    columns = [
+        _column_edges(column, num_bins, weights, f"column {i} of x") for i, column in enumerate(x.T)
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _column_edges(x: np.ndarray, num_bins: int, weights: np.ndarray, name: str) -> np.ndarray:
+    values, inverse = np.unique(x, return_inverse=True)
+    if len(values) < num_bins:
+        raise ValueError(
+            f"{name} has {len(values)} distinct values, which cannot fill {num_bins} bins"
+        )
+    # B times the weight below each possible cut, against b W: integer weights stay exact.
+    below = np.cumsum(np.bincount(inverse, weights))
+    b = np.arange(1, num_bins)
+    half_way = num_bins * (below[:-2] + below[1:-1]) / 2
+    cut = 1 + np.searchsorted(half_way, b * below[-1], side="left")
+    # `cut` is the number of distinct values below it, of m. While cut - b does not decrease, every
+    # bin between two cuts has a value; while 0 <= cut - b <= m - B, so have the first and the last.
+    cut = b + np.clip(np.maximum.accumulate(cut - b), 0, len(values) - num_bins)
+    return values[cut]
+
+
+def _floating(x: ArrayLike | Sequence) -> Array:
+    """`x` as a JAX array of a floating type; integers and booleans in the default one."""
+    if not isinstance(x, jax.Array):
+        # On the host first: without x64, JAX would wrap a large int64 round into an int32.
+        x = _host_floating(x)
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)
+
+
+def _host_floating(x: ArrayLike | Sequence) -> np.ndarray:
+    x = np.asarray(x)
+    return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.float64)
+
+
+def _check_sorted(edges: np.ndarray) -> None:
+    _reject(np.isnan(edges), "edges must not be NaN", edges)
+    descends = np.zeros(edges.shape, bool)
+    descends[1:] = edges[1:] < edges[:-1]
+    _reject(descends, "edges must not decrease", edges)
+
+
+def _reject(bad: np.ndarray, rule: str, values: np.ndarray) -> None:
+    """Raise a ValueError that names the first bad entry, if there is one."""
+    if bad.any():
+        row, *column = (int(i) for i in np.argwhere(bad)[0])
+        where = f"row {row}" + (f", column {column[0]}" if column else "")
+        raise ValueError(f"{rule}: {where} is {values[bad][0]}")

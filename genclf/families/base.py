@@ -1,0 +1,166 @@
+"""The contract of a family, and what families share.
+
+A *family* says how to learn p(x | y) for K classes at once; its fields are hyper-parameters. Its
+*params* are what was learned, able to score and to sample with nothing else at hand. Both are
+frozen pytrees. A plain family is one file with two classes, side by side.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from genclf.accumulate import ClassWeights, map_rows, matmul
+
+
+@dataclasses.dataclass(frozen=True)
+class Support:
+    """Which cells of x a density can take: declared once, read by every check.
+
+    Traced code turns the other cells into NaN; `genclf.validate` names them.
+
+    Attributes:
+        valid: x -> mask of the cells that are allowed, of the shape of x.
+        expected: the rule in words, as an error message completes "expected ...".
+    """
+
+    valid: Callable[[Any], Bool[Array, "..."]]
+    expected: str
+
+
+class Params(eqx.Module):
+    """p(x | y = k) with its parameters; arrays have a leading class axis."""
+
+    @property
+    @abc.abstractmethod
+    def support(self) -> PyTree[Support]:
+        """What one example may hold, in the structure of x."""
+
+    @property
+    @abc.abstractmethod
+    def num_features(self) -> PyTree[int]:
+        """Number of features of one example, in the structure of x."""
+
+    @abc.abstractmethod
+    def log_prob(self, x: PyTree) -> Float[Array, "*batch K"]:
+        """`log p(x | y = k)` for every class; x is one example or has leading batch axes."""
+
+    def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
+        """`log_prob` up to a term that all classes share, at the least cost and rounding."""
+        return self.log_prob(x)
+
+    @abc.abstractmethod
+    def log_lik(self, stats: PyTree) -> Float[Array, ""]:
+        """`Σ_nk w_nk log p(x_n | k)`, from the statistics alone."""
+
+    @abc.abstractmethod
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
+        """One draw of x for each label in y; the shape of y leads."""
+
+    def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
+        """(coef, intercept) of the discriminant where it is linear in x."""
+        raise ValueError(f"{type(self).__name__} has no linear discriminant; {_LINEAR}")
+
+    def quadratic(self) -> tuple[Array, Array, Array]:
+        """(matrix, coef, intercept) of the discriminant where it is quadratic in x."""
+        raise ValueError(
+            f"{type(self).__name__} has no quadratic discriminant; only Gaussian densities have one"
+        )
+
+
+_LINEAR = "linear are shared-covariance Gaussian, Bernoulli, categorical and multinomial models"
+
+
+class Family(eqx.Module):
+    """How to learn p(x | y) for K classes; fields are hyper-parameters (floats are leaves)."""
+
+    @property
+    @abc.abstractmethod
+    def support(self) -> PyTree[Support]:
+        """What one example may hold, in the structure of x."""
+
+    @abc.abstractmethod
+    def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
+        """Sufficient statistics of rows x under class weights w."""
+
+    @abc.abstractmethod
+    def estimate(self, stats: PyTree) -> Params:
+        """The closed-form estimate from the statistics."""
+
+    @abc.abstractmethod
+    def num_parameters(self, num_classes: int, d: Any) -> int:
+        """Number of free parameters of p(x | y) for d features."""
+
+    def diagnose(self, stats: PyTree) -> PyTree:
+        """What makes the estimate from these statistics doubtful; None where nothing can."""
+        return None
+
+    def invalid_hyperparameters(self) -> list[str]:
+        """What is wrong with the concrete hyper-parameters, in words."""
+        return []
+
+
+def as_float(x: Array) -> Float[Array, "..."]:
+    """X in its own floating dtype, at least float32; integers and booleans become floats."""
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return x.astype(jnp.result_type(float))
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def poison(x: Array, support: Support) -> Float[Array, "..."]:
+    """X as floats, with NaN in the cells outside the support."""
+    return jnp.where(support.valid(x), as_float(x), jnp.nan)
+
+
+def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
+    """A row-wise f applied over all leading axes of x, in blocks of rows."""
+    leaf = jax.tree.leaves(x)[0]
+    batch = leaf.shape[: leaf.ndim - event_ndim]
+    rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[len(batch) :]), x)
+    out = map_rows(f, rows, row_size)
+    return out.reshape(*batch, *out.shape[1:])
+
+
+def safe_log(p: Array) -> Array:
+    """`log p`, with -inf and gradient 0 at p = 0."""
+    return jnp.where(p == 0, -jnp.inf, jnp.log(jnp.where(p == 0, 1, p)))
+
+
+def times_log(count: Array, log_p: Array) -> Array:
+    """`count · log p`, with 0 log 0 = 0."""
+    return count * jnp.where(count == 0, 0, log_p)
+
+
+class LinearScore(eqx.Module):
+    """Scores `x · coef_k + intercept_k` whose coefficients may be -inf, with 0 · -inf = 0.
+
+    An impossible value of x_j in class k is held apart as a veto rather than as an infinite
+    coefficient: the score is -inf where `x · veto_k + veto_intercept_k > 0`.
+    """
+
+    coef: Float[Array, "K d"]
+    intercept: Float[Array, "K"]
+    veto: Float[Array, "K d"]
+    veto_intercept: Float[Array, "K"]
+
+    def centred(self) -> LinearScore:
+        """The scores less their mean over classes: same differences, far smaller rounding."""
+        return LinearScore(
+            self.coef - self.coef.mean(0),
+            self.intercept - self.intercept.mean(),
+            self.veto,
+            self.veto_intercept,
+        )
+
+    def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        both = matmul(x, jnp.concatenate([self.coef, self.veto]).T)
+        score, vetoed = jnp.split(both, 2, axis=-1)
+        impossible = vetoed + self.veto_intercept > 0
+        return jnp.where(impossible, -jnp.inf, score + self.intercept)

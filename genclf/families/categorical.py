@@ -1,0 +1,223 @@
+"""Categorical class densities: one table of probabilities per column and class."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from genclf.accumulate import ClassWeights, accumulate
+from genclf.families.base import Family, Params, Support, over_rows, safe_log, times_log
+from genclf.statistics import Sums
+
+Unseen = Literal["error", "ignore"]
+
+
+def _support(num_values: int | tuple[int, ...], unseen: Unseen) -> Support:
+    def valid(x: Array) -> Array:
+        whole = (x >= 0) & (x == jnp.floor(x)) & jnp.isfinite(x)
+        return whole if unseen == "ignore" else whole & (x < np.array(num_values))
+
+    return Support(valid, f"an integer code in 0..num_values-1, num_values = {num_values}")
+
+
+class Columns(eqx.Module):
+    """The layout of columns of different numbers of values, side by side in one flat table.
+
+    Value v of column j stands at `first[j] + v`, which is also where its 0/1 indicator stands in
+    `genclf.indicators`.
+
+    Attributes:
+        num_values: number of values of each column.
+        unseen: "error" or "ignore"; see `Categorical`.
+    """
+
+    num_values: tuple[int, ...] = eqx.field(static=True)
+    unseen: Unseen = eqx.field(static=True)
+
+    @property
+    def first(self) -> np.ndarray:
+        """Where each column starts in the table, shape (d,)."""
+        return np.cumsum((0, *self.num_values[:-1]))
+
+    def places(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
+        """Where each cell stands in the flat table, and whether it has a place there."""
+        code = jnp.nan_to_num(x).astype(jnp.int32)
+        sizes = np.array(self.num_values, np.int32)
+        known = (code >= 0) & (code < sizes)
+        return jnp.clip(code, 0, sizes - 1) + self.first.astype(np.int32), known
+
+
+class CategoricalParams(Params):
+    """Fitted tables, as `Categorical.estimate` returns them.
+
+    Attributes:
+        log_theta: `log p(x_j = v | y = k)`, the columns' tables side by side, shape (K, Σ_j V_j);
+            `table(j)` is that of column j. -inf at 0.
+        columns: the layout.
+    """
+
+    log_theta: Float[Array, "K sum_V"]
+    columns: Columns
+
+    @property
+    def support(self) -> Support:
+        return _support(self.columns.num_values, self.columns.unseen)
+
+    @property
+    def num_features(self) -> int:
+        return len(self.columns.num_values)
+
+    def table(self, column: int) -> Float[Array, "K V_j"]:
+        """`log p(x_j = v | y = k)` of one column, shape (K, V_j)."""
+        start = self.columns.first[column]
+        return self.log_theta[:, start : start + self.columns.num_values[column]]
+
+    def _look_up(self, table: Array, x: Array) -> Array:
+        flipped = table.T
+
+        def rows(x: Array) -> Array:
+            place, known = self.columns.places(x)
+            found = jnp.where(known[..., None], flipped[place], 0)
+            return jnp.where(self.support.valid(x)[..., None], found, jnp.nan).sum(-2)
+
+        return over_rows(rows, x, 1, x.shape[-1] * len(table))
+
+    def log_prob(self, x: Array) -> Float[Array, "*batch K"]:
+        """`Σ_j log p(x_j | y = k)`."""
+        return self._look_up(self.log_theta, x)
+
+    def discriminant(self, x: Array) -> Float[Array, "*batch K"]:
+        """The same, less its mean over the classes."""
+        common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0)
+        return self._look_up(self.log_theta - common, x)
+
+    def linear(self) -> tuple[Float[Array, "K sum_V"], Float[Array, "K"]]:
+        """The table and 0: linear in the `genclf.indicators` of x; -inf at probability 0."""
+        return self.log_theta, jnp.zeros_like(self.log_theta[:, 0])
+
+    def log_lik(self, stats: Sums) -> Float[Array, ""]:
+        """`Σ_kjv total_kjv log p(x_j = v | k)`."""
+        return times_log(stats.total, self.log_theta).sum()
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
+        """Independent draws from the tables of class y."""
+        keys = jax.random.split(key, len(self.columns.num_values))
+        draws = [jax.random.categorical(k, self.table(j)[y]) for j, k in enumerate(keys)]
+        return jnp.stack(draws, axis=-1).astype(jnp.int32)
+
+
+class Categorical(Family):
+    """Categorical columns, independent given the class: naive Bayes on tables.
+
+    `p(x | y=k) = Π_j θ_kj[x_j]` with `θ_kj[v] = (Σ_n w_nk [x_nj = v] + α) / (n_kj + V_j α)`, n_kj
+    the weight of the class. α is Dirichlet smoothing: the mode under a Dirichlet(α+1) prior, the
+    mean under Dirichlet(α); 1 is Laplace's rule, 0 maximum likelihood.
+
+    Values are codes 0..V_j - 1. A value that was declared but not seen in training has
+    probability α / (n_k + V_j α). One that was not declared (V_j or more) makes scores NaN and
+    `genclf.validate` raise with unseen="error"; with "ignore" it says nothing about the class,
+    and adds nothing to a fit. Negative and fractional codes are always invalid.
+
+    Args:
+        num_values: V_j of each column, or one number for all columns.
+        alpha: α >= 0.
+        unseen: "error" or "ignore".
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.Classifier(gcf.Categorical(3, alpha=1.0), num_classes=2)
+        >>> params = gcf.fit(clf, jnp.array([[0], [1]]), jnp.array([0, 1]))
+        >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([[0], [2]]))))
+        [[0.667 0.333]
+         [0.5   0.5  ]]
+
+    References:
+        Bishop (2006), Pattern Recognition and Machine Learning, §4.2.3.
+    """
+
+    num_values: int | tuple[int, ...] = eqx.field(static=True)
+    alpha: float | Float[Array, ""] = 1.0
+    unseen: Unseen = eqx.field(static=True, default="error")
+
+    def columns(self, d: int) -> Columns:
+        """The layout for d columns; an error where num_values names another number of them."""
+        sizes = (self.num_values,) * d if isinstance(self.num_values, int) else self.num_values
+        if len(sizes) != d:
+            raise ValueError(
+                f"x has {d} columns, but Categorical was given num_values for {len(sizes)}: "
+                f"{self.num_values}"
+            )
+        return Columns(sizes, self.unseen)
+
+    @property
+    def support(self) -> Support:
+        return _support(self.num_values, self.unseen)
+
+    def stats(self, x: Array, w: ClassWeights) -> Sums:
+        """`Sums` of the indicators of x, the columns side by side."""
+        columns, valid = self.columns(x.shape[1]), self.support.valid
+        size = sum(columns.num_values)
+
+        def block(x: Array, w: Array) -> Sums:
+            place, known = columns.places(x)
+            w_row = w.T[:, None, :]
+            w_cell = jnp.where(known[..., None], w_row, 0)
+            w_cell = jnp.where(valid(x)[..., None] | (w_row == 0), w_cell, jnp.nan)
+            total = jnp.zeros((size, len(w)), w.dtype)
+            return Sums(w.sum(1), total.at[place].add(w_cell).T)
+
+        return accumulate(block, x, w, x.shape[1] * 4)
+
+    def estimate(self, stats: Sums) -> CategoricalParams:
+        """Smoothed log θ of every column; uniform for a class without examples."""
+        size, v = stats.total.shape[-1], self.num_values
+        columns = self.columns(size // v if isinstance(v, int) else len(v))
+        column = np.repeat(np.arange(len(columns.num_values)), columns.num_values)
+        count = stats.total + self.alpha
+
+        def of_column(table: Array) -> Array:
+            sums = jnp.zeros((len(table), len(columns.num_values)), table.dtype)
+            return sums.at[:, column].add(table)[:, column]
+
+        count = jnp.where(of_column(count) == 0, 1, count)
+        return CategoricalParams(safe_log(count) - safe_log(of_column(count)), columns)
+
+    def num_parameters(self, num_classes: int, d: int) -> int:
+        """V_j - 1 free probabilities per class and column."""
+        return num_classes * sum(v - 1 for v in self.columns(d).num_values)
+
+    def invalid_hyperparameters(self) -> list[str]:
+        wrong = [] if self.alpha >= 0 else [f"alpha is {self.alpha}, expected >= 0"]
+        sizes = (self.num_values,) if isinstance(self.num_values, int) else self.num_values
+        wrong += [f"num_values has {v}, expected >= 1" for v in sizes if v < 1]
+        if self.unseen not in ("error", "ignore"):
+            wrong.append(f"unseen is {self.unseen!r}, expected 'error' or 'ignore'")
+        return wrong
+
+
+def indicators(x: Array, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
+    """0/1 indicators of categorical columns: the features in which `linear_form` is linear.
+
+    Args:
+        x: codes 0..V_j - 1, shape (..., d); a code without a place gives zeros.
+        num_values: V_j of each column, or one number for all columns.
+
+    Returns:
+        1 where column j holds value v, at place `Σ_{i<j} V_i + v`; shape (..., Σ_j V_j).
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> print(gcf.indicators(jnp.array([[1, 0], [0, 2]]), (2, 3)))
+        [[0. 1. 1. 0. 0.]
+         [1. 0. 0. 0. 1.]]
+    """
+    x = jnp.asarray(x)
+    columns = Categorical(num_values).columns(x.shape[-1])
+    place, known = columns.places(x)
+    hot = jax.nn.one_hot(place, sum(columns.num_values), dtype=jnp.result_type(float))
+    return jnp.where(known[..., None], hot, 0).sum(-2)

@@ -1,0 +1,351 @@
+"""Gaussian class densities: full, diagonal or spherical covariance, per class or shared."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from genclf.accumulate import ClassWeights, einsum, matmul, moments
+from genclf.families.base import Family, Params, Support, over_rows, poison
+from genclf.statistics import Moments, divide, pool
+
+FINITE = Support(jnp.isfinite, "a finite number")
+
+Covariance = Literal["full", "diag", "spherical"]
+
+_LOG_2PI = 1.8378770664093453
+
+
+class GaussianParams(Params):
+    """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
+
+    Attributes:
+        mean: class means, shape (K, d).
+        scale: a square root of the covariance, with a class axis of length 1 where the classes
+            share it. "full": lower Cholesky factor L, Σ = L Lᵀ, shape (K or 1, d, d); "diag":
+            standard deviations, (K or 1, d); "spherical": one standard deviation, (K or 1, 1).
+        covariance: "full", "diag" or "spherical".
+        shared: whether all classes have one covariance.
+    """
+
+    mean: Float[Array, "K d"]
+    scale: Float[Array, "..."]
+    covariance: Covariance = eqx.field(static=True)
+    shared: bool = eqx.field(static=True)
+
+    @property
+    def support(self) -> Support:
+        return FINITE
+
+    @property
+    def num_features(self) -> int:
+        return self.mean.shape[-1]
+
+    @property
+    def covariances(self) -> Float[Array, "K d d"]:
+        """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
+        num_classes, d = self.mean.shape
+        if self.covariance == "full":
+            matrices = einsum("kij,klj->kil", self.scale, self.scale)
+        else:
+            matrices = (self.scale**2)[..., None] * jnp.eye(d, dtype=self.scale.dtype)
+        return jnp.broadcast_to(matrices, (num_classes, d, d))
+
+    def _inverse_scale(self) -> Array:
+        if self.covariance != "full":
+            return 1 / self.scale
+        eye = jnp.broadcast_to(
+            jnp.eye(self.scale.shape[-1], dtype=self.scale.dtype), self.scale.shape
+        )
+        return lax.linalg.triangular_solve(self.scale, eye, left_side=True, lower=True)
+
+    def _whiten(self, inverse: Array, deviation: Array) -> Array:
+        """Z with |z|² = deviationᵀ Σ⁻¹ deviation, for the inverse scale of one class."""
+        if self.covariance == "full":
+            return matmul(deviation, inverse.T)
+        return deviation * inverse
+
+    def _log_norm(self) -> Float[Array, "K or 1"]:
+        """`-½ log |2π Σ_k|`."""
+        d = self.mean.shape[-1]
+        if self.covariance == "full":
+            half_log_det = jnp.log(jnp.diagonal(self.scale, axis1=-2, axis2=-1)).sum(-1)
+        else:
+            half_log_det = jnp.broadcast_to(jnp.log(self.scale), (len(self.scale), d)).sum(-1)
+        return -half_log_det - 0.5 * d * _LOG_2PI
+
+    def _map_classes(self, f, *leaves: Array, x: Array) -> Array:
+        """F over the class axis: all at once for few rows, in turn where (n, K, d) would be big."""
+        if x.size * len(self.mean) <= 2**16:
+            return jnp.moveaxis(jax.vmap(f)(*leaves), 0, -1)
+        return jnp.moveaxis(lax.map(lambda leaf: f(*leaf), leaves), 0, -1)
+
+    def log_prob(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
+        inverse, d = self._inverse_scale(), self.mean.shape[-1]
+
+        def per_class(rows: Array) -> Array:
+            def distance(mean: Array, inverse: Array) -> Array:
+                return _squares(self._whiten(inverse, rows - mean))
+
+            return self._map_classes(distance, self.mean, inverse, x=rows)
+
+        def shared(rows: Array) -> Array:
+            # Whiten once, about the centre of the means; classes then differ by a shift.
+            centre = self.mean.mean(0)
+            z = self._whiten(inverse[0], rows - centre)
+            shift = self._whiten(inverse[0], self.mean - centre)
+            return self._map_classes(lambda s: _squares(z - s), shift, x=rows)
+
+        distance = shared if self.shared else per_class
+        return -0.5 * over_rows(distance, poison(x, FINITE), 1, 2 * d) + self._log_norm()
+
+    def discriminant(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """Up to a common term; linear, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, where Σ is shared."""
+        if not self.shared:
+            return self.log_prob(x)
+        centre = self.mean.mean(0)
+        coef, intercept = self._linear_about(centre)
+        return over_rows(
+            lambda rows: matmul(rows - centre, coef.T) + intercept,
+            poison(x, FINITE),
+            1,
+            self.mean.shape[-1],
+        )
+
+    def _linear_about(self, centre: Float[Array, "d"]) -> tuple[Array, Array]:
+        inverse = self._inverse_scale()[0]
+        z = self._whiten(inverse, self.mean - centre)
+        coef = matmul(z, inverse) if self.covariance == "full" else z * inverse
+        return coef, -0.5 * _squares(z)
+
+    def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
+        """`Σ⁻¹ μ_k` and `-½ μ_kᵀ Σ⁻¹ μ_k`, for a shared covariance."""
+        if not self.shared:
+            raise ValueError(
+                "the boundary between Gaussians with a covariance of their own is quadratic; "
+                "use quadratic_form, or fit Gaussian(shared=True)"
+            )
+        return self._linear_about(jnp.zeros_like(self.mean[0]))
+
+    def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
+        """`-½ Σ_k⁻¹`, `Σ_k⁻¹ μ_k` and `-½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k|`."""
+        num_classes, d = self.mean.shape
+        inverse = self._inverse_scale()
+        if self.covariance == "full":
+            precision = einsum("kji,kjl->kil", inverse, inverse)
+        else:
+            precision = (inverse**2)[..., None] * jnp.eye(d, dtype=inverse.dtype)
+        precision = jnp.broadcast_to(precision, (num_classes, d, d))
+        coef = einsum("kij,kj->ki", precision, self.mean)
+        intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + self._log_norm()
+        return -0.5 * precision, coef, intercept
+
+    def log_lik(self, stats: Moments) -> Float[Array, ""]:
+        """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""
+        inverse = self._inverse_scale()
+        about_mean = stats.scatter + stats.outer(stats.count, stats.mean - self.mean)
+        if self.covariance == "full":
+            inverse = jnp.broadcast_to(inverse, about_mean.shape)
+            trace = einsum("kij,kil,kjl->k", inverse, inverse, about_mean)
+        else:
+            trace = (about_mean * inverse**2).sum(-1)
+        return (stats.count * self._log_norm()).sum() - 0.5 * trace.sum()
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
+        """`mean_y + L_y ε` with standard normal ε."""
+        noise = jax.random.normal(key, (*y.shape, self.mean.shape[-1]), self.mean.dtype)
+        if self.covariance != "full":
+            return self.mean[y] + jnp.broadcast_to(self.scale, self.mean.shape)[y] * noise
+        if self.shared:
+            return self.mean[y] + matmul(noise, self.scale[0].T)
+
+        def add_class(k: Array, out: Array) -> Array:
+            return jnp.where((y == k)[..., None], matmul(noise, self.scale[k].T), out)
+
+        return self.mean[y] + lax.fori_loop(0, len(self.mean), add_class, noise)
+
+
+class GaussianDiagnosis(eqx.Module):
+    """What makes a fitted covariance doubtful, relative to the scale of the data.
+
+    Attributes:
+        too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
+        constant: features without spread within a class, shape (K, d).
+        rank: numerical rank of the class covariance, correlation-scaled, shape (K,); the pooled
+            one for every class where it is shared.
+        condition: condition number of the same matrix, shape (K,); inf where rank-deficient.
+    """
+
+    too_few: Bool[Array, "K"]
+    constant: Bool[Array, "K d"]
+    rank: Int[Array, "K"]
+    condition: Float[Array, "K"]
+
+
+class Gaussian(Family):
+    """Gaussian class densities: discriminant analysis and Gaussian naive Bayes.
+
+    `p(x | y=k) = N(x; μ_k, Σ_k)` with `μ_k = Σ_n w_nk x_n / n_k` and, by maximum likelihood,
+    `Σ_k = Σ_n w_nk (x_n-μ_k)(x_n-μ_k)ᵀ / n_k`, n_k the weight of the class; `shared=True` pools
+    the scatters, `Σ = Σ_k scatter_k / n`. The divisor is the count unless `ddof` says otherwise.
+
+    | covariance | per class | shared |
+    |---|---|---|
+    | full | QDA | LDA |
+    | diag | Gaussian naive Bayes | diagonal LDA |
+    | spherical | spheres of their own size | nearest centroid |
+
+    All rules of rank and regularisation are relative to the data's own scale, so x and 1000 x
+    give the same posterior. A variance below the rounding of the data, (ε · total standard
+    deviation)² with ε the dtype's epsilon, is raised to it; a correlation matrix that is
+    numerically singular gets 10 d ε on its diagonal. Both give the limit of a density that is
+    infinitely thin there; `genclf.diagnose` reports them, `genclf.validate` raises.
+
+    Args:
+        covariance: "full", "diag" or "spherical" (one variance, the mean over the features).
+        shared: one covariance for all classes.
+        ridge: added to each variance, as a share of that feature's pooled within-class variance
+            (of its total variance, where it is constant within every class). 0: none.
+        ddof: subtracted from the divisor, n_k - ddof, or n - ddof where shared: 1 gives the
+            unbiased class covariance; K the unbiased pooled one. 0: maximum likelihood.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.Classifier(gcf.Gaussian(shared=True), num_classes=2)
+        >>> x = jnp.array([[0.0], [2.0], [4.0], [6.0]])
+        >>> params = gcf.fit(clf, x, jnp.array([0, 0, 1, 1]))
+        >>> print(params.conditional.mean.ravel(), params.conditional.covariances.ravel())
+        [1. 5.] [1. 1.]
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning, §4.3.
+    """
+
+    covariance: Covariance = eqx.field(static=True, default="full")
+    shared: bool = eqx.field(static=True, default=False)
+    ridge: float | Float[Array, ""] = 0.0
+    ddof: float | Float[Array, ""] = 0.0
+
+    @property
+    def support(self) -> Support:
+        return FINITE
+
+    def stats(self, x: Float[Array, "n d"], w: ClassWeights) -> Moments:
+        """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full)."""
+        return moments(poison(x, FINITE), w, full=self.covariance == "full")
+
+    def estimate(self, stats: Moments) -> GaussianParams:
+        """Means and square roots of the covariances.
+
+        A class without weight takes the mean and the covariance of all classes together: its
+        prior is zero, so they only have to be finite.
+        """
+        parts = self._covariance(stats)
+        if self.covariance == "full":
+            scale = jnp.sqrt(parts.variance)[..., None] * _cholesky(parts.correlation())
+        else:
+            scale = jnp.sqrt(parts.variance)
+        mean = jnp.where(stats.count[:, None] == 0, pool(stats).mean, stats.mean)
+        return GaussianParams(mean, scale, self.covariance, self.shared)
+
+    def _covariance(self, stats: Moments) -> _Covariance:
+        everything, n = pool(stats), stats.count.sum()
+        within = divide(stats.diagonal.sum(0), n)
+        total = divide(everything.diagonal, n)
+        floor = jnp.finfo(total.dtype).eps ** 2 * total
+        # A feature constant over all the data has no scale; any variance gives the same posterior.
+        floor = jnp.where(floor == 0, 1, floor)
+        ridge = self.ridge * jnp.where(within > floor, within, total)
+
+        pooled = stats.scatter.sum(0)
+        if self.shared:
+            matrix = divide(pooled, _divisor(n, self.ddof))[None]
+        else:
+            divisor = _divisor(stats.count, self.ddof)
+            empty, divisor = (
+                a.reshape(-1, *[1] * pooled.ndim) for a in (stats.count == 0, divisor)
+            )
+            matrix = jnp.where(empty, divide(pooled, n), divide(stats.scatter, divisor))
+
+        variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
+        constant = variance <= floor
+        if self.covariance == "spherical":
+            variance, ridge, floor = (
+                a.mean(-1, keepdims=True) for a in (variance, jnp.atleast_1d(ridge), floor)
+            )
+        return _Covariance(matrix, jnp.maximum(variance + ridge, floor), constant)
+
+    def num_parameters(self, num_classes: int, d: int) -> int:
+        """Means, plus d(d+1)/2, d or 1 numbers for each covariance."""
+        one = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self.covariance]
+        return num_classes * d + one * (1 if self.shared else num_classes)
+
+    def diagnose(self, stats: Moments) -> GaussianDiagnosis:
+        """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
+        num_classes, d = stats.mean.shape
+        parts = self._covariance(stats)
+        if self.covariance == "full":
+            eigenvalues = jnp.linalg.eigvalsh(parts.correlation())
+        else:
+            # Without correlations the spread of the standardised features is the whole matter.
+            eigenvalues = jnp.where(parts.constant & (self.ridge == 0), 0.0, 1.0)
+            eigenvalues = eigenvalues.astype(parts.variance.dtype)
+        largest = eigenvalues.max(-1, keepdims=True)
+        good = eigenvalues > d * jnp.finfo(eigenvalues.dtype).eps * largest
+        condition = jnp.where(
+            good.all(-1), largest[:, 0] / jnp.where(good, eigenvalues, jnp.inf).min(-1), jnp.inf
+        )
+        return GaussianDiagnosis(
+            too_few=stats.count <= d,
+            constant=jnp.broadcast_to(parts.constant, (num_classes, d)),
+            rank=jnp.broadcast_to(good.sum(-1), (num_classes,)),
+            condition=jnp.broadcast_to(condition, (num_classes,)),
+        )
+
+    def invalid_hyperparameters(self) -> list[str]:
+        rules = [("ridge", self.ridge, 0 <= self.ridge), ("ddof", self.ddof, self.ddof >= 0)]
+        wrong = [f"{name} is {value}, expected >= 0" for name, value, ok in rules if not ok]
+        if self.covariance not in ("full", "diag", "spherical"):
+            wrong.append(f"covariance is {self.covariance!r}, expected full, diag or spherical")
+        return wrong
+
+
+class _Covariance(eqx.Module):
+    """A covariance under estimation: class axis K, or 1 where shared."""
+
+    matrix: Array  # divided scatter, (K, d, d) or its diagonal (K, d)
+    variance: Array  # diagonal with the ridge, not below the floor: (K, d), or (K, 1) if spherical
+    constant: Array  # features whose variance is rounding error, (K, d)
+
+    def correlation(self) -> Array:
+        """Correlation matrices, (K, d, d): the covariance in units that the data chose."""
+        sd = jnp.sqrt(self.variance)
+        scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
+        return jnp.where(jnp.eye(sd.shape[-1], dtype=bool), 1, scaled)
+
+
+def _divisor(count: Array, ddof: float | Array) -> Array:
+    """Count - ddof; NaN where negative, so that no variance is silently negative."""
+    divisor = count - ddof
+    return jnp.where((divisor < 0) & (count > 0), jnp.nan, divisor)
+
+
+def _cholesky(correlation: Array) -> Array:
+    """Cholesky factor of a correlation matrix; a singular one gets 10 d ε on its diagonal."""
+    d = correlation.shape[-1]
+    eps = jnp.finfo(correlation.dtype).eps
+    pivots = jnp.diagonal(jnp.linalg.cholesky(lax.stop_gradient(correlation)), axis1=-2, axis2=-1)
+    regular = (pivots**2 > d * eps).all(-1)  # False on NaN
+    jitter = jnp.where(regular, 0, 10 * d * eps).astype(correlation.dtype)
+    return jnp.linalg.cholesky(correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype))
+
+
+def _squares(z: Array) -> Array:
+    """|z|² over the last axis."""
+    return (z * z).sum(-1)

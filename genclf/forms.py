@@ -1,0 +1,156 @@
+"""A fitted model written as the function of x that it decides by, and its number of parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float, PyTree
+
+from genclf.classifier import Classifier, ClassifierParams
+
+
+def linear_form(params: ClassifierParams) -> tuple[PyTree, Float[Array, "K"]]:
+    """(coef, intercept) of a model whose decision is linear: log p(y=k | x) by a softmax.
+
+    `p(y=k | x) = softmax_k(coef_k · x + intercept_k)`. It exists for
+
+    | density | coef_k | intercept_k - log π_k |
+    |---|---|---|
+    | Gaussian, shared Σ | Σ⁻¹ μ_k | -½ μ_kᵀ Σ⁻¹ μ_k |
+    | Bernoulli | log p_k/(1-p_k) | Σ_j log (1-p_kj) |
+    | multinomial | log θ_k | 0 |
+    | categorical, x as `indicators` | log θ_k | 0 |
+
+    for `Independent` columns of these, side by side, and for a `Product` of them, where coef is a
+    dict like x. Probabilities of 0 or 1 make infinite coefficients; smoothing avoids them.
+
+    Args:
+        params: a fitted classifier.
+
+    Returns:
+        coef of shape (K, d), and intercept of shape (K,).
+
+    Raises:
+        ValueError: the decision is not linear in x.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> coef, intercept = gcf.linear_form(gcf.fit(gcf.lda(2), x, y))
+        >>> print(jax.nn.softmax(jnp.array([3.0]) @ coef.T + intercept))
+        [0.5 0.5]
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), eq. 4.10.
+    """
+    coef, intercept = params.conditional.linear()
+    return coef, intercept + params.log_prior
+
+
+def logistic_form(params: ClassifierParams) -> tuple[PyTree, Float[Array, ""]]:
+    """θ of `p(y=1 | x) = 1 / (1 + exp(-(θ · x + θ_0)))`: `linear_form` of two classes.
+
+    `θ = coef_1 - coef_0` and `θ_0 = intercept_1 - intercept_0`.
+
+    Args:
+        params: a fitted classifier of two classes with a linear decision.
+
+    Returns:
+        (θ, θ_0): shape (d,), and a scalar.
+
+    Raises:
+        ValueError: the decision is not linear, or there are not two classes.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> theta, theta_0 = gcf.logistic_form(gcf.fit(gcf.lda(2), x, y))
+        >>> print(theta, theta_0)
+        [4.] -12.0
+    """
+    num_classes = params.log_prior.shape[-1]
+    if num_classes != 2:
+        raise ValueError(f"the model has {num_classes} classes, expected 2; use linear_form")
+    coef, intercept = linear_form(params)
+    return jax.tree.map(lambda c: c[1] - c[0], coef), intercept[1] - intercept[0]
+
+
+def quadratic_form(
+    params: ClassifierParams,
+) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
+    """(matrix, coef, intercept) of a Gaussian model, whose log-joint is quadratic in x.
+
+    `log p(x, y=k) = xᵀ matrix_k x + coef_k · x + intercept_k`, with `matrix_k = -½ Σ_k⁻¹`,
+    `coef_k = Σ_k⁻¹ μ_k` and `intercept_k = -½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k| + log π_k`.
+
+    Args:
+        params: a fitted classifier with Gaussian densities, of any covariance structure.
+
+    Returns:
+        Arrays of shape (K, d, d), (K, d) and (K,).
+
+    Raises:
+        ValueError: the densities are not Gaussian.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[-1.0], [1.0], [3.0], [7.0]]), jnp.array([0, 0, 1, 1])
+        >>> matrix, coef, intercept = gcf.quadratic_form(gcf.fit(gcf.qda(2), x, y))
+        >>> print(matrix.ravel(), coef.ravel())
+        [-0.5   -0.125] [0.   1.25]
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), eq. 4.12.
+    """
+    matrix, coef, intercept = params.conditional.quadratic()
+    return matrix, coef, intercept + params.log_prior
+
+
+def num_parameters(clf: Classifier, d: Any) -> int:
+    """Number of free parameters of the model p(x, y): of the prior and of all densities.
+
+    The textbook's smaller counts are those of the *boundaries* it can draw; see
+    `num_boundary_parameters`.
+
+    Args:
+        clf: the model.
+        d: number of features; for `Product` a dict of them.
+
+    Returns:
+        K - 1, none where the prior is fixed, plus the family's own.
+
+    Example:
+        >>> import genclf as gcf
+        >>> gcf.num_parameters(gcf.lda(3), 5), gcf.num_parameters(gcf.qda(3), 5)
+        (32, 62)
+    """
+    prior = 0 if clf.class_prior is not None else clf.num_classes - 1
+    return prior + clf.family.num_parameters(clf.num_classes, d)
+
+
+def num_boundary_parameters(num_classes: int, d: int, *, quadratic: bool = False) -> int:
+    """Number of parameters of the decision boundaries between K classes of d features.
+
+    `(K-1)(d+1)` where they are linear and `(K-1)(d(d+3)/2+1)` where they are quadratic: one
+    discriminant difference to each class from the last.
+
+    Args:
+        num_classes: K.
+        d: number of features.
+        quadratic: whether the boundaries are quadratic.
+
+    Returns:
+        The count.
+
+    Example:
+        >>> import genclf as gcf
+        >>> gcf.num_boundary_parameters(3, 5), gcf.num_boundary_parameters(3, 5, quadratic=True)
+        (12, 42)
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), §4.3, p. 110.
+    """
+    one = math.comb(d + 2, 2) if quadratic else d + 1
+    return (num_classes - 1) * one

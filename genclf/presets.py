@@ -1,0 +1,143 @@
+"""The familiar models: each a one-line composition with its conventional hyper-parameters."""
+
+from __future__ import annotations
+
+from genclf.classifier import Classifier
+from genclf.families.bernoulli import Bernoulli
+from genclf.families.categorical import Categorical
+from genclf.families.gaussian import Gaussian
+from genclf.families.multinomial import Multinomial
+
+
+def lda(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.0) -> Classifier:
+    """Linear discriminant analysis: Gaussian classes with one shared covariance.
+
+    `Classifier(Gaussian(shared=True, ridge=ridge), num_classes, class_alpha)`; maximum
+    likelihood (divisor n) by default.
+
+    Args:
+        num_classes: K.
+        ridge: relative ridge; see `Gaussian`.
+        class_alpha: smoothing of the class prior; see `Classifier`.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> params = gcf.fit(gcf.lda(11), vowel.x_train, vowel.y_train)
+        >>> print((gcf.predict(params, vowel.x_test) != vowel.y_test).sum())
+        257
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), §4.3.
+    """
+    return Classifier(Gaussian(shared=True, ridge=ridge), num_classes, class_alpha)
+
+
+def qda(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.0) -> Classifier:
+    """Quadratic discriminant analysis: Gaussian classes, each with its own covariance.
+
+    `Classifier(Gaussian(ridge=ridge), num_classes, class_alpha)`; maximum likelihood (divisor
+    n_k) by default.
+
+    Args:
+        num_classes: K.
+        ridge: relative ridge; see `Gaussian`.
+        class_alpha: smoothing of the class prior; see `Classifier`.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> params = gcf.fit(gcf.qda(11), vowel.x_train, vowel.y_train)
+        >>> print((gcf.predict(params, vowel.x_test) != vowel.y_test).sum())
+        244
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), §4.3.
+    """
+    return Classifier(Gaussian(ridge=ridge), num_classes, class_alpha)
+
+
+def gaussian_nb(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.0) -> Classifier:
+    """Gaussian naive Bayes: Gaussian classes with diagonal covariances of their own.
+
+    `Classifier(Gaussian(covariance="diag", ridge=ridge), num_classes, class_alpha)`; maximum
+    likelihood (divisor n_k) by default.
+
+    Args:
+        num_classes: K.
+        ridge: relative ridge; see `Gaussian`.
+        class_alpha: smoothing of the class prior; see `Classifier`.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> params = gcf.fit(gcf.gaussian_nb(11), vowel.x_train, vowel.y_train)
+        >>> print((gcf.predict(params, vowel.x_test) != vowel.y_test).mean().round(4))
+        0.539
+    """
+    return Classifier(Gaussian(covariance="diag", ridge=ridge), num_classes, class_alpha)
+
+
+def bernoulli_nb(num_classes: int, *, alpha: float = 1.0, class_alpha: float = 0.0) -> Classifier:
+    """Bernoulli naive Bayes for 0/1 features, where absence is evidence too.
+
+    `Classifier(Bernoulli(alpha=alpha), num_classes, class_alpha)`.
+
+    Args:
+        num_classes: K.
+        alpha: Dirichlet smoothing, 1 is Laplace's; see `Bernoulli`.
+        class_alpha: smoothing of the class prior; see `Classifier`.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> params = gcf.fit(gcf.bernoulli_nb(2), jnp.array([[1, 0], [0, 1]]), jnp.array([0, 1]))
+        >>> print(gcf.predict(params, jnp.array([[1, 0], [0, 1]])))
+        [0 1]
+    """
+    return Classifier(Bernoulli(alpha=alpha), num_classes, class_alpha)
+
+
+def multinomial_nb(num_classes: int, *, alpha: float = 1.0, class_alpha: float = 0.0) -> Classifier:
+    """Multinomial naive Bayes for word counts or token sequences.
+
+    `Classifier(Multinomial(alpha=alpha), num_classes, class_alpha)`.
+
+    Args:
+        num_classes: K.
+        alpha: Dirichlet smoothing, 1 is Laplace's; see `Multinomial`.
+        class_alpha: smoothing of the class prior; see `Classifier`.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> params = gcf.fit(gcf.multinomial_nb(2), jnp.array([[3, 0], [0, 2]]), jnp.array([0, 1]))
+        >>> print(gcf.predict(params, jnp.array([[1, 0], [1, 4]])))
+        [0 1]
+    """
+    return Classifier(Multinomial(alpha=alpha), num_classes, class_alpha)
+
+
+def categorical_nb(
+    num_classes: int,
+    num_values: int | tuple[int, ...],
+    *,
+    alpha: float = 1.0,
+    class_alpha: float = 0.0,
+) -> Classifier:
+    """Categorical naive Bayes for columns of codes.
+
+    `Classifier(Categorical(num_values, alpha=alpha), num_classes, class_alpha)`.
+
+    Args:
+        num_classes: K.
+        num_values: number of values of each column, or one number for all.
+        alpha: Dirichlet smoothing, 1 is Laplace's; see `Categorical`.
+        class_alpha: smoothing of the class prior; see `Classifier`.
+
+    Example:
+        >>> import genclf as gcf
+        >>> votes = gcf.datasets.load_house_votes()
+        >>> params = gcf.fit(gcf.categorical_nb(2, 3), votes.x, votes.y)
+        >>> print((gcf.predict(params, votes.x) != votes.y).sum())
+        42
+    """
+    return Classifier(Categorical(num_values, alpha=alpha), num_classes, class_alpha)

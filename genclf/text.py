@@ -1,0 +1,286 @@
+"""Raw text to the inputs of the models: word counts, word presence, or word numbers in order.
+
+`learn_vocabulary` looks at the training texts only; the `Vocabulary` it returns then encodes any
+text, and knows nothing of words it has not seen. Words are found by scikit-learn's CountVectorizer,
+with its default rule: two or more letters, digits or underscores in a row. It is imported when
+first needed: importing this module does not import scikit-learn.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int32, Shaped
+from numpy.typing import DTypeLike
+
+if TYPE_CHECKING:
+    import genclf.families.multinomial
+
+__all__ = ["Vocabulary", "learn_vocabulary"]
+
+# No text contains it: a word is made of letters, digits and underscores.
+UNKNOWN = "<unknown>"
+
+
+def learn_vocabulary(
+    texts: Iterable[str],
+    *,
+    stop_words: str | Collection[str] | None = None,
+    min_df: int | float = 1,
+    max_df: int | float = 1.0,
+    max_words: int | None = None,
+    lowercase: bool = True,
+    unknown: bool = False,
+) -> "Vocabulary":
+    """The vocabulary of the training texts: their distinct words, in alphabetical order.
+
+    The words are those of `CountVectorizer(...).fit(texts)`, in its order.
+
+    Args:
+        texts: the n training texts. Never pass test texts: their words would leak into the model.
+        stop_words: words to leave out everywhere, `"english"` for scikit-learn's list, or None.
+        min_df: leave out words in fewer texts than this: a number of texts if int, a share of them
+            if float.
+        max_df: leave out words in more texts than this; `1` is one text, `1.0` all of them.
+        max_words: keep only this many, those that occur most often; None keeps all.
+        lowercase: whether "Free" and "free" are one word.
+        unknown: whether to add a last word, `"<unknown>"`, that stands for every word not in the
+            vocabulary, among them those left out by `min_df`, `max_df` and `max_words`, but not the
+            stop words.
+
+    Returns:
+        The vocabulary.
+
+    Raises:
+        ValueError: `texts` is a single str, is empty, holds something that is not a str, or leaves
+            no word; or an option is out of its range.
+        ImportError: scikit-learn is not installed.
+
+    Example:
+        >>> from genclf.text import learn_vocabulary
+        >>> vocabulary = learn_vocabulary(["free prize, free entry", "are you free"])
+        >>> vocabulary.words
+        ('are', 'entry', 'free', 'prize', 'you')
+        >>> vocabulary.counts(["Free! Free lunch?"])
+        array([[0., 0., 2., 0., 0.]], dtype=float32)
+    """
+    texts = _check_texts(texts)
+    if not texts:
+        raise ValueError("texts is empty: there are no words to learn")
+    if max_words is not None and max_words < 1:
+        raise ValueError(f"max_words must be at least 1 or None, got {max_words}")
+    vectorizer = _count_vectorizer(
+        stop_words=_check_stop_words(stop_words),
+        min_df=min_df,
+        max_df=max_df,
+        max_features=max_words,
+        lowercase=lowercase,
+    ).fit(texts)
+    words = tuple(str(word) for word in vectorizer.get_feature_names_out())
+    return Vocabulary(
+        words=(*words, UNKNOWN) if unknown else words,
+        stop_words=frozenset(vectorizer.get_stop_words() or ()),
+        lowercase=lowercase,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Vocabulary:
+    """V words, each with its column: what turns texts into arrays. Made by `learn_vocabulary`.
+
+    A word that is not in the vocabulary is dropped, or counted as `"<unknown>"` if that is the last
+    word. Every method takes texts, an iterable of str, and raises a ValueError when it is a single
+    str or holds something else, naming the row. All but `tokens` return NumPy arrays.
+
+    Attributes:
+        words: the V words, in the order of their columns.
+        stop_words: words dropped before all else, never counted as unknown.
+        lowercase: whether texts are lowercased first.
+
+    Example:
+        >>> from genclf.text import learn_vocabulary
+        >>> vocabulary = learn_vocabulary(["win cash now", "see you now"], min_df=2, unknown=True)
+        >>> vocabulary, len(vocabulary), vocabulary.words
+        (Vocabulary(2 words), 2, ('now', '<unknown>'))
+        >>> vocabulary.counts(["cash now, now or never"])
+        array([[2., 3.]], dtype=float32)
+    """
+
+    words: tuple[str, ...]
+    stop_words: frozenset[str] = frozenset()
+    lowercase: bool = True
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} words)"
+
+    def counts(
+        self, texts: Iterable[str], dtype: DTypeLike = np.float32
+    ) -> Shaped[np.ndarray, "n V"]:
+        """How often each word occurs in each text.
+
+        Dense: n V items of `dtype`. Where that is too much, `tokens` carries the same information.
+
+        Args:
+            texts: n texts.
+            dtype: type of the result.
+
+        Returns:
+            `(n, V)` counts.
+
+        Raises:
+            ValueError: a count does not fit in `dtype`.
+
+        Example:
+            >>> from genclf.text import learn_vocabulary
+            >>> learn_vocabulary(["ham", "spam"]).counts(["spam spam ham", "eggs"])
+            array([[1., 2.],
+                   [0., 0.]], dtype=float32)
+        """
+        ids, lengths = self._encode(texts)
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        cell, count = np.unique(row * len(self) + ids, return_counts=True)
+        with np.errstate(over="ignore"):  # said below, in words
+            fitted = count.astype(dtype)
+        if (fitted != count).any():
+            raise ValueError(f"a count of {count.max()} does not fit in {np.dtype(dtype)}")
+        out = np.zeros((len(lengths), len(self)), dtype)
+        out.flat[cell] = fitted
+        return out
+
+    def presence(
+        self, texts: Iterable[str], dtype: DTypeLike = np.float32
+    ) -> Shaped[np.ndarray, "n V"]:
+        """Whether each word occurs in each text: 1 or 0.
+
+        Args:
+            texts: n texts.
+            dtype: type of the result.
+
+        Returns:
+            `(n, V)` zeros and ones; equal to `counts(texts) > 0`.
+
+        Example:
+            >>> from genclf.text import learn_vocabulary
+            >>> learn_vocabulary(["ham", "spam"]).presence(["spam spam ham", "eggs"], dtype=bool)
+            array([[ True,  True],
+                   [False, False]])
+        """
+        ids, lengths = self._encode(texts)
+        out = np.zeros((len(lengths), len(self)), dtype)
+        out[np.repeat(np.arange(len(lengths)), lengths), ids] = 1
+        return out
+
+    def token_ids(
+        self, texts: Iterable[str], max_length: int | None = None
+    ) -> tuple[Int32[np.ndarray, "n L"], Int32[np.ndarray, "n"]]:
+        """The words of each text in the order they occur, as columns of the vocabulary.
+
+        Args:
+            texts: n texts.
+            max_length: L; the first L known words of a longer text are kept. None is the length of
+                the longest. Give it to encode many batches to one shape.
+
+        Returns:
+            `(n, L)` ids, padded with 0 on the right, and `(n,)` how many of each row are words. The
+            first word has id 0 too: only the lengths tell it from padding.
+
+        Raises:
+            ValueError: `max_length` is negative.
+
+        Example:
+            >>> from genclf.text import learn_vocabulary
+            >>> ids, lengths = learn_vocabulary(["ham", "spam"]).token_ids(["spam spam ham", "ham"])
+            >>> ids.tolist(), lengths.tolist()
+            ([[1, 1, 0], [0, 0, 0]], [3, 1])
+        """
+        if max_length is not None and max_length < 0:
+            raise ValueError(f"max_length must not be negative, got {max_length}")
+        ids, lengths = self._encode(texts)
+        width = int(lengths.max(initial=0)) if max_length is None else max_length
+        position = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        kept = np.minimum(lengths, width)
+        out = np.zeros((len(lengths), width), np.int32)
+        # Both sides run through the texts in order, and through each text in order.
+        out[np.arange(width) < kept[:, None]] = ids[position < width]
+        return out, kept
+
+    def tokens(
+        self, texts: Iterable[str], max_length: int | None = None
+    ) -> "genclf.families.multinomial.Tokens":
+        """The words of each text in order, as the input `Multinomial` takes in place of counts.
+
+        Args:
+            texts: n texts.
+            max_length: L, as in `token_ids`.
+
+        Returns:
+            Tokens with JAX arrays `ids` (n, L) int32 and `mask` (n, L), True where there is a word.
+
+        Example:
+            >>> from genclf.text import learn_vocabulary
+            >>> tokens = learn_vocabulary(["ham", "spam"]).tokens(["spam spam ham", "ham"])
+            >>> tokens.mask.tolist(), tokens.vocab_size
+            ([[True, True, True], [True, False, False]], 2)
+        """
+        from genclf.families.multinomial import Tokens
+
+        ids, lengths = self.token_ids(texts, max_length)
+        mask = np.arange(ids.shape[1]) < lengths[:, None]
+        return Tokens(ids=jnp.asarray(ids), mask=jnp.asarray(mask), vocab_size=len(self))
+
+    def _encode(
+        self, texts: Iterable[str]
+    ) -> tuple[Int32[np.ndarray, "num_tokens"], Int32[np.ndarray, "n"]]:
+        """The ids of all texts, one text after the other, and how many each has.
+
+        Every public method reads this one encoding, so they cannot disagree.
+        """
+        column, absent = self._column, self._column.get(UNKNOWN, -1)
+        per_text = [
+            np.fromiter((column.get(word, absent) for word in self._find_words(text)), np.int32)
+            for text in _check_texts(texts)
+        ]
+        per_text = [ids[ids >= 0] for ids in per_text]
+        lengths = np.array([len(ids) for ids in per_text], np.int32)
+        return np.concatenate([np.zeros(0, np.int32), *per_text]), lengths
+
+    @cached_property
+    def _column(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
+
+    @cached_property
+    def _find_words(self) -> Callable[[str], list[str]]:
+        stop_words = sorted(self.stop_words) or None
+        return _count_vectorizer(stop_words=stop_words, lowercase=self.lowercase).build_analyzer()
+
+
+def _count_vectorizer(**options):
+    try:
+        from sklearn.feature_extraction.text import CountVectorizer
+    except ImportError as error:
+        raise ImportError('genclf.text needs scikit-learn: pip install "genclf[text]"') from error
+    return CountVectorizer(**options)
+
+
+def _check_texts(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise ValueError("texts must be a list of str, one per example; got a single str")
+    texts = list(texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"texts must be str: row {row} is {text!r:.40}, {type(text).__name__}")
+    return texts
+
+
+def _check_stop_words(stop_words: str | Collection[str] | None) -> str | list[str] | None:
+    if stop_words is None or stop_words == "english":
+        return stop_words
+    if isinstance(stop_words, str):
+        raise ValueError(f'stop_words must be "english", a list of str or None, got {stop_words!r}')
+    return sorted(stop_words)
