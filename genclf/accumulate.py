@@ -19,7 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from genclf.statistics import Moments, divide, merge
 
@@ -62,6 +62,13 @@ def block_rows(row_size: int) -> int:
     """Number of rows in a block, a power of two in 256..32768, for rows of `row_size` numbers."""
     wanted = max(1, _BLOCK_BYTES // (4 * max(row_size, 1)))
     return min(max(1 << (wanted.bit_length() - 1), 256), 32768)
+
+
+def as_float(x: Array) -> Float[Array, "..."]:
+    """X in its own floating dtype, at least float32; integers and booleans become floats."""
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return x.astype(jnp.result_type(float))
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
@@ -134,7 +141,7 @@ def class_counts(w: ClassWeights) -> Float[Array, "K"]:
     return counts[0]
 
 
-def moments(x: Float[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
+def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
     """Centred moments of each class; see the module's docstring for the road taken.
 
     Args:
@@ -149,10 +156,10 @@ def moments(x: Float[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
     return accumulate(partial(_soft_block, full=full), x, w, x.shape[1])
 
 
-def _one_class(x: Float[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
+def _one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
     """Moments of the rows of one class, without a class axis."""
     weight, present = w[:, None], w[:, None] != 0
-    x = jnp.where(present, x, 0)
+    x = jnp.where(present, as_float(x), 0)
     count = w.sum()
     centre = divide(matmul(w, x), count)
     z = jnp.where(present, x - centre, 0)
@@ -163,13 +170,13 @@ def _one_class(x: Float[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
     return Moments(count, raw.mean, scatter - raw.outer(count, drift))
 
 
-def _soft_block(x: Float[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
+def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
     return lax.map(lambda w_k: _one_class(x, w_k, full), w)
 
 
-def _hard_block(x: Float[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
+def _hard_block(x: Shaped[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
     own = w != 0
-    x = jnp.where(own.any(0)[:, None], x, 0)
+    x = jnp.where(own.any(0)[:, None], as_float(x), 0)
     count = w.sum(1)
     centre = divide(matmul(w, x), count[:, None])
     z = x - matmul(own.T.astype(x.dtype), centre)
@@ -184,7 +191,7 @@ def _hard_block(x: Float[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -
     return Moments(count, raw.mean, scatter - raw.outer(count, drift))
 
 
-def _tiled_moments(x: Float[Array, "n d"], w: Hard) -> Moments:
+def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     n, d = x.shape
     num_classes = w.num_classes
     # A class wastes half a tile on average, so tiles hold at most a quarter of a class's share.
@@ -207,9 +214,9 @@ def _tiled_moments(x: Float[Array, "n d"], w: Hard) -> Moments:
         return jax.tree.map(lambda leaf, new: leaf.at[k].set(new), total, merged), None
 
     zero = Moments(
-        jnp.zeros(num_classes, x.dtype),
-        jnp.zeros((num_classes, d), x.dtype),
-        jnp.zeros((num_classes, d, d), x.dtype),
+        jnp.zeros(num_classes, w.weight.dtype),
+        jnp.zeros((num_classes, d), w.weight.dtype),
+        jnp.zeros((num_classes, d, d), w.weight.dtype),
     )
     return lax.scan(step, zero, jnp.arange(n // tile + num_classes))[0]
 

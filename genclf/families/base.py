@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.accumulate import ClassWeights, map_rows, matmul
+from genclf.accumulate import ClassWeights, as_float, map_rows, matmul
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,13 +105,6 @@ class Family(eqx.Module):
     def invalid_hyperparameters(self) -> list[str]:
         """What is wrong with the concrete hyper-parameters, in words."""
         return []
-
-
-def as_float(x: Array) -> Float[Array, "..."]:
-    """X in its own floating dtype, at least float32; integers and booleans become floats."""
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        return x.astype(jnp.result_type(float))
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def poison(x: Array, support: Support) -> Float[Array, "..."]:

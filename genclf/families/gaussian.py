@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import ClassWeights, einsum, matmul, moments
-from genclf.families.base import Family, Params, Support, over_rows, poison
+from genclf.accumulate import ClassWeights, as_float, einsum, matmul, moments
+from genclf.families.base import Family, Params, Support, over_rows
 from genclf.statistics import Moments, divide, pool
 
 FINITE = Support(jnp.isfinite, "a finite number")
@@ -91,19 +91,19 @@ class GaussianParams(Params):
 
         def per_class(rows: Array) -> Array:
             def distance(mean: Array, inverse: Array) -> Array:
-                return _squares(self._whiten(inverse, rows - mean))
+                return _squares(self._whiten(inverse, as_float(rows) - mean))
 
             return self._map_classes(distance, self.mean, inverse, x=rows)
 
         def shared(rows: Array) -> Array:
             # Whiten once, about the centre of the means; classes then differ by a shift.
             centre = self.mean.mean(0)
-            z = self._whiten(inverse[0], rows - centre)
+            z = self._whiten(inverse[0], as_float(rows) - centre)
             shift = self._whiten(inverse[0], self.mean - centre)
             return self._map_classes(lambda s: _squares(z - s), shift, x=rows)
 
         distance = shared if self.shared else per_class
-        return -0.5 * over_rows(distance, poison(x, FINITE), 1, 2 * d) + self._log_norm()
+        return -0.5 * over_rows(distance, x, 1, 2 * d) + self._log_norm()
 
     def discriminant(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """Up to a common term; linear, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, where Σ is shared."""
@@ -112,8 +112,8 @@ class GaussianParams(Params):
         centre = self.mean.mean(0)
         coef, intercept = self._linear_about(centre)
         return over_rows(
-            lambda rows: matmul(rows - centre, coef.T) + intercept,
-            poison(x, FINITE),
+            lambda rows: matmul(as_float(rows) - centre, coef.T) + intercept,
+            x,
             1,
             self.mean.shape[-1],
         )
@@ -238,7 +238,7 @@ class Gaussian(Family):
 
     def stats(self, x: Float[Array, "n d"], w: ClassWeights) -> Moments:
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full)."""
-        return moments(poison(x, FINITE), w, full=self.covariance == "full")
+        return moments(x, w, full=self.covariance == "full")
 
     def estimate(self, stats: Moments) -> GaussianParams:
         """Means and square roots of the covariances.
