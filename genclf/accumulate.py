@@ -179,12 +179,12 @@ def _hard_block(x: Shaped[Array, "n d"], w: Float[Array, "K n"], *, full: bool) 
     x = jnp.where(own.any(0)[:, None], as_float(x), 0)
     count = w.sum(1)
     centre = divide(matmul(w, x), count[:, None])
-    z = x - matmul(own.T.astype(x.dtype), centre)
+    z = x - centre.at[own.argmax(0)].get(mode="promise_in_bounds")
     drift = divide(matmul(w, z), count[:, None])
     if full:
         n, d = x.shape
         spread = (w.T[:, :, None] * z[:, None, :]).reshape(n, -1)
-        scatter = matmul(spread.T, z).reshape(-1, d, d)
+        scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, -1, d), 1, 0)
     else:
         scatter = matmul(w, z * z)
     raw = Moments(count, centre + drift, scatter)

@@ -7,7 +7,6 @@ invalid about labels or weights has turned the statistics into NaN.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -15,11 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, ArrayLike, Float, Int, PyTree
+from jaxtyping import Array, ArrayLike, Float, PyTree
 
 from genclf.accumulate import Hard, class_counts
-from genclf.families.base import Family, Params, safe_log, times_log
-from genclf.shapes import check_examples, check_rows, float_dtype, own
+from genclf.families.base import Family, Params, safe_log
+from genclf.shapes import check_rows, float_dtype, own
 from genclf.statistics import Sums
 
 
@@ -165,160 +164,6 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     return _estimate(clf, stats)
 
 
-def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
-    """`log p(x, y=k) = log π_k + log p(x | y=k)`.
-
-    Args:
-        params: a fitted classifier.
-        x: one example, or any leading batch axes.
-
-    Returns:
-        Natural logarithms, shape (..., K).
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> params = gcf.fit(gcf.bernoulli_nb(2), jnp.array([[1], [0]]), jnp.array([0, 1]))
-        >>> print(jnp.exp(gcf.log_joint(params, jnp.array([1]))).round(3))
-        [0.333 0.167]
-    """
-    return _log_joint(params, own(x, "x"))
-
-
-def discriminant(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
-    """Discriminant functions δ_k(x): the log-joint up to a term that all classes share.
-
-    Linear in x where the classes share a covariance and for all discrete families, quadratic for
-    Gaussians with covariances of their own. It is what `predict` and `log_posterior` use: cheaper
-    than `log_joint` and with less rounding, because the common term is never formed.
-
-    Args:
-        params: a fitted classifier.
-        x: one example, or any leading batch axes.
-
-    Returns:
-        shape (..., K).
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> x, y = jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
-        >>> params = gcf.fit(gcf.lda(2), x, y)
-        >>> delta = gcf.discriminant(params, jnp.array([[3.0], [4.0]]))
-        >>> print((delta[:, 1] - delta[:, 0]).round(3))
-        [0. 4.]
-
-    References:
-        Hastie, Tibshirani & Friedman (2009), eqs. 4.10 and 4.12.
-    """
-    return _discriminant(params, own(x, "x"))
-
-
-def log_posterior(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
-    """`log p(y=k | x)`, by Bayes' rule.
-
-    Args:
-        params: a fitted classifier.
-        x: one example, or any leading batch axes.
-
-    Returns:
-        Natural logarithms, shape (..., K). NaN for an example outside the support of the
-        density, and for one that has probability zero in every class.
-
-    Example:
-        Bayes' worked example: a school with 60% boys, all in trousers, and half the girls.
-
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> clf = gcf.bernoulli_nb(2, alpha=0.0)
-        >>> trousers = jnp.array([[1]] * 6 + [[1]] * 2 + [[0]] * 2)
-        >>> girl = jnp.array([0] * 6 + [1] * 4)
-        >>> params = gcf.fit(clf, trousers, girl)
-        >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([1]))).round(4))
-        [0.75 0.25]
-    """
-    return _log_posterior(params, own(x, "x"))
-
-
-def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
-    """`log p(x) = log Σ_k p(x, y=k)`: how familiar x is; low values are novelties.
-
-    Args:
-        params: a fitted classifier.
-        x: one example, or any leading batch axes.
-
-    Returns:
-        Natural logarithms, shape (...).
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> params = gcf.fit(gcf.bernoulli_nb(2), jnp.array([[1], [0]]), jnp.array([0, 1]))
-        >>> print(jnp.exp(gcf.log_marginal(params, jnp.array([[0], [1]]))))
-        [0.5 0.5]
-    """
-    return _log_marginal(params, own(x, "x"))
-
-
-def predict(params: ClassifierParams, x: PyTree) -> Int[Array, "*batch"]:
-    """The most probable class; the lowest of equals.
-
-    Args:
-        params: a fitted classifier.
-        x: one example, or any leading batch axes.
-
-    Returns:
-        int32 of shape (...), in 0..K-1; -1 where the posterior is NaN, so that no class is named
-        for an example that the model cannot score.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> x, y = jnp.array([[0.0], [1.0], [5.0], [6.0]]), jnp.array([0, 0, 1, 1])
-        >>> print(gcf.predict(gcf.fit(gcf.qda(2), x, y), jnp.array([[0.2], [jnp.nan]])))
-        [ 0 -1]
-    """
-    return _predict(params, own(x, "x"))
-
-
-def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""]:
-    """Log-likelihood `Σ_nk w_nk log p(x_n, y=k)`, from the statistics alone.
-
-    Args:
-        params: a fitted classifier.
-        stats: statistics of any examples, made by the same model.
-
-    Returns:
-        A scalar, natural logarithm.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> clf, x, y = gcf.lda(2), jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
-        >>> params = gcf.fit(clf, x, y)
-        >>> print(gcf.log_lik(params, gcf.stats(clf, x, y)).round(3))
-        -8.448
-    """
-    return _log_lik(params, stats)
-
-
-def sample(
-    key: Array, params: ClassifierParams, shape: tuple[int, ...] = ()
-) -> tuple[PyTree, Int[Array, "..."]]:
-    """Draws from the generative story: `y ~ Categorical(π)`, then `x ~ p(x | y)`.
-
-    Args:
-        key: a `jax.random` key.
-        params: a fitted classifier.
-        shape: shape of the draws; () for one.
-
-    Returns:
-        (x, y): y is int32 of that shape, and x has that shape in front.
-
-    Example:
-        >>> import jax, jax.numpy as jnp, genclf as gcf
-        >>> x, y = jnp.array([[0.0], [1.0], [5.0], [6.0]]), jnp.array([0, 0, 1, 1])
-        >>> xs, ys = gcf.sample(jax.random.key(0), gcf.fit(gcf.lda(2), x, y), shape=(1000,))
-        >>> print(xs.shape, ys.shape)
-        (1000, 1) (1000,)
-    """
-    return _sample(key, params, tuple(shape))
-
-
 def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> ClassifierParams:
     """The same class densities under another class prior, e.g. of another population.
 
@@ -420,51 +265,3 @@ def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
 @jax.jit
 def _fit(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
     return _estimate(clf, _stats(clf, x, y, weights))
-
-
-@jax.jit
-def _log_joint(params: ClassifierParams, x: PyTree) -> Array:
-    check_examples(params.conditional, x)
-    return _with_log_prior(params, params.conditional.log_prob(x))
-
-
-@jax.jit
-def _discriminant(params: ClassifierParams, x: PyTree) -> Array:
-    check_examples(params.conditional, x)
-    return _with_log_prior(params, params.conditional.discriminant(x))
-
-
-def _with_log_prior(params: ClassifierParams, score: Array) -> Array:
-    # An impossible class stays at -inf whatever its density, which may be +inf or NaN there.
-    never = jnp.isneginf(params.log_prior)
-    return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, params.log_prior))
-
-
-@jax.jit
-def _log_posterior(params: ClassifierParams, x: PyTree) -> Array:
-    return jax.nn.log_softmax(_discriminant(params, x), axis=-1)
-
-
-@jax.jit
-def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
-    return jax.nn.logsumexp(_log_joint(params, x), axis=-1)
-
-
-@jax.jit
-def _predict(params: ClassifierParams, x: PyTree) -> Array:
-    score = _discriminant(params, x)
-    best = score.max(-1)
-    return jnp.where(jnp.isfinite(best), jnp.argmax(score, -1), -1).astype(jnp.int32)
-
-
-@jax.jit
-def _log_lik(params: ClassifierParams, stats: ClassifierStats) -> Array:
-    prior = times_log(stats.count, params.log_prior).sum()
-    return prior + params.conditional.log_lik(stats.conditional)
-
-
-@partial(jax.jit, static_argnums=2)
-def _sample(key: Array, params: ClassifierParams, shape: tuple[int, ...]) -> tuple[PyTree, Array]:
-    key_y, key_x = jax.random.split(key)
-    y = jax.random.categorical(key_y, params.log_prior, shape=shape).astype(jnp.int32)
-    return params.conditional.sample(key_x, y), y

@@ -12,7 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, as_float, einsum, matmul, moments
 from genclf.families.base import Family, Params, Support, over_rows
-from genclf.statistics import Moments, divide, pool
+from genclf.families.covariance import CovarianceEstimate, estimate_covariance
+from genclf.statistics import Moments, divide
 
 FINITE = Support(jnp.isfinite, "a finite number")
 
@@ -246,40 +247,18 @@ class Gaussian(Family):
         A class without weight takes the mean and the covariance of all classes together: its
         prior is zero, so they only have to be finite.
         """
-        parts = self._covariance(stats)
-        if self.covariance == "full":
-            scale = jnp.sqrt(parts.variance)[..., None] * _cholesky(parts.correlation())
-        else:
-            scale = jnp.sqrt(parts.variance)
-        mean = jnp.where(stats.count[:, None] == 0, pool(stats).mean, stats.mean)
-        return GaussianParams(mean, scale, self.covariance, self.shared)
+        found = self._covariance(stats)
+        mean = jnp.where(stats.count[:, None] == 0, found.overall_mean, stats.mean)
+        return GaussianParams(mean, found.square_root(), self.covariance, self.shared)
 
-    def _covariance(self, stats: Moments) -> _Covariance:
-        everything, n = pool(stats), stats.count.sum()
-        within = divide(stats.diagonal.sum(0), n)
-        total = divide(everything.diagonal, n)
-        floor = jnp.finfo(total.dtype).eps ** 2 * total
-        # A feature constant over all the data has no scale; any variance gives the same posterior.
-        floor = jnp.where(floor == 0, 1, floor)
-        ridge = self.ridge * jnp.where(within > floor, within, total)
-
-        pooled = stats.scatter.sum(0)
-        if self.shared:
-            matrix = divide(pooled, _divisor(n, self.ddof))[None]
-        else:
-            divisor = _divisor(stats.count, self.ddof)
-            empty, divisor = (
-                a.reshape(-1, *[1] * pooled.ndim) for a in (stats.count == 0, divisor)
-            )
-            matrix = jnp.where(empty, divide(pooled, n), divide(stats.scatter, divisor))
-
-        variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
-        constant = variance <= floor
-        if self.covariance == "spherical":
-            variance, ridge, floor = (
-                a.mean(-1, keepdims=True) for a in (variance, jnp.atleast_1d(ridge), floor)
-            )
-        return _Covariance(matrix, jnp.maximum(variance + ridge, floor), constant)
+    def _covariance(self, stats: Moments) -> CovarianceEstimate:
+        return estimate_covariance(
+            stats,
+            shared=self.shared,
+            spherical=self.covariance == "spherical",
+            ridge=self.ridge,
+            ddof=self.ddof,
+        )
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """Means, plus d(d+1)/2, d or 1 numbers for each covariance."""
@@ -289,21 +268,14 @@ class Gaussian(Family):
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
         """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
         num_classes, d = stats.mean.shape
-        parts = self._covariance(stats)
-        if self.covariance == "full":
-            eigenvalues = jnp.linalg.eigvalsh(parts.correlation())
-        else:
-            # Without correlations the spread of the standardised features is the whole matter.
-            eigenvalues = jnp.where(parts.constant & (self.ridge == 0), 0.0, 1.0)
-            eigenvalues = eigenvalues.astype(parts.variance.dtype)
-        largest = eigenvalues.max(-1, keepdims=True)
-        good = eigenvalues > d * jnp.finfo(eigenvalues.dtype).eps * largest
-        condition = jnp.where(
-            good.all(-1), largest[:, 0] / jnp.where(good, eigenvalues, jnp.inf).min(-1), jnp.inf
-        )
+        found = self._covariance(stats)
+        eigenvalues = found.correlation_eigenvalues()
+        largest = eigenvalues.max(-1)
+        good = eigenvalues > d * jnp.finfo(eigenvalues.dtype).eps * largest[:, None]
+        condition = jnp.where(good.all(-1), divide(largest, eigenvalues.min(-1)), jnp.inf)
         return GaussianDiagnosis(
             too_few=stats.count <= d,
-            constant=jnp.broadcast_to(parts.constant, (num_classes, d)),
+            constant=jnp.broadcast_to(found.constant, (num_classes, d)),
             rank=jnp.broadcast_to(good.sum(-1), (num_classes,)),
             condition=jnp.broadcast_to(condition, (num_classes,)),
         )
@@ -314,36 +286,6 @@ class Gaussian(Family):
         if self.covariance not in ("full", "diag", "spherical"):
             wrong.append(f"covariance is {self.covariance!r}, expected full, diag or spherical")
         return wrong
-
-
-class _Covariance(eqx.Module):
-    """A covariance under estimation: class axis K, or 1 where shared."""
-
-    matrix: Array  # divided scatter, (K, d, d) or its diagonal (K, d)
-    variance: Array  # diagonal with the ridge, not below the floor: (K, d), or (K, 1) if spherical
-    constant: Array  # features whose variance is rounding error, (K, d)
-
-    def correlation(self) -> Array:
-        """Correlation matrices, (K, d, d): the covariance in units that the data chose."""
-        sd = jnp.sqrt(self.variance)
-        scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
-        return jnp.where(jnp.eye(sd.shape[-1], dtype=bool), 1, scaled)
-
-
-def _divisor(count: Array, ddof: float | Array) -> Array:
-    """Count - ddof; NaN where negative, so that no variance is silently negative."""
-    divisor = count - ddof
-    return jnp.where((divisor < 0) & (count > 0), jnp.nan, divisor)
-
-
-def _cholesky(correlation: Array) -> Array:
-    """Cholesky factor of a correlation matrix; a singular one gets 10 d ε on its diagonal."""
-    d = correlation.shape[-1]
-    eps = jnp.finfo(correlation.dtype).eps
-    pivots = jnp.diagonal(jnp.linalg.cholesky(lax.stop_gradient(correlation)), axis1=-2, axis2=-1)
-    regular = (pivots**2 > d * eps).all(-1)  # False on NaN
-    jitter = jnp.where(regular, 0, 10 * d * eps).astype(correlation.dtype)
-    return jnp.linalg.cholesky(correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype))
 
 
 def _squares(z: Array) -> Array:
