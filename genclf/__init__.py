@@ -1,5 +1,7 @@
 """Generative classifiers on JAX: p(x, y) = p(y) p(x | y), learned by adding things up."""
 
+from importlib.metadata import version as _version
+
 from genclf import datasets as datasets
 from genclf import discretize as discretize
 from genclf import text as text
@@ -52,7 +54,10 @@ from genclf.statistics import merge as merge
 from genclf.statistics import pool as pool
 from genclf.statistics import remove as remove
 
+__version__ = _version("genclf")
+
 __all__ = [
+    "__version__",
     "datasets",
     "discretize",
     "text",

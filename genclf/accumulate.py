@@ -54,8 +54,13 @@ def class_rows(w: ClassWeights) -> Float[Array, "K n"]:
     """The weights as a dense array, class axis first; call it on a block, not on all rows."""
     if not isinstance(w, Hard):
         return w.T
-    own = w.label == jnp.arange(w.num_classes, dtype=w.label.dtype)[:, None]
-    return jnp.where(own, w.weight, 0)
+    classes = jnp.arange(w.num_classes, dtype=w.label.dtype)
+    return jnp.where(w.label[None, :] == classes[:, None], w.weight[None, :], 0)
+
+
+def num_classes(w: ClassWeights) -> int:
+    """K."""
+    return w.num_classes if isinstance(w, Hard) else w.shape[1]
 
 
 def block_rows(row_size: int) -> int:
@@ -68,7 +73,7 @@ def as_float(x: Array) -> Float[Array, "..."]:
     """X in its own floating dtype, at least float32; integers and booleans become floats."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
         return x.astype(jnp.result_type(float))
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
@@ -102,7 +107,7 @@ def accumulate(
         first = jnp.minimum(start, n - block)
         x_block, w_block = _slice((x, w), first, block)
         fresh = first + jnp.arange(block) >= start
-        return block_stats(x_block, jnp.where(fresh, class_rows(w_block), 0))
+        return block_stats(x_block, jnp.where(fresh[None, :], class_rows(w_block), 0))
 
     def step(total: S, start: Array) -> tuple[S, None]:
         return merge(total, one_block(start)), None
@@ -159,10 +164,10 @@ def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
 def _one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
     """Moments of the rows of one class, without a class axis."""
     weight, present = w[:, None], w[:, None] != 0
-    x = jnp.where(present, as_float(x), 0)
+    x = jnp.where(present, x.astype(w.dtype), 0)
     count = w.sum()
     centre = divide(matmul(w, x), count)
-    z = jnp.where(present, x - centre, 0)
+    z = jnp.where(present, x - centre[None, :], 0)
     # The rounded centre is off by `drift`; the scatter about the true mean follows exactly.
     drift = divide(matmul(w, z), count)
     scatter = matmul((weight * z).T, z) if full else matmul(w, z * z)
@@ -176,7 +181,7 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "K n"], *, full: bool) 
 
 def _hard_block(x: Shaped[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
     own = w != 0
-    x = jnp.where(own.any(0)[:, None], as_float(x), 0)
+    x = jnp.where(own.any(0)[:, None], x.astype(w.dtype), 0)
     count = w.sum(1)
     centre = divide(matmul(w, x), count[:, None])
     z = x - centre.at[own.argmax(0)].get(mode="promise_in_bounds")
@@ -200,7 +205,8 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
 
     label = jnp.where(w.weight == 0, num_classes, w.label)
     order = _stable_order(label, num_classes + 1)
-    size = (label == jnp.arange(num_classes, dtype=label.dtype)[:, None]).sum(1)
+    classes = jnp.arange(num_classes, dtype=label.dtype)
+    size = (label[None, :] == classes[:, None]).sum(1)
     tiles = -(-size // tile)
     first_row, first_tile = jnp.cumsum(size) - size, jnp.cumsum(tiles) - tiles
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 from genclf.classifier import Classifier, ClassifierParams, check_hyperparameters, stats
 from genclf.families.base import Support
 from genclf.families.gaussian import GaussianDiagnosis
-from genclf.shapes import blocks, cells, check_examples, check_rows, own
+from genclf.shapes import blocks, cells, check_examples, check_rows, own, widen
 
 _SHOWN = 5  # offenders named in one message
 
@@ -89,7 +89,7 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
 def _valid_labels(y: Array, num_classes: int) -> Array:
     if y.ndim == 2:
         return jnp.isfinite(y) & (y >= 0)
-    y = y.astype(jnp.promote_types(y.dtype, jnp.int32))
+    y = widen(y)
     return (y >= -1) & (y < num_classes)
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, ArrayLike, Float, PyTree
 
 from genclf.accumulate import Hard, class_counts
 from genclf.families.base import Family, Params, safe_log
-from genclf.shapes import check_rows, float_dtype, own
+from genclf.shapes import check_rows, float_dtype, own, widen
 from genclf.statistics import Sums
 
 
@@ -234,7 +234,7 @@ def _class_weights(clf: Classifier, y: Array, weights: Array | None, dtype: Any)
     if y.ndim == 2:
         soft = y.astype(dtype)
         return soft * weight[:, None], invalid | ~(jnp.isfinite(soft) & (soft >= 0)).all()
-    y = y.astype(jnp.promote_types(y.dtype, jnp.int32))
+    y = widen(y)
     known = (y >= 0) & (y < num_classes)
     w = Hard(jnp.where(known, y, -1).astype(jnp.int32), jnp.where(known, weight, 0), num_classes)
     return w, invalid | (~known & (y != -1)).any()

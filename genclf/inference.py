@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.classifier import ClassifierParams, ClassifierStats
-from genclf.families.base import times_log
+from genclf.families.base import spread, times_log
 from genclf.shapes import check_examples, own
 
 
@@ -184,8 +184,9 @@ def _discriminant(params: ClassifierParams, x: PyTree) -> Array:
 
 def _with_log_prior(params: ClassifierParams, score: Array) -> Array:
     # An impossible class stays at -inf whatever its density, which may be +inf or NaN there.
-    never = jnp.isneginf(params.log_prior)
-    return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, params.log_prior))
+    log_prior = spread(params.log_prior, score)
+    never = jnp.isneginf(log_prior)
+    return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))
 
 
 @jax.jit

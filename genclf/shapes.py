@@ -82,9 +82,11 @@ def check_rows(
             f"y has shape {y.shape}, expected ({n}, {num_classes}): one column of "
             f"responsibilities per class, num_classes = {num_classes}"
         )
-    if y.ndim == 1 and not (y.dtype == bool or jnp.issubdtype(y.dtype, jnp.integer)):
+    unsigned = jnp.issubdtype(y.dtype, jnp.unsignedinteger) and y.dtype.itemsize >= 4
+    integral = y.dtype == bool or jnp.issubdtype(y.dtype, jnp.integer)
+    if y.ndim == 1 and (unsigned or not integral):
         raise ValueError(
-            f"y has dtype {y.dtype}, expected integer labels 0..{num_classes - 1} (or a float "
+            f"y has dtype {y.dtype}, expected signed integer labels 0..{num_classes - 1} (or a float "
             f"array of responsibilities of shape ({n}, {num_classes}))"
         )
     if weights is not None and weights.shape != (n,):
@@ -108,8 +110,14 @@ def check_examples(params: Params, x: PyTree) -> None:
 
 
 def float_dtype(x: PyTree) -> Any:
-    """The dtype in which x is summed: its own if floating, at least float32; else the default."""
-    floating = [a.dtype for a in jax.tree.leaves(x) if jnp.issubdtype(a.dtype, jnp.floating)]
-    if not floating:
+    """The dtype in which x is summed: its widest floating one, float32 or wider; or the default."""
+    found = [a.dtype for a in jax.tree.leaves(x) if jnp.issubdtype(a.dtype, jnp.floating)]
+    wide = [dtype for dtype in found if dtype.itemsize >= 4]
+    if not found:
         return jnp.result_type(float)
-    return jnp.result_type(jnp.float32, *floating)
+    return max(wide, key=lambda dtype: dtype.itemsize, default=jnp.dtype(jnp.float32))
+
+
+def widen(labels: Array) -> Array:
+    """Integer labels in at least 32 bits, so that they can be compared to -1."""
+    return labels.astype(jnp.int32) if labels.dtype.itemsize < 4 else labels

@@ -89,8 +89,9 @@ class Moments(eqx.Module):
         count = add(self.count)
         centre = divide(add(self.count[..., None] * self.mean), count[..., None])
         # The centre just found has rounded; one pass over the centred means corrects its drift.
-        drift = divide(add(self.count[..., None] * (self.mean - centre)), count[..., None])
-        spread = add(self.scatter + self.outer(self.count, self.mean - centre))
+        deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
+        drift = divide(add(self.count[..., None] * deviation), count[..., None])
+        spread = add(self.scatter + self.outer(self.count, deviation))
         return Moments(count, centre + drift, spread - self.outer(count, drift))
 
 

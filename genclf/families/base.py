@@ -121,6 +121,11 @@ def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: i
     return out.reshape(*batch, *out.shape[1:])
 
 
+def spread(v: Float[Array, "K"], like: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
+    """One number per class, for every example of `like`."""
+    return jnp.broadcast_to(v, like.shape)
+
+
 def safe_log(p: Array) -> Array:
     """`log p`, with -inf and gradient 0 at p = 0."""
     return jnp.where(p == 0, -jnp.inf, jnp.log(jnp.where(p == 0, 1, p)))
@@ -146,7 +151,7 @@ class LinearScore(eqx.Module):
     def centred(self) -> LinearScore:
         """The scores less their mean over classes: same differences, far smaller rounding."""
         return LinearScore(
-            self.coef - self.coef.mean(0),
+            self.coef - self.coef.mean(0, keepdims=True),
             self.intercept - self.intercept.mean(),
             self.veto,
             self.veto_intercept,
@@ -155,5 +160,5 @@ class LinearScore(eqx.Module):
     def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         both = matmul(x, jnp.concatenate([self.coef, self.veto]).T)
         score, vetoed = jnp.split(both, 2, axis=-1)
-        impossible = vetoed + self.veto_intercept > 0
-        return jnp.where(impossible, -jnp.inf, score + self.intercept)
+        impossible = vetoed + spread(self.veto_intercept, score) > 0
+        return jnp.where(impossible, -jnp.inf, score + spread(self.intercept, score))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, accumulate, matmul
 from genclf.families.base import (
@@ -31,7 +31,7 @@ def _binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d
     x = poison(x, _support(threshold))
     if threshold is None:
         return x
-    return jnp.where(jnp.isnan(x), x, x > threshold)
+    return jnp.where(jnp.isnan(x), x, (x > threshold).astype(x.dtype))
 
 
 class BernoulliParams(Params):
@@ -74,11 +74,11 @@ class BernoulliParams(Params):
     def _scored(self, score: LinearScore, x: Array) -> Array:
         return over_rows(lambda r: score(_binary(r, self.threshold)), x, 1, x.shape[-1])
 
-    def log_prob(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+    def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`Σ_j x_j log p_kj + (1 - x_j) log (1 - p_kj)`."""
         return self._scored(self._score(), x)
 
-    def discriminant(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+    def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """The same, less its mean over the classes."""
         return self._scored(self._score().centred(), x)
 
@@ -155,5 +155,5 @@ class Bernoulli(Family):
 
 def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
     """`Sums` of one block of rows; rows without weight may hold anything."""
-    features = jnp.where((w != 0).any(0)[:, None], features, 0)
+    features = jnp.where((w != 0).any(0)[:, None], features.astype(w.dtype), 0)
     return Sums(w.sum(1), matmul(w, features))

@@ -10,17 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import ClassWeights, accumulate
+from genclf.accumulate import ClassWeights, accumulate, num_classes
 from genclf.families.base import Family, Params, Support, over_rows, safe_log, times_log
 from genclf.statistics import Sums
 
 Unseen = Literal["error", "ignore"]
 
 
+def _last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
+    """A number for each column, spread over the leading axes of x."""
+    return jnp.broadcast_to(jnp.asarray(sizes, x.dtype), x.shape)
+
+
 def _support(num_values: int | tuple[int, ...], unseen: Unseen) -> Support:
     def valid(x: Array) -> Array:
+        x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.int32)
         whole = (x >= 0) & (x == jnp.floor(x)) & jnp.isfinite(x)
-        return whole if unseen == "ignore" else whole & (x < np.array(num_values))
+        return whole if unseen == "ignore" else whole & (x < _last_axis(num_values, x))
 
     return Support(valid, f"an integer code in 0..num_values-1, num_values = {num_values}")
 
@@ -47,9 +53,9 @@ class Columns(eqx.Module):
     def places(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
         """Where each cell stands in the flat table, and whether it has a place there."""
         code = jnp.nan_to_num(x).astype(jnp.int32)
-        sizes = np.array(self.num_values, np.int32)
+        sizes, first = _last_axis(self.num_values, code), _last_axis(self.first, code)
         known = (code >= 0) & (code < sizes)
-        return jnp.clip(code, 0, sizes - 1) + self.first.astype(np.int32), known
+        return jnp.clip(code, 0, sizes - 1) + first, known
 
 
 class CategoricalParams(Params):
@@ -93,7 +99,7 @@ class CategoricalParams(Params):
 
     def discriminant(self, x: Array) -> Float[Array, "*batch K"]:
         """The same, less its mean over the classes."""
-        common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0)
+        common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0, keepdims=True)
         return self._look_up(self.log_theta - common, x)
 
     def linear(self) -> tuple[Float[Array, "K sum_V"], Float[Array, "K"]]:
@@ -171,7 +177,7 @@ class Categorical(Family):
             total = jnp.zeros((size, len(w)), w.dtype)
             return Sums(w.sum(1), total.at[place].add(w_cell).T)
 
-        return accumulate(block, x, w, x.shape[1] * 4)
+        return accumulate(block, x, w, x.shape[1] * num_classes(w))
 
     def estimate(self, stats: Sums) -> CategoricalParams:
         """Smoothed log θ of every column; uniform for a class without examples."""

@@ -45,7 +45,7 @@ class CovarianceEstimate(eqx.Module):
         """Correlation matrices: the covariance in units that the data chose."""
         sd = jnp.sqrt(self.variance)
         scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
-        return jnp.where(jnp.eye(sd.shape[-1], dtype=bool), 1, scaled)
+        return jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
 
     def square_root(self) -> Float[Array, "..."]:
         """Cholesky factors of the matrices, or standard deviations."""
@@ -91,16 +91,17 @@ def estimate_covariance(
             a.reshape(-1, *[1] * pooled.ndim)
             for a in (stats.count == 0, _divisor(stats.count, ddof))
         )
-        matrix = jnp.where(empty, divide(pooled, n), divide(stats.scatter, divisor))
+        matrix = jnp.where(empty, divide(pooled, n)[None], divide(stats.scatter, divisor))
 
     variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
-    constant = variance <= floor
+    constant = variance <= floor[None]
     if spherical:
         variance, floor = variance.mean(-1, keepdims=True), floor.mean(-1, keepdims=True)
         added = added.mean(-1, keepdims=True)
-    variance = variance + added
+    variance, floor = variance + added[None], floor[None]
+    singular = variance <= floor
     return CovarianceEstimate(
-        matrix, jnp.maximum(variance, floor), constant, overall.mean, variance <= floor
+        matrix, jnp.maximum(variance, floor), constant, overall.mean, singular
     )
 
 
@@ -120,7 +121,7 @@ def _cholesky(correlation: Array) -> Array:
     pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
     regular = (pivots**2 > d * eps).all(-1)  # False on NaN
     jitter = jnp.where(regular, 0, 10 * d * eps).astype(correlation.dtype)
-    repaired = correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype)
+    repaired = correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype)[None]
     # Factoring again is rarely needed; deciding that for a whole vmapped batch keeps it rare.
     return lax.cond(_any_member(~regular.all()), factorize, lambda _: factor, repaired)
 
@@ -132,7 +133,7 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     factor = _cholesky(*primals)
     solve = partial(lax.linalg.triangular_solve, factor, lower=True)
     middle = solve(solve(tangents[0], left_side=True), left_side=False, transpose_a=True)
-    half = jnp.tril(middle) - 0.5 * middle * jnp.eye(middle.shape[-1], dtype=middle.dtype)
+    half = jnp.tril(middle) - 0.5 * middle * jnp.eye(middle.shape[-1], dtype=middle.dtype)[None]
     return factor, matmul(factor, half)
 
 

@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, as_float, einsum, matmul, moments
-from genclf.families.base import Family, Params, Support, over_rows
+from genclf.families.base import Family, Params, Support, over_rows, spread
 from genclf.families.covariance import CovarianceEstimate, estimate_covariance
 from genclf.statistics import Moments, divide
 
@@ -54,7 +54,7 @@ class GaussianParams(Params):
         if self.covariance == "full":
             matrices = einsum("kij,klj->kil", self.scale, self.scale)
         else:
-            matrices = (self.scale**2)[..., None] * jnp.eye(d, dtype=self.scale.dtype)
+            matrices = (self.scale**2)[..., None] * jnp.eye(d, dtype=self.scale.dtype)[None]
         return jnp.broadcast_to(matrices, (num_classes, d, d))
 
     def _inverse_scale(self) -> Array:
@@ -69,9 +69,9 @@ class GaussianParams(Params):
         """Z with |z|² = deviationᵀ Σ⁻¹ deviation, for the inverse scale of one class."""
         if self.covariance == "full":
             return matmul(deviation, inverse.T)
-        return deviation * inverse
+        return deviation * jnp.broadcast_to(inverse, deviation.shape)
 
-    def _log_norm(self) -> Float[Array, "K or 1"]:
+    def _log_norm(self) -> Float[Array, "..."]:
         """`-½ log |2π Σ_k|`."""
         d = self.mean.shape[-1]
         if self.covariance == "full":
@@ -86,43 +86,44 @@ class GaussianParams(Params):
             return jnp.moveaxis(jax.vmap(f)(*leaves), 0, -1)
         return jnp.moveaxis(lax.map(lambda leaf: f(*leaf), leaves), 0, -1)
 
-    def log_prob(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+    def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
         inverse, d = self._inverse_scale(), self.mean.shape[-1]
 
         def per_class(rows: Array) -> Array:
             def distance(mean: Array, inverse: Array) -> Array:
-                return _squares(self._whiten(inverse, as_float(rows) - mean))
+                return _squares(self._whiten(inverse, as_float(rows) - mean[None]))
 
             return self._map_classes(distance, self.mean, inverse, x=rows)
 
         def shared(rows: Array) -> Array:
             # Whiten once, about the centre of the means; classes then differ by a shift.
-            centre = self.mean.mean(0)
+            centre = self.mean.mean(0, keepdims=True)
             z = self._whiten(inverse[0], as_float(rows) - centre)
             shift = self._whiten(inverse[0], self.mean - centre)
-            return self._map_classes(lambda s: _squares(z - s), shift, x=rows)
+            return self._map_classes(lambda s: _squares(z - s[None]), shift, x=rows)
 
         distance = shared if self.shared else per_class
-        return -0.5 * over_rows(distance, x, 1, 2 * d) + self._log_norm()
+        half = -0.5 * over_rows(distance, x, 1, 2 * d)
+        return half + spread(self._log_norm(), half)
 
-    def discriminant(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+    def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """Up to a common term; linear, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, where Σ is shared."""
         if not self.shared:
             return self.log_prob(x)
-        centre = self.mean.mean(0)
+        centre = self.mean.mean(0, keepdims=True)
         coef, intercept = self._linear_about(centre)
         return over_rows(
-            lambda rows: matmul(as_float(rows) - centre, coef.T) + intercept,
+            lambda rows: matmul(as_float(rows) - centre, coef.T) + intercept[None],
             x,
             1,
             self.mean.shape[-1],
         )
 
-    def _linear_about(self, centre: Float[Array, "d"]) -> tuple[Array, Array]:
+    def _linear_about(self, centre: Float[Array, "1 d"]) -> tuple[Array, Array]:
         inverse = self._inverse_scale()[0]
         z = self._whiten(inverse, self.mean - centre)
-        coef = matmul(z, inverse) if self.covariance == "full" else z * inverse
+        coef = matmul(z, inverse) if self.covariance == "full" else z * inverse[None]
         return coef, -0.5 * _squares(z)
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
@@ -132,7 +133,7 @@ class GaussianParams(Params):
                 "the boundary between Gaussians with a covariance of their own is quadratic; "
                 "use quadratic_form, or fit Gaussian(shared=True)"
             )
-        return self._linear_about(jnp.zeros_like(self.mean[0]))
+        return self._linear_about(jnp.zeros_like(self.mean[:1]))
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
         """`-½ Σ_k⁻¹`, `Σ_k⁻¹ μ_k` and `-½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k|`."""
@@ -141,7 +142,7 @@ class GaussianParams(Params):
         if self.covariance == "full":
             precision = einsum("kji,kjl->kil", inverse, inverse)
         else:
-            precision = (inverse**2)[..., None] * jnp.eye(d, dtype=inverse.dtype)
+            precision = (inverse**2)[..., None] * jnp.eye(d, dtype=inverse.dtype)[None]
         precision = jnp.broadcast_to(precision, (num_classes, d, d))
         coef = einsum("kij,kj->ki", precision, self.mean)
         intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + self._log_norm()
@@ -237,7 +238,7 @@ class Gaussian(Family):
     def support(self) -> Support:
         return FINITE
 
-    def stats(self, x: Float[Array, "n d"], w: ClassWeights) -> Moments:
+    def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full)."""
         return moments(x, w, full=self.covariance == "full")
 
@@ -248,7 +249,7 @@ class Gaussian(Family):
         prior is zero, so they only have to be finite.
         """
         found = self._covariance(stats)
-        mean = jnp.where(stats.count[:, None] == 0, found.overall_mean, stats.mean)
+        mean = jnp.where(stats.count[:, None] == 0, found.overall_mean[None], stats.mean)
         return GaussianParams(mean, found.square_root(), self.covariance, self.shared)
 
     def _covariance(self, stats: Moments) -> CovarianceEstimate:

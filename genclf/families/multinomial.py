@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import ClassWeights, accumulate
+from genclf.accumulate import ClassWeights, accumulate, num_classes
 from genclf.families.base import (
     Family,
     LinearScore,
@@ -44,8 +44,8 @@ class Tokens(eqx.Module):
     @classmethod
     def from_lengths(cls, ids: Array, lengths: Array, vocab_size: int) -> Tokens:
         """Tokens of which the first `lengths[n]` of row n are words, the rest padding."""
-        mask = jnp.arange(ids.shape[-1]) < jnp.asarray(lengths)[..., None]
-        return cls(jnp.asarray(ids), mask, vocab_size)
+        position = jnp.broadcast_to(jnp.arange(ids.shape[-1]), ids.shape)
+        return cls(jnp.asarray(ids), position < jnp.asarray(lengths)[..., None], vocab_size)
 
     def counts(self) -> Float[Array, "*batch V"]:
         """Number of occurrences of every word, shape (..., V)."""
@@ -184,7 +184,7 @@ class Multinomial(Family):
     def stats(self, x: Array | Tokens, w: ClassWeights) -> Sums:
         """`Sums` of x: weight of each class, and count of every word in it."""
         if isinstance(x, Tokens):
-            return accumulate(self._token_sums, x, w, x.ids.shape[1] + x.vocab_size // 256)
+            return accumulate(self._token_sums, x, w, x.ids.shape[1] * num_classes(w))
 
         def block(x: Array, w: Array) -> Sums:
             return dense_sums(_counts(x, self.presence), w)
@@ -217,4 +217,4 @@ class Multinomial(Family):
 
 def _counts(x: Array, presence: bool) -> Float[Array, "*batch V"]:
     x = poison(x, COUNTS)
-    return jnp.where(jnp.isnan(x), x, x > 0) if presence else x
+    return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x

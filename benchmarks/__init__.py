@@ -1,0 +1,1 @@
+"""The library beside scikit-learn, in the same run: `make bench`."""

@@ -1,0 +1,1 @@
+"""What `python -m genclf` runs; needs the extra `cli`. Nothing here is part of the public API."""

@@ -1,0 +1,186 @@
+"""Cross-validation as an algebra: the statistics of each fold, once; then merge all but one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, PyTree
+
+import genclf as gcf
+from genclf.accumulate import ClassWeights
+from genclf.families.base import Family, Params, Support
+
+
+@dataclass(frozen=True)
+class Folds:
+    """F folds as one rectangle of row numbers, so that one compiled function serves all of them.
+
+    Attributes:
+        rows: the rows of each fold, shape (F, m); a shorter fold is padded with row 0.
+        weight: 1 for a row, 0 for padding, shape (F, m).
+    """
+
+    rows: np.ndarray
+    weight: np.ndarray
+
+
+def stratified_folds(y: np.ndarray, num_folds: int, seed: int) -> Folds:
+    """The folds of scikit-learn's `StratifiedKFold(num_folds, shuffle=True, random_state=seed)`."""
+    from sklearn.model_selection import StratifiedKFold
+
+    split = StratifiedKFold(num_folds, shuffle=True, random_state=seed).split(y, y)
+    tests = [test for _, test in split]
+    size = np.array([len(test) for test in tests])
+    weight = np.arange(size.max()) < size[:, None]
+    rows = np.zeros(weight.shape, int)
+    rows[weight] = np.concatenate(tests)
+    return Folds(rows, weight.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a model said of rows it was not fitted to; one number per fold.
+
+    Attributes:
+        accuracy: share of rows predicted right, shape (F,); an undecided row is not right.
+        log_loss: mean of -log p(y | x), nats, shape (F,); inf where a row's own class, or the row
+            itself, was held impossible.
+        undecided: share of rows impossible in every class, for which no class is predicted, (F,).
+        impossible: number of rows whose own class was given probability 0.
+        singular: folds in which the training rows do not determine a covariance, shape (F,).
+        fold_sizes: rows in each fold, shape (F,).
+    """
+
+    accuracy: np.ndarray
+    log_loss: np.ndarray
+    undecided: np.ndarray
+    impossible: int
+    singular: np.ndarray
+    fold_sizes: np.ndarray
+
+    def overall(self, name: str) -> float:
+        """`accuracy`, `log_loss` or `undecided` over all rows."""
+        return float(np.average(getattr(self, name), weights=self.fold_sizes))
+
+    def error(self, name: str) -> float:
+        """Standard error of that, from the spread over the folds: sd / √F, divisor F - 1."""
+        values = getattr(self, name)
+        if not np.isfinite(values).all():
+            return float("nan")
+        return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def cross_validate(clf: gcf.Classifier, x: PyTree, y: np.ndarray, folds: Folds) -> Scores:
+    """Fit on all folds but one and score that one, for each, in one compiled call."""
+    return cross_validate_blocks(clf, in_folds(x, folds), y[folds.rows], folds)
+
+
+def in_folds(x: PyTree, folds: Folds) -> PyTree:
+    """The rows of x with the axes (F, m) in front; do it once where several models share x."""
+    return jax.tree.map(lambda leaf: leaf[folds.rows], x)
+
+
+def cross_validate_blocks(clf: gcf.Classifier, x: PyTree, y: np.ndarray, folds: Folds) -> Scores:
+    """`cross_validate` for x and y that are `in_folds` already."""
+    raw = _cross_validate(clf, x, jnp.asarray(y, jnp.int32), jnp.asarray(folds.weight))
+    loss, predicted, singular = (np.asarray(a) for a in raw)
+    real = folds.weight > 0
+    sizes = real.sum(1)
+    loss = np.where(np.isnan(loss), np.inf, loss)  # 0/0: the row is impossible in every class
+
+    def per_fold(values: np.ndarray) -> np.ndarray:
+        return np.where(real, values, 0).sum(1) / sizes
+
+    return Scores(
+        accuracy=per_fold(predicted == y),
+        log_loss=per_fold(loss),
+        undecided=per_fold(predicted == -1),
+        impossible=int((real & np.isinf(loss)).sum()),
+        singular=singular,
+        fold_sizes=sizes,
+    )
+
+
+@jax.jit
+def _cross_validate(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> tuple:
+    # One pass over the data. The training statistics of a fold are those of the others, merged;
+    # nothing is subtracted, so nothing cancels.
+    each = lax.map(lambda fold: gcf.stats(clf, *fold), (x, y, weight))
+    index = jnp.arange(len(y))
+
+    def one(fold: tuple[Array, PyTree, Array]) -> tuple[Array, Array, Array]:
+        held_out, x, y = fold
+
+        def without(leaf: Array) -> Array:  # zeros are the statistics of no examples
+            own = (index == held_out).reshape(-1, *[1] * (leaf.ndim - 1))
+            return jnp.where(own, 0, leaf)
+
+        training = gcf.pool(jax.tree.map(without, each))
+        params = gcf.estimate(clf, training)
+        log_posterior = gcf.log_posterior(params, x)
+        # As `predict` has it; calling it as well would compile the scores twice.
+        possible = ~jnp.isnan(log_posterior).any(1)
+        predicted = jnp.where(possible, log_posterior.argmax(1), -1)
+        loss = -jnp.take_along_axis(log_posterior, y[:, None], axis=1)[:, 0]
+        return loss, predicted, _singular(clf.family.diagnose(training.conditional))
+
+    return lax.map(one, (index, x, y))
+
+
+def _singular(found: Any) -> Array:
+    """Whether any Gaussian in a diagnosis has a covariance short of full rank."""
+    parts = jax.tree.leaves(found, is_leaf=lambda node: isinstance(node, gcf.GaussianDiagnosis))
+    short = [
+        (part.rank < part.constant.shape[-1]).any()
+        for part in parts
+        if isinstance(part, gcf.GaussianDiagnosis)
+    ]
+    return jnp.stack(short).any() if short else jnp.array(False)
+
+
+class TrainingWords(Family):
+    """A model of word counts whose vocabulary is the words of its training texts.
+
+    x has a column for every word there is, so that all folds have one shape. A word without a
+    count in the statistics was not in the training texts: it is left out of the V that smoothing
+    spreads over, and it says nothing about a text to be classified. The posteriors are those of
+    the family fitted with the columns of the training words alone.
+
+    Args:
+        family: the model of the words.
+        whole: take every column for a word of the vocabulary after all, as the family alone does;
+            a leaf, so that both are one compiled function.
+    """
+
+    family: gcf.Bernoulli | gcf.Multinomial
+    whole: bool | Bool[Array, ""] = False
+
+    @property
+    def support(self) -> Support:
+        return self.family.support
+
+    def stats(self, x: PyTree, w: ClassWeights) -> gcf.Sums:
+        return self.family.stats(x, w)
+
+    def estimate(self, stats: gcf.Sums) -> Params:
+        seen = (stats.total.sum(0, keepdims=True) > 0) | self.whole
+        if isinstance(self.family, gcf.Bernoulli):
+            bernoulli = self.family.estimate(stats)
+            # Logits equal in all classes cancel from the posterior.
+            return replace(bernoulli, logits=jnp.where(seen, bernoulli.logits, 0))
+        # Smoothing is the merge with the statistics of imagined texts, here of seen words only.
+        imagined = jnp.broadcast_to(jnp.where(seen, self.family.alpha, 0), stats.total.shape)
+        smoothed = gcf.merge(stats, gcf.Sums(jnp.zeros_like(stats.count), imagined))
+        multinomial = replace(self.family, alpha=0.0).estimate(smoothed)
+        return replace(multinomial, log_theta=jnp.where(seen, multinomial.log_theta, 0))
+
+    def num_parameters(self, num_classes: int, d: Any) -> int:
+        return self.family.num_parameters(num_classes, d)
+
+    def invalid_hyperparameters(self) -> list[str]:
+        return self.family.invalid_hyperparameters()
