@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
-from genclf.statistics import Moments, divide, merge
+from genclf.statistics import Moments, Sums, divide, merge
 
 S = TypeVar("S")
 
@@ -67,13 +67,6 @@ def block_rows(row_size: int) -> int:
     """Number of rows in a block, a power of two in 256..32768, for rows of `row_size` numbers."""
     wanted = max(1, _BLOCK_BYTES // (4 * max(row_size, 1)))
     return min(max(1 << (wanted.bit_length() - 1), 256), 32768)
-
-
-def as_float(x: Array) -> Float[Array, "..."]:
-    """X in its own floating dtype, at least float32; integers and booleans become floats."""
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        return x.astype(jnp.result_type(float))
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
@@ -144,6 +137,12 @@ def class_counts(w: ClassWeights) -> Float[Array, "K"]:
         counts = jnp.pad(counts, ((0, len(counts) % 2), (0, 0)))
         counts = counts[0::2] + counts[1::2]
     return counts[0]
+
+
+def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
+    """`Sums` of one block of rows; rows without weight may hold anything."""
+    features = jnp.where((w != 0).any(0)[:, None], features.astype(w.dtype), 0)
+    return Sums(w.sum(1), matmul(w, features))
 
 
 def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:

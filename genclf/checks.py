@@ -124,7 +124,7 @@ def validate(
         >>> gcf.validate(gcf.lda(2), jnp.array([[0.0], [jnp.nan]]), jnp.array([0, 1]))
         Traceback (most recent call last):
         ...
-        ValueError: x[1, 0] is nan, expected a finite number (row 1, column 0). ...
+        ValueError: x[1, 0] is nan (row 1, column 0), expected a finite number.
     """
     x = own(x, "x")
     if isinstance(model, ClassifierParams):
@@ -178,22 +178,14 @@ def _raise_at(wrong: np.ndarray, values: Array, name: str, expected: str) -> Non
     if not len(places):
         return
     first = tuple(int(i) for i in places[0])
-    at = ", ".join(map(str, first))
-    where = (
-        " ("
-        + ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), first[-2:], strict=False))
-        + ")"
-    )
-    others = [str(tuple(map(int, p)) if len(p) > 1 else int(p[0])) for p in places[1:_SHOWN]]
-    more = (
-        f" Also at {', '.join(others)}" + (", ..." if len(places) > _SHOWN else "")
-        if others
-        else ""
-    )
-    raise ValueError(
-        f"{name}[{at}] is {np.asarray(values)[first]}, expected {expected}{where}. "
-        f"{len(places)} such cells in all.{more}"
-    )
+    axes = zip(("row", "column"), first, strict=False)
+    where = ", ".join(f"{axis} {i}" for axis, i in axes)
+    message = f"{name}[{', '.join(map(str, first))}] is {np.asarray(values)[first]} ({where})"
+    message += f", expected {expected}."
+    if len(places) > 1:
+        rows = ", ".join(str(int(place[0])) for place in places[1:_SHOWN])
+        message += f" {len(places)} such cells in all; the next are in rows {rows}."
+    raise ValueError(message)
 
 
 def _check_determined(found: Any, prefix: str) -> None:

@@ -16,12 +16,13 @@ def linear_form(params: ClassifierParams) -> tuple[PyTree, Float[Array, "K"]]:
 
     `p(y=k | x) = softmax_k(coef_k · x + intercept_k)`. It exists for
 
-    | density | coef_k | intercept_k - log π_k |
-    |---|---|---|
-    | Gaussian, shared Σ | Σ⁻¹ μ_k | -½ μ_kᵀ Σ⁻¹ μ_k |
-    | Bernoulli | log p_k/(1-p_k) | Σ_j log (1-p_kj) |
-    | multinomial | log θ_k | 0 |
-    | categorical, x as `indicators` | log θ_k | 0 |
+    ::
+
+        density                         coef_k             intercept_k - log π_k
+        Gaussian, shared Σ              Σ⁻¹ μ_k            -½ μ_kᵀ Σ⁻¹ μ_k
+        Bernoulli                       log p_k/(1-p_k)    Σ_j log (1-p_kj)
+        multinomial                     log θ_k            0
+        categorical, x as indicators    log θ_k            0
 
     for `Independent` columns of these, side by side, and for a `Product` of them, where coef is a
     dict like x. Probabilities of 0 or 1 make infinite coefficients; smoothing avoids them.

@@ -31,7 +31,8 @@ def own(x: PyTree, name: str) -> PyTree:
             )
         return jnp.array(a)
 
-    return jax.tree.map(convert, x) if isinstance(x, dict | Tokens) else convert(x)
+    nested = isinstance(x, dict | Tokens)
+    return jax.tree.map(convert, x, is_leaf=lambda a: isinstance(a, list)) if nested else convert(x)
 
 
 def blocks(
@@ -86,8 +87,8 @@ def check_rows(
     integral = y.dtype == bool or jnp.issubdtype(y.dtype, jnp.integer)
     if y.ndim == 1 and (unsigned or not integral):
         raise ValueError(
-            f"y has dtype {y.dtype}, expected signed integer labels 0..{num_classes - 1} (or a float "
-            f"array of responsibilities of shape ({n}, {num_classes}))"
+            f"y has dtype {y.dtype}, expected signed integer labels 0..{num_classes - 1} (or a "
+            f"float array of responsibilities of shape ({n}, {num_classes}))"
         )
     if weights is not None and weights.shape != (n,):
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")

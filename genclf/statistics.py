@@ -25,7 +25,7 @@ class Sums(eqx.Module):
 
     Attributes:
         count: total weight of each class, shape (..., K).
-        total: summed features of each class, shape (..., K, *features).
+        total: summed features of each class, shape (..., K) and the features.
     """
 
     count: Float[Array, "*batch_K"]

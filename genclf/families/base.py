@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.accumulate import ClassWeights, as_float, map_rows, matmul
+from genclf.accumulate import ClassWeights, map_rows, matmul
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,8 +108,12 @@ class Family(eqx.Module):
 
 
 def poison(x: Array, support: Support) -> Float[Array, "..."]:
-    """X as floats, with NaN in the cells outside the support."""
-    return jnp.where(support.valid(x), as_float(x), jnp.nan)
+    """X as floats, at least float32, with NaN in the cells outside the support."""
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        floats = x.astype(jnp.result_type(float))
+    else:
+        floats = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+    return jnp.where(support.valid(x), floats, jnp.nan)
 
 
 def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
@@ -121,7 +125,7 @@ def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: i
     return out.reshape(*batch, *out.shape[1:])
 
 
-def spread(v: Float[Array, "K"], like: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
+def spread(v: Float[Array, "..."], like: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
     """One number per class, for every example of `like`."""
     return jnp.broadcast_to(v, like.shape)
 
@@ -158,6 +162,7 @@ class LinearScore(eqx.Module):
         )
 
     def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        x = x.astype(self.coef.dtype)
         both = matmul(x, jnp.concatenate([self.coef, self.veto]).T)
         score, vetoed = jnp.split(both, 2, axis=-1)
         impossible = vetoed + spread(self.veto_intercept, score) > 0

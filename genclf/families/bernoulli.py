@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import ClassWeights, accumulate, matmul
+from genclf.accumulate import ClassWeights, accumulate, dense_sums
 from genclf.families.base import (
     Family,
     LinearScore,
@@ -151,9 +151,3 @@ class Bernoulli(Family):
 
     def invalid_hyperparameters(self) -> list[str]:
         return [] if self.alpha >= 0 else [f"alpha is {self.alpha}, expected >= 0"]
-
-
-def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
-    """`Sums` of one block of rows; rows without weight may hold anything."""
-    features = jnp.where((w != 0).any(0)[:, None], features.astype(w.dtype), 0)
-    return Sums(w.sum(1), matmul(w, features))

@@ -23,8 +23,8 @@ class CovarianceEstimate(eqx.Module):
 
     Attributes:
         matrix: scatter over its divisor, (K or 1, d, d), or its diagonal (K or 1, d).
-        variance: the diagonal with the ridge, not below the rounding of the data; (K or 1, d),
-            or (K or 1, 1) if spherical.
+        variance: the diagonal with the ridge, not below the rounding of the data, (ε · rms)²;
+            (K or 1, d), or (K or 1, 1) if spherical.
         constant: features whose spread is rounding error, (K or 1, d).
         overall_mean: mean of all examples, (d,).
         is_singular: features, or spheres, that are constant and have no ridge; as `variance`.
@@ -78,8 +78,8 @@ def estimate_covariance(
     overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
     within = divide(stats.diagonal.sum(0), n)
     total = divide(overall.scatter, n)
-    floor = jnp.finfo(total.dtype).eps ** 2 * total
-    # A feature constant over all the data has no scale; any variance gives the same posterior.
+    floor = jnp.finfo(total.dtype).eps ** 2 * (total + overall.mean**2)
+    # A feature that is 0 throughout has no scale; any variance gives the same posterior.
     floor = jnp.where(floor == 0, 1, floor)
     added = ridge * jnp.where(within > floor, within, total)
 

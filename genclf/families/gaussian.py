@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from genclf.accumulate import ClassWeights, as_float, einsum, matmul, moments
+from genclf.accumulate import ClassWeights, einsum, matmul, moments
 from genclf.families.base import Family, Params, Support, over_rows, spread
 from genclf.families.covariance import CovarianceEstimate, estimate_covariance
 from genclf.statistics import Moments, divide
@@ -92,14 +92,14 @@ class GaussianParams(Params):
 
         def per_class(rows: Array) -> Array:
             def distance(mean: Array, inverse: Array) -> Array:
-                return _squares(self._whiten(inverse, as_float(rows) - mean[None]))
+                return _squares(self._whiten(inverse, rows.astype(self.mean.dtype) - mean[None]))
 
             return self._map_classes(distance, self.mean, inverse, x=rows)
 
         def shared(rows: Array) -> Array:
             # Whiten once, about the centre of the means; classes then differ by a shift.
             centre = self.mean.mean(0, keepdims=True)
-            z = self._whiten(inverse[0], as_float(rows) - centre)
+            z = self._whiten(inverse[0], rows.astype(self.mean.dtype) - centre)
             shift = self._whiten(inverse[0], self.mean - centre)
             return self._map_classes(lambda s: _squares(z - s[None]), shift, x=rows)
 
@@ -114,7 +114,7 @@ class GaussianParams(Params):
         centre = self.mean.mean(0, keepdims=True)
         coef, intercept = self._linear_about(centre)
         return over_rows(
-            lambda rows: matmul(as_float(rows) - centre, coef.T) + intercept[None],
+            lambda rows: matmul(rows.astype(self.mean.dtype) - centre, coef.T) + intercept[None],
             x,
             1,
             self.mean.shape[-1],
@@ -197,16 +197,17 @@ class Gaussian(Family):
     `Σ_k = Σ_n w_nk (x_n-μ_k)(x_n-μ_k)ᵀ / n_k`, n_k the weight of the class; `shared=True` pools
     the scatters, `Σ = Σ_k scatter_k / n`. The divisor is the count unless `ddof` says otherwise.
 
-    | covariance | per class | shared |
-    |---|---|---|
-    | full | QDA | LDA |
-    | diag | Gaussian naive Bayes | diagonal LDA |
-    | spherical | spheres of their own size | nearest centroid |
+    ::
+
+        covariance   per class                 shared
+        full         QDA                       LDA
+        diag         Gaussian naive Bayes      diagonal LDA
+        spherical    spheres of their own      nearest centroid
 
     All rules of rank and regularisation are relative to the data's own scale, so x and 1000 x
-    give the same posterior. A variance below the rounding of the data, (ε · total standard
-    deviation)² with ε the dtype's epsilon, is raised to it; a correlation matrix that is
-    numerically singular gets 10 d ε on its diagonal. Both give the limit of a density that is
+    give the same posterior. A variance below the rounding of the feature, (ε · root mean square)²
+    with ε the dtype's epsilon, is raised to it; a correlation matrix that is numerically
+    singular gets 10 d ε on its diagonal. Both give the limit of a density that is
     infinitely thin there; `genclf.diagnose` reports them, `genclf.validate` raises.
 
     Args:

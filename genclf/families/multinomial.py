@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import ClassWeights, accumulate, num_classes
+from genclf.accumulate import ClassWeights, accumulate, dense_sums, num_classes
 from genclf.families.base import (
     Family,
     LinearScore,
@@ -18,7 +18,6 @@ from genclf.families.base import (
     safe_log,
     times_log,
 )
-from genclf.families.bernoulli import dense_sums
 from genclf.statistics import Sums, divide
 
 

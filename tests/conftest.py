@@ -1,0 +1,45 @@
+"""Strict settings for every test, and the two precisions as fixtures."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Shapes and types on genclf's signatures are checked in the tests and nowhere else. The hook acts
+# on modules that are imported after it: conftest comes first, in every worker.
+install_import_hook("genclf", "beartype.beartype")
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_debug_key_reuse", True)
+
+# Nearly all the time of these tests is compilation: workers share what they compile, and the next
+# run finds it again.
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def pytest_configure(config):
+    if hasattr(config, "cache"):
+        jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
+
+
+# The same examples in every run, and no limit of time, since the first one compiles.
+
+settings.register_profile("genclf", deadline=None, derandomize=True, max_examples=20)
+settings.load_profile("genclf")
+
+
+@pytest.fixture
+def x64():
+    """Run the test in float64."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    """Run the test in each precision: the name of the floating dtype."""
+    with jax.enable_x64(request.param == "float64"):
+        yield np.dtype(request.param)

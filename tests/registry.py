@@ -1,0 +1,254 @@
+"""Every model that the laws are tested on. A new family adds one line to `MODELS`.
+
+Sizes are distinct primes, so that no axis can be mistaken for another. Data are drawn from classes
+of different sizes, with a structure that the models must learn; what is special stands in them:
+features far from zero, correlated features, a document of length zero, garbage behind a mask.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import genclf as gcf
+
+N, D, K, V = 101, 5, 3, 7
+CLASS_SIZES = (23, 31, 47)
+LENGTH = 13  # of a document's padded tokens
+UNEQUAL = (2, 3, 7, 5, 2)  # values of each categorical column
+
+# Fields that regularise: at 0 an estimate is plain maximum likelihood.
+HYPERPARAMETERS = ("alpha", "ridge", "ddof", "class_alpha")
+
+
+def labels(rng, n=N):
+    """Labels in random order, of classes in proportion to CLASS_SIZES; every class occurs."""
+    y = np.repeat(np.arange(K), CLASS_SIZES)
+    y = y if n == N else np.concatenate([y[np.linspace(0, N - 1, K).astype(int)], y])
+    return rng.permutation(np.resize(y, n)).astype(np.int32)
+
+
+def reals(rng, y, dtype, d=D):
+    mean = rng.normal(size=(K, d)) + 3
+    mix = np.eye(d) + 0.3 * rng.normal(size=(K, d, d))
+    noise = np.einsum("nij,nj->ni", mix[y], rng.normal(size=(len(y), d)))
+    return (mean[y] + noise).astype(dtype)
+
+
+def real(rng, y, dtype):
+    return reals(rng, y, dtype, d=1)
+
+
+def bits(rng, y, dtype):
+    del dtype  # integers
+    p = rng.uniform(0.1, 0.9, size=(K, D))
+    return (rng.random((len(y), D)) < p[y]).astype(np.int32)
+
+
+def codes(*num_values):
+    def make(rng, y, dtype):
+        del dtype
+        tables = [np.cumsum(rng.dirichlet(2 * np.ones(v), K)[:, :-1], 1) for v in num_values]
+        columns = [(rng.random((len(y), 1)) > table[y]).sum(1) for table in tables]
+        return np.stack(columns, 1).astype(np.int32)
+
+    return make
+
+
+def tokens(rng, y, dtype):
+    del dtype
+    table = np.cumsum(rng.dirichlet(2 * np.ones(V), K)[:, :-1], 1)
+    ids = (rng.random((len(y), LENGTH, 1)) > table[y][:, None, :]).sum(2)
+    lengths = np.minimum(rng.poisson(6, len(y)), LENGTH)
+    lengths[0], lengths[-1] = 0, LENGTH
+    mask = np.arange(LENGTH) < lengths[:, None]
+    return _tokens(np.where(mask, ids, 99).astype(np.int32), mask)
+
+
+def counts(rng, y, dtype):
+    words = tokens(rng, y, dtype)
+    return ((words.ids[..., None] == np.arange(V)) & words.mask[..., None]).sum(1).astype(np.int32)
+
+
+def _tokens(ids, mask):
+    """Tokens that hold NumPy arrays, as the data of the other models do."""
+    like = gcf.Tokens(jnp.zeros((1, 1), jnp.int32), jnp.ones((1, 1), bool), V)
+    return jax.tree.unflatten(jax.tree.structure(like), [ids, mask])
+
+
+def blocks(**makers):
+    def make(rng, y, dtype):
+        return {name: maker(rng, y, dtype) for name, maker in makers.items()}
+
+    return make
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model under test.
+
+    Attributes:
+        name: what the test is called.
+        family: the family, with its hyper-parameters.
+        data: (rng, y, dtype) -> x.
+        decision: "linear" or "quadratic" where `linear_form` or `quadratic_form` exists.
+        generative: whether draws follow `log_prob` exactly, so that a fit to them recovers it.
+        prior: hyper-parameters of the class prior, for `Classifier`.
+    """
+
+    name: str
+    family: gcf.Gaussian | Any
+    data: Callable
+    decision: str | None = None
+    generative: bool = True
+    prior: dict = field(default_factory=dict)
+
+    def __str__(self):
+        return self.name
+
+    @property
+    def classifier(self) -> gcf.Classifier:
+        return gcf.Classifier(self.family, num_classes=K, **self.prior)
+
+    @property
+    def plain(self) -> gcf.Classifier:
+        """The same model by maximum likelihood: nothing smoothed, nothing regularised."""
+        return with_hyperparameters(self.classifier, lambda leaf: 0.0)
+
+    @property
+    def smooth(self) -> gcf.Classifier:
+        """The same model with alpha = 1, so that every parameter is inside its range."""
+        return with_hyperparameters(self.classifier, lambda leaf: 1.0, names=("alpha",))
+
+    @property
+    def num_features(self) -> Any:
+        """d, as `num_parameters` takes it."""
+        x = self.example("float32")[0]
+        width = lambda x: x.vocab_size if isinstance(x, gcf.Tokens) else x.shape[-1]  # noqa: E731
+        return {name: width(a) for name, a in x.items()} if isinstance(x, dict) else width(x)
+
+    def example(self, dtype, n=N, seed=0):
+        """x and y: n rows of K classes, NumPy arrays, x of the dtype where it is floating."""
+        rng = np.random.default_rng(seed)
+        y = labels(rng, n)
+        return self.data(rng, y, dtype), y
+
+
+def is_hyperparameter(path, names=HYPERPARAMETERS):
+    return getattr(path[-1], "name", None) in names
+
+
+def with_hyperparameters(clf, change, names=HYPERPARAMETERS):
+    """The classifier with `change` applied to its regularising hyper-parameters."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: change(leaf) if is_hyperparameter(path, names) else leaf, clf
+    )
+
+
+def hyperparameters(clf):
+    """The floating leaves that regularise."""
+    leaves = jax.tree_util.tree_leaves_with_path(clf)
+    return [leaf for path, leaf in leaves if is_hyperparameter(path)]
+
+
+_MIXED = blocks(size=reals, colour=codes(*UNEQUAL), word=bits, text=tokens)
+_LINEAR_MIX = gcf.Product({"size": gcf.Gaussian(shared=True), "word": gcf.Bernoulli()})
+_MIX = gcf.Product(
+    {
+        "size": gcf.Gaussian(ridge=0.01),
+        "colour": gcf.Categorical(UNEQUAL),
+        "word": gcf.Independent(gcf.Bernoulli(alpha=0.5)),
+        "text": gcf.Multinomial(),
+    }
+)
+
+MODELS = [
+    Model("gaussian", gcf.Gaussian(), reals, "quadratic"),
+    Model("gaussian-shared", gcf.Gaussian(shared=True), reals, "linear"),
+    Model("gaussian-diag", gcf.Gaussian("diag"), reals, "quadratic"),
+    Model("gaussian-diag-shared", gcf.Gaussian("diag", shared=True), reals, "linear"),
+    Model("gaussian-spherical", gcf.Gaussian("spherical"), reals, "quadratic"),
+    Model("gaussian-spherical-shared", gcf.Gaussian("spherical", shared=True), reals, "linear"),
+    Model("gaussian-ridge", gcf.Gaussian(ridge=0.1, ddof=1.0), reals, "quadratic"),
+    Model("gaussian-diag-ridge", gcf.Gaussian("diag", ridge=0.1), reals, "quadratic"),
+    Model("univariate", gcf.Gaussian(), real, "quadratic", prior={"class_alpha": 2.0}),
+    Model("univariate-shared", gcf.Gaussian(shared=True), real, "linear"),
+    Model("bernoulli", gcf.Bernoulli(), bits, "linear"),
+    Model("bernoulli-0.3", gcf.Bernoulli(alpha=0.3), bits, "linear", prior={"class_alpha": 1.0}),
+    Model("bernoulli-threshold", gcf.Bernoulli(threshold=3.0), reals, generative=False),
+    Model("categorical", gcf.Categorical(V), codes(V, V, V, V, V), "linear"),
+    Model("categorical-unequal", gcf.Categorical(UNEQUAL, alpha=0.3), codes(*UNEQUAL), "linear"),
+    Model("multinomial", gcf.Multinomial(), counts, "linear"),
+    Model("multinomial-tokens", gcf.Multinomial(alpha=0.3), tokens),
+    Model("presence", gcf.Multinomial(presence=True), counts, generative=False),
+    Model("presence-tokens", gcf.Multinomial(presence=True), tokens, generative=False),
+    Model("independent-gaussian", gcf.Independent(gcf.Gaussian(ridge=0.1)), reals),
+    Model("independent-bernoulli", gcf.Independent(gcf.Bernoulli()), bits, "linear"),
+    Model("independent-categorical", gcf.Independent(gcf.Categorical(V)), codes(V, V, V, V, V)),
+    Model("product", _MIX, _MIXED),
+    Model("product-linear", _LINEAR_MIX, blocks(size=reals, word=bits), "linear"),
+]
+BY_NAME = {model.name: model for model in MODELS}
+
+
+# What laws are written with: rows of data whatever its structure, and distances of pytrees.
+
+
+def take(tree, rows):
+    """Rows of every array of x, y or weights."""
+    return jax.tree.map(lambda a: a[rows], tree)
+
+
+def concatenate(*trees):
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)
+
+
+def leaves_of(tree):
+    """The arrays of a pytree on the host, each with its path."""
+    found = jax.tree_util.tree_leaves_with_path(tree)
+    return [(jax.tree_util.keystr(path), np.asarray(leaf)) for path, leaf in found]
+
+
+def assert_close(actual, expected, tolerance):
+    """Equal structure, shape and dtype; each array within `tolerance` of its largest number.
+
+    Infinities and NaN must stand in the same places. Numbers below 1 are measured against 1.
+    """
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for (path, a), (_, b) in zip(leaves_of(actual), leaves_of(expected), strict=True):
+        assert a.shape == b.shape, f"{path}: {a.shape} != {b.shape}"
+        assert a.dtype == b.dtype, f"{path}: {a.dtype} != {b.dtype}"
+        finite = np.isfinite(b)
+        np.testing.assert_array_equal(np.isfinite(a), finite, err_msg=path)
+        np.testing.assert_array_equal(a[~finite], b[~finite], err_msg=path)
+        scale = max(1.0, np.abs(b[finite]).max(initial=0))
+        error = np.abs(a[finite] - b[finite]).max(initial=0)
+        assert error <= tolerance * scale, f"{path}: off by {error:.3g}, of {scale:.3g}"
+
+
+def assert_same(actual, expected):
+    """Equal bit for bit, NaN equal to NaN."""
+    for (path, a), (_, b) in zip(leaves_of(actual), leaves_of(expected), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b, err_msg=path)
+
+
+def assert_finite(tree):
+    for path, leaf in leaves_of(tree):
+        assert np.isfinite(leaf).all(), f"{path}: {leaf}"
+
+
+def spoil(x, rows):
+    """x with cells that no density can take in some rows: NaN, or -5 where x is integer."""
+    if isinstance(x, dict):
+        return {name: spoil(block, rows) for name, block in x.items()}
+    if isinstance(x, gcf.Tokens):
+        ids, mask = x.ids.copy(), x.mask.copy()
+        ids[rows], mask[rows] = -5, True
+        return _tokens(ids, mask)
+    x = x.copy()
+    x[rows] = np.nan if np.issubdtype(x.dtype, np.floating) else -5
+    return x

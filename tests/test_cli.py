@@ -1,0 +1,310 @@
+"""The command line: what it prints on shipped data and on a file, and how it says no."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import BernoulliNB, MultinomialNB
+
+import genclf as gcf
+from genclf.__main__ import main
+from genclf.cli.columns import codes, decide
+from genclf.cli.crossval import TrainingWords, cross_validate, stratified_folds
+
+LINES = {
+    "header.csv": "a,b,y\n",
+    "empty.csv": "",
+    "ragged.csv": "a,y\n1,p\n1,q,3,4\n",
+    "wide.csv": "a,y\n1.5,p,7\n2.5,q,7\n",
+    "one.csv": "a,y\n1,p\n2,p\n",
+    "rare.csv": "a,y\n1.5,p\n2.5,p\n3.5,q\n",
+    "constant.csv": "a,y\n1,p\n1,p\n1,q\n1,q\n",
+    "alone.csv": "y\np\np\nq\nq\n",
+    "unlabelled.csv": "a,y\n1,\n2,\n",
+    "holes.csv": "a,b,y\n1.5,,p\n2.5,,p\n,3.5,q\n,4.5,q\n",
+    "semicolon.csv": "a;y\n1;p\n2;q\n",
+    "continuous.csv": "a,y\n" + "".join(f"{i % 7}.5,{i / 3}\n" for i in range(101)),
+    "own.csv": "a,y\n" + "".join(f"{i % 7}.5,name{i}\n" for i in range(101)),
+}
+ERRORS = [
+    ("missing.csv", "y", "missing.csv: no such file"),
+    ("empty.csv", "y", "empty.csv: the file is empty"),
+    ("header.csv", "y", "has a header but no rows"),
+    ("ragged.csv", "y", "not a CSV file: Error tokenizing data. C error: Expected 2 fields"),
+    ("wide.csv", "y", "more fields than the header"),
+    ("bytes.csv", "y", "is not UTF-8 text"),
+    (".", "y", "is a directory"),
+    ("one.csv", "Y1", "no column 'Y1'; did you mean 'y'? the columns are 'a', 'y'"),
+    ("semicolon.csv", "y", "is the separator another one (--sep)?"),
+    ("one.csv", "y", "one class only, 'p'"),
+    ("rare.csv", "y", "class 'q' has one usable row"),
+    ("constant.csv", "y", "no column can be used as a feature (a: constant)"),
+    ("alone.csv", "y", "no column can be used as a feature (there is no other)"),
+    ("unlabelled.csv", "y", "label 'y' is missing in every row"),
+    ("holes.csv", "y", "every row has a missing number in one of 'a', 'b'"),
+    ("continuous.csv", "y", "label 'y' has 101 different numbers in 101 rows: it looks continuous"),
+    ("own.csv", "y", "label 'y' has 101 classes in 101 rows, too many"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name, content in LINES.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "bytes.csv").write_bytes("a,y\nétude,p\n".encode("latin-1"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def mixed(n=211):
+    """A file with a column of every kind, some of them with holes."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 3, n)
+    words = np.array(["alpha", "beta", "gamma", "delta"])
+    likely = np.array([[0.6, 0.2, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.1, 0.2, 0.6]])
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(1, n + 1),
+            "code": [f"u{i}" for i in range(n)],
+            "height": rng.normal(y, 1.0),
+            "[red]weight": rng.normal(70 + 3 * y, 4.0),
+            "rooms": rng.integers(0, 4, n),
+            "member": rng.random(n) < 0.2 + 0.3 * y,
+            "city": np.array(["Oslo", "Rome", "Lima"])[(y + rng.integers(0, 2, n)) % 3],
+            "note": [" ".join(rng.choice(words, 6, p=likely[k])) for k in y],
+            "same": "x",
+            "sparse": np.where(np.arange(n) % 3 == 0, rng.normal(size=n), np.nan),
+            "kind": np.array(["red", "green", "blue"])[y],
+        }
+    )
+    frame.loc[5:9, "height"] = np.nan
+    frame.loc[20:30, "city"] = None
+    frame.loc[40, "note"] = None
+    frame.loc[50, "kind"] = None
+    return frame
+
+
+@pytest.mark.parametrize(("file", "label", "message"), ERRORS)
+def test_an_error_is_one_line_and_exit_code_2(folder, capsys, file, label, message):
+    assert main(["compare", file, "--label", label]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("genclf: error: ") and err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    "option", [["--folds", "1"], ["--folds", "x"], ["--seed", "-1"], ["--sep", ",,"]]
+)
+def test_an_invalid_option_is_named(capsys, option):
+    with pytest.raises(SystemExit, match="2"):
+        main(["compare", "file.csv", "--label", "y", *option])
+    assert f"argument {option[0]}: {option[1]!r} is not" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys):
+    for arguments, expected in [
+        (["--help"], "compare"),
+        (["compare", "--help"], "--folds"),
+        (["--version"], "genclf 0."),
+    ]:
+        with pytest.raises(SystemExit, match="0"):
+            main(arguments)
+        assert expected in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("package", ["pandas", "rich", "sklearn"])
+def test_a_package_that_is_missing_is_named(monkeypatch, capsys, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main([]) == 2
+    assert f'needs {package}: pip install "genclf[cli]"' in capsys.readouterr().err
+
+
+def test_compare_on_mixed_columns(folder, capsys):
+    mixed().to_csv("mixed.csv", index=False)
+    assert main(["compare", "mixed.csv", "--label", "kind", "--folds", "5"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "6 rows were left out: 1 without a label, 5 with a missing or infinite number" in out
+    kinds = {
+        line.split()[0]: line.split()[1]
+        for line in out.split("what it holds")[1].splitlines()[2:15]
+        if line
+    }
+    assert kinds["id"] == kinds["code"] == kinds["same"] == kinds["sparse"] == "dropped"
+    assert kinds["height"] == kinds["[red]weight"] == "numeric"
+    assert kinds["rooms"] == kinds["city"] == "categorical"
+    assert kinds["member"] == "binary"
+    assert kinds["note"] == "text"
+
+    ranked = out.split("looks at")[1].splitlines()[2:]
+    names = [line.split("  ")[0] for line in ranked if line]
+    assert names[0] == "mixed naive Bayes"
+    assert names[-1] == "class prior (baseline)"
+    assert sorted(names[1:-1]) == [
+        "Bernoulli naive Bayes",
+        "Gaussian naive Bayes",
+        "LDA",
+        "QDA",
+        "categorical naive Bayes",
+        "multinomial naive Bayes",
+    ]
+
+
+def test_a_singular_covariance_is_reported_and_tried_with_a_ridge(folder, capsys):
+    frame = mixed()[["height", "[red]weight", "kind"]]
+    frame["sum"] = frame["height"] + frame["[red]weight"]
+    frame.to_csv("singular.csv", index=False)
+    assert main(["compare", "singular.csv", "--label", "kind", "--folds", "3"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["LDA", "3", "numeric", "singular"] in rows
+    assert ["QDA", "3", "numeric", "singular"] in rows
+    assert sum(row[:3] == ["LDA,", "ridge", "0.001"] for row in rows) == 1
+
+
+def test_folds_are_reduced_to_the_smallest_class(folder, capsys):
+    mixed().query("kind != 'red'").assign(kind=lambda f: ["rare"] * 3 + ["often"] * (len(f) - 3))[
+        ["city", "kind"]
+    ].to_csv("few.csv", index=False)
+    assert main(["compare", "few.csv", "--label", "kind"]) == 0
+    assert "3 folds rather than 10: class rare has 3 rows" in capsys.readouterr().out
+
+
+def test_other_separators(folder, capsys):
+    mixed()[["city", "kind"]].to_csv("tabs.tsv", sep="\t", index=False)
+    assert main(["compare", "tabs.tsv", "--label", "kind", "--folds", "3", "--sep", r"\t"]) == 0
+    assert "categorical naive Bayes" in capsys.readouterr().out
+
+
+def test_kinds_of_columns():
+    n = 24
+    frame = pd.DataFrame(
+        {
+            "few whole": [0.0, 1.0, 2.0] * 8,
+            "few whole, a hole": [0.0, 1.0, np.nan] * 8,
+            "two whole": [3, 7] * 12,
+            "few fractions": [0.5, 1.5, 2.5] * 8,
+            "many whole": [i**2 for i in range(n)],
+            "numbers rows": range(5, n + 5),
+            "two strings": ["yes", "no"] * 12,
+            "one string, a hole": ["yes", None] * 12,
+            "names": [f"name{i}" for i in range(n)],
+            "texts": [f"all texts differ: {i}" for i in range(n)],
+            "phrases": ["so very few of them", "and all long"] * 12,
+            "signs": [f"{'!' * i} ? ?" for i in range(1, n + 1)],
+        }
+    )
+    kinds = {column.name: column.kind for column in decide(frame)[0]}
+    assert kinds == {
+        "few whole": "categorical",
+        "few whole, a hole": "categorical",
+        "two whole": "binary",
+        "few fractions": "numeric",
+        "many whole": "numeric",
+        "numbers rows": "dropped",
+        "two strings": "binary",
+        "one string, a hole": "binary",
+        "names": "dropped",
+        "texts": "text",
+        "phrases": "binary",
+        "signs": "dropped",
+    }
+
+
+def test_codes_put_missing_last():
+    code, names = codes(pd.Series([2.0, np.nan, 10.0, 2.0, np.inf]))
+    assert code.tolist() == [0, 2, 1, 0, 2]
+    assert names == ["2", "10", "(missing)"]
+    code, names = codes(pd.Series(["b", "a", None]))
+    assert code.tolist() == [1, 0, 2]
+    assert names == ["a", "b", "(missing)"]
+
+
+def test_cross_validation_is_a_loop_of_fits(x64):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 3, 101)
+    x = rng.normal(y[:, None], 1.0, (101, 5))
+    clf = gcf.qda(3)
+    scores = cross_validate(clf, x, y, stratified_folds(y, 7, seed=1))
+    folds = StratifiedKFold(7, shuffle=True, random_state=1).split(x, y)
+    for f, (train, test) in enumerate(folds):
+        params = gcf.fit(clf, x[train], y[train])
+        log_p = np.asarray(gcf.log_posterior(params, x[test]))[np.arange(len(test)), y[test]]
+        right = np.asarray(gcf.predict(params, x[test])) == y[test]
+        np.testing.assert_allclose(scores.log_loss[f], -log_p.mean(), rtol=1e-12)
+        np.testing.assert_allclose(scores.accuracy[f], right.mean(), rtol=1e-12)
+        assert scores.fold_sizes[f] == len(test)
+    assert not scores.singular.any()
+
+
+@pytest.mark.parametrize(
+    ("family", "peer", "binary"),
+    [
+        (gcf.Multinomial(), MultinomialNB(), False),
+        (gcf.Multinomial(presence=True), MultinomialNB(), True),
+        (gcf.Bernoulli(threshold=0.0), BernoulliNB(), False),
+    ],
+)
+def test_the_vocabulary_is_that_of_the_training_texts(x64, family, peer, binary):
+    rng = np.random.default_rng(4)
+    # Zipf's law: many words occur in one text only, so every fold has words of its own.
+    texts = [" ".join(f"w{j}" for j in rng.zipf(1.5, 11)) for _ in range(53)]
+    y = rng.integers(0, 2, 53)
+    counts = gcf.text.learn_vocabulary(texts).counts(texts, dtype=np.float64)
+    clf = gcf.Classifier(TrainingWords(family), num_classes=2)
+    scores = cross_validate(clf, counts, y, stratified_folds(y, 5, seed=0))
+    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(texts, y)
+    for f, (train, test) in enumerate(folds):
+        vectorizer = CountVectorizer(binary=binary).fit([texts[i] for i in train])
+        learned, held_out = (vectorizer.transform([texts[i] for i in s]) for s in (train, test))
+        log_p = peer.fit(learned, y[train]).predict_log_proba(held_out)
+        loss = -log_p[np.arange(len(test)), y[test]].mean()
+        np.testing.assert_allclose(scores.log_loss[f], loss, rtol=1e-10)
+        assert len(vectorizer.vocabulary_) < counts.shape[1]
+
+
+def test_impossible_rows_are_infinite_and_undecided():
+    x = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [1, 1], [1, 0]])
+    y = np.array([0, 0, 1, 1, 0, 0])
+    clf = gcf.multinomial_nb(2, alpha=0.0)
+    scores = cross_validate(clf, x, y, stratified_folds(y, 2, seed=0))
+    assert scores.undecided.sum() > 0
+    assert scores.overall("log_loss") == np.inf
+    assert np.isnan(scores.error("log_loss"))
+    assert scores.impossible == 1
+
+
+@pytest.mark.slow
+def test_the_demo_prints_the_known_numbers(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main([]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    rows = [line.split() for line in out.splitlines()]
+    # The book's table, and exact counts of errors.
+    assert ["LDA", "0.32", "0.32", "167/528", "0.56", "0.56", "257/462"] in rows
+    assert ["QDA", "0.01", "0.01", "6/528", "0.53", "0.53", "244/462"] in rows
+    assert ["Gaussian", "NB", "0.28", "148/528", "0.54", "249/462"] in rows
+    # scikit-learn 1.9.1 on the same folds: CountVectorizer in the pipeline, and (last) before it.
+    found = {(row[0], row[1]): (row[2], row[-1]) for row in rows if len(row) == 7}
+    assert found["multinomial", "1"] == ("0.9869", "0.9815")
+    assert found["Bernoulli", "1"] == ("0.9794", "0.9821")
+    assert found["presence", "1"][0] == "0.9867"
+    assert ["always", "ham", "0.8660", "0.8660"] in rows
+    assert "claim" in out and "physician-fee-freeze" in out
+    assert out.count("\nspam  ") == out.count("\nham  ") == 3
+
+
+def test_running_the_module_needs_no_extra_for_help():
+    program = (
+        "import sys, runpy; sys.modules.update(rich=None, pandas=None, sklearn=None); "
+        "sys.argv = ['genclf', '--help']; runpy.run_module('genclf', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "compare" in done.stdout
