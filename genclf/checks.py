@@ -143,7 +143,7 @@ def validate(
     weight = None if weights is None else own(weights, "weights")
     check_rows(model.family.support, x, labels, weight, model.num_classes)
     _check_labels(labels, model.num_classes)
-    used = np.asarray(labels != -1 if labels.ndim == 1 else (labels > 0).any(1))
+    used = np.asarray(widen(labels) >= 0 if labels.ndim == 1 else (labels > 0).any(1))
     if weight is not None:
         _raise_at(~np.asarray(_valid_weights(weight)), weight, "weights", "a finite number >= 0")
         used = used & (np.asarray(weight) > 0)
@@ -180,7 +180,9 @@ def _raise_at(wrong: np.ndarray, values: Array, name: str, expected: str) -> Non
     first = tuple(int(i) for i in places[0])
     axes = zip(("row", "column"), first, strict=False)
     where = ", ".join(f"{axis} {i}" for axis, i in axes)
-    message = f"{name}[{', '.join(map(str, first))}] is {np.asarray(values)[first]} ({where})"
+    value = np.asarray(values)[first].item()
+    shown = f"{value:.6g}" if isinstance(value, float) else value
+    message = f"{name}[{', '.join(map(str, first))}] is {shown} ({where})"
     message += f", expected {expected}."
     if len(places) > 1:
         rows = ", ".join(str(int(place[0])) for place in places[1:_SHOWN])
@@ -201,8 +203,9 @@ def _check_determined(found: Any, prefix: str) -> None:
         *column, k = (int(i) for i in place)
         constant = np.flatnonzero(np.asarray(found.constant)[tuple(place)])
         features = f"; features {constant.tolist()} are constant" if len(constant) else ""
+        whose = "the shared covariance" if found.shared else f"the covariance of class {k}"
         raise ValueError(
-            f"{prefix}the covariance of class {k}{f' in column {column[0]}' if column else ''} has "
-            f"rank {rank[tuple(place)]} of {d}{features}. Drop or merge features, give the class "
-            "more rows, share the covariance (shared=True), or set ridge > 0, e.g. 1e-3"
+            f"{prefix}{whose}{f' in column {column[0]}' if column else ''} has rank "
+            f"{rank[tuple(place)]} of {d}{features}. Set ridge > 0, e.g. 1e-3, drop or merge "
+            "features, or use more rows (shared=True pools those of all classes)"
         )

@@ -17,7 +17,7 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
 from genclf.accumulate import Hard, class_counts
-from genclf.families.base import Family, Params, safe_log
+from genclf.families.base import Family, Params, Scalar, safe_log
 from genclf.shapes import check_rows, float_dtype, own, widen
 from genclf.statistics import Sums
 
@@ -44,7 +44,7 @@ class Classifier(eqx.Module):
 
     family: Family
     num_classes: int = eqx.field(static=True)
-    class_alpha: float | Float[Array, ""] = 0.0
+    class_alpha: Scalar = 0.0
     class_prior: Float[ArrayLike, "K"] | None = None
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from genclf.classifier import Classifier
+from genclf.families.base import Scalar
 from genclf.families.bernoulli import Bernoulli
 from genclf.families.categorical import Categorical
 from genclf.families.gaussian import Gaussian
 from genclf.families.multinomial import Multinomial
 
 
-def lda(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.0) -> Classifier:
+def lda(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> Classifier:
     """Linear discriminant analysis: Gaussian classes with one shared covariance.
 
     `Classifier(Gaussian(shared=True, ridge=ridge), num_classes, class_alpha)`; maximum
@@ -33,7 +34,7 @@ def lda(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.0) -> Cl
     return Classifier(Gaussian(shared=True, ridge=ridge), num_classes, class_alpha)
 
 
-def qda(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.0) -> Classifier:
+def qda(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> Classifier:
     """Quadratic discriminant analysis: Gaussian classes, each with its own covariance.
 
     `Classifier(Gaussian(ridge=ridge), num_classes, class_alpha)`; maximum likelihood (divisor
@@ -57,7 +58,7 @@ def qda(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.0) -> Cl
     return Classifier(Gaussian(ridge=ridge), num_classes, class_alpha)
 
 
-def gaussian_nb(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.0) -> Classifier:
+def gaussian_nb(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> Classifier:
     """Gaussian naive Bayes: Gaussian classes with diagonal covariances of their own.
 
     `Classifier(Gaussian(covariance="diag", ridge=ridge), num_classes, class_alpha)`; maximum
@@ -78,7 +79,7 @@ def gaussian_nb(num_classes: int, *, ridge: float = 0.0, class_alpha: float = 0.
     return Classifier(Gaussian(covariance="diag", ridge=ridge), num_classes, class_alpha)
 
 
-def bernoulli_nb(num_classes: int, *, alpha: float = 1.0, class_alpha: float = 0.0) -> Classifier:
+def bernoulli_nb(num_classes: int, *, alpha: Scalar = 1.0, class_alpha: Scalar = 0.0) -> Classifier:
     """Bernoulli naive Bayes for 0/1 features, where absence is evidence too.
 
     `Classifier(Bernoulli(alpha=alpha), num_classes, class_alpha)`.
@@ -97,7 +98,9 @@ def bernoulli_nb(num_classes: int, *, alpha: float = 1.0, class_alpha: float = 0
     return Classifier(Bernoulli(alpha=alpha), num_classes, class_alpha)
 
 
-def multinomial_nb(num_classes: int, *, alpha: float = 1.0, class_alpha: float = 0.0) -> Classifier:
+def multinomial_nb(
+    num_classes: int, *, alpha: Scalar = 1.0, class_alpha: Scalar = 0.0
+) -> Classifier:
     """Multinomial naive Bayes for word counts or token sequences.
 
     `Classifier(Multinomial(alpha=alpha), num_classes, class_alpha)`.
@@ -120,8 +123,8 @@ def categorical_nb(
     num_classes: int,
     num_values: int | tuple[int, ...],
     *,
-    alpha: float = 1.0,
-    class_alpha: float = 0.0,
+    alpha: Scalar = 1.0,
+    class_alpha: Scalar = 0.0,
 ) -> Classifier:
     """Categorical naive Bayes for columns of codes.
 

@@ -29,7 +29,8 @@ def own(x: PyTree, name: str) -> PyTree:
                 f"{name} has dtype {np.asarray(a).dtype}, expected numbers; genclf.text turns text "
                 "into counts, and np.unique(column, return_inverse=True) values into codes"
             )
-        return jnp.array(a)
+        # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change.
+        return jnp.asarray(np.array(a))
 
     nested = isinstance(x, dict | Tokens)
     return jax.tree.map(convert, x, is_leaf=lambda a: isinstance(a, list)) if nested else convert(x)

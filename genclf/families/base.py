@@ -15,7 +15,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 
 from genclf.accumulate import ClassWeights, map_rows, matmul
 
@@ -74,6 +74,9 @@ class Params(eqx.Module):
             f"{type(self).__name__} has no quadratic discriminant; only Gaussian densities have one"
         )
 
+
+Scalar = float | int | Real[Array, ""]
+"""A hyper-parameter: a number, or an array or tracer of no axes."""
 
 _LINEAR = "linear are shared-covariance Gaussian, Bernoulli, categorical and multinomial models"
 

@@ -11,6 +11,7 @@ from genclf.families.base import (
     Family,
     LinearScore,
     Params,
+    Scalar,
     Support,
     over_rows,
     poison,
@@ -44,7 +45,7 @@ class BernoulliParams(Params):
     """
 
     logits: Float[Array, "K d"]
-    threshold: float | Float[Array, ""] | None
+    threshold: Scalar | None
 
     @property
     def support(self) -> Support:
@@ -122,8 +123,8 @@ class Bernoulli(Family):
         classification", eqs. 1 and 3.
     """
 
-    alpha: float | Float[Array, ""] = 1.0
-    threshold: float | Float[Array, ""] | None = None
+    alpha: Scalar = 1.0
+    threshold: Scalar | None = None
 
     @property
     def support(self) -> Support:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, num_classes
-from genclf.families.base import Family, Params, Support, over_rows, safe_log, times_log
+from genclf.families.base import Family, Params, Scalar, Support, over_rows, safe_log, times_log
 from genclf.statistics import Sums
 
 Unseen = Literal["error", "ignore"]
@@ -147,7 +147,7 @@ class Categorical(Family):
     """
 
     num_values: int | tuple[int, ...] = eqx.field(static=True)
-    alpha: float | Float[Array, ""] = 1.0
+    alpha: Scalar = 1.0
     unseen: Unseen = eqx.field(static=True, default="error")
 
     def columns(self, d: int) -> Columns:

@@ -15,6 +15,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float
 
 from genclf.accumulate import matmul
+from genclf.families.base import Scalar
 from genclf.statistics import Moments, divide, pool
 
 
@@ -67,8 +68,8 @@ def estimate_covariance(
     *,
     shared: bool,
     spherical: bool,
-    ridge: float | Array,
-    ddof: float | Array,
+    ridge: Scalar,
+    ddof: Scalar,
 ) -> CovarianceEstimate:
     """Covariances of the classes, or the one they share; see `Gaussian` for the rules.
 
@@ -105,7 +106,7 @@ def estimate_covariance(
     )
 
 
-def _divisor(count: Array, ddof: float | Array) -> Array:
+def _divisor(count: Array, ddof: Scalar) -> Array:
     """Count - ddof; NaN where negative, so that no variance is silently negative."""
     divisor = count - ddof
     return jnp.where((divisor < 0) & (count > 0), jnp.nan, divisor)

@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, einsum, matmul, moments
-from genclf.families.base import Family, Params, Support, over_rows, spread
+from genclf.families.base import Family, Params, Scalar, Support, over_rows, spread
 from genclf.families.covariance import CovarianceEstimate, estimate_covariance
 from genclf.statistics import Moments, divide
 
@@ -71,14 +71,13 @@ class GaussianParams(Params):
             return matmul(deviation, inverse.T)
         return deviation * jnp.broadcast_to(inverse, deviation.shape)
 
-    def _log_norm(self) -> Float[Array, "..."]:
-        """`-½ log |2π Σ_k|`."""
-        d = self.mean.shape[-1]
-        if self.covariance == "full":
-            half_log_det = jnp.log(jnp.diagonal(self.scale, axis1=-2, axis2=-1)).sum(-1)
-        else:
-            half_log_det = jnp.broadcast_to(jnp.log(self.scale), (len(self.scale), d)).sum(-1)
-        return -half_log_det - 0.5 * d * _LOG_2PI
+    def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
+        """`-½ log |2π Σ_k|` in two terms: the class's own, free of units, and what all share."""
+        d, full = self.mean.shape[-1], self.covariance == "full"
+        diagonal = jnp.diagonal(self.scale, axis1=-2, axis2=-1) if full else self.scale
+        diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
+        common = diagonal.mean(0, keepdims=True)
+        return -jnp.log(diagonal / common).sum(-1), -jnp.log(common).sum() - 0.5 * d * _LOG_2PI
 
     def _map_classes(self, f, *leaves: Array, x: Array) -> Array:
         """F over the class axis: all at once for few rows, in turn where (n, K, d) would be big."""
@@ -88,6 +87,9 @@ class GaussianParams(Params):
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
+        return self._log_prob_less_common(x) + self._log_norms()[1]
+
+    def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         inverse, d = self._inverse_scale(), self.mean.shape[-1]
 
         def per_class(rows: Array) -> Array:
@@ -105,12 +107,12 @@ class GaussianParams(Params):
 
         distance = shared if self.shared else per_class
         half = -0.5 * over_rows(distance, x, 1, 2 * d)
-        return half + spread(self._log_norm(), half)
+        return half + spread(self._log_norms()[0], half)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """Up to a common term; linear, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, where Σ is shared."""
         if not self.shared:
-            return self.log_prob(x)
+            return self._log_prob_less_common(x)
         centre = self.mean.mean(0, keepdims=True)
         coef, intercept = self._linear_about(centre)
         return over_rows(
@@ -145,7 +147,7 @@ class GaussianParams(Params):
             precision = (inverse**2)[..., None] * jnp.eye(d, dtype=inverse.dtype)[None]
         precision = jnp.broadcast_to(precision, (num_classes, d, d))
         coef = einsum("kij,kj->ki", precision, self.mean)
-        intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + self._log_norm()
+        intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self._log_norms())
         return -0.5 * precision, coef, intercept
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
@@ -157,7 +159,7 @@ class GaussianParams(Params):
             trace = einsum("kij,kil,kjl->k", inverse, inverse, about_mean)
         else:
             trace = (about_mean * inverse**2).sum(-1)
-        return (stats.count * self._log_norm()).sum() - 0.5 * trace.sum()
+        return (stats.count * sum(self._log_norms())).sum() - 0.5 * trace.sum()
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """`mean_y + L_y ε` with standard normal ε."""
@@ -182,12 +184,14 @@ class GaussianDiagnosis(eqx.Module):
         rank: numerical rank of the class covariance, correlation-scaled, shape (K,); the pooled
             one for every class where it is shared.
         condition: condition number of the same matrix, shape (K,); inf where rank-deficient.
+        shared: whether the classes share one covariance.
     """
 
     too_few: Bool[Array, "K"]
     constant: Bool[Array, "K d"]
     rank: Int[Array, "K"]
     condition: Float[Array, "K"]
+    shared: bool = eqx.field(static=True)
 
 
 class Gaussian(Family):
@@ -232,8 +236,8 @@ class Gaussian(Family):
 
     covariance: Covariance = eqx.field(static=True, default="full")
     shared: bool = eqx.field(static=True, default=False)
-    ridge: float | Float[Array, ""] = 0.0
-    ddof: float | Float[Array, ""] = 0.0
+    ridge: Scalar = 0.0
+    ddof: Scalar = 0.0
 
     @property
     def support(self) -> Support:
@@ -280,6 +284,7 @@ class Gaussian(Family):
             constant=jnp.broadcast_to(found.constant, (num_classes, d)),
             rank=jnp.broadcast_to(good.sum(-1), (num_classes,)),
             condition=jnp.broadcast_to(condition, (num_classes,)),
+            shared=self.shared,
         )
 
     def invalid_hyperparameters(self) -> list[str]:

@@ -12,6 +12,7 @@ from genclf.families.base import (
     Family,
     LinearScore,
     Params,
+    Scalar,
     Support,
     over_rows,
     poison,
@@ -173,7 +174,7 @@ class Multinomial(Family):
         classification", eqs. 4 and 6.
     """
 
-    alpha: float | Float[Array, ""] = 1.0
+    alpha: Scalar = 1.0
     presence: bool = eqx.field(static=True, default=False)
 
     @property

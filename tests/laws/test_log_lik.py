@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import K, MODELS, N
+from tests.registry import MODELS, K, N
 
 pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.parametrize("model", MODELS, ids=str)]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import K, MODELS, N, assert_close, assert_same, spoil, take
+from tests.registry import MODELS, K, N, assert_close, assert_same, spoil, take
 
 pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.parametrize("model", MODELS, ids=str)]
 

@@ -1,0 +1,99 @@
+"""One compilation per shape: none on the second call, none for another hyper-parameter."""
+
+import jax
+import numpy as np
+import pytest
+
+import genclf as gcf
+from tests.registry import BY_NAME, MODELS, N, take, with_hyperparameters
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+_events = []
+
+
+def _listen(event, duration, **_):
+    if event in (
+        "/jax/core/compile/jaxpr_trace_duration",
+        "/jax/core/compile/backend_compile_duration",
+    ):
+        _events.append(event)
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
+
+
+@pytest.fixture
+def compiled():
+    """A function that returns the number of traces and compilations since it was last called."""
+
+    def since():
+        number = len(_events)
+        _events.clear()
+        return number
+
+    since()
+    return since
+
+
+def use_everything(clf, x, y):
+    s = gcf.stats(clf, x, y)
+    params = gcf.estimate(clf, s)
+    gcf.fit(clf, x, y)
+    gcf.fit(clf, x, y, np.ones(len(y)))
+    for function in (gcf.predict, gcf.log_joint, gcf.log_posterior, gcf.discriminant):
+        function(params, x)
+    gcf.log_marginal(params, x)
+    gcf.log_lik(params, s)
+    gcf.pool(jax.tree.map(lambda leaf: leaf[None], gcf.remove(gcf.merge(s, s), s)))
+    gcf.sample(jax.random.key(0), params, (7,))
+    gcf.diagnose(clf, x, y)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_nothing_on_the_second_call_nor_for_another_hyper_parameter(model, compiled):
+    use_everything(model.classifier, *model.example("float64"))
+    assert compiled() > 0 or model in MODELS[1:]
+    use_everything(model.classifier, *model.example("float64", seed=1))
+    assert compiled() == 0
+    other = with_hyperparameters(model.classifier, lambda leaf: leaf + 0.125)
+    use_everything(other, *model.example("float64", seed=2))
+    assert compiled() == 0
+
+
+@pytest.mark.parametrize("name", ["gaussian", "categorical", "multinomial-tokens", "product"])
+def test_a_stream_of_batches_compiles_for_the_first_and_for_the_odd_last(name, compiled):
+    model = BY_NAME[name]
+    x, y = model.example("float64", n=99 * 11 + 7)
+    traces = 0
+
+    @jax.jit
+    def add(total, x, y):
+        nonlocal traces
+        traces += 1
+        return gcf.merge(total, gcf.stats(model.classifier, x, y))
+
+    batches = [slice(start, start + 11) for start in range(0, len(y), 11)]
+    assert len(batches) == 100
+    total = gcf.stats(model.classifier, take(x, batches[0]), y[batches[0]])
+    alone = total
+    for batch in batches[1:]:
+        total = add(total, take(x, batch), y[batch])
+    assert traces <= 2
+    # The same without a jit of our own: once warm, only the odd batch compiles.
+    compiled()
+    for batch in batches[1:]:
+        before = len(_events)
+        alone = gcf.merge(alone, gcf.stats(model.classifier, take(x, batch), y[batch]))
+        if batch not in (batches[1], batches[-1]):
+            assert len(_events) == before
+    np.testing.assert_allclose(alone.count, total.count)
+    assert float(total.count.sum()) == len(y) != N
+
+
+def test_a_float_hyper_parameter_may_be_an_array(compiled):
+    x, y = BY_NAME["gaussian"].example("float64")
+    gcf.fit(gcf.lda(3, ridge=np.float64(0.1)), x, y)
+    compiled()
+    gcf.fit(gcf.lda(3, ridge=np.float64(0.2)), x, y)
+    assert compiled() == 0

@@ -1,0 +1,106 @@
+"""A model written as a function of x decides as the model does."""
+
+import jax
+import numpy as np
+import pytest
+
+import genclf as gcf
+from tests.registry import MODELS, UNEQUAL, D, K, V
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+TOLERANCE = 1e-10
+LINEAR = [m for m in MODELS if m.decision == "linear"]
+QUADRATIC = [m for m in MODELS if m.decision == "quadratic"]
+NEITHER = [m for m in MODELS if m.decision != "linear"]
+
+
+def log_softmax(a):
+    a = a - a.max(-1, keepdims=True)
+    return a - np.log(np.exp(a).sum(-1, keepdims=True))
+
+
+def features(model, x):
+    """x in the coordinates in which the model is linear."""
+    if not model.name.startswith("categorical"):
+        return x
+    sizes = UNEQUAL if "unequal" in model.name else (V,) * D
+    return np.concatenate([np.eye(v)[x[:, j]] for j, v in enumerate(sizes)], 1)
+
+
+@pytest.mark.parametrize("model", LINEAR, ids=str)
+def test_linear_form(model):
+    params = gcf.fit(model.smooth, *model.example("float64"))
+    x = model.example("float64", seed=1)[0]
+    coef, intercept = gcf.linear_form(params)
+    assert intercept.shape == (K,)
+    terms = jax.tree.map(
+        lambda c, f: np.asarray(f, float) @ np.asarray(c).T, coef, features(model, x)
+    )
+    score = sum(jax.tree.leaves(terms)) + np.asarray(intercept)
+    np.testing.assert_allclose(
+        log_softmax(score), gcf.log_posterior(params, x), rtol=TOLERANCE, atol=TOLERANCE
+    )
+
+
+@pytest.mark.parametrize("model", LINEAR, ids=str)
+def test_logistic_form_of_two_classes(model):
+    x, y = model.example("float64")
+    clf = gcf.Classifier(model.smooth.family, num_classes=2)
+    params = gcf.fit(clf, x, (y > 0).astype(np.int32))
+    theta, theta_0 = gcf.logistic_form(params)
+    terms = jax.tree.map(
+        lambda t, f: np.asarray(f, float) @ np.asarray(t), theta, features(model, x)
+    )
+    logit = sum(jax.tree.leaves(terms)) + float(theta_0)
+    posterior = np.exp(np.asarray(gcf.log_posterior(params, x))[:, 1])
+    np.testing.assert_allclose(1 / (1 + np.exp(-logit)), posterior, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("model", QUADRATIC + LINEAR[:3], ids=str)
+def test_quadratic_form(model):
+    params = gcf.fit(model.classifier, *model.example("float64"))
+    x = model.example("float64", seed=1)[0]
+    matrix, coef, intercept = map(np.asarray, gcf.quadratic_form(params))
+    score = np.einsum("ni,kij,nj->nk", x, matrix, x) + x @ coef.T + intercept
+    np.testing.assert_allclose(score, gcf.log_joint(params, x), rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("model", NEITHER, ids=str)
+def test_what_is_not_linear_says_so(model):
+    # Tokens and independent columns of tables have a linear form; their features are counts.
+    params = gcf.fit(model.classifier, *model.example("float64"))
+    try:
+        coef, _ = gcf.linear_form(params)
+    except ValueError as error:
+        assert "linear" in str(error) or "quadratic" in str(error)
+    else:
+        assert model.data.__name__ != "reals" and len(jax.tree.leaves(coef)) == 1
+
+
+def test_quadratic_form_of_what_is_not_gaussian_says_so():
+    x, y = np.eye(3, dtype=np.int32), np.arange(3, dtype=np.int32)
+    with pytest.raises(ValueError, match="Gaussian"):
+        gcf.quadratic_form(gcf.fit(gcf.bernoulli_nb(3), x, y))
+    with pytest.raises(ValueError, match="3 classes, expected 2; use linear_form"):
+        gcf.logistic_form(gcf.fit(gcf.bernoulli_nb(3), x, y))
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 11])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_number_of_parameters(num_classes, d):
+    k = num_classes
+    assert gcf.num_boundary_parameters(k, d) == (k - 1) * (d + 1)
+    assert gcf.num_boundary_parameters(k, d, quadratic=True) == (k - 1) * (d * (d + 3) // 2 + 1)
+    pairs = d * (d + 1) // 2
+    assert gcf.num_parameters(gcf.lda(k), d) == (k - 1) + k * d + pairs
+    assert gcf.num_parameters(gcf.qda(k), d) == (k - 1) + k * d + k * pairs
+    assert gcf.num_parameters(gcf.gaussian_nb(k), d) == (k - 1) + 2 * k * d
+    assert gcf.num_parameters(gcf.bernoulli_nb(k), d) == (k - 1) + k * d
+    assert gcf.num_parameters(gcf.multinomial_nb(k), d) == (k - 1) + k * (d - 1)
+    assert gcf.num_parameters(gcf.categorical_nb(k, 7), d) == (k - 1) + k * d * 6
+    mixed = gcf.Product({"a": gcf.Gaussian(), "b": gcf.Categorical((2, 3))})
+    expected = (k - 1) + k * (d + pairs) + k * (1 + 2)
+    assert gcf.num_parameters(gcf.Classifier(mixed, k), {"a": d, "b": 2}) == expected
+    fixed = gcf.Classifier(gcf.Bernoulli(), k, class_prior=np.full(k, 1 / k))
+    assert gcf.num_parameters(fixed, d) == k * d

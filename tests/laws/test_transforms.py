@@ -1,0 +1,65 @@
+"""Compiled, interpreted and mapped over data sets: one answer."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import genclf as gcf
+from tests.registry import MODELS, N, assert_close, assert_same, concatenate, take
+
+pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.parametrize("model", MODELS, ids=str)]
+
+TOLERANCE = 1e-12
+SETS = 3
+
+
+def fit_and_score(clf, x, y):
+    params = gcf.fit(clf, x, y)
+    return params, gcf.log_posterior(params, x), gcf.predict(params, x)
+
+
+@pytest.fixture
+def many(model):
+    """Three data sets, stacked."""
+    sets = [model.example("float64", seed=seed) for seed in range(SETS)]
+    return concatenate(*[jax.tree.map(lambda a: a[None], one) for one in sets])
+
+
+def test_compiled_as_interpreted(model):
+    x, y = jax.tree.map(jnp.asarray, model.example("float64"))
+    compiled = jax.jit(fit_and_score)(model.classifier, x, y)
+    assert_close(fit_and_score(model.classifier, x, y), compiled, TOLERANCE)
+    with jax.disable_jit():
+        interpreted = fit_and_score(model.classifier, x, y)
+    assert_close(interpreted, compiled, TOLERANCE)
+
+
+def test_mapped_as_one_by_one(model, many):
+    x, y = many
+    mapped = jax.vmap(fit_and_score, (None, 0, 0))(model.classifier, x, y)
+    for i in range(SETS):
+        alone = fit_and_score(model.classifier, take(x, i), y[i])
+        assert_close(take(mapped, i), alone, TOLERANCE)
+
+
+def test_mapped_beside_a_degenerate_data_set(model, many):
+    # In the middle: one class only, every row the same. Its neighbours do not notice.
+    x, y = many
+    bad = jax.tree.map(lambda a: a.copy(), (x, y))
+    for leaf in jax.tree.leaves(bad[0]):
+        leaf[1] = leaf[1, N - 1]
+    bad[1][1] = 2
+    mapped = jax.jit(jax.vmap(fit_and_score, (None, 0, 0)))
+    expected, found = mapped(model.classifier, x, y), mapped(model.classifier, *bad)
+    for i in (0, 2):
+        assert_same(take(found, i), take(expected, i))
+    np.testing.assert_array_equal(found[2][1], np.full(N, 2))
+
+
+def test_mapped_over_hyper_parameters_and_weights(model):
+    x, y = model.example("float64")
+    weights = np.random.default_rng(7).exponential(size=(SETS, N))
+    mapped = jax.vmap(gcf.fit, (None, None, None, 0))(model.classifier, x, y, weights)
+    alone = gcf.fit(model.classifier, x, y, weights[1])
+    assert_close(take(mapped, 1), alone, TOLERANCE)
