@@ -18,7 +18,7 @@ import genclf as gcf
 N, D, K, V = 101, 5, 3, 7
 CLASS_SIZES = (23, 31, 47)
 LENGTH = 13  # of a document's padded tokens
-UNEQUAL = (2, 3, 7, 5, 2)  # values of each categorical column
+EQUAL, UNEQUAL = (V,) * D, (2, 3, 7, 5, 2)  # values of each categorical column
 
 # Fields that regularise: at 0 an estimate is plain maximum likelihood.
 HYPERPARAMETERS = ("alpha", "ridge", "ddof", "class_alpha")
@@ -178,16 +178,16 @@ MODELS = [
     Model("univariate-shared", gcf.Gaussian(shared=True), real, "linear"),
     Model("bernoulli", gcf.Bernoulli(), bits, "linear"),
     Model("bernoulli-0.3", gcf.Bernoulli(alpha=0.3), bits, "linear", prior={"class_alpha": 1.0}),
-    Model("bernoulli-threshold", gcf.Bernoulli(threshold=3.0), reals, generative=False),
-    Model("categorical", gcf.Categorical(V), codes(V, V, V, V, V), "linear"),
+    Model("bernoulli-threshold", gcf.Bernoulli(threshold=3.0), reals, "linear", False),
+    Model("categorical", gcf.Categorical(V), codes(*EQUAL), "linear"),
     Model("categorical-unequal", gcf.Categorical(UNEQUAL, alpha=0.3), codes(*UNEQUAL), "linear"),
     Model("multinomial", gcf.Multinomial(), counts, "linear"),
-    Model("multinomial-tokens", gcf.Multinomial(alpha=0.3), tokens),
-    Model("presence", gcf.Multinomial(presence=True), counts, generative=False),
-    Model("presence-tokens", gcf.Multinomial(presence=True), tokens, generative=False),
+    Model("multinomial-tokens", gcf.Multinomial(alpha=0.3), tokens, "linear"),
+    Model("presence", gcf.Multinomial(presence=True), counts, "linear", False),
+    Model("presence-tokens", gcf.Multinomial(presence=True), tokens, "linear", False),
     Model("independent-gaussian", gcf.Independent(gcf.Gaussian(ridge=0.1)), reals),
     Model("independent-bernoulli", gcf.Independent(gcf.Bernoulli()), bits, "linear"),
-    Model("independent-categorical", gcf.Independent(gcf.Categorical(V)), codes(V, V, V, V, V)),
+    Model("independent-categorical", gcf.Independent(gcf.Categorical(V)), codes(*EQUAL), "linear"),
     Model("product", _MIX, _MIXED),
     Model("product-linear", _LINEAR_MIX, blocks(size=reals, word=bits), "linear"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -117,6 +117,11 @@ class CategoricalParams(Params):
         return jnp.stack(draws, axis=-1).astype(jnp.int32)
 
 
+def _hashable(num_values: Any) -> int | tuple[int, ...]:
+    """Python integers, so that the family can be static whatever sequence was given."""
+    return int(num_values) if np.ndim(num_values) == 0 else tuple(int(v) for v in num_values)
+
+
 class Categorical(Family):
     """Categorical columns, independent given the class: naive Bayes on tables.
 
@@ -146,13 +151,13 @@ class Categorical(Family):
         Bishop (2006), Pattern Recognition and Machine Learning, §4.2.3.
     """
 
-    num_values: int | tuple[int, ...] = eqx.field(static=True)
+    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=_hashable)
     alpha: Scalar = 1.0
     unseen: Unseen = eqx.field(static=True, default="error")
 
     def columns(self, d: int) -> Columns:
         """The layout for d columns; an error where num_values names another number of them."""
-        sizes = (self.num_values,) * d if isinstance(self.num_values, int) else self.num_values
+        sizes = self.num_values if isinstance(self.num_values, tuple) else (self.num_values,) * d
         if len(sizes) != d:
             raise ValueError(
                 f"x has {d} columns, but Categorical was given num_values for {len(sizes)}: "
@@ -182,7 +187,7 @@ class Categorical(Family):
     def estimate(self, stats: Sums) -> CategoricalParams:
         """Smoothed log θ of every column; uniform for a class without examples."""
         size, v = stats.total.shape[-1], self.num_values
-        columns = self.columns(size // v if isinstance(v, int) else len(v))
+        columns = self.columns(len(v) if isinstance(v, tuple) else size // v)
         column = np.repeat(np.arange(len(columns.num_values)), columns.num_values)
         count = stats.total + self.alpha
 
@@ -199,7 +204,7 @@ class Categorical(Family):
 
     def invalid_hyperparameters(self) -> list[str]:
         wrong = [] if self.alpha >= 0 else [f"alpha is {self.alpha}, expected >= 0"]
-        sizes = (self.num_values,) if isinstance(self.num_values, int) else self.num_values
+        sizes = np.atleast_1d(self.num_values)
         wrong += [f"num_values has {v}, expected >= 1" for v in sizes if v < 1]
         if self.unseen not in ("error", "ignore"):
             wrong.append(f"unseen is {self.unseen!r}, expected 'error' or 'ignore'")

@@ -41,9 +41,8 @@ def use_everything(clf, x, y):
     params = gcf.estimate(clf, s)
     gcf.fit(clf, x, y)
     gcf.fit(clf, x, y, np.ones(len(y)))
-    for function in (gcf.predict, gcf.log_joint, gcf.log_posterior, gcf.discriminant):
+    for function in (gcf.predict, gcf.log_joint, gcf.log_posterior, gcf.log_marginal):
         function(params, x)
-    gcf.log_marginal(params, x)
     gcf.log_lik(params, s)
     gcf.pool(jax.tree.map(lambda leaf: leaf[None], gcf.remove(gcf.merge(s, s), s)))
     gcf.sample(jax.random.key(0), params, (7,))

@@ -50,6 +50,6 @@ def test_no_other_parameters_are_more_likely(model):
     best, up, down, far = np.split(np.asarray(reached), [1, 12, 23])
     assert (far < best - 0.01).all()
     assert (up < best).all() and (down < best).all()
-    # The slope is what is odd in the step, the curvature what is even. 1e-9 of some 500 is rounding.
+    # The slope is what is odd in the step, the curvature what is even; 1e-10 is rounding.
     odd, even = np.abs(up - down) / 2, best - (up + down) / 2
     assert (odd < 1e-3 * even + 1e-10).all()

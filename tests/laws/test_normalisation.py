@@ -40,7 +40,7 @@ def all_counts():
 def all_tokens():
     ids = np.array(list(itertools.product(range(V), repeat=WORDS)), np.int32)
     padded = np.pad(ids, [(0, 0), (0, LENGTH - WORDS)], constant_values=99)
-    return gcf.Tokens.from_lengths(jnp.asarray(padded), np.full(len(ids), WORDS), V)
+    return gcf.Tokens.from_lengths(jnp.asarray(padded), jnp.full(len(ids), WORDS), V)
 
 
 SUPPORTS = {

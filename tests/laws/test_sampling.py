@@ -31,7 +31,7 @@ def test_a_fit_to_draws_finds_the_model_again(model):
     assert low < gain < high
 
 
-@pytest.mark.parametrize("shape", [(), (7,), (2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_shapes_and_dtypes(model, shape):
     x, y = model.example("float64")
@@ -46,8 +46,8 @@ def test_shapes_and_dtypes(model, shape):
     else:
         assert drawn.shape == (*shape, width or x.shape[-1])
     # What was drawn can be scored.
-    assert gcf.predict(params, drawn).shape == shape
-    assert (np.asarray(gcf.predict(params, drawn)) >= 0).all()
+    predicted = np.asarray(gcf.predict(params, drawn))
+    assert predicted.shape == shape and (predicted >= 0).all()
 
 
 def test_default_is_one_draw():

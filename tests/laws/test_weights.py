@@ -88,7 +88,7 @@ def test_hard_labels_are_certain_soft_labels(model):
 
 
 def test_soft_labels_are_fractions_of_a_row_in_each_class(model):
-    x, y = model.example("float64")
+    x, _ = model.example("float64")
     soft = np.random.default_rng(9).dirichlet(np.ones(K), N)
     rows = np.repeat(np.arange(N), K)
     classes = np.tile(np.arange(K, dtype=np.int32), N)
