@@ -130,7 +130,7 @@ def validate(
     if isinstance(model, ClassifierParams):
         if y is not None or weights is not None:
             raise ValueError("labels and weights are checked against a Classifier, not its params")
-        check_examples(model.conditional, x)
+        check_examples(model, x)
         _check_cells(model.conditional.support, x, None)
         return
     check_hyperparameters(model)
@@ -203,9 +203,14 @@ def _check_determined(found: Any, prefix: str) -> None:
         *column, k = (int(i) for i in place)
         constant = np.flatnonzero(np.asarray(found.constant)[tuple(place)])
         features = f"; features {constant.tolist()} are constant" if len(constant) else ""
+        everywhere = np.asarray(found.constant).reshape(-1, d).all(0) & (not column)
+        if everywhere.any():
+            advice = f"drop features {np.flatnonzero(everywhere).tolist()}, constant in all classes"
+        else:
+            pooling = "" if found.shared else ", pool those of all classes (shared=True)"
+            advice = f"set ridge > 0, e.g. 1e-3, drop or merge features, use more rows{pooling}"
         whose = "the shared covariance" if found.shared else f"the covariance of class {k}"
         raise ValueError(
             f"{prefix}{whose}{f' in column {column[0]}' if column else ''} has rank "
-            f"{rank[tuple(place)]} of {d}{features}. Set ridge > 0, e.g. 1e-3, drop or merge "
-            "features, or use more rows (shared=True pools those of all classes)"
+            f"{rank[tuple(place)]} of {d}{features}: {advice}"
         )

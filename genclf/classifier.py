@@ -151,7 +151,7 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         `ClassifierParams`.
 
     Raises:
-        ValueError: a hyper-parameter is invalid.
+        ValueError: a hyper-parameter is invalid, or the statistics are of another kind of model.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -212,6 +212,10 @@ def _log_fixed(prior: Array) -> Array:
 
 def check_hyperparameters(clf: Classifier) -> None:
     """Raise on invalid hyper-parameters, as far as they are concrete."""
+    if not isinstance(clf, Classifier):
+        raise ValueError(
+            f"clf is {clf!r}, expected a Classifier, such as genclf.lda(num_classes=3)"
+        )
     if any(isinstance(leaf, Tracer) or np.ndim(leaf) > 1 for leaf in jax.tree.leaves(clf)):
         return
     problems = list(clf.family.invalid_hyperparameters())
@@ -252,6 +256,12 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
 
 @jax.jit
 def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    if stats.count.shape != (clf.num_classes,):
+        raise ValueError(
+            f"stats.count has shape {stats.count.shape}, expected ({clf.num_classes},): one number "
+            "per class of the model (statistics with a batch axis take jax.vmap, or pool)"
+        )
+    clf.family.check_stats(stats.conditional)
     if clf.class_prior is not None:
         log_prior = _log_fixed(jnp.asarray(clf.class_prior, stats.count.dtype))
     else:

@@ -93,6 +93,9 @@ class Independent(Family):
         """The family's estimate of each column."""
         return IndependentParams(jax.vmap(self.family.estimate)(stats))
 
+    def check_stats(self, stats: PyTree) -> None:
+        jax.vmap(self.family.check_stats)(stats)
+
     def num_parameters(self, num_classes: int, d: int) -> int:
         """D times those of one column."""
         return d * self.family.num_parameters(num_classes, 1)
@@ -186,6 +189,11 @@ class Product(Family):
         return ProductParams(
             {name: part.estimate(stats[name]) for name, part in sorted(self.parts.items())}
         )
+
+    def check_stats(self, stats: dict[str, PyTree]) -> None:
+        check_names(stats, self.parts, "stats.conditional")
+        for name, part in self.parts.items():
+            part.check_stats(stats[name])
 
     def num_parameters(self, num_classes: int, d: dict[str, int]) -> int:
         """The sum over the blocks; d is a dict of their numbers of features."""

@@ -172,13 +172,13 @@ def sample(
 
 @jax.jit
 def _log_joint(params: ClassifierParams, x: PyTree) -> Array:
-    check_examples(params.conditional, x)
+    check_examples(params, x)
     return _with_log_prior(params, params.conditional.log_prob(x))
 
 
 @jax.jit
 def _discriminant(params: ClassifierParams, x: PyTree) -> Array:
-    check_examples(params.conditional, x)
+    check_examples(params, x)
     return _with_log_prior(params, params.conditional.discriminant(x))
 
 

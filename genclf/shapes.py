@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from genclf.compose import check_names
-from genclf.families.base import Params, Support
+from genclf.families.base import Support
 from genclf.families.multinomial import Tokens
 
 
@@ -95,10 +95,12 @@ def check_rows(
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
 
 
-def check_examples(params: Params, x: PyTree) -> None:
-    """Raise unless x holds examples, or batches of them, of as many features as were fitted."""
-    expected = params.num_features
-    for name, _, block in blocks(params.support, x):
+def check_examples(params: Any, x: PyTree) -> None:
+    """Raise unless params are fitted, and x holds examples of as many features as were fitted."""
+    if not hasattr(params, "conditional"):
+        raise ValueError(f"params is {params!r}, expected a fitted classifier, as fit returns it")
+    expected = params.conditional.num_features
+    for name, _, block in blocks(params.conditional.support, x):
         shape = cells(block).shape
         fitted = expected
         for part in name.split("'")[1::2]:

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 T = TypeVar("T")
 
@@ -118,6 +118,9 @@ def merge(a: T, b: T) -> T:
     Returns:
         The statistics of all examples.
 
+    Raises:
+        ValueError: the two are of different models.
+
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
         >>> clf = gcf.gaussian_nb(num_classes=1)
@@ -129,7 +132,19 @@ def merge(a: T, b: T) -> T:
     References:
         Chan, Golub & LeVeque (1983), "Algorithms for computing the sample variance", eq. 2.1.
     """
+    if _outline(a) != _outline(b):
+        raise ValueError(
+            f"statistics of different models cannot be merged: {_outline(a)} and {_outline(b)}"
+        )
     return jax.tree.map(lambda s, t: s._merge(t), a, b, is_leaf=_is_statistic)
+
+
+def _outline(stats: PyTree) -> str:
+    """The kinds of statistics in a pytree, with the shapes of their arrays."""
+    nodes = jax.tree.leaves(stats, is_leaf=_is_statistic)
+    return ", ".join(
+        f"{type(s).__name__}{[jnp.shape(leaf) for leaf in jax.tree.leaves(s)]}" for s in nodes
+    )
 
 
 def remove(a: T, b: T) -> T:

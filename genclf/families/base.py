@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 
 from genclf.accumulate import ClassWeights, map_rows, matmul
+from genclf.statistics import Sums
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +101,11 @@ class Family(eqx.Module):
     @abc.abstractmethod
     def num_parameters(self, num_classes: int, d: Any) -> int:
         """Number of free parameters of p(x | y) for d features."""
+
+    def check_stats(self, stats: PyTree) -> None:
+        """Raise where the statistics are of a kind that this family does not estimate from."""
+        if not isinstance(stats, Sums):
+            raise ValueError(f"{type(self).__name__} estimates from Sums, got {stats!r}")
 
     def diagnose(self, stats: PyTree) -> PyTree:
         """What makes the estimate from these statistics doubtful; None where nothing can."""

@@ -141,7 +141,10 @@ class Bernoulli(Family):
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
         present = stats.total + self.alpha
-        absent = jnp.maximum(stats.count[:, None] - stats.total, 0) + self.alpha
+        absent = stats.count[:, None] - stats.total
+        # A little below 0 is rounding; more means that these are not the statistics of 0/1 data.
+        absent = jnp.where(absent < -1e-3 * stats.count[:, None], jnp.nan, jnp.maximum(absent, 0))
+        absent = absent + self.alpha
         unknown = (present == 0) & (absent == 0)
         present, absent = jnp.where(unknown, 1, present), jnp.where(unknown, 1, absent)
         return BernoulliParams(safe_log(present) - safe_log(absent), self.threshold)

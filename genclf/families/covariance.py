@@ -79,9 +79,11 @@ def estimate_covariance(
     overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
     within = divide(stats.diagonal.sum(0), n)
     total = divide(overall.scatter, n)
-    floor = jnp.finfo(total.dtype).eps ** 2 * (total + overall.mean**2)
-    # A feature that is 0 throughout has no scale; any variance gives the same posterior.
-    floor = jnp.where(floor == 0, 1, floor)
+    square = total + overall.mean**2
+    floor = jnp.finfo(total.dtype).eps ** 2 * square
+    # A feature that is constant over all the data has no spread to measure others by: its variance
+    # is that of its magnitude, so that it says nothing, also of rows where it differs.
+    floor = jnp.where(total <= floor, jnp.where(square == 0, 1, square), floor)
     added = ridge * jnp.where(within > floor, within, total)
 
     pooled = stats.scatter.sum(0)

@@ -266,6 +266,14 @@ class Gaussian(Family):
             ddof=self.ddof,
         )
 
+    def check_stats(self, stats: Moments) -> None:
+        if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):
+            form = "whole" if self.covariance == "full" else "diagonal"
+            raise ValueError(
+                f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
+                f"got {stats!r}"
+            )
+
     def num_parameters(self, num_classes: int, d: int) -> int:
         """Means, plus d(d+1)/2, d or 1 numbers for each covariance."""
         one = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self.covariance]
