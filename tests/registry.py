@@ -185,13 +185,16 @@ MODELS = [
     Model("multinomial-tokens", gcf.Multinomial(alpha=0.3), tokens, "linear"),
     Model("presence", gcf.Multinomial(presence=True), counts, "linear", False),
     Model("presence-tokens", gcf.Multinomial(presence=True), tokens, "linear", False),
-    Model("independent-gaussian", gcf.Independent(gcf.Gaussian(ridge=0.1)), reals),
+    Model("independent", gcf.Independent(gcf.Gaussian(ridge=0.1)), reals),
     Model("independent-bernoulli", gcf.Independent(gcf.Bernoulli()), bits, "linear"),
     Model("independent-categorical", gcf.Independent(gcf.Categorical(V)), codes(*EQUAL), "linear"),
     Model("product", _MIX, _MIXED),
     Model("product-linear", _LINEAR_MIX, blocks(size=reals, word=bits), "linear"),
 ]
 BY_NAME = {model.name: model for model in MODELS}
+
+# One of each family, for laws that take long and depend little on hyper-parameters.
+FAMILIES = [model for model in MODELS if "-" not in model.name]
 
 
 # What laws are written with: rows of data whatever its structure, and distances of pytrees.

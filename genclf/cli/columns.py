@@ -6,7 +6,7 @@ import difflib
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import jax
@@ -56,7 +56,9 @@ def read_file(path: str, separator: str) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(path, sep=separator, index_col=False, low_memory=False)
+            frame = pd.read_csv(
+                path, sep=separator, index_col=False, low_memory=False, na_values="?"
+            )
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -105,13 +107,17 @@ def pop_label(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def decide(frame: pd.DataFrame) -> tuple[list[Column], pd.DataFrame]:
-    """The kind of each column, and the rows in which no numeric column is missing."""
+    """The kind of each column, and the rows in which no numeric column is missing.
+
+    Kinds are those of the rows kept; the numbers of missing cells those of all rows.
+    """
+    missing = {name: int(_missing(frame[name]).sum()) for name in frame}
     while True:
         columns = [_decide(frame[name]) for name in frame]
         numeric = [c.name for c in columns if c.kind == "numeric"]
         complete = np.isfinite(frame[numeric].astype(float)).all(axis=1)
         if complete.all():
-            return columns, frame
+            return [replace(column, missing=missing[column.name]) for column in columns], frame
         if not complete.any():
             raise InputError(
                 f"every row has a missing number in one of {_some(numeric)}; fill them in, or "

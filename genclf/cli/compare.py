@@ -67,9 +67,9 @@ def compare(path: str, label: str, num_folds: int, seed: int, separator: str) ->
     section(console, path, f"{len(y)} rows; label {label}: {', '.join(shares)}{more}")
     if len(y) < len(whole):
         console.print(
-            f"{len(whole) - len(y)} rows were left out: {len(whole) - len(labels)} without a "
-            f"label, {len(labels) - len(y)} with a missing or infinite "
-            "number."
+            f"{len(whole) - len(y)} of {len(whole)} rows were left out: "
+            f"{len(whole) - len(labels)} without a label, {len(labels) - len(y)} with a missing or "
+            f"infinite number{_worst(columns)}. Fill those in, or remove columns, to keep the rows."
         )
     section(
         console,
@@ -101,6 +101,14 @@ def compare(path: str, label: str, num_folds: int, seed: int, separator: str) ->
         (_score_row(*result) for result in results),
     )
     _print_notes(console, results)
+
+
+def _worst(columns: list[Column]) -> str:
+    """The numeric columns with the most missing cells, in brackets."""
+    short = [column for column in columns if column.kind == "numeric" and column.missing]
+    short.sort(key=lambda column: -column.missing)
+    named = [f"{column.name} {column.missing}" for column in short[:3]]
+    return f" ({', '.join(named)}{', ...' if len(short) > 3 else ''})" if named else ""
 
 
 def _row(column: Column) -> tuple[str, ...]:

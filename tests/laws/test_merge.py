@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import MODELS, N, assert_close, assert_same, take
+from tests.registry import FAMILIES, MODELS, N, assert_close, assert_same, take
 
-pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.parametrize("model", MODELS, ids=str)]
+pytestmark = pytest.mark.usefixtures("x64")
+every_model = pytest.mark.parametrize("model", MODELS, ids=str)
 
 TOLERANCE = 1e-12
 PARTS = [slice(0, 29), slice(29, 58), slice(58, N)]
@@ -25,6 +26,7 @@ def whole(model):
     return gcf.stats(model.classifier, *model.example("float64"))
 
 
+@every_model
 def test_any_split_and_order(parts, whole):
     a, b, c = parts
     for merged in (
@@ -35,6 +37,7 @@ def test_any_split_and_order(parts, whole):
         assert_close(merged, whole, TOLERANCE)
 
 
+@pytest.mark.parametrize("model", FAMILIES, ids=str)
 def test_nothing_adds_nothing(model, whole):
     x, y = model.example("float64")
     nothing = gcf.stats(model.classifier, take(x, slice(0, 0)), y[:0])
@@ -43,12 +46,14 @@ def test_nothing_adds_nothing(model, whole):
     assert_close(gcf.merge(nothing, whole), whole, 0)
 
 
+@every_model
 def test_remove_undoes_merge(parts, whole):
     a, b, c = parts
     assert_close(gcf.remove(whole, c), gcf.merge(a, b), TOLERANCE)
     assert_close(gcf.remove(gcf.remove(whole, a), b), c, TOLERANCE)
 
 
+@every_model
 def test_removing_everything_leaves_nothing(whole):
     count = np.asarray(gcf.remove(whole, whole).count)
     np.testing.assert_array_equal(count, np.zeros_like(count))
@@ -64,6 +69,7 @@ def batches(model):
     return *stacked, gcf.stats(model.classifier, x, y)
 
 
+@every_model
 def test_pool_of_a_batch_axis(model):
     x, y, expected = batches(model)
     batched = jax.vmap(gcf.stats, (None, 0, 0))(model.classifier, x, y)
@@ -72,6 +78,7 @@ def test_pool_of_a_batch_axis(model):
     assert_close(gcf.pool(last, axis=1), expected, TOLERANCE)
 
 
+@pytest.mark.parametrize("model", FAMILIES, ids=str)
 def test_pool_of_a_named_axis(model):
     x, y, expected = batches(model)
 

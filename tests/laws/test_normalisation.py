@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ WORDS = 3  # length of the documents that are all written down
 
 
 def log_prob(params, x):
-    return np.asarray(params.conditional.log_prob(jax.tree.map(jnp.asarray, x)))
+    return np.asarray(gcf.log_joint(params, x)) - np.asarray(params.log_prior)
 
 
 def all_bits():
@@ -79,14 +78,13 @@ def test_sum_over_documents_of_one_word(name):
     np.testing.assert_allclose(total, np.ones(K), rtol=TOLERANCE)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("d", [1, 2])
-def test_integral_over_the_line_and_the_plane(d, covariance, shared, ridge):
+def test_integral_over_the_line_and_the_plane(d, covariance, shared):
     # The trapezoid rule converges faster than any power of the step on a Gaussian.
     x, y = BY_NAME["gaussian"].example("float64")
-    family = gcf.Gaussian(covariance, shared, ridge=ridge)
+    family = gcf.Gaussian(covariance, shared, ridge=0.3)
     params = gcf.fit(gcf.Classifier(family, K), x[:, :d], y)
     axis = np.linspace(-20, 25, 211)
     grid = np.stack(np.meshgrid(*[axis] * d), -1).reshape(-1, d)
@@ -113,7 +111,7 @@ def test_a_product_is_the_product_of_its_blocks(name):
         ("presence", "presence-tokens"),
         ("bernoulli", "independent-bernoulli"),
         ("categorical", "independent-categorical"),
-        ("gaussian-diag-ridge", "independent-gaussian"),
+        ("gaussian-diag-ridge", "independent"),
     ],
 )
 def test_two_ways_to_say_one_model(one, other):

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import MODELS, K, N, assert_close, assert_same, spoil, take
+from tests.registry import FAMILIES, MODELS, K, N, assert_close, assert_same, spoil, take
 
-pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.parametrize("model", MODELS, ids=str)]
+pytestmark = pytest.mark.usefixtures("x64")
+every_model = pytest.mark.parametrize("model", MODELS, ids=str)
+every_family = pytest.mark.parametrize("model", FAMILIES, ids=str)
 
 
 @pytest.fixture
@@ -26,28 +28,33 @@ def logsumexp(a):
     return top[..., 0] + np.log(np.exp(a - top).sum(-1))
 
 
+@every_model
 def test_marginal_is_the_sum_of_the_joint(params, x):
     joint = np.asarray(gcf.log_joint(params, x))
     np.testing.assert_allclose(gcf.log_marginal(params, x), logsumexp(joint), rtol=1e-13)
 
 
+@every_model
 def test_posterior_is_the_normalised_joint(params, x):
     joint, posterior = np.asarray(gcf.log_joint(params, x)), gcf.log_posterior(params, x)
     np.testing.assert_allclose(np.exp(posterior).sum(-1), np.ones(N), rtol=1e-13)
     np.testing.assert_allclose(posterior, joint - logsumexp(joint)[:, None], rtol=1e-10, atol=1e-12)
 
 
+@every_model
 def test_discriminant_is_the_joint_up_to_a_common_term(params, x):
     common = np.asarray(gcf.log_joint(params, x)) - np.asarray(gcf.discriminant(params, x))
     np.testing.assert_allclose(common, np.repeat(common[:, :1], K, 1), rtol=1e-11, atol=1e-11)
 
 
+@every_family
 def test_joint_is_the_prior_and_the_density(params, x):
     density = params.conditional.log_prob(jax.tree.map(jnp.asarray, x))
     expected = np.asarray(density) + np.asarray(params.log_prior)
     np.testing.assert_allclose(gcf.log_joint(params, x), expected, rtol=1e-14)
 
 
+@every_model
 def test_predict_is_the_argmax_of_the_posterior(params, x):
     predicted = gcf.predict(params, x)
     assert predicted.dtype == jnp.int32 and predicted.shape == (N,)
@@ -55,6 +62,7 @@ def test_predict_is_the_argmax_of_the_posterior(params, x):
     assert len(np.unique(predicted)) > 1
 
 
+@every_model
 def test_ties_go_to_the_lowest_class(model, x):
     # Every row belongs equally to all classes, so the classes are copies of each other.
     y = np.ones((N, K))
@@ -64,6 +72,7 @@ def test_ties_go_to_the_lowest_class(model, x):
     np.testing.assert_array_equal(gcf.predict(first_never, x), np.ones(N))
 
 
+@every_model
 def test_with_prior_changes_the_prior_alone(params, x):
     prior = np.array([0.2, 0.7, 0.1])
     changed = gcf.with_prior(params, prior)
@@ -74,6 +83,7 @@ def test_with_prior_changes_the_prior_alone(params, x):
     np.testing.assert_allclose(gcf.log_joint(changed, x), expected, rtol=1e-13)
 
 
+@every_family
 def test_a_fixed_prior_is_not_learned(model, x):
     prior = np.array([0.2, 0.7, 0.1])
     clf = gcf.Classifier(model.family, num_classes=K, class_prior=prior)
@@ -83,6 +93,7 @@ def test_a_fixed_prior_is_not_learned(model, x):
     assert_same(params.conditional, learned.conditional)
 
 
+@every_family
 def test_any_leading_axes(params, x):
     for function in (gcf.log_joint, gcf.predict):
         rows = np.asarray(function(params, take(x, slice(0, 10))))
@@ -94,6 +105,7 @@ def test_any_leading_axes(params, x):
         assert function(params, take(x, slice(0, 0))).shape == (0, *rows.shape[1:])
 
 
+@every_model
 def test_a_row_that_cannot_be_scored_is_named_by_no_class(params, x):
     spoiled = spoil(x, slice(3, 4))
     predicted = np.asarray(gcf.predict(params, spoiled))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import MODELS, K, leaves_of
+from tests.registry import FAMILIES, MODELS, K, leaves_of
 
 
 def results(model, dtype):
@@ -31,7 +31,7 @@ def test_float32_agrees_with_float64(model):
         assert np.abs(a - b).max(initial=0) < 2e-5 * scale, path
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize("model", FAMILIES, ids=str)
 def test_with_x64_float32_data_stay_float32(model):
     with jax.enable_x64(True):
         x, y = model.example("float32")

@@ -1,0 +1,157 @@
+"""However many rows there are, and whatever road they take, the sums are the same.
+
+Sizes are chosen to pass every threshold of the library: more rows than one block of any width,
+more rows than the road for few rows takes, a last block that is not full.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import genclf as gcf
+from tests.registry import BY_NAME, FAMILIES, K, assert_close, assert_same, spoil, take
+
+MANY = 4099  # rows: beyond 2048, not a multiple of any block
+MOST = 70001  # rows: three blocks of the narrowest data
+WIDE = 1031  # columns: blocks of a few hundred rows
+
+
+def numpy_moments(x, y, weights):
+    """Counts, means and scatters by the definition, in float64."""
+    x = np.asarray(x, np.float64)
+    count, mean, scatter = [], [], []
+    for k in range(K):
+        w, own = weights[y == k], x[y == k]
+        count.append(w.sum())
+        mean.append(w @ own / w.sum())
+        z = own - mean[-1]
+        scatter.append((w[:, None] * z).T @ z)
+    return map(np.array, (count, mean, scatter))
+
+
+@pytest.mark.parametrize("n", [MANY, MOST])
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_moments_are_those_of_numpy(n, covariance, dtype):
+    x, y = BY_NAME["gaussian"].example(dtype, n=n)
+    weights = np.random.default_rng(7).exponential(size=n)
+    clf = gcf.Classifier(gcf.Gaussian(covariance), K)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    expected = list(numpy_moments(x, y, weights))
+    if covariance == "diag":
+        expected[2] = np.diagonal(expected[2], axis1=1, axis2=2)
+    soft = np.eye(K)[y].astype(dtype)
+    for labels in (y, soft):
+        s = gcf.stats(clf, x, labels, weights).conditional
+        for found, right in zip((s.count, s.mean, s.scatter), expected, strict=True):
+            error = np.abs(np.asarray(found, np.float64) - right).max()
+            assert error <= tolerance * np.abs(right).max()
+
+
+@pytest.mark.parametrize("name", [m.name for m in FAMILIES])
+def test_many_rows_are_their_blocks_merged(name, x64):
+    model = BY_NAME[name]
+    x, y = model.example("float64", n=MOST - 1)
+    whole = gcf.stats(model.classifier, x, y)
+    parts = [slice(0, MOST // 2), slice(MOST // 2, None)]
+    a, b = (gcf.stats(model.classifier, take(x, part), y[part]) for part in parts)
+    assert_close(gcf.merge(a, b), whole, 1e-12)
+    np.testing.assert_array_equal(whole.count, np.bincount(y))
+
+
+@pytest.mark.parametrize("family", [gcf.Gaussian("diag"), gcf.Bernoulli(), gcf.Multinomial()])
+def test_wide_rows(family, x64):
+    n = 1009
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, K, n)
+    x = rng.integers(0, 2, (n, WIDE))
+    clf = gcf.Classifier(family, K)
+    s = gcf.stats(clf, x, y)
+    expected = np.stack([x[y == k].sum(0) for k in range(K)])
+    if isinstance(family, gcf.Gaussian):
+        mean = expected / np.bincount(y)[:, None]
+        np.testing.assert_allclose(s.conditional.mean, mean, rtol=1e-13)
+        right = np.stack([x[y == k].var(0) * (y == k).sum() for k in range(K)])
+        np.testing.assert_allclose(s.conditional.scatter, right, rtol=1e-11)
+    else:
+        np.testing.assert_array_equal(s.conditional.total, expected)
+    joint = gcf.log_joint(gcf.estimate(clf, s), x)
+    alone = gcf.log_joint(gcf.estimate(clf, s), x[500:511])
+    np.testing.assert_allclose(np.asarray(joint)[500:511], alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [m.name for m in FAMILIES])
+def test_many_rows_are_scored_as_few(name, x64):
+    model = BY_NAME[name]
+    params = gcf.fit(model.smooth, *model.example("float64"))
+    x, _ = model.example("float64", n=MOST)
+    rows = np.r_[0:5, 32760:32775, MOST - 5 : MOST]
+    for function in (gcf.log_joint, gcf.predict):
+        found = np.asarray(function(params, x))[rows]
+        assert_close(found, np.asarray(function(params, take(x, rows))), 1e-13)
+
+
+@pytest.mark.parametrize("n", [2039, MANY])
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-diag"])
+def test_rows_that_do_not_count_do_not_count(name, n, x64):
+    model = BY_NAME[name]
+    x, y = model.example("float64", n=n)
+    absent = np.arange(n) % 5 == 2
+    expected = gcf.stats(model.classifier, x, np.where(absent, -1, y))
+    spoiled = spoil(x, absent)
+    found = gcf.stats(model.classifier, spoiled, np.where(absent, -1, y))
+    assert_same(found, expected)
+    weighted = gcf.stats(model.classifier, spoiled, y, np.where(absent, 0.0, 1.0))
+    assert_close(weighted, expected, 1e-12)
+
+
+@pytest.mark.parametrize("n", [101, MANY])
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-diag"])
+@pytest.mark.parametrize("soft", [False, True], ids=["hard", "soft"])
+def test_an_invalid_cell_never_gives_a_wrong_number(name, n, soft, x64):
+    model = BY_NAME[name]
+    x, y = model.example("float64", n=n)
+    labels = np.eye(K)[y] if soft else y
+    right = gcf.stats(model.classifier, x, labels).conditional
+    found = gcf.stats(model.classifier, spoil(x, np.flatnonzero(y == 1)[:1]), labels).conditional
+    assert np.isnan(np.asarray(found.mean)[1]).any()
+    for a, b in ((found.mean, right.mean), (found.scatter, right.scatter)):
+        a, b = np.asarray(a), np.asarray(b)
+        np.testing.assert_allclose(a[~np.isnan(a)], b[~np.isnan(a)], rtol=1e-11, atol=1e-10)
+
+
+def test_a_class_without_rows_among_many(x64):
+    x, y = BY_NAME["gaussian"].example("float64", n=MANY)
+    y = np.where(y == 1, 0, y)
+    s = gcf.stats(gcf.qda(K), x, y)
+    np.testing.assert_array_equal(s.count, np.bincount(y, minlength=K))
+    assert (np.asarray(s.conditional.mean)[1] == 0).all()
+    assert (np.asarray(s.conditional.scatter)[1] == 0).all()
+    assert not np.isin(gcf.predict(gcf.estimate(gcf.qda(K), s), x), 1).any()
+
+
+def test_many_classes(x64):
+    # More classes than rows in a block of the road for many rows.
+    classes = 331
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(MANY, 5)), rng.integers(0, classes, MANY)
+    s = gcf.stats(gcf.qda(classes), x, y).conditional
+    k = 17
+    own = x[y == k]
+    np.testing.assert_allclose(s.mean[k], own.mean(0), rtol=1e-12)
+    expected = np.cov(own.T, bias=True) * len(own)
+    np.testing.assert_allclose(s.scatter[k], expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_array_equal(s.count, np.bincount(y, minlength=classes))
+
+
+def test_gradients_go_through_every_road(x64):
+    x, y = BY_NAME["gaussian"].example("float64", n=MANY)
+
+    def loss(x, labels):
+        s = gcf.stats(gcf.qda(K), x, labels).conditional
+        return (s.scatter[1, 0] * jnp.arange(5.0)).sum() + s.mean.sum()
+
+    hard = jax.grad(loss)(jnp.asarray(x), y)
+    soft = jax.grad(loss)(jnp.asarray(x), np.eye(K)[y])
+    assert np.abs(np.asarray(hard)).max() > 1
+    np.testing.assert_allclose(hard, soft, rtol=1e-10, atol=1e-11)

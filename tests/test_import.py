@@ -1,0 +1,40 @@
+"""`import genclf` is light: what few users need is imported where it is needed."""
+
+import subprocess
+import sys
+
+
+def imported_by(program):
+    done = subprocess.run(
+        [sys.executable, "-c", program + "; import sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_import_leaves_the_heavy_packages_alone():
+    base = imported_by("import jax, equinox, jaxtyping, numpy")
+    mine = imported_by("import genclf")
+    assert "genclf.families.gaussian" in mine
+    heavy = ("numpyro", "sklearn", "matplotlib", "pandas", "optax", "scipy", "beartype", "rich")
+    assert {name for name in heavy if name in mine} - base == set()
+    # Packages that jax and equinox do not bring along: none at all.
+    top = {name.split(".")[0] for name in mine - base}
+    assert top - set(sys.stdlib_module_names) == {"genclf"}
+
+
+def test_the_command_line_is_not_imported():
+    mine = imported_by("import genclf")
+    assert not any(name.startswith(("genclf.__main__", "genclf.cli")) for name in mine)
+
+
+def test_a_fit_imports_nothing_more():
+    program = (
+        "import genclf as gcf, numpy as np;"
+        "p = gcf.fit(gcf.lda(2), np.eye(2, dtype='float32'), np.arange(2));"
+        "gcf.predict(p, np.eye(2))"
+    )
+    mine = imported_by(program)
+    assert mine.isdisjoint({"numpyro", "sklearn", "matplotlib", "pandas", "optax"})

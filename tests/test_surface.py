@@ -1,0 +1,132 @@
+"""The contract: names, argument names, defaults, and the structure of what they return."""
+
+import inspect
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+import genclf as gcf
+
+REQUIRED = inspect.Parameter.empty
+
+# Argument names and defaults; after "*" they are keyword-only.
+SIGNATURES = {
+    "fit": {"clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None},
+    "stats": {"clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None},
+    "estimate": {"clf": REQUIRED, "stats": REQUIRED},
+    "merge": {"a": REQUIRED, "b": REQUIRED},
+    "remove": {"a": REQUIRED, "b": REQUIRED},
+    "pool": {"stats": REQUIRED, "axis": 0},
+    "predict": {"params": REQUIRED, "x": REQUIRED},
+    "log_joint": {"params": REQUIRED, "x": REQUIRED},
+    "log_posterior": {"params": REQUIRED, "x": REQUIRED},
+    "log_marginal": {"params": REQUIRED, "x": REQUIRED},
+    "discriminant": {"params": REQUIRED, "x": REQUIRED},
+    "log_lik": {"params": REQUIRED, "stats": REQUIRED},
+    "sample": {"key": REQUIRED, "params": REQUIRED, "shape": ()},
+    "with_prior": {"params": REQUIRED, "class_prior": REQUIRED},
+    "linear_form": {"params": REQUIRED},
+    "quadratic_form": {"params": REQUIRED},
+    "logistic_form": {"params": REQUIRED},
+    "num_parameters": {"clf": REQUIRED, "d": REQUIRED},
+    "num_boundary_parameters": {
+        "num_classes": REQUIRED, "d": REQUIRED, "*": None, "quadratic": False
+    },
+    "validate": {"model": REQUIRED, "x": REQUIRED, "y": None, "weights": None},
+    "diagnose": {"clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None},
+    "lda": {"num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0},
+    "qda": {"num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0},
+    "gaussian_nb": {"num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0},
+    "bernoulli_nb": {"num_classes": REQUIRED, "*": None, "alpha": 1.0, "class_alpha": 0.0},
+    "multinomial_nb": {"num_classes": REQUIRED, "*": None, "alpha": 1.0, "class_alpha": 0.0},
+    "categorical_nb": {
+        "num_classes": REQUIRED, "num_values": REQUIRED, "*": None,
+        "alpha": 1.0, "class_alpha": 0.0,
+    },
+    "Classifier": {
+        "family": REQUIRED, "num_classes": REQUIRED, "class_alpha": 0.0, "class_prior": None
+    },
+    "Gaussian": {"covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0},
+    "Bernoulli": {"alpha": 1.0, "threshold": None},
+    "Categorical": {"num_values": REQUIRED, "alpha": 1.0, "unseen": "error"},
+    "Multinomial": {"alpha": 1.0, "presence": False},
+    "Independent": {"family": REQUIRED},
+    "Product": {"parts": REQUIRED},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_argument_names_and_defaults(name):
+    found = {}
+    for parameter in inspect.signature(getattr(gcf, name)).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            found.setdefault("*", None)
+        found[parameter.name] = parameter.default
+    assert list(found.items()) == list(SIGNATURES[name].items())
+
+
+def test_every_exported_name_exists_once():
+    assert len(set(gcf.__all__)) == len(gcf.__all__)
+    assert [name for name in gcf.__all__ if not hasattr(gcf, name)] == []
+
+
+def test_every_public_name_is_exported():
+    # What is importable from the front but not exported are modules of the package alone.
+    others = {n for n in vars(gcf) if not n.startswith("_")} - set(gcf.__all__)
+    assert {n for n in others if not inspect.ismodule(getattr(gcf, n))} == set()
+
+
+@pytest.mark.parametrize("name", gcf.__all__)
+def test_every_exported_name_is_documented(name):
+    thing = getattr(gcf, name)
+    if inspect.ismodule(thing):
+        assert thing.__doc__
+        return
+    assert thing.__doc__.rstrip(), name
+    first = thing.__doc__.strip().split("\n")[0]
+    assert first.endswith((".", ":", ";")) or "\n\n" in thing.__doc__, first
+
+
+def test_presets_are_compositions():
+    for found, expected in {
+        gcf.lda: gcf.Gaussian(shared=True),
+        gcf.qda: gcf.Gaussian(),
+        gcf.gaussian_nb: gcf.Gaussian("diag"),
+        gcf.bernoulli_nb: gcf.Bernoulli(),
+        gcf.multinomial_nb: gcf.Multinomial(),
+    }.items():
+        assert eqx.tree_equal(found(3), gcf.Classifier(expected, 3))
+    assert eqx.tree_equal(gcf.categorical_nb(3, (2, 7)), gcf.Classifier(gcf.Categorical((2, 7)), 3))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        gcf.Gaussian("diag", shared=True, ridge=0.1),
+        gcf.Bernoulli(alpha=0.5, threshold=1.0),
+        gcf.Categorical((2, 3), alpha=0.5, unseen="ignore"),
+        gcf.Multinomial(alpha=0.5, presence=True),
+        gcf.Independent(gcf.Gaussian(ridge=0.1)),
+        gcf.Product({"a": gcf.Gaussian(ridge=0.1), "b": gcf.Bernoulli(alpha=0.5)}),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_models_are_frozen_pytrees_whose_floats_are_leaves(model):
+    clf = gcf.Classifier(model, 3, class_alpha=0.25)
+    leaves, structure = jax.tree.flatten(clf)
+    assert leaves and all(isinstance(leaf, float) for leaf in leaves)
+    assert hash(structure) == hash(jax.tree.structure(jax.tree.unflatten(structure, leaves)))
+    with pytest.raises(AttributeError):
+        clf.num_classes = 4
+    # Anything may stand in the place of a leaf: transformations put their own objects there.
+    jax.tree.unflatten(structure, [object()] * len(leaves))
+
+
+def test_results_are_pytrees_of_arrays():
+    x, y = np.eye(3, dtype=np.float32), np.arange(3)
+    s = gcf.stats(gcf.qda(3), x, y)
+    for tree in (s, gcf.estimate(gcf.qda(3), s), gcf.diagnose(gcf.qda(3), x, y)):
+        assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(tree))
+    assert s.count.tolist() == [1, 1, 1]
