@@ -78,10 +78,23 @@ def _num_rows(tree: PyTree) -> int:
 
 
 def _zeros(function: Callable, *args: PyTree) -> PyTree:
-    """Zeros of the shape and dtype that `function(*args)` returns."""
-    return jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(function, *args)
-    )
+    """Zeros of the shape and dtype that `function(*args)` returns, varying over the same axes.
+
+    Within `jax.shard_map` a scan wants its first carry to vary over the mesh as the later ones do.
+    """
+
+    def zeros(leaf: jax.ShapeDtypeStruct) -> Array:
+        axes = tuple(getattr(leaf, "vma", None) or ())
+        made = jnp.zeros(leaf.shape, leaf.dtype)
+        return lax.pcast(made, axes, to="varying") if axes else made
+
+    return jax.tree.map(zeros, jax.eval_shape(function, *args))
+
+
+def _where_fresh(fresh: Array, w: ClassWeights) -> ClassWeights:
+    if isinstance(w, Hard):
+        return Hard(w.label, jnp.where(fresh, w.weight, 0), w.num_classes)
+    return jnp.where(fresh[:, None], w, 0)
 
 
 def accumulate(
@@ -91,16 +104,22 @@ def accumulate(
 
     Rows without weight are the caller's to ignore: they arrive with weight 0 in every class.
     """
+    return _accumulate(lambda x, w: block_stats(x, class_rows(w)), x, w, row_size)
+
+
+def _accumulate(
+    block_stats: Callable[[PyTree, ClassWeights], S], x: PyTree, w: ClassWeights, row_size: int
+) -> S:
     n, block = _num_rows(w), block_rows(row_size)
     if n <= block:
-        return block_stats(x, class_rows(w))
+        return block_stats(x, w)
 
     def one_block(start: Array) -> S:
         # The last block reaches back over rows already counted, rather than past the end.
         first = jnp.minimum(start, n - block)
         x_block, w_block = _slice((x, w), first, block)
         fresh = first + jnp.arange(block) >= start
-        return block_stats(x_block, jnp.where(fresh[None, :], class_rows(w_block), 0))
+        return block_stats(x_block, _where_fresh(fresh, w_block))
 
     def step(total: S, start: Array) -> tuple[S, None]:
         return merge(total, one_block(start)), None
@@ -118,9 +137,11 @@ def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
         first = jnp.minimum(start, n - block)
         return lax.dynamic_update_slice_in_dim(out, f(_slice(x, first, block)), first, 0), None
 
-    one = jax.eval_shape(f, jax.eval_shape(lambda t: _slice(t, jnp.int32(0), block), x))
-    out = jnp.zeros((n, *one.shape[1:]), one.dtype)
-    return lax.scan(step, out, jnp.arange(0, n, block))[0]
+    def all_rows(x: PyTree) -> Array:
+        one = f(_slice(x, jnp.int32(0), block))
+        return jnp.broadcast_to(one[:1], (n, *one.shape[1:]))
+
+    return lax.scan(step, _zeros(all_rows, x), jnp.arange(0, n, block))[0]
 
 
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:
@@ -139,9 +160,14 @@ def class_counts(w: ClassWeights) -> Float[Array, "K"]:
     return counts[0]
 
 
+def _ignore_absent(x: Array, present: Array) -> Array:
+    """0 in the invalid cells of rows without weight; valid cells stay, for the gradient in w."""
+    return jnp.where(present[:, None] | jnp.isfinite(x), x, 0)
+
+
 def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
     """`Sums` of one block of rows; rows without weight may hold anything."""
-    features = jnp.where((w != 0).any(0)[:, None], features.astype(w.dtype), 0)
+    features = _ignore_absent(features.astype(w.dtype), (w != 0).any(0))
     return Sums(w.sum(1), matmul(w, features))
 
 
@@ -156,53 +182,61 @@ def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
     if isinstance(w, Hard):
         if full and len(x) > _TILE_FROM:
             return _tiled_moments(x, w)
-        return accumulate(partial(_hard_block, full=full), x, w, x.shape[1])
-    return accumulate(partial(_soft_block, full=full), x, w, x.shape[1])
+        return _accumulate(partial(_hard_block, full=full), x, w, x.shape[1])
+    return _accumulate(partial(_soft_block, full=full), x, w, x.shape[1])
+
+
+def _near_zero(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> tuple[Array, Array]:
+    """X less one of its rows, and that row: sums of what is left keep their digits."""
+    x = _ignore_absent(x.astype(weight.dtype), weight != 0)
+    reference = lax.stop_gradient(x[:1])
+    reference = jnp.where(jnp.isfinite(reference), reference, 0)
+    return x - reference, reference
 
 
 def _one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
     """Moments of the rows of one class, without a class axis."""
-    weight, present = w[:, None], w[:, None] != 0
-    x = jnp.where(present, x.astype(w.dtype), 0)
+    x, reference = _near_zero(x, w)
     count = w.sum()
     centre = divide(matmul(w, x), count)
-    z = jnp.where(present, x - centre[None, :], 0)
+    z = x - centre[None]
     # The rounded centre is off by `drift`; the scatter about the true mean follows exactly.
     drift = divide(matmul(w, z), count)
-    scatter = matmul((weight * z).T, z) if full else matmul(w, z * z)
-    raw = Moments(count, centre + drift, scatter)
-    return Moments(count, raw.mean, scatter - raw.outer(count, drift))
+    scatter = matmul((w[:, None] * z).T, z) if full else matmul(w, z * z)
+    mean = jnp.where(count == 0, 0, reference[0] + (centre + drift))
+    raw = Moments(count, mean, scatter)
+    return Moments(count, mean, scatter - raw.outer(count, drift))
 
 
-def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
-    return lax.map(lambda w_k: _one_class(x, w_k, full), w)
+def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
+    return lax.map(lambda w_k: _one_class(x, w_k, full), w.T)
 
 
-def _hard_block(x: Shaped[Array, "n d"], w: Float[Array, "K n"], *, full: bool) -> Moments:
-    own = w != 0
-    x = jnp.where(own.any(0)[:, None], x.astype(w.dtype), 0)
-    count = w.sum(1)
-    centre = divide(matmul(w, x), count[:, None])
-    z = x - centre.at[own.argmax(0)].get(mode="promise_in_bounds")
-    drift = divide(matmul(w, z), count[:, None])
+def _hard_block(x: Shaped[Array, "n d"], w: Hard, *, full: bool) -> Moments:
+    x, reference = _near_zero(x, w.weight)
+    rows = class_rows(w)
+    count = rows.sum(1)
+    centre = divide(matmul(rows, x), count[:, None])
+    z = x - centre.at[jnp.maximum(w.label, 0)].get(mode="promise_in_bounds")
+    drift = divide(matmul(rows, z), count[:, None])
     if full:
         n, d = x.shape
-        spread = (w.T[:, :, None] * z[:, None, :]).reshape(n, -1)
-        scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, -1, d), 1, 0)
+        spread = (rows.T[:, :, None] * z[:, None, :]).reshape(n, len(rows) * d)
+        scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, len(rows), d), 1, 0)
     else:
-        scatter = matmul(w, z * z)
-    raw = Moments(count, centre + drift, scatter)
-    return Moments(count, raw.mean, scatter - raw.outer(count, drift))
+        scatter = matmul(rows, z * z)
+    mean = jnp.where(count[:, None] == 0, 0, reference + (centre + drift))
+    raw = Moments(count, mean, scatter)
+    return Moments(count, mean, scatter - raw.outer(count, drift))
 
 
 def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
-    n, d = x.shape
-    num_classes = w.num_classes
+    n, num_classes = len(x), w.num_classes
     # A class wastes half a tile on average, so tiles hold at most a quarter of a class's share.
     share = max(1, n // (4 * num_classes))
     tile = min(max(1 << (share.bit_length() - 1), 128), 4096)
 
-    label = jnp.where(w.weight == 0, num_classes, w.label)
+    label = jnp.where(w.label < 0, num_classes, w.label)
     order = _stable_order(label, num_classes + 1)
     classes = jnp.arange(num_classes, dtype=label.dtype)
     size = (label[None, :] == classes[:, None]).sum(1)
@@ -218,11 +252,13 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
         merged = jax.tree.map(lambda leaf: leaf[k], total)._merge(part)
         return jax.tree.map(lambda leaf, new: leaf.at[k].set(new), total, merged), None
 
-    zero = Moments(
-        jnp.zeros(num_classes, w.weight.dtype),
-        jnp.zeros((num_classes, d), w.weight.dtype),
-        jnp.zeros((num_classes, d, d), w.weight.dtype),
-    )
+    def first_rows(x: Array, weight: Array) -> Moments:
+        part = _one_class(x[:tile], weight[:tile], full=True)
+        return jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf[None], (num_classes, *leaf.shape)), part
+        )
+
+    zero = _zeros(first_rows, x, w.weight)
     return lax.scan(step, zero, jnp.arange(n // tile + num_classes))[0]
 
 

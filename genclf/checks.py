@@ -75,7 +75,9 @@ def diagnose(
 @jax.jit
 def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
     s = stats(clf, x, y, weights)
-    found = {name: (~support.valid(x)).sum() for name, support, x in blocks(clf.family.support, x)}
+    found = {
+        name: (~support.valid(x)).sum() for name, _, support, x in blocks(clf.family.support, x)
+    }
     return Diagnosis(
         count=s.count,
         empty=s.count == 0,
@@ -165,7 +167,7 @@ def _check_labels(y: Array, num_classes: int) -> None:
 
 
 def _check_cells(support: PyTree[Support], x: PyTree, used: np.ndarray | None) -> None:
-    for name, rule, block in blocks(support, x):
+    for name, _, rule, block in blocks(support, x):
         wrong = ~np.asarray(rule.valid(block))
         if used is not None:
             wrong = wrong & used[:, None]

@@ -263,6 +263,8 @@ def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         )
     clf.family.check_stats(stats.conditional)
     if clf.class_prior is not None:
+        if problem := prior_problem(clf.class_prior, clf.num_classes, "class_prior"):
+            raise ValueError(problem)
         log_prior = _log_fixed(jnp.asarray(clf.class_prior, stats.count.dtype))
     else:
         count = stats.count + clf.class_alpha

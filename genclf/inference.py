@@ -202,8 +202,8 @@ def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
 @jax.jit
 def _predict(params: ClassifierParams, x: PyTree) -> Array:
     score = _discriminant(params, x)
-    best = score.max(-1)
-    return jnp.where(jnp.isfinite(best), jnp.argmax(score, -1), -1).astype(jnp.int32)
+    possible = ~jnp.isnan(score).any(-1) & (score > -jnp.inf).any(-1)
+    return jnp.where(possible, jnp.argmax(score, -1), -1).astype(jnp.int32)
 
 
 @jax.jit
@@ -216,4 +216,5 @@ def _log_lik(params: ClassifierParams, stats: ClassifierStats) -> Array:
 def _sample(key: Array, params: ClassifierParams, shape: tuple[int, ...]) -> tuple[PyTree, Array]:
     key_y, key_x = jax.random.split(key)
     y = jax.random.categorical(key_y, params.log_prior, shape=shape).astype(jnp.int32)
+    y = jnp.where(jnp.isnan(params.log_prior).any(), -1, y)
     return params.conditional.sample(key_x, y), y

@@ -17,37 +17,55 @@ from genclf.compose import check_names
 from genclf.families.base import Support
 from genclf.families.multinomial import Tokens
 
+_NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
+
 
 def own(x: PyTree, name: str) -> PyTree:
     """X as JAX arrays; NumPy arrays are copied, since the caller may refill them later."""
 
     def convert(a: Any) -> Array:
-        if isinstance(a, jax.Array):
-            return a
-        if np.asarray(a).dtype.kind not in "biufV":  # V: the extended floats, such as bfloat16
+        host = a if isinstance(a, jax.Array) else np.asarray(a)
+        if not any(jnp.issubdtype(host.dtype, kind) for kind in _NUMBERS):
             raise ValueError(
-                f"{name} has dtype {np.asarray(a).dtype}, expected numbers; genclf.text turns text "
+                f"{name} has dtype {host.dtype}, expected real numbers; genclf.text turns text "
                 "into counts, and np.unique(column, return_inverse=True) values into codes"
             )
+        if isinstance(a, jax.Array):
+            return a
+        if host.dtype.kind in "iu" and host.size and host.dtype.itemsize == 8:
+            narrow = jnp.iinfo(jnp.result_type(int))
+            if host.max() > narrow.max or host.min() < narrow.min:
+                return jnp.asarray(host.astype(float))  # JAX would wrap it around
         # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change.
-        return jnp.asarray(np.array(a))
+        return jnp.asarray(np.array(host))
 
-    nested = isinstance(x, dict | Tokens)
-    return jax.tree.map(convert, x, is_leaf=lambda a: isinstance(a, list)) if nested else convert(x)
+    if isinstance(x, dict):
+        return {key: own(block, f"{name}[{key!r}]") for key, block in x.items()}
+    if isinstance(x, Tokens):
+        ids, mask = convert(x.ids), convert(x.mask)
+        if not jnp.issubdtype(ids.dtype, jnp.integer) or mask.dtype != bool:
+            raise ValueError(
+                f"{name} has ids of dtype {ids.dtype} and a mask of {mask.dtype}, expected integer "
+                "ids and a boolean mask"
+            )
+        return Tokens(widen(ids), mask, x.vocab_size)
+    return convert(x)
 
 
 def blocks(
-    support: PyTree[Support], x: PyTree, name: str = "x"
-) -> Iterator[tuple[str, Support, Any]]:
-    """The arrays of x, each with the name it has in a message and with its support."""
+    support: PyTree[Support], x: PyTree, name: str = "x", path: tuple = ()
+) -> Iterator[tuple[str, tuple, Support, Any]]:
+    """The arrays of x: each with its name in a message, its path of keys, and its support."""
     if isinstance(support, Support):
         if isinstance(x, dict):
             raise ValueError(f"{name} is a dict, but the model is no Product: expected an array")
-        yield name, support, x
+        if isinstance(x, Tokens) and not support.tokens:
+            raise ValueError(f"{name} is Tokens, which only Multinomial takes; use x.counts()")
+        yield name, path, support, x
         return
     check_names(x, support, name)
     for part in sorted(support):
-        yield from blocks(support[part], x[part], f"{name}[{part!r}]")
+        yield from blocks(support[part], x[part], f"{name}[{part!r}]", (*path, part))
 
 
 def cells(x: Array | Tokens) -> Array:
@@ -60,7 +78,7 @@ def check_rows(
 ):
     """Raise unless x holds rows, and y and weights fit them."""
     n = None
-    for name, _, block in blocks(support, x):
+    for name, _, _, block in blocks(support, x):
         shape = cells(block).shape
         if len(shape) != 2:
             hint = f"; a single feature is {name}[:, None]" if len(shape) == 1 else ""
@@ -99,11 +117,10 @@ def check_examples(params: Any, x: PyTree) -> None:
     """Raise unless params are fitted, and x holds examples of as many features as were fitted."""
     if not hasattr(params, "conditional"):
         raise ValueError(f"params is {params!r}, expected a fitted classifier, as fit returns it")
-    expected = params.conditional.num_features
-    for name, _, block in blocks(params.conditional.support, x):
-        shape = cells(block).shape
-        fitted = expected
-        for part in name.split("'")[1::2]:
+    batch = None
+    for name, path, _, block in blocks(params.conditional.support, x):
+        shape, fitted = cells(block).shape, params.conditional.num_features
+        for part in path:
             fitted = fitted[part]
         given = block.vocab_size if isinstance(block, Tokens) else shape[-1] if shape else None
         if given != fitted:
@@ -111,6 +128,11 @@ def check_examples(params: Any, x: PyTree) -> None:
                 f"{name} has shape {shape}, expected (..., {fitted}): the model was fitted to "
                 f"{fitted} features"
             )
+        if isinstance(block, Tokens) and block.mask.shape != shape:
+            raise ValueError(f"{name}.mask has shape {block.mask.shape}, expected {shape}")
+        if batch is not None and shape[:-1] != batch:
+            raise ValueError(f"{name} has batch axes {shape[:-1]}, but the blocks before {batch}")
+        batch = shape[:-1]
 
 
 def float_dtype(x: PyTree) -> Any:

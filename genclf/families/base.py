@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,10 +31,12 @@ class Support:
     Attributes:
         valid: x -> mask of the cells that are allowed, of the shape of x.
         expected: the rule in words, as an error message completes "expected ...".
+        tokens: whether x may also be `Tokens`.
     """
 
     valid: Callable[[Any], Bool[Array, "..."]]
     expected: str
+    tokens: bool = False
 
 
 class Params(eqx.Module):
@@ -129,7 +132,7 @@ def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: i
     """A row-wise f applied over all leading axes of x, in blocks of rows."""
     leaf = jax.tree.leaves(x)[0]
     batch = leaf.shape[: leaf.ndim - event_ndim]
-    rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[len(batch) :]), x)
+    rows = jax.tree.map(lambda a: a.reshape(math.prod(batch), *a.shape[len(batch) :]), x)
     out = map_rows(f, rows, row_size)
     return out.reshape(*batch, *out.shape[1:])
 

@@ -90,7 +90,7 @@ class BernoulliParams(Params):
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log p_kj + (count_k - total_kj) log (1 - p_kj)`."""
         log_p, log_q = self._logs()
-        absent = stats.count[:, None] - stats.total
+        absent = _absent(stats)
         return (times_log(stats.total, log_p) + times_log(absent, log_q)).sum()
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
@@ -141,10 +141,7 @@ class Bernoulli(Family):
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
         present = stats.total + self.alpha
-        absent = stats.count[:, None] - stats.total
-        # A little below 0 is rounding; more means that these are not the statistics of 0/1 data.
-        absent = jnp.where(absent < -1e-3 * stats.count[:, None], jnp.nan, jnp.maximum(absent, 0))
-        absent = absent + self.alpha
+        absent = _absent(stats) + self.alpha
         unknown = (present == 0) & (absent == 0)
         present, absent = jnp.where(unknown, 1, present), jnp.where(unknown, 1, absent)
         return BernoulliParams(safe_log(present) - safe_log(absent), self.threshold)
@@ -155,3 +152,12 @@ class Bernoulli(Family):
 
     def invalid_hyperparameters(self) -> list[str]:
         return [] if self.alpha >= 0 else [f"alpha is {self.alpha}, expected >= 0"]
+
+
+def _absent(stats: Sums) -> Float[Array, "K d"]:
+    """Weight of the zeros: count - total, of which the rounding is no evidence."""
+    count = stats.count[:, None]
+    absent = count - stats.total
+    rounding = 8 * jnp.finfo(absent.dtype).eps * count
+    absent = jnp.where(jnp.abs(absent) <= rounding, 0, absent)
+    return jnp.where(absent < 0, jnp.nan, absent)  # these were no statistics of 0/1 data

@@ -17,6 +17,13 @@ from genclf.statistics import Sums
 Unseen = Literal["error", "ignore"]
 
 
+def _wide(x: Array) -> Array:
+    """Codes in a dtype of at least 32 bits, in which every number of values can be written."""
+    if x.dtype.itemsize >= 4:
+        return x
+    return x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
+
+
 def _last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
     """A number for each column, spread over the leading axes of x."""
     return jnp.broadcast_to(jnp.asarray(sizes, x.dtype), x.shape)
@@ -24,9 +31,9 @@ def _last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
 
 def _support(num_values: int | tuple[int, ...], unseen: Unseen) -> Support:
     def valid(x: Array) -> Array:
-        x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.int32)
-        whole = (x >= 0) & (x == jnp.floor(x)) & jnp.isfinite(x)
-        return whole if unseen == "ignore" else whole & (x < _last_axis(num_values, x))
+        code = _wide(x)
+        whole = (code >= 0) & (code == jnp.floor(code)) & jnp.isfinite(code)
+        return whole if unseen == "ignore" else whole & (code < _last_axis(num_values, code))
 
     return Support(valid, f"an integer code in 0..num_values-1, num_values = {num_values}")
 
@@ -52,10 +59,11 @@ class Columns(eqx.Module):
 
     def places(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
         """Where each cell stands in the flat table, and whether it has a place there."""
-        code = jnp.nan_to_num(x).astype(jnp.int32)
-        sizes, first = _last_axis(self.num_values, code), _last_axis(self.first, code)
-        known = (code >= 0) & (code < sizes)
-        return jnp.clip(code, 0, sizes - 1) + first, known
+        wide = _wide(x)
+        sizes = _last_axis(self.num_values, wide)
+        known = (wide >= 0) & (wide < sizes) & (wide == jnp.floor(wide))
+        code = jnp.where(known, wide, 0).astype(jnp.int32)
+        return code + _last_axis(self.first, code), known
 
 
 class CategoricalParams(Params):

@@ -76,14 +76,15 @@ def estimate_covariance(
     A class without weight takes the covariance within all classes together.
     """
     n = stats.count.sum()
+    ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
     overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
     within = divide(stats.diagonal.sum(0), n)
     total = divide(overall.scatter, n)
     square = total + overall.mean**2
-    floor = jnp.finfo(total.dtype).eps ** 2 * square
-    # A feature that is constant over all the data has no spread to measure others by: its variance
-    # is that of its magnitude, so that it says nothing, also of rows where it differs.
-    floor = jnp.where(total <= floor, jnp.where(square == 0, 1, square), floor)
+    eps, tiny = jnp.finfo(total.dtype).eps, jnp.finfo(total.dtype).tiny
+    # In units of x, since squares of small numbers underflow.
+    no_spread = jnp.sqrt(total) <= eps * jnp.sqrt(square)
+    floor = jnp.maximum(eps**2 * square, tiny)
     added = ridge * jnp.where(within > floor, within, total)
 
     pooled = stats.scatter.sum(0)
@@ -97,21 +98,25 @@ def estimate_covariance(
         matrix = jnp.where(empty, divide(pooled, n)[None], divide(stats.scatter, divisor))
 
     variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
-    constant = variance <= floor[None]
+    constant = no_spread[None] | (variance <= floor[None])
     if spherical:
-        variance, floor = variance.mean(-1, keepdims=True), floor.mean(-1, keepdims=True)
-        added = added.mean(-1, keepdims=True)
-    variance, floor = variance + added[None], floor[None]
-    singular = variance <= floor
+        variance = variance.mean(-1, keepdims=True)
+        added, floor, square = (a.mean(-1, keepdims=True) for a in (added, floor, square))
+        no_spread = no_spread.all(-1, keepdims=True)
+    variance = variance + added[None]
+    # A feature that is constant over all the data has no spread to measure others by: its variance
+    # is that of its magnitude, so that it says nothing, also of rows where it differs.
+    least = jnp.where(no_spread, jnp.where(square == 0, 1, square), floor)
+    singular = no_spread[None] | (variance <= floor[None])
     return CovarianceEstimate(
-        matrix, jnp.maximum(variance, floor), constant, overall.mean, singular
+        matrix, jnp.maximum(variance, least[None]), constant, overall.mean, singular
     )
 
 
-def _divisor(count: Array, ddof: Scalar) -> Array:
-    """Count - ddof; NaN where negative, so that no variance is silently negative."""
+def _divisor(count: Array, ddof: Array) -> Array:
+    """Count - ddof; NaN where a class has too little weight for it."""
     divisor = count - ddof
-    return jnp.where((divisor < 0) & (count > 0), jnp.nan, divisor)
+    return jnp.where((divisor <= 0) & (count > 0), jnp.nan, divisor)
 
 
 @jax.custom_jvp

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -48,18 +50,22 @@ class Tokens(eqx.Module):
         return cls(jnp.asarray(ids), position < jnp.asarray(lengths)[..., None], vocab_size)
 
     def counts(self) -> Float[Array, "*batch V"]:
-        """Number of occurrences of every word, shape (..., V)."""
-        flat = self.ids.reshape(-1, self.ids.shape[-1])
+        """Number of occurrences of every word, shape (..., V); NaN where an id is no word."""
+        flat = self.ids.reshape(math.prod(self.ids.shape[:-1]), self.ids.shape[-1])
         rows = jnp.arange(len(flat))[:, None]
         counts = jnp.zeros((len(flat), self.vocab_size), jnp.result_type(float))
-        counts = counts.at[rows, flat].add(self.mask.reshape(flat.shape).astype(counts.dtype))
+        cell = self.mask.reshape(flat.shape).astype(counts.dtype)
+        cell = jnp.where(_valid(self).reshape(flat.shape), cell, jnp.nan)
+        counts = counts.at[rows, jnp.clip(flat, 0, self.vocab_size - 1)].add(cell)
         return counts.reshape(*self.ids.shape[:-1], self.vocab_size)
 
     def distinct(self) -> Tokens:
         """Each word of a document once (in the order of the ids)."""
-        ids = jnp.sort(jnp.where(self.mask, self.ids, self.vocab_size), axis=-1)
-        repeated = jnp.concatenate([jnp.zeros_like(ids[..., :1]), ids[..., :-1] + 1], -1) == ids + 1
-        return Tokens(ids, (ids < self.vocab_size) & ~repeated, self.vocab_size)
+        ids = jnp.sort(jnp.where(self.mask, self.ids, jnp.iinfo(self.ids.dtype).max), axis=-1)
+        repeated = jnp.pad(ids[..., 1:] == ids[..., :-1], [(0, 0)] * (ids.ndim - 1) + [(1, 0)])
+        position = jnp.broadcast_to(jnp.arange(ids.shape[-1]), ids.shape)
+        length = self.mask.sum(-1, keepdims=True)
+        return Tokens(ids, (position < length) & ~repeated, self.vocab_size)
 
 
 def _valid(x: Array | Tokens) -> Bool[Array, "..."]:
@@ -68,7 +74,7 @@ def _valid(x: Array | Tokens) -> Bool[Array, "..."]:
     return (x >= 0) & jnp.isfinite(x)
 
 
-COUNTS = Support(_valid, "a count >= 0 (or a word id in 0..vocab_size-1)")
+COUNTS = Support(_valid, "a count >= 0 (or a word id in 0..vocab_size-1)", tokens=True)
 
 
 class MultinomialParams(Params):

@@ -155,3 +155,24 @@ def test_gradients_go_through_every_road(x64):
     soft = jax.grad(loss)(jnp.asarray(x), np.eye(K)[y])
     assert np.abs(np.asarray(hard)).max() > 1
     np.testing.assert_allclose(hard, soft, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [101, MANY])
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+@pytest.mark.parametrize("labels", ["hard", "soft", "nearly hard"])
+def test_a_far_class_does_not_touch_a_variance(labels, covariance, n):
+    # float32: spreads of 1e-3 about 0, beside a class at 1e4, whose row comes first.
+    x, y = BY_NAME["gaussian"].example("float64", n=n)
+    y[0] = 2
+    x = (1e-3 * (x - 3)).astype(np.float32)
+    x[y == 2] = 1e4
+    w = np.eye(K, dtype=np.float32)[y]
+    if labels == "nearly hard":
+        w = np.maximum(w, np.float32(1e-30))
+    s = gcf.stats(gcf.Classifier(gcf.Gaussian(covariance), K), x, y if labels == "hard" else w)
+    for k in (0, 1):
+        own = x[y == k].astype(np.float64)
+        found = np.asarray(s.conditional.diagonal)[k] / (y == k).sum()
+        np.testing.assert_allclose(found, own.var(0), rtol=1e-4)
+        np.testing.assert_allclose(s.conditional.mean[k], own.mean(0), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(s.conditional.diagonal[2], np.zeros(5), atol=1e-12)
