@@ -84,7 +84,8 @@ def _zeros(function: Callable, *args: PyTree) -> PyTree:
     """
 
     def zeros(leaf: jax.ShapeDtypeStruct) -> Array:
-        axes = tuple(getattr(leaf, "vma", None) or ())
+        mapped = leaf.manual_axis_type
+        axes = tuple(mapped.varying) if mapped else ()
         made = jnp.zeros(leaf.shape, leaf.dtype)
         return lax.pcast(made, axes, to="varying") if axes else made
 
@@ -124,7 +125,7 @@ def _accumulate(
     def step(total: S, start: Array) -> tuple[S, None]:
         return merge(total, one_block(start)), None
 
-    return lax.scan(step, _zeros(one_block, jnp.int32(0)), jnp.arange(0, n, block))[0]
+    return lax.scan(step, _zeros(one_block, jnp.asarray(0)), jnp.arange(0, n, block))[0]
 
 
 def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
@@ -138,7 +139,7 @@ def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
         return lax.dynamic_update_slice_in_dim(out, f(_slice(x, first, block)), first, 0), None
 
     def all_rows(x: PyTree) -> Array:
-        one = f(_slice(x, jnp.int32(0), block))
+        one = f(_slice(x, jnp.asarray(0), block))
         return jnp.broadcast_to(one[:1], (n, *one.shape[1:]))
 
     return lax.scan(step, _zeros(all_rows, x), jnp.arange(0, n, block))[0]
@@ -186,24 +187,20 @@ def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
     return _accumulate(partial(_soft_block, full=full), x, w, x.shape[1])
 
 
-def _near_zero(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> tuple[Array, Array]:
-    """X less one of its rows, and that row: sums of what is left keep their digits."""
-    x = _ignore_absent(x.astype(weight.dtype), weight != 0)
-    reference = lax.stop_gradient(x[:1])
-    reference = jnp.where(jnp.isfinite(reference), reference, 0)
-    return x - reference, reference
-
-
 def _one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
     """Moments of the rows of one class, without a class axis."""
-    x, reference = _near_zero(x, w)
+    x = _ignore_absent(x.astype(w.dtype), w != 0)
+    # About a row of the class itself, sums keep the digits that an offset would take.
+    own_row = lax.stop_gradient(x.at[w.argmax()].get(mode="promise_in_bounds")) if len(x) else 0
+    reference = jnp.where(jnp.isfinite(own_row), own_row, jnp.zeros(x.shape[1], x.dtype))
+    x = x - reference[None]
     count = w.sum()
     centre = divide(matmul(w, x), count)
     z = x - centre[None]
     # The rounded centre is off by `drift`; the scatter about the true mean follows exactly.
     drift = divide(matmul(w, z), count)
     scatter = matmul((w[:, None] * z).T, z) if full else matmul(w, z * z)
-    mean = jnp.where(count == 0, 0, reference[0] + (centre + drift))
+    mean = jnp.where(count == 0, 0, reference + (centre + drift))
     raw = Moments(count, mean, scatter)
     return Moments(count, mean, scatter - raw.outer(count, drift))
 
@@ -213,7 +210,7 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
 
 
 def _hard_block(x: Shaped[Array, "n d"], w: Hard, *, full: bool) -> Moments:
-    x, reference = _near_zero(x, w.weight)
+    x = _ignore_absent(x.astype(w.weight.dtype), w.weight != 0)
     rows = class_rows(w)
     count = rows.sum(1)
     centre = divide(matmul(rows, x), count[:, None])
@@ -225,9 +222,8 @@ def _hard_block(x: Shaped[Array, "n d"], w: Hard, *, full: bool) -> Moments:
         scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, len(rows), d), 1, 0)
     else:
         scatter = matmul(rows, z * z)
-    mean = jnp.where(count[:, None] == 0, 0, reference + (centre + drift))
-    raw = Moments(count, mean, scatter)
-    return Moments(count, mean, scatter - raw.outer(count, drift))
+    raw = Moments(count, centre + drift, scatter)
+    return Moments(count, raw.mean, scatter - raw.outer(count, drift))
 
 
 def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:

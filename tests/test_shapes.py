@@ -215,3 +215,23 @@ def test_numbers_of_any_type_are_taken():
         assert gcf.predict(params, X).shape == (N,)
     params = gcf.fit(gcf.lda(K), X, Y, np.ones(N, np.int64))
     assert params.log_prior.shape == (K,)
+
+
+def test_statistics_of_another_model():
+    y = np.arange(N) % K
+    full, diag = gcf.stats(gcf.qda(K), X, y), gcf.stats(gcf.gaussian_nb(K), X, y)
+    words = gcf.stats(gcf.multinomial_nb(K), X, y)
+    narrow = gcf.stats(gcf.qda(K), X[:, :2], y)
+    two = gcf.stats(gcf.qda(2), X, y % 2)
+    for other in (diag, words, narrow, two):
+        for function in (gcf.merge, gcf.remove):
+            with pytest.raises(ValueError, match="statistics of different models"):
+                function(full, other)
+    with pytest.raises(ValueError, match=r"stats.count has shape \(2,\), expected \(3,\)"):
+        gcf.estimate(gcf.qda(K), two)
+    batched = jax.tree.map(lambda leaf: leaf[None], full)
+    with pytest.raises(ValueError, match="pool"):
+        gcf.estimate(gcf.qda(K), batched)
+    for clf, s in ((gcf.qda(K), diag), (gcf.gaussian_nb(K), full), (gcf.lda(K), words)):
+        with pytest.raises(ValueError, match="estimates from"):
+            gcf.estimate(clf, s)
