@@ -48,8 +48,13 @@ def own(x: PyTree, name: str) -> PyTree:
                 f"{name} has ids of dtype {ids.dtype} and a mask of {mask.dtype}, expected integer "
                 "ids and a boolean mask"
             )
+        if mask.shape != ids.shape:
+            raise ValueError(
+                f"{name}.mask has shape {mask.shape}, expected {ids.shape}, as the ids"
+            )
         return Tokens(widen(ids), mask, x.vocab_size)
-    return convert(x)
+    numbers = convert(x)
+    return numbers.astype(jnp.int8) if numbers.dtype == bool else numbers
 
 
 def blocks(
@@ -85,10 +90,6 @@ def check_rows(
             raise ValueError(
                 f"{name} has shape {shape}, expected (n, d): one row per example{hint}"
             )
-        if isinstance(block, Tokens) and block.mask.shape != shape:
-            raise ValueError(
-                f"{name}.mask has shape {block.mask.shape}, expected {shape}, as the ids"
-            )
         if n is not None and shape[0] != n:
             raise ValueError(f"{name} has {shape[0]} rows, but the blocks before it have {n}")
         n = shape[0]
@@ -103,7 +104,7 @@ def check_rows(
             f"responsibilities per class, num_classes = {num_classes}"
         )
     unsigned = jnp.issubdtype(y.dtype, jnp.unsignedinteger) and y.dtype.itemsize >= 4
-    integral = y.dtype == bool or jnp.issubdtype(y.dtype, jnp.integer)
+    integral = jnp.issubdtype(y.dtype, jnp.integer)
     if y.ndim == 1 and (unsigned or not integral):
         raise ValueError(
             f"y has dtype {y.dtype}, expected signed integer labels 0..{num_classes - 1} (or a "
@@ -128,8 +129,6 @@ def check_examples(params: Any, x: PyTree) -> None:
                 f"{name} has shape {shape}, expected (..., {fitted}): the model was fitted to "
                 f"{fitted} features"
             )
-        if isinstance(block, Tokens) and block.mask.shape != shape:
-            raise ValueError(f"{name}.mask has shape {block.mask.shape}, expected {shape}")
         if batch is not None and shape[:-1] != batch:
             raise ValueError(f"{name} has batch axes {shape[:-1]}, but the blocks before {batch}")
         batch = shape[:-1]

@@ -79,11 +79,11 @@ def estimate_covariance(
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
     overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
     within = divide(stats.diagonal.sum(0), n)
-    total = divide(overall.scatter, n)
+    total = jnp.maximum(divide(overall.scatter, n), 0)  # rounding may leave it below
     square = total + overall.mean**2
     eps, tiny = jnp.finfo(total.dtype).eps, jnp.finfo(total.dtype).tiny
-    # In units of x, since squares of small numbers underflow.
-    no_spread = jnp.sqrt(total) <= eps * jnp.sqrt(square)
+    # In units of x, since squares of small numbers underflow; a mean is good to a few ulp.
+    no_spread = jnp.sqrt(total) <= 4 * eps * jnp.sqrt(square)
     floor = jnp.maximum(eps**2 * square, tiny)
     added = ridge * jnp.where(within > floor, within, total)
 
