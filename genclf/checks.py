@@ -10,7 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams, check_hyperparameters, stats
+from genclf.classifier import (
+    Classifier,
+    ClassifierParams,
+    check_hyperparameters,
+    stats,
+    valid_labels,
+    valid_weights,
+)
 from genclf.families.base import Support
 from genclf.families.gaussian import GaussianDiagnosis
 from genclf.shapes import blocks, cells, check_examples, check_rows, own, widen
@@ -82,21 +89,10 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
         count=s.count,
         empty=s.count == 0,
         invalid_cells=found["x"] if "x" in found else found,
-        invalid_labels=(~_valid_labels(y, clf.num_classes)).sum(),
-        invalid_weights=jnp.int32(0) if weights is None else (~_valid_weights(weights)).sum(),
+        invalid_labels=(~valid_labels(y, clf.num_classes)).sum(),
+        invalid_weights=jnp.int32(0) if weights is None else (~valid_weights(weights)).sum(),
         conditional=clf.family.diagnose(s.conditional),
     )
-
-
-def _valid_labels(y: Array, num_classes: int) -> Array:
-    if y.ndim == 2:
-        return jnp.isfinite(y) & (y >= 0)
-    y = widen(y)
-    return (y >= -1) & (y < num_classes)
-
-
-def _valid_weights(weights: Array) -> Array:
-    return jnp.isfinite(weights) & (weights >= 0)
 
 
 def validate(
@@ -147,7 +143,7 @@ def validate(
     _check_labels(labels, model.num_classes)
     used = np.asarray(widen(labels) >= 0 if labels.ndim == 1 else (labels > 0).any(1))
     if weight is not None:
-        _raise_at(~np.asarray(_valid_weights(weight)), weight, "weights", "a finite number >= 0")
+        _raise_at(~np.asarray(valid_weights(weight)), weight, "weights", "a finite number >= 0")
         used = used & (np.asarray(weight) > 0)
     if not used.any():
         raise ValueError("no row has both a label and a weight above 0, expected at least one")
@@ -163,7 +159,7 @@ def _check_labels(y: Array, num_classes: int) -> None:
         )
     else:
         expected = "a finite responsibility >= 0"
-    _raise_at(~np.asarray(_valid_labels(y, num_classes)), y, "y", expected)
+    _raise_at(~np.asarray(valid_labels(y, num_classes)), y, "y", expected)
 
 
 def _check_cells(support: PyTree[Support], x: PyTree, used: np.ndarray | None) -> None:

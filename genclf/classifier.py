@@ -230,18 +230,30 @@ def check_hyperparameters(clf: Classifier) -> None:
         raise ValueError("; ".join(problems))
 
 
+def valid_labels(y: Array, num_classes: int) -> Array:
+    """Which labels are classes or -1, or which responsibilities are finite and >= 0."""
+    if y.ndim == 2:
+        return jnp.isfinite(y) & (y >= 0)
+    y = widen(y)
+    return (y >= -1) & (y < num_classes)
+
+
+def valid_weights(weights: Array) -> Array:
+    """Which weights are finite and >= 0."""
+    return jnp.isfinite(weights) & (weights >= 0)
+
+
 def _class_weights(clf: Classifier, y: Array, weights: Array | None, dtype: Any) -> tuple:
     """Class weights of the rows, and whether any label or weight is invalid."""
     n, num_classes = y.shape[0], clf.num_classes
     weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
-    invalid = ~(jnp.isfinite(weight) & (weight >= 0)).all()
+    invalid = ~(valid_weights(weight).all() & valid_labels(y, num_classes).all())
     if y.ndim == 2:
-        soft = y.astype(dtype)
-        return soft * weight[:, None], invalid | ~(jnp.isfinite(soft) & (soft >= 0)).all()
+        return y.astype(dtype) * weight[:, None], invalid
     y = widen(y)
     known = (y >= 0) & (y < num_classes)
     w = Hard(jnp.where(known, y, -1).astype(jnp.int32), jnp.where(known, weight, 0), num_classes)
-    return w, invalid | (~known & (y != -1)).any()
+    return w, invalid
 
 
 @jax.jit
