@@ -48,6 +48,15 @@ from genclf.presets import gaussian_nb as gaussian_nb
 from genclf.presets import lda as lda
 from genclf.presets import multinomial_nb as multinomial_nb
 from genclf.presets import qda as qda
+from genclf.routes.certificate import Certificate as Certificate
+from genclf.routes.certificate import certify as certify
+from genclf.routes.certificate import standard_errors as standard_errors
+from genclf.routes.constrained import ConstrainedSolution as ConstrainedSolution
+from genclf.routes.constrained import solve_constrained as solve_constrained
+from genclf.routes.gradient import GradientSolution as GradientSolution
+from genclf.routes.gradient import fit_gradient as fit_gradient
+from genclf.routes.lagrange import LagrangeSolution as LagrangeSolution
+from genclf.routes.lagrange import fit_lagrange as fit_lagrange
 from genclf.statistics import Moments as Moments
 from genclf.statistics import Sums as Sums
 from genclf.statistics import merge as merge
@@ -104,6 +113,15 @@ __all__ = [
     "lda",
     "multinomial_nb",
     "qda",
+    "Certificate",
+    "ConstrainedSolution",
+    "GradientSolution",
+    "LagrangeSolution",
+    "certify",
+    "fit_gradient",
+    "fit_lagrange",
+    "solve_constrained",
+    "standard_errors",
     "Moments",
     "Sums",
     "merge",

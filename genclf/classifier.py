@@ -243,7 +243,7 @@ def valid_weights(weights: Array) -> Array:
     return jnp.isfinite(weights) & (weights >= 0)
 
 
-def _class_weights(clf: Classifier, y: Array, weights: Array | None, dtype: Any) -> tuple:
+def class_weights(clf: Classifier, y: Array, weights: Array | None, dtype: Any) -> tuple:
     """Class weights of the rows, and whether any label or weight is invalid."""
     n, num_classes = y.shape[0], clf.num_classes
     weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
@@ -259,7 +259,7 @@ def _class_weights(clf: Classifier, y: Array, weights: Array | None, dtype: Any)
 @jax.jit
 def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     check_rows(clf.family.support, x, y, weights, clf.num_classes)
-    w, invalid = _class_weights(clf, y, weights, float_dtype(x))
+    w, invalid = class_weights(clf, y, weights, float_dtype(x))
     count = class_counts(w)
     found = ClassifierStats(Sums(count, count), clf.family.stats(x, w))
     # An invalid row could belong anywhere, so every number of the statistics is in doubt.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,6 +11,29 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights
 from genclf.families.base import Family, Params, Support, over_rows
+
+
+class Combinator(Family):
+    """A family of families: what it does is what they do, each with its part of x."""
+
+    def estimate(self, stats: PyTree) -> Params:
+        """The estimate of each part."""
+        return self.assemble(self.over_parts(lambda family, s: family.estimate(s), stats))
+
+    def start(self, stats: PyTree) -> Params:
+        """The start of each part."""
+        return self.assemble(self.over_parts(lambda family, s: family.start(s), stats))
+
+    def prior_stats(self, stats: PyTree) -> PyTree:
+        """The pseudo-statistics of each part."""
+        return self.over_parts(lambda family, s: family.prior_stats(s), stats)
+
+    def check_stats(self, stats: PyTree) -> None:
+        self.over_parts(lambda family, s: family.check_stats(s), stats)
+
+    def diagnose(self, stats: PyTree) -> PyTree:
+        """The diagnosis of each part."""
+        return self.over_parts(lambda family, s: family.diagnose(s), stats)
 
 
 class IndependentParams(Params):
@@ -62,7 +86,7 @@ class IndependentParams(Params):
         return jnp.moveaxis(coef, 0, 1).reshape(coef.shape[1], -1), intercept.sum(0)
 
 
-class Independent(Family):
+class Independent(Combinator):
     """Naive Bayes over columns of one kind: `p(x | y=k) = Π_j p_j(x_j | y=k)`.
 
     Every column gets its own copy of the family, fitted to that column alone.
@@ -89,20 +113,16 @@ class Independent(Family):
         """The family's statistics of each column, with a leading column axis."""
         return jax.vmap(lambda column: self.family.stats(column[:, None], w), in_axes=1)(x)
 
-    def estimate(self, stats: PyTree) -> IndependentParams:
-        """The family's estimate of each column."""
-        return IndependentParams(jax.vmap(self.family.estimate)(stats))
+    def over_parts(self, f: Callable[..., Any], *trees: PyTree) -> PyTree:
+        """F for all columns at once; every array has a leading column axis."""
+        return jax.vmap(lambda *columns: self.family.over_parts(f, *columns))(*trees)
 
-    def check_stats(self, stats: PyTree) -> None:
-        jax.vmap(self.family.check_stats)(stats)
+    def assemble(self, parts: PyTree) -> IndependentParams:
+        return IndependentParams(self.family.assemble(parts))
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """D times those of one column."""
         return d * self.family.num_parameters(num_classes, 1)
-
-    def diagnose(self, stats: PyTree) -> PyTree:
-        """The family's diagnosis of each column, with a leading column axis."""
-        return jax.vmap(self.family.diagnose)(stats)
 
     def invalid_hyperparameters(self) -> list[str]:
         return self.family.invalid_hyperparameters()
@@ -154,7 +174,7 @@ class ProductParams(Params):
         return coefs, _total(intercept for _, intercept in forms.values())
 
 
-class Product(Family):
+class Product(Combinator):
     """Mixed columns: `p(x | y=k) = Π_blocks p(x_block | y=k)`, blocks independent given the class.
 
     x is a dict of arrays with the same keys and the same number of rows. Blocks are taken in the
@@ -184,25 +204,24 @@ class Product(Family):
         check_names(x, self.parts)
         return {name: part.stats(x[name], w) for name, part in sorted(self.parts.items())}
 
-    def estimate(self, stats: dict[str, PyTree]) -> ProductParams:
-        """The estimate of each block."""
-        return ProductParams(
-            {name: part.estimate(stats[name]) for name, part in sorted(self.parts.items())}
-        )
+    def over_parts(self, f: Callable[..., Any], *trees: PyTree) -> dict[str, PyTree]:
+        """F for each block, by name."""
+        for tree in trees:
+            check_names(tree, self.parts, "stats.conditional")
+        return {
+            name: part.over_parts(f, *(tree[name] for tree in trees))
+            for name, part in sorted(self.parts.items())
+        }
 
-    def check_stats(self, stats: dict[str, PyTree]) -> None:
-        check_names(stats, self.parts, "stats.conditional")
-        for name, part in self.parts.items():
-            part.check_stats(stats[name])
+    def assemble(self, parts: dict[str, PyTree]) -> ProductParams:
+        return ProductParams(
+            {name: part.assemble(parts[name]) for name, part in sorted(self.parts.items())}
+        )
 
     def num_parameters(self, num_classes: int, d: dict[str, int]) -> int:
         """The sum over the blocks; d is a dict of their numbers of features."""
         check_names(d, self.parts, "d")
         return sum(part.num_parameters(num_classes, d[name]) for name, part in self.parts.items())
-
-    def diagnose(self, stats: dict[str, PyTree]) -> dict[str, PyTree]:
-        """The diagnosis of each block, by name."""
-        return {name: part.diagnose(stats[name]) for name, part in sorted(self.parts.items())}
 
     def invalid_hyperparameters(self) -> list[str]:
         return [

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 
 from genclf.accumulate import ClassWeights, map_rows, matmul
+from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
 
@@ -51,6 +52,24 @@ class Params(eqx.Module):
     @abc.abstractmethod
     def num_features(self) -> PyTree[int]:
         """Number of features of one example, in the structure of x."""
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The set in which each array lives, by the name of its field; none of a combinator's."""
+        return {}
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether no second derivative of the log-likelihood mixes two features."""
+        return True
+
+    def standard(self) -> Params:
+        """These params in their own units: `standard().affine(self)` is `self`."""
+        return self
+
+    def affine(self, units: Any) -> Params:
+        """The params of `units`' location and scale applied to draws of these; a Gaussian's."""
+        return self
 
     @abc.abstractmethod
     def log_prob(self, x: PyTree) -> Float[Array, "*batch K"]:
@@ -100,6 +119,26 @@ class Family(eqx.Module):
     @abc.abstractmethod
     def estimate(self, stats: PyTree) -> Params:
         """The closed-form estimate from the statistics."""
+
+    def start(self, stats: PyTree) -> Params:
+        """Params inside their sets with which all classes are alike: where an iteration begins."""
+        raise ValueError(f"{type(self).__name__} has no `start`; fit_gradient and others need it")
+
+    def prior_stats(self, stats: PyTree) -> PyTree:
+        """Hyper-parameters as pseudo-statistics, in the form of the data's; zero: no prior.
+
+        `params.log_lik` of them is the log of the prior density up to a constant, so the estimate
+        maximises `log_lik(stats) + log_lik(prior_stats)`.
+        """
+        return jax.tree.map(jnp.zeros_like, stats)
+
+    def over_parts(self, f: Callable[..., Any], *trees: PyTree) -> PyTree:
+        """`f(family, *trees)`; a combinator calls f for each family inside, with its trees."""
+        return f(self, *trees)
+
+    def assemble(self, parts: PyTree) -> Params:
+        """The params of this family out of those that `over_parts` has for the families inside."""
+        return parts
 
     @abc.abstractmethod
     def num_parameters(self, num_classes: int, d: Any) -> int:

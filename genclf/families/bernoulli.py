@@ -18,6 +18,7 @@ from genclf.families.base import (
     safe_log,
     times_log,
 )
+from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
 BINARY = Support(lambda x: (x == 0) | (x == 1), "0 or 1 (or set Bernoulli(threshold=...))")
@@ -54,6 +55,10 @@ class BernoulliParams(Params):
     @property
     def num_features(self) -> int:
         return self.logits.shape[-1]
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return {"logits": Parameter("unit_interval", "logit")}
 
     @property
     def probs(self) -> Float[Array, "K d"]:
@@ -145,6 +150,15 @@ class Bernoulli(Family):
         unknown = (present == 0) & (absent == 0)
         present, absent = jnp.where(unknown, 1, present), jnp.where(unknown, 1, absent)
         return BernoulliParams(safe_log(present) - safe_log(absent), self.threshold)
+
+    def start(self, stats: Sums) -> BernoulliParams:
+        """Every probability ½."""
+        return BernoulliParams(jnp.zeros_like(stats.total), self.threshold)
+
+    def prior_stats(self, stats: Sums) -> Sums:
+        """α ones and α zeros of every feature."""
+        alpha = jnp.asarray(self.alpha, stats.count.dtype)
+        return Sums(jnp.full_like(stats.count, 2 * alpha), jnp.full_like(stats.total, alpha))
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """One probability per class and feature."""

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, num_classes
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, safe_log, times_log
+from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
 Unseen = Literal["error", "ignore"]
@@ -85,6 +86,10 @@ class CategoricalParams(Params):
     @property
     def num_features(self) -> int:
         return len(self.columns.num_values)
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return {"log_theta": Parameter("simplex", "log", tables=self.columns.num_values)}
 
     def table(self, column: int) -> Float[Array, "K V_j"]:
         """`log p(x_j = v | y = k)` of one column, shape (K, V_j)."""
@@ -194,8 +199,7 @@ class Categorical(Family):
 
     def estimate(self, stats: Sums) -> CategoricalParams:
         """Smoothed log θ of every column; uniform for a class without examples."""
-        size, v = stats.total.shape[-1], self.num_values
-        columns = self.columns(len(v) if isinstance(v, tuple) else size // v)
+        columns = self._columns_of(stats)
         column = np.repeat(np.arange(len(columns.num_values)), columns.num_values)
         count = stats.total + self.alpha
 
@@ -205,6 +209,20 @@ class Categorical(Family):
 
         count = jnp.where(of_column(count) == 0, 1, count)
         return CategoricalParams(safe_log(count) - safe_log(of_column(count)), columns)
+
+    def _columns_of(self, stats: Sums) -> Columns:
+        size, v = stats.total.shape[-1], self.num_values
+        return self.columns(len(v) if isinstance(v, tuple) else size // v)
+
+    def start(self, stats: Sums) -> CategoricalParams:
+        """Uniform tables."""
+        columns = self._columns_of(stats)
+        sizes = jnp.asarray(np.repeat(columns.num_values, columns.num_values), stats.total.dtype)
+        return CategoricalParams(jnp.broadcast_to(-jnp.log(sizes), stats.total.shape), columns)
+
+    def prior_stats(self, stats: Sums) -> Sums:
+        """α rows with every value of every column."""
+        return Sums(jnp.zeros_like(stats.count), jnp.full_like(stats.total, self.alpha))
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V_j - 1 free probabilities per class and column."""

@@ -12,11 +12,30 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import matmul
 from genclf.families.base import Scalar
 from genclf.statistics import Moments, divide, pool
+
+
+class GaussianDiagnosis(eqx.Module):
+    """What makes a fitted covariance doubtful, relative to the scale of the data.
+
+    Attributes:
+        too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
+        constant: features without spread within a class, shape (K, d).
+        rank: numerical rank of the class covariance, correlation-scaled, shape (K,); the pooled
+            one for every class where it is shared.
+        condition: condition number of the same matrix, shape (K,); inf where rank-deficient.
+        shared: whether the classes share one covariance.
+    """
+
+    too_few: Bool[Array, "K"]
+    constant: Bool[Array, "K d"]
+    rank: Int[Array, "K"]
+    condition: Float[Array, "K"]
+    shared: bool = eqx.field(static=True)
 
 
 class CovarianceEstimate(eqx.Module):
@@ -62,6 +81,21 @@ class CovarianceEstimate(eqx.Module):
         eigenvalues = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
         return jnp.broadcast_to(eigenvalues, self.constant.shape)
 
+    def diagnose(self, count: Float[Array, "K"], shared: bool) -> GaussianDiagnosis:
+        """The rank and condition of the correlation matrices, spread over the classes."""
+        d = self.constant.shape[-1]
+        eigenvalues = self.correlation_eigenvalues()
+        largest = eigenvalues.max(-1)
+        good = eigenvalues > d * jnp.finfo(eigenvalues.dtype).eps * largest[:, None]
+        condition = jnp.where(good.all(-1), divide(largest, eigenvalues.min(-1)), jnp.inf)
+        return GaussianDiagnosis(
+            too_few=count <= d,
+            constant=jnp.broadcast_to(self.constant, (len(count), d)),
+            rank=jnp.broadcast_to(good.sum(-1), count.shape),
+            condition=jnp.broadcast_to(condition, count.shape),
+            shared=shared,
+        )
+
 
 def estimate_covariance(
     stats: Moments,
@@ -77,15 +111,11 @@ def estimate_covariance(
     """
     n = stats.count.sum()
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
-    overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
-    within = divide(stats.diagonal.sum(0), n)
-    total = jnp.maximum(divide(overall.scatter, n), 0)  # rounding may leave it below
-    square = total + overall.mean**2
-    eps, tiny = jnp.finfo(total.dtype).eps, jnp.finfo(total.dtype).tiny
+    size = _Magnitudes(stats)
+    eps, square, floor = jnp.finfo(n.dtype).eps, size.square, size.floor
     # In units of x, since squares of small numbers underflow; a mean is good to a few ulp.
-    no_spread = jnp.sqrt(total) <= 4 * eps * jnp.sqrt(square)
-    floor = jnp.maximum(eps**2 * square, tiny)
-    added = ridge * jnp.where(within > floor, within, total)
+    no_spread = jnp.sqrt(size.total) <= 4 * eps * jnp.sqrt(square)
+    added = ridge * size.typical
 
     pooled = stats.scatter.sum(0)
     if shared:
@@ -109,8 +139,55 @@ def estimate_covariance(
     least = jnp.where(no_spread, jnp.where(square == 0, 1, square), floor)
     singular = no_spread[None] | (variance <= floor[None])
     return CovarianceEstimate(
-        matrix, jnp.maximum(variance, least[None]), constant, overall.mean, singular
+        matrix, jnp.maximum(variance, least[None]), constant, size.mean, singular
     )
+
+
+def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar) -> Moments:
+    """Ridge and ddof as pseudo-statistics: `-ddof` examples, and the scatter that a ridge adds.
+
+    Merged with the data's they give the scatter plus ridge over n - ddof. Where the covariance is
+    shared, each class has its share of both.
+    """
+    ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
+    taken = divide(ddof * stats.count, stats.count.sum()) if shared else ddof
+    taken = jnp.where(stats.count == 0, 0, jnp.broadcast_to(taken, stats.count.shape))
+    added = (stats.count - taken)[:, None] * (ridge * _Magnitudes(stats).typical)[None]
+    if stats.is_full:
+        added = added[:, :, None] * jnp.eye(added.shape[-1], dtype=added.dtype)[None]
+    return Moments(-taken, stats.mean, added)
+
+
+def root_of_total(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
+    """A regular square root of the covariance of all examples: Cholesky factor, or deviations."""
+    variance = divide(overall.diagonal, overall.count)
+    if spherical:
+        variance = variance.mean(keepdims=True)
+    sd = jnp.sqrt(jnp.where(variance > 0, variance, 1))
+    if not overall.is_full:
+        return sd
+    eps = jnp.finfo(sd.dtype).eps
+    correlation = divide(overall.scatter, overall.count) / (sd[:, None] * sd[None, :])
+    regular = correlation + jnp.sqrt(eps) * jnp.eye(len(sd), dtype=sd.dtype)
+    return sd[:, None] * lax.linalg.cholesky(regular, symmetrize_input=False)
+
+
+class _Magnitudes:
+    """Of each feature, (d,): mean, variance within classes and in all, mean square, rounding.
+
+    `typical` is the variance that a ridge is a share of.
+    """
+
+    def __init__(self, stats: Moments):
+        n = stats.count.sum()
+        overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
+        self.mean = overall.mean
+        within = divide(stats.diagonal.sum(0), n)
+        self.total = jnp.maximum(divide(overall.scatter, n), 0)  # rounding may leave it below
+        self.square = self.total + self.mean**2
+        info = jnp.finfo(n.dtype)
+        self.floor = jnp.maximum(info.eps**2 * self.square, info.tiny)
+        self.typical = jnp.where(within > self.floor, within, self.total)
 
 
 def _divisor(count: Array, ddof: Array) -> Array:
@@ -143,6 +220,21 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     middle = solve(solve(tangents[0], left_side=True), left_side=False, transpose_a=True)
     half = jnp.tril(middle) - 0.5 * middle * jnp.eye(middle.shape[-1], dtype=middle.dtype)[None]
     return factor, matmul(factor, half)
+
+
+@jax.custom_jvp
+def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """L⁻¹ of lower triangular L, with derivatives that are matrix products."""
+    eye = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
+
+
+@inverse_lower.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    # dL⁻¹ = -L⁻¹ dL L⁻¹. The rule of `triangular_solve` solves once per tangent: many small
+    # calls, which for second derivatives have been seen to block XLA's thread pool for good.
+    inverse = inverse_lower(*primals)
+    return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
 
 
 @custom_vmap

@@ -8,12 +8,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, einsum, matmul, moments
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, spread
-from genclf.families.covariance import CovarianceEstimate, estimate_covariance
-from genclf.statistics import Moments, divide
+from genclf.families.covariance import (
+    CovarianceEstimate,
+    GaussianDiagnosis,
+    estimate_covariance,
+    inverse_lower,
+    regularisation,
+    root_of_total,
+)
+from genclf.parameters import Parameter
+from genclf.statistics import Moments, pool
 
 FINITE = Support(jnp.isfinite, "a finite number")
 
@@ -48,6 +56,38 @@ class GaussianParams(Params):
         return self.mean.shape[-1]
 
     @property
+    def parameters(self) -> dict[str, Parameter]:
+        scale = ("lower_cholesky", 2) if self.covariance == "full" else ("positive", 1)
+        return {"mean": Parameter("real"), "scale": Parameter(scale[0], event_ndim=scale[1])}
+
+    @property
+    def elementwise(self) -> bool:
+        return self.covariance == "diag"
+
+    def standard(self) -> GaussianParams:
+        """Mean 0 and scale 1."""
+        one = jnp.ones_like(self.scale)
+        if self.covariance == "full":
+            one = jnp.tril(jnp.triu(one))
+        return self._replace(jnp.zeros_like(self.mean), one)
+
+    def affine(self, units: GaussianParams) -> GaussianParams:
+        """Of `m + L z`: mean `m + L mean` and scale `L scale`; axes before the class's may lead."""
+        if self.covariance == "full":
+            root = jnp.broadcast_to(units.scale, (*self.mean.shape, self.scale.shape[-1]))
+            mean, scale = (
+                einsum("...ij,...j->...i", root, self.mean),
+                matmul(units.scale, self.scale),
+            )
+        else:
+            mean = jnp.broadcast_to(units.scale, self.mean.shape) * self.mean
+            scale = units.scale * self.scale
+        return self._replace(units.mean + mean, scale)
+
+    def _replace(self, mean: Array, scale: Array) -> GaussianParams:
+        return GaussianParams(mean, scale, self.covariance, self.shared)
+
+    @property
     def covariances(self) -> Float[Array, "K d d"]:
         """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
         num_classes, d = self.mean.shape
@@ -60,10 +100,7 @@ class GaussianParams(Params):
     def _inverse_scale(self) -> Array:
         if self.covariance != "full":
             return 1 / self.scale
-        eye = jnp.broadcast_to(
-            jnp.eye(self.scale.shape[-1], dtype=self.scale.dtype), self.scale.shape
-        )
-        return lax.linalg.triangular_solve(self.scale, eye, left_side=True, lower=True)
+        return inverse_lower(self.scale)
 
     def _whiten(self, inverse: Array, deviation: Array) -> Array:
         """Z with |z|² = deviationᵀ Σ⁻¹ deviation, for the inverse scale of one class."""
@@ -175,25 +212,6 @@ class GaussianParams(Params):
         return self.mean[y] + lax.fori_loop(0, len(self.mean), add_class, noise)
 
 
-class GaussianDiagnosis(eqx.Module):
-    """What makes a fitted covariance doubtful, relative to the scale of the data.
-
-    Attributes:
-        too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
-        constant: features without spread within a class, shape (K, d).
-        rank: numerical rank of the class covariance, correlation-scaled, shape (K,); the pooled
-            one for every class where it is shared.
-        condition: condition number of the same matrix, shape (K,); inf where rank-deficient.
-        shared: whether the classes share one covariance.
-    """
-
-    too_few: Bool[Array, "K"]
-    constant: Bool[Array, "K d"]
-    rank: Int[Array, "K"]
-    condition: Float[Array, "K"]
-    shared: bool = eqx.field(static=True)
-
-
 class Gaussian(Family):
     """Gaussian class densities: discriminant analysis and Gaussian naive Bayes.
 
@@ -257,6 +275,22 @@ class Gaussian(Family):
         mean = jnp.where(stats.count[:, None] == 0, found.overall_mean[None], stats.mean)
         return GaussianParams(mean, found.square_root(), self.covariance, self.shared)
 
+    def start(self, stats: Moments) -> GaussianParams:
+        """The mean and the covariance of all examples together, in every class."""
+        overall = pool(stats)
+        root = root_of_total(overall, spherical=self.covariance == "spherical")
+        copies = 1 if self.shared else len(stats.count)
+        return GaussianParams(
+            jnp.broadcast_to(overall.mean, stats.mean.shape),
+            jnp.broadcast_to(root, (copies, *root.shape)),
+            self.covariance,
+            self.shared,
+        )
+
+    def prior_stats(self, stats: Moments) -> Moments:
+        """`-ddof` examples, and the scatter that the ridge adds."""
+        return regularisation(stats, shared=self.shared, ridge=self.ridge, ddof=self.ddof)
+
     def _covariance(self, stats: Moments) -> CovarianceEstimate:
         return estimate_covariance(
             stats,
@@ -281,19 +315,7 @@ class Gaussian(Family):
 
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
         """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
-        num_classes, d = stats.mean.shape
-        found = self._covariance(stats)
-        eigenvalues = found.correlation_eigenvalues()
-        largest = eigenvalues.max(-1)
-        good = eigenvalues > d * jnp.finfo(eigenvalues.dtype).eps * largest[:, None]
-        condition = jnp.where(good.all(-1), divide(largest, eigenvalues.min(-1)), jnp.inf)
-        return GaussianDiagnosis(
-            too_few=stats.count <= d,
-            constant=jnp.broadcast_to(found.constant, (num_classes, d)),
-            rank=jnp.broadcast_to(good.sum(-1), (num_classes,)),
-            condition=jnp.broadcast_to(condition, (num_classes,)),
-            shared=self.shared,
-        )
+        return self._covariance(stats).diagnose(stats.count, self.shared)
 
     def invalid_hyperparameters(self) -> list[str]:
         rules = [("ridge", self.ridge, 0 <= self.ridge), ("ddof", self.ddof, self.ddof >= 0)]

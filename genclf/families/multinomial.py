@@ -21,6 +21,7 @@ from genclf.families.base import (
     safe_log,
     times_log,
 )
+from genclf.parameters import Parameter
 from genclf.statistics import Sums, divide
 
 
@@ -98,6 +99,10 @@ class MultinomialParams(Params):
     @property
     def num_features(self) -> int:
         return self.log_theta.shape[-1]
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return {"log_theta": Parameter("simplex", "log")}
 
     def _score(self) -> LinearScore:
         never = jnp.isneginf(self.log_theta)
@@ -209,9 +214,20 @@ class Multinomial(Family):
         count = stats.total + self.alpha
         count = jnp.where(count.sum(-1, keepdims=True) == 0, 1, count)
         log_theta = safe_log(count) - safe_log(count.sum(-1, keepdims=True))
-        return MultinomialParams(
-            log_theta, divide(stats.total.sum(), stats.count.sum()), self.presence
-        )
+        return self._params(log_theta, stats)
+
+    def _params(self, log_theta: Array, stats: Sums) -> MultinomialParams:
+        mean_length = divide(stats.total.sum(), stats.count.sum())
+        return MultinomialParams(log_theta, mean_length, self.presence)
+
+    def start(self, stats: Sums) -> MultinomialParams:
+        """Uniform tables."""
+        v = stats.total.shape[-1]
+        return self._params(jnp.full_like(stats.total, -math.log(v)), stats)
+
+    def prior_stats(self, stats: Sums) -> Sums:
+        """α occurrences of every word."""
+        return Sums(jnp.zeros_like(stats.count), jnp.full_like(stats.total, self.alpha))
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V - 1 free probabilities per class."""

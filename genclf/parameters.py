@@ -1,0 +1,196 @@
+"""The set in which a parameter lives: declared once, read by every road to the estimate.
+
+A `Parameter` names the set in the terms of `numpyro.distributions.constraints` and says in which
+coordinate the params class keeps it. What follows from the two (unconstrained coordinates, the
+constraints of a Lagrangian, whether given params are feasible) is here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+Link = Literal["identity", "log", "logit"]
+
+# Below it a probability is 0: it changes no sum in any precision, and its logarithm is finite.
+LOG_TINY = math.log(1e-30)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Where the values of one array of a params class lie.
+
+    Attributes:
+        constraint: name in `numpyro.distributions.constraints`, e.g. "simplex".
+        link: what the array holds of the value: itself, its logarithm, or its logit.
+        event_ndim: number of axes after the class axis.
+        tables: simplex: sizes of the tables that stand side by side; () for one table.
+    """
+
+    constraint: str
+    link: Link = "identity"
+    event_ndim: int = 1
+    tables: tuple[int, ...] = ()
+
+    def value(self, stored: Array) -> Array:
+        """The constrained value, e.g. probabilities of their logarithms."""
+        return {"identity": lambda a: a, "log": jnp.exp, "logit": jax.nn.sigmoid}[self.link](stored)
+
+    def stored(self, value: Array) -> Array:
+        """What the array holds of a value; infinite, with gradient 0, on a bound."""
+        if self.link == "identity":
+            return value
+        log = _safe_log(value)
+        return log if self.link == "log" else log - _safe_log(1 - value)
+
+    def bounds(self) -> tuple[float, float]:
+        """Lower and upper bound of each value, infinite for none."""
+        lower = 0.0 if self.constraint in ("simplex", "unit_interval", "positive") else -math.inf
+        return lower, 1.0 if self.constraint == "unit_interval" else math.inf
+
+    def membership(self) -> Any:
+        """The constraint of numpyro."""
+        from numpyro.distributions import constraints
+
+        return getattr(constraints, self.constraint)
+
+    def table_of(self, size: int) -> np.ndarray:
+        """The table in which each of `size` entries stands, as 0..number of tables - 1."""
+        sizes = self.tables or (size,)
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def table_sums(self, values: Float[Array, "*batch V"]) -> Float[Array, "*batch tables"]:
+        """The sum over each table of a simplex, which the constraint sets to 1."""
+        table = self.table_of(values.shape[-1])
+        sums = jnp.zeros((*values.shape[:-1], table[-1] + 1), values.dtype)
+        return sums.at[..., table].add(values)
+
+    def infeasibility(self, stored: Array) -> Float[Array, ""]:
+        """The largest violation of a sum, a bound or a zero; inf for NaN."""
+        value = self.value(stored)
+        if self.constraint == "simplex":
+            worst = jnp.abs(self.table_sums(value) - 1)
+        elif self.constraint == "lower_cholesky":
+            above = jnp.abs(jnp.triu(value, 1)) / jnp.abs(value).max((-1, -2), keepdims=True)
+            pivots = jnp.diagonal(value, axis1=-2, axis2=-1)
+            worst = above + jnp.where(pivots > 0, 0.0, jnp.inf)[..., None]
+        else:
+            member = self.membership()(value)
+            worst = jnp.where(member, jnp.zeros(member.shape, value.dtype), jnp.inf)
+        return jnp.where(jnp.isnan(value).any(), jnp.inf, worst.max(initial=0))
+
+    def at_bound(self, stored: Array) -> Bool[Array, "..."]:
+        """Entries on the bound of a simplex or an interval, up to `LOG_TINY`."""
+        if self.link == "identity":
+            return jnp.zeros(stored.shape, bool)
+        beyond = stored <= LOG_TINY
+        return beyond | (stored >= -LOG_TINY) if self.link == "logit" else beyond
+
+    def pressed_to_bound(
+        self, stored: Array, slope: Array, count: Float[Array, "K"], near: Array
+    ) -> Bool[Array, "..."]:
+        """Entries within `near` of their bound, of an objective that grows towards it.
+
+        Args:
+            stored: values inside the set.
+            slope: derivative of the objective by the stored array.
+            count: weight of each class.
+            near: a small share, of 1 or of the units.
+        """
+        # A slope that rounding makes is no pressure: half of what a count of 0 would make is asked.
+        if self.constraint == "simplex":
+            # Where θ_v maximises, slope_v = λ θ_v, with λ = Σ_v slope_v; with count 0 it is 0.
+            table = self.table_of(stored.shape[-1])
+            multiplier = self.table_sums(slope)[..., table]
+            return (jnp.exp(stored) < near) & (slope < 0.5 * multiplier * jnp.exp(stored))
+        if self.link == "logit":
+            # With count 0 the slope is -n p.
+            p = jnp.exp(-jnp.abs(stored))
+            pressure = slope * jnp.sign(stored)
+            weight = jnp.broadcast_to(count[:, None], stored.shape)
+            return (p < near) & (pressure > 0.5 * weight * p)
+        if self.constraint in ("lower_cholesky", "positive") and self.link == "identity":
+            full = self.constraint == "lower_cholesky"
+            pivots = jnp.diagonal(stored, axis1=-2, axis2=-1) if full else stored
+            return pivots < near
+        return jnp.zeros(stored.shape, bool)
+
+    def free(self, stored: Array) -> Any:
+        """Unconstrained coordinates of values inside the set; `constrained` undoes it."""
+        if self.constraint == "simplex" and self.link == "log":
+            return [_sticks(stored[..., at]) for at in self._equal_tables(stored.shape[-1])]
+        if self._link_is_free:
+            return stored
+        return _rowwise(self._transform().inv, stored, self.event_ndim)
+
+    def constrained(self, free: Any, size: int) -> Array:
+        """The stored array of unconstrained coordinates; `size` is its last axis."""
+        if self.constraint == "simplex" and self.link == "log":
+            places = self._equal_tables(size)
+            stored = jnp.zeros((*free[0].shape[:-2], size), free[0].dtype)
+            for at, sticks in zip(places, free, strict=True):
+                stored = stored.at[..., at].set(_log_simplex(sticks))
+            return stored
+        if self._link_is_free:
+            return free
+        event = 1 if self.constraint == "lower_cholesky" else self.event_ndim
+        return _rowwise(self._transform(), free, event)
+
+    @property
+    def _link_is_free(self) -> bool:
+        # The link is then the inverse of the bijection that numpyro has for the constraint.
+        return (self.constraint, self.link) in [("unit_interval", "logit"), ("positive", "log")]
+
+    def _transform(self) -> Any:
+        from numpyro.distributions.transforms import biject_to
+
+        if self.link != "identity":
+            raise ValueError(f"no unconstrained coordinates for {self}")
+        return biject_to(self.membership())
+
+    def _equal_tables(self, size: int) -> list[np.ndarray]:
+        """Entries of the tables of each size, (tables, size): they are transformed together."""
+        sizes = np.asarray(self.tables or (size,))
+        first = np.cumsum(sizes) - sizes
+        return [first[sizes == v][:, None] + np.arange(v) for v in np.unique(sizes)]
+
+
+def _safe_log(p: Array) -> Array:
+    return jnp.where(p <= 0, -jnp.inf, jnp.log(jnp.where(p <= 0, 1, p)))
+
+
+def _rowwise(transform: Any, x: Array, event_ndim: int) -> Array:
+    """A transform of numpyro for each event, without broadcasting over the axes before it."""
+    batch = x.shape[: x.ndim - event_ndim]
+    rows = x.reshape(math.prod(batch), *x.shape[len(batch) :])
+    out = jax.vmap(transform)(rows)
+    return out.reshape(*batch, *out.shape[1:])
+
+
+def _offsets(v: int, like: Array) -> Array:
+    """Log (V - 1 - j), with which coordinates 0 are the uniform table."""
+    offsets = jnp.log(jnp.arange(v - 1, 0, -1, dtype=like.dtype))
+    return jnp.broadcast_to(offsets, (*like.shape[:-1], v - 1))
+
+
+def _log_simplex(free: Float[Array, "*batch V_minus_1"]) -> Float[Array, "*batch V"]:
+    """Logarithm of numpyro's stick-breaking bijection, without forming probabilities.
+
+    `log θ_j = log σ(z_j) + Σ_{i<j} log σ(-z_i)`, `z_j = free_j - log (V - 1 - j)`.
+    """
+    z = free - _offsets(free.shape[-1] + 1, free)
+    nothing = jnp.zeros((*free.shape[:-1], 1), free.dtype)
+    left = jnp.concatenate([nothing, jnp.cumsum(jax.nn.log_sigmoid(-z), -1)], -1)
+    return jnp.concatenate([jax.nn.log_sigmoid(z), nothing], -1) + left
+
+
+def _sticks(log_theta: Float[Array, "*batch V"]) -> Float[Array, "*batch V_minus_1"]:
+    """The inverse: the logit of each value among those not yet passed."""
+    after = jax.lax.cumlogsumexp(log_theta, axis=log_theta.ndim - 1, reverse=True)[..., 1:]
+    return log_theta[..., :-1] - after + _offsets(log_theta.shape[-1], after)

@@ -1,0 +1,1 @@
+"""Other roads to the estimate: gradient ascent, Lagrange multipliers, a certificate."""

@@ -1,0 +1,291 @@
+"""The estimate as the solution of a constrained problem, with its Lagrange multipliers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, check_hyperparameters
+from genclf.families.base import Family, Params, times_log
+from genclf.families.gaussian import GaussianParams
+from genclf.routes.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
+from genclf.routes.natural import (
+    Natural,
+    log_lik,
+    of_natural,
+    precision_multipliers,
+    standard_natural,
+)
+from genclf.routes.problem import CLASS_PRIOR, PRIOR, start
+
+
+class LagrangeSolution(eqx.Module):
+    """A solution of the KKT conditions, as `fit_lagrange` returns it.
+
+    Attributes:
+        params: as `fit` returns them.
+        multipliers: of the equality constraints, by the name of the parameter (`log_prior`,
+            `log_theta`, `scale`; with the name of the block and a dot before it in a `Product`).
+            A sum to one has one number, per class and table. A shared covariance has, for each
+            class but the first, the multipliers of `Σ_k⁻¹ = Σ_0⁻¹`: they are
+            `½ n_k (Σ - Σ̂_k)`, Σ̂_k the covariance that the class alone would have.
+        bound_multipliers: of `probability >= 0` (and, of a Bernoulli, `<= 1`, where they stand
+            with a minus sign), by name, in the shape of the parameter; 0 off the bound.
+        residual: largest violation of a condition, relative to the gradient at the start.
+        steps: Newton steps of the part that took most.
+        converged: whether all conditions hold within the tolerance.
+    """
+
+    params: ClassifierParams
+    multipliers: dict[str, Array]
+    bound_multipliers: dict[str, Array]
+    residual: Float[Array, ""]
+    steps: Int[Array, ""]
+    converged: Bool[Array, ""]
+
+
+def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
+    """The estimate and its multipliers, from the KKT conditions of the constrained problem.
+
+    Maximises `log_lik` of the statistics (plus the log-density of the parameters, where there is
+    smoothing or a ridge) by Newton's method on the conditions, without the closed form:
+
+    ::
+
+        class prior, tables    Σ_v θ_v = 1, θ_v >= 0      λ, and a multiplier of each bound
+        Bernoulli              0 <= p <= 1                a multiplier of each bound
+        Gaussian               concave in (Σ⁻¹ μ, Σ⁻¹)    shared: Σ_k⁻¹ = Σ_0⁻¹ for every k
+
+    At the solution the multiplier of the class prior is the number of examples (their total
+    weight, smoothing included), and that of a table its total count: λ = Σ_v c_v, since
+    c_v / θ_v = λ. A value with count 0 is on its bound, with multiplier λ.
+
+    Args:
+        clf: the model.
+        stats: from `genclf.stats`.
+
+    Returns:
+        `LagrangeSolution`.
+
+    Raises:
+        ValueError: a hyper-parameter is invalid, the statistics are of another model, or the
+            linear system would be too large: full covariances of many features.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.multinomial_nb(2, alpha=0.0)
+        >>> s = gcf.stats(clf, jnp.array([[3, 1], [0, 2], [0, 5]]), jnp.array([0, 1, 1]))
+        >>> found = gcf.fit_lagrange(clf, s)
+        >>> print(found.multipliers["log_prior"], found.multipliers["log_theta"].ravel())
+        3.0 [4. 7.]
+        >>> print(jnp.exp(found.params.conditional.log_theta))
+        [[0.75 0.25]
+         [0.   1.  ]]
+
+    References:
+        Nocedal & Wright (2006), Numerical Optimization, §12.3.
+        Bishop (2006), Pattern Recognition and Machine Learning, §2.2 and appendix E.
+    """
+    check_hyperparameters(clf)
+    return _fit_lagrange(clf, stats)
+
+
+class _Solved(eqx.Module):
+    """The part of a solution that belongs to one plain family."""
+
+    params: Params
+    multipliers: dict[str, Array]
+    bounds: dict[str, Array]
+    residual: Float[Array, "..."]
+    steps: Int[Array, "..."]
+    converged: Bool[Array, "..."]
+
+
+@jax.jit
+def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
+    clf.family.check_stats(stats.conditional)
+    parts = clf.family.over_parts(_solve, stats.conditional)
+    is_part = lambda node: isinstance(node, _Solved)  # noqa: E731
+    found = jax.tree_util.tree_flatten_with_path(parts, is_leaf=is_part)[0]
+    params = jax.tree.map(lambda part: part.params, parts, is_leaf=is_part)
+    result = start(clf, stats)
+    result = eqx.tree_at(lambda p: p.conditional, result, clf.family.assemble(params))
+    multipliers: dict[str, Array] = {}
+    bounds: dict[str, Array] = {}
+    solved = [part for _, part in found]
+    for path, part in found:
+        prefix = "".join(f"{key.key}." for key in path)
+        multipliers |= {prefix + name: value for name, value in part.multipliers.items()}
+        bounds |= {prefix + name: value for name, value in part.bounds.items()}
+    if clf.class_prior is None:
+        prior = _solve_prior(clf, stats)
+        result = eqx.tree_at(lambda p: p.log_prior, result, CLASS_PRIOR.stored(prior.params))
+        multipliers[PRIOR], bounds[PRIOR] = prior.multipliers, prior.lower_multipliers
+        solved.append(prior)
+    return LagrangeSolution(
+        result,
+        multipliers,
+        bounds,
+        jnp.stack([part.residual.max() for part in solved]).max(),
+        jnp.stack([part.steps.max() for part in solved]).max(),
+        jnp.stack([part.converged.all() for part in solved]).all(),
+    )
+
+
+def _solve_prior(clf: Classifier, stats: ClassifierStats) -> ConstrainedSolution:
+    count = stats.count + clf.class_alpha
+
+    def objective(prior: Array) -> Array:
+        return times_log(count, CLASS_PRIOR.stored(prior)).sum()
+
+    init = jnp.full_like(count, 1 / clf.num_classes)
+    return solve_constrained(
+        objective, lambda p: p.sum() - 1, init, lower=jnp.zeros_like(init), block_size=1
+    )
+
+
+def _solve(family: Family, stats: PyTree) -> _Solved:
+    units = family.start(stats)
+    prior_stats = family.prior_stats(stats)
+    if not units.parameters:
+        raise ValueError(
+            f"{type(units).__name__} declares no parameters; add the property `parameters`"
+        )
+    if isinstance(units, GaussianParams):
+        return _solve_gaussian(units, stats, prior_stats)
+    return _solve_values(units, stats, prior_stats)
+
+
+def _solve_values(units: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
+    """In the values themselves: probabilities, rates."""
+    declared = units.parameters
+    fields = tuple(declared)
+
+    def params_of(values: dict[str, Array]) -> Params:
+        stored = tuple(declared[name].stored(values[name]) for name in fields)
+        return eqx.tree_at(lambda p: tuple(getattr(p, name) for name in fields), units, stored)
+
+    def objective(values: dict[str, Array]) -> Array:
+        params = params_of(values)
+        return params.log_lik(stats) + params.log_lik(prior_stats)
+
+    def constraints(values: dict[str, Array]) -> dict[str, Array]:
+        return {
+            name: p.table_sums(values[name]) - 1
+            for name, p in declared.items()
+            if p.constraint == "simplex"
+        }
+
+    init = {name: p.value(getattr(units, name)) for name, p in declared.items()}
+    bounds = [
+        {name: jnp.full_like(init[name], p.bounds()[side]) for name, p in declared.items()}
+        for side in (0, 1)
+    ]
+    found = solve_constrained(
+        objective,
+        constraints,
+        init,
+        lower=bounds[0],
+        upper=bounds[1],
+        block_size=1 if units.elementwise else None,
+    )
+    net = jax.tree.map(jnp.subtract, found.lower_multipliers, found.upper_multipliers)
+    return _Solved(
+        params_of(found.params),
+        found.multipliers,
+        net,
+        found.residual,
+        found.steps,
+        found.converged,
+    )
+
+
+def _solve_gaussian(units: GaussianParams, stats: Any, prior_stats: Any) -> _Solved:
+    """In natural parameters: class by class, or all classes, constrained to agree."""
+    _check_size(units)
+
+    def together(
+        init: Natural, units: GaussianParams, stats: Any, prior_stats: Any
+    ) -> ConstrainedSolution:
+        classes = lambda flat: Natural(*jnp.split(flat, [init.eta.shape[1]], axis=1))  # noqa: E731
+        start = jnp.concatenate(init, axis=1)
+
+        def objective(flat: Array) -> Array:
+            natural = classes(flat)
+            # A class without weight has no estimate, and stays where it started.
+            idle = jnp.where(stats.count == 0, ((flat - start) ** 2).sum(1), 0).sum()
+            return log_lik(natural, units, stats) + log_lik(natural, units, prior_stats) - idle
+
+        def agree(flat: Array) -> Array:
+            precision = classes(flat).precision
+            return precision[1:] - precision[:1]
+
+        constraints = agree if units.shared else None
+        found = solve_constrained(objective, constraints, start, block_size=start.shape[1])
+        return eqx.tree_at(lambda f: f.params, found, classes(found.params))
+
+    solve = together if units.shared else _for_each_class(together)
+    if units.elementwise:
+        solve = _for_each_feature(solve)
+    found = solve(standard_natural(units), units, stats, prior_stats)
+    natural: Natural = found.params
+    multipliers = {}
+    if units.shared:
+        natural = natural._replace(precision=natural.precision[:1])
+        multipliers["scale"] = precision_multipliers(found.multipliers, units)
+    params = of_natural(natural, units)
+    return _Solved(params, multipliers, {}, found.residual, found.steps, found.converged)
+
+
+def _check_size(units: GaussianParams) -> None:
+    num_classes, d = units.mean.shape
+    entries = {"full": d * (d + 1) // 2, "diag": 1, "spherical": 1}[units.covariance]
+    block = entries + (1 if units.elementwise else d)
+    numbers = num_classes * block * max(block, (num_classes - 1) * entries * units.shared)
+    if numbers > LARGEST_MATRIX:
+        raise ValueError(
+            f"the KKT system of {num_classes} classes of {d} features has matrices of {numbers} "
+            f"numbers, more than {LARGEST_MATRIX}; use fit, fit_gradient (which needs no linear "
+            "system), or fewer features"
+        )
+
+
+def _for_each_class(solve: Any) -> Any:
+    """The problem of each class alone, which has a class axis of length 1."""
+
+    def one(*trees: PyTree) -> ConstrainedSolution:
+        found = solve(*jax.tree.map(lambda a: a[None], trees))
+        return eqx.tree_at(lambda f: f.params, found, jax.tree.map(lambda a: a[0], found.params))
+
+    return jax.vmap(one)
+
+
+def _for_each_feature(solve: Any) -> Any:
+    """The problem of each feature alone; counts, which have no feature axis, are of all."""
+
+    def all_features(*trees: PyTree) -> ConstrainedSolution:
+        axes = jax.tree.map(lambda a: -1 if a.ndim == 2 else None, trees)
+
+        def one(*trees: PyTree) -> ConstrainedSolution:
+            spread = jax.tree.map(
+                lambda a, axis: a if axis is None else a[..., None],
+                trees,
+                axes,
+                is_leaf=lambda a: a is None,
+            )
+            found = solve(*spread)
+            pick = lambda tree: jax.tree.map(lambda a: a[..., 0], tree)  # noqa: E731
+            return eqx.tree_at(
+                lambda f: (f.params, f.multipliers),
+                found,
+                (pick(found.params), pick(found.multipliers)),
+                is_leaf=lambda a: a is None,
+            )
+
+        return jax.vmap(one, in_axes=axes, out_axes=-1)(*trees)
+
+    return all_features

@@ -1,0 +1,158 @@
+"""What every road maximises, and the parameters of a classifier by name.
+
+Nothing here knows a closed form: the objective is the log-joint of the rows, and the parameters
+are what their classes declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from genclf.accumulate import class_rows
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, class_weights, stats
+from genclf.families.base import Params, times_log
+from genclf.inference import log_joint
+from genclf.parameters import Parameter
+from genclf.shapes import float_dtype
+
+PRIOR = "log_prior"
+CLASS_PRIOR = Parameter("simplex", "log")
+
+
+class Problem(eqx.Module):
+    """Weighted rows, and the log-joint that parameters give them.
+
+    Attributes:
+        x: rows; one without weight is a copy of one that has weight.
+        w: class weights, (n, K); NaN where labels or weights were invalid.
+        stats: statistics of the rows, for where to start and for the scale of a ridge.
+    """
+
+    clf: Classifier
+    x: PyTree
+    w: Float[Array, "n K"]
+    stats: ClassifierStats
+
+    @property
+    def total(self) -> Float[Array, ""]:
+        """Total weight."""
+        return self.w.sum()
+
+    def log_lik(self, params: ClassifierParams) -> Float[Array, ""]:
+        """`Σ_nk w_nk log p(x_n, y=k)`, row by row."""
+        return weighted_log_joint(params, self.x, self.w)
+
+    def objective(self, params: ClassifierParams) -> Float[Array, ""]:
+        """The log-likelihood plus the log of the prior density of the parameters."""
+        return self.log_lik(params) + self.log_prior(params)
+
+    def log_prior(self, params: ClassifierParams) -> Float[Array, ""]:
+        """Log-density of the parameters under the hyper-parameters, up to a constant."""
+        return log_prior_density(self.clf, self.stats, params)
+
+
+def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[Array, ""]:
+    """`Σ_nk w_nk log p(x_n, y=k)` with 0 · -inf = 0."""
+    used = w != 0
+    return jnp.where(used, w * jnp.where(used, log_joint(params, x), 0), 0).sum()
+
+
+def log_prior_density(
+    clf: Classifier, stats: ClassifierStats, params: ClassifierParams
+) -> Float[Array, ""]:
+    """Log-density of the parameters under the hyper-parameters, up to a constant; 0 for none."""
+    found = params.conditional.log_lik(clf.family.prior_stats(stats.conditional))
+    if clf.class_prior is None:
+        alpha = jnp.full_like(params.log_prior, clf.class_alpha)
+        found = found + times_log(alpha, params.log_prior).sum()
+    return found
+
+
+def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Problem:
+    """The problem of fitting this model to these rows."""
+    found = stats(clf, x, y, weights)
+    hard_or_soft, invalid = class_weights(clf, y, weights, float_dtype(x))
+    w = class_rows(hard_or_soft).T
+    # A row without weight may hold anything, also what has no gradient.
+    used = (w > 0).any(1)
+    stand_in = jnp.where(used, jnp.arange(len(w)), jnp.argmax(used))
+    x = jax.tree.map(lambda a: a[stand_in], x)
+    return Problem(clf, x, jnp.where(invalid, jnp.nan, w), found)
+
+
+def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    """Params with which all classes are alike; a class prior that is fixed stands already."""
+    if clf.class_prior is None:
+        log_prior = jnp.full_like(stats.count, -jnp.log(float(clf.num_classes)))
+    else:
+        log_prior = jnp.log(jnp.asarray(clf.class_prior, stats.count.dtype))
+    return ClassifierParams(log_prior, clf.family.start(stats.conditional))
+
+
+def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[list], Params]]:
+    """The params inside combinators, each with what precedes its names, and how to put them back.
+
+    The names of a `Product`'s blocks precede with a dot.
+    """
+    nodes, structure = jax.tree_util.tree_flatten_with_path(
+        params, is_leaf=lambda node: isinstance(node, Params) and bool(node.parameters)
+    )
+    named = []
+    for path, node in nodes:
+        if not isinstance(node, Params):
+            raise ValueError(
+                f"{jax.tree_util.keystr(path)} of {type(params).__name__} is a parameter without a "
+                "declared constraint; add the property `parameters` to its params class"
+            )
+        keys = [key.key for key in path if isinstance(key, jax.tree_util.DictKey)]
+        named.append(("".join(f"{key}." for key in keys), node))
+    return named, lambda values: jax.tree.unflatten(structure, values)
+
+
+def declared(clf: Classifier, params: ClassifierParams) -> dict[str, Parameter]:
+    """The parameters that are to be found, by name."""
+    found = {} if clf.class_prior is not None else {PRIOR: CLASS_PRIOR}
+    for prefix, node in plain_params(params.conditional)[0]:
+        found |= {prefix + field: p for field, p in node.parameters.items()}
+    return found
+
+
+def arrays(params: ClassifierParams) -> dict[str, Array]:
+    """The stored array of every parameter, by name."""
+    found = {PRIOR: params.log_prior}
+    for prefix, node in plain_params(params.conditional)[0]:
+        found |= {prefix + field: getattr(node, field) for field in node.parameters}
+    return found
+
+
+def in_units_of(units: ClassifierParams) -> dict[str, Array]:
+    """The arrays of `units` in its own units: a mean is 0, a scale 1, a table itself."""
+    found = {PRIOR: units.log_prior}
+    for prefix, node in plain_params(units.conditional)[0]:
+        found |= {prefix + f: getattr(node.standard(), f) for f in node.parameters}
+    return found
+
+
+def set_arrays(params: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
+    """The params with these arrays; those that `values` does not name stay."""
+    nodes, rebuild = plain_params(params.conditional)
+    new = [_set(node, prefix, values) for prefix, node in nodes]
+    return ClassifierParams(values.get(PRIOR, params.log_prior), rebuild(new))
+
+
+def with_arrays(units: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
+    """Params of the arrays `values`, which are in the units of `units`."""
+    nodes, rebuild = plain_params(units.conditional)
+    new = [_set(node.standard(), prefix, values).affine(node) for prefix, node in nodes]
+    return ClassifierParams(values.get(PRIOR, units.log_prior), rebuild(new))
+
+
+def _set(node: Params, prefix: str, values: dict[str, Array]) -> Params:
+    fields = [field for field in node.parameters if prefix + field in values]
+    new = tuple(values[prefix + field] for field in fields)
+    return eqx.tree_at(lambda n: tuple(getattr(n, field) for field in fields), node, new)
