@@ -19,6 +19,9 @@ from genclf.compose import Independent as Independent
 from genclf.compose import IndependentParams as IndependentParams
 from genclf.compose import Product as Product
 from genclf.compose import ProductParams as ProductParams
+from genclf.discriminative import SoftmaxParams as SoftmaxParams
+from genclf.discriminative import SoftmaxRegression as SoftmaxRegression
+from genclf.discriminative import softmax_form as softmax_form
 from genclf.families.bernoulli import Bernoulli as Bernoulli
 from genclf.families.bernoulli import BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
@@ -78,6 +81,8 @@ __all__ = [
     "sample",
     "stats",
     "with_prior",
+    "SoftmaxParams",
+    "SoftmaxRegression",
     "Independent",
     "IndependentParams",
     "Product",
@@ -98,6 +103,7 @@ __all__ = [
     "num_boundary_parameters",
     "num_parameters",
     "quadratic_form",
+    "softmax_form",
     "bernoulli_nb",
     "categorical_nb",
     "gaussian_nb",
