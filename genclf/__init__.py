@@ -51,6 +51,8 @@ from genclf.presets import gaussian_nb as gaussian_nb
 from genclf.presets import lda as lda
 from genclf.presets import multinomial_nb as multinomial_nb
 from genclf.presets import qda as qda
+from genclf.select.learning_curve import LearningCurve as LearningCurve
+from genclf.select.learning_curve import learning_curve as learning_curve
 from genclf.statistics import Moments as Moments
 from genclf.statistics import Sums as Sums
 from genclf.statistics import merge as merge
@@ -110,6 +112,8 @@ __all__ = [
     "lda",
     "multinomial_nb",
     "qda",
+    "LearningCurve",
+    "learning_curve",
     "Moments",
     "Sums",
     "merge",

@@ -52,6 +52,10 @@ SIGNATURES = {
     },
     "SoftmaxRegression": {"num_classes": REQUIRED, "l2": 0.0, "features": "linear"},
     "softmax_form": {"params": REQUIRED, "*": None, "features": "linear"},
+    "learning_curve": {
+        "models": REQUIRED, "x": REQUIRED, "y": REQUIRED, "sizes": REQUIRED, "*": None,
+        "key": REQUIRED, "num_splits": 200, "test": None, "batch_size": None,
+    },
     "Gaussian": {"covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0},
     "Bernoulli": {"alpha": 1.0, "threshold": None},
     "Categorical": {"num_values": REQUIRED, "alpha": 1.0, "unseen": "error"},
