@@ -20,6 +20,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
+from benchmarks import discriminative
 from benchmarks.timing import machine, peak_bytes, seconds
 
 MODELS: dict[str, tuple[Callable[[int], gcf.Classifier], type]] = {
@@ -123,9 +124,14 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     options = parser.parse_args()
     scale = 10 if options.quick else 1
-    warnings.filterwarnings("ignore", category=UserWarning, module="sklearn")
+    warnings.filterwarnings("ignore", module="sklearn")
 
     cases = [*large(500_000 // scale, 64, 10), *many(100_000 // scale, 100, 10, 3)]
+    softmax = [
+        *discriminative.large(100_000 // scale, 50, 5),
+        *discriminative.many(1000 // scale, 100, 10, 3),
+    ]
+    cases += [Row(case, clock(a), clock(b), b / a, f"≥ {aim}") for case, a, b, aim in softmax]
     title = (
         f"{machine()}; JAX {jax.__version__}, genclf {gcf.__version__}, "
         f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}; float32"

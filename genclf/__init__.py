@@ -19,6 +19,9 @@ from genclf.compose import Independent as Independent
 from genclf.compose import IndependentParams as IndependentParams
 from genclf.compose import Product as Product
 from genclf.compose import ProductParams as ProductParams
+from genclf.discriminative import SoftmaxParams as SoftmaxParams
+from genclf.discriminative import SoftmaxRegression as SoftmaxRegression
+from genclf.discriminative import softmax_form as softmax_form
 from genclf.families.bernoulli import Bernoulli as Bernoulli
 from genclf.families.bernoulli import BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
@@ -57,6 +60,8 @@ from genclf.routes.gradient import GradientSolution as GradientSolution
 from genclf.routes.gradient import fit_gradient as fit_gradient
 from genclf.routes.lagrange import LagrangeSolution as LagrangeSolution
 from genclf.routes.lagrange import fit_lagrange as fit_lagrange
+from genclf.select.learning_curve import LearningCurve as LearningCurve
+from genclf.select.learning_curve import learning_curve as learning_curve
 from genclf.statistics import Moments as Moments
 from genclf.statistics import Sums as Sums
 from genclf.statistics import merge as merge
@@ -87,6 +92,8 @@ __all__ = [
     "sample",
     "stats",
     "with_prior",
+    "SoftmaxParams",
+    "SoftmaxRegression",
     "Independent",
     "IndependentParams",
     "Product",
@@ -107,6 +114,7 @@ __all__ = [
     "num_boundary_parameters",
     "num_parameters",
     "quadratic_form",
+    "softmax_form",
     "bernoulli_nb",
     "categorical_nb",
     "gaussian_nb",
@@ -122,6 +130,8 @@ __all__ = [
     "fit_lagrange",
     "solve_constrained",
     "standard_errors",
+    "LearningCurve",
+    "learning_curve",
     "Moments",
     "Sums",
     "merge",

@@ -161,14 +161,14 @@ def class_counts(w: ClassWeights) -> Float[Array, "K"]:
     return counts[0]
 
 
-def _ignore_absent(x: Array, present: Array) -> Array:
+def ignore_absent(x: Array, present: Array) -> Array:
     """0 in the invalid cells of rows without weight; valid cells stay, for the gradient in w."""
     return jnp.where(present[:, None] | jnp.isfinite(x), x, 0)
 
 
 def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
     """`Sums` of one block of rows; rows without weight may hold anything."""
-    features = _ignore_absent(features.astype(w.dtype), (w != 0).any(0))
+    features = ignore_absent(features.astype(w.dtype), (w != 0).any(0))
     return Sums(w.sum(1), matmul(w, features))
 
 
@@ -189,7 +189,7 @@ def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
 
 def _one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
     """Moments of the rows of one class, without a class axis."""
-    x = _ignore_absent(x.astype(w.dtype), w != 0)
+    x = ignore_absent(x.astype(w.dtype), w != 0)
     # About a row of the class itself, sums keep the digits that an offset would take.
     own_row = lax.stop_gradient(x.at[w.argmax()].get(mode="promise_in_bounds")) if len(x) else 0
     reference = jnp.where(jnp.isfinite(own_row), own_row, jnp.zeros(x.shape[1], x.dtype))
@@ -210,7 +210,7 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
 
 
 def _hard_block(x: Shaped[Array, "n d"], w: Hard, *, full: bool) -> Moments:
-    x = _ignore_absent(x.astype(w.weight.dtype), w.weight != 0)
+    x = ignore_absent(x.astype(w.weight.dtype), w.weight != 0)
     rows = class_rows(w)
     count = rows.sum(1)
     centre = divide(matmul(rows, x), count[:, None])

@@ -10,17 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
-from genclf.classifier import (
-    Classifier,
-    ClassifierParams,
-    check_hyperparameters,
-    stats,
-    valid_labels,
-    valid_weights,
-)
+from genclf.classifier import Classifier, stats
 from genclf.families.base import Support
 from genclf.families.gaussian import GaussianDiagnosis
-from genclf.shapes import blocks, cells, check_examples, check_rows, own, widen
+from genclf.model import Fitted, Model, check_hyperparameters, valid_labels, valid_weights, widen
+from genclf.shapes import blocks, cells, check_examples, check_rows, own
 
 _SHOWN = 5  # offenders named in one message
 
@@ -96,7 +90,7 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
 
 
 def validate(
-    model: Classifier | ClassifierParams,
+    model: Model | Fitted,
     x: PyTree,
     y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
@@ -109,9 +103,9 @@ def validate(
     regularises it. Rows of weight 0 and unlabelled rows (-1) may hold anything in a fit.
 
     Args:
-        model: a `Classifier`, or fitted params.
+        model: a `Classifier` or `SoftmaxRegression`, or fitted params.
         x: rows, as for `fit` and `predict`.
-        y: labels (n,) or responsibilities (n, K); only with a `Classifier`.
+        y: labels (n,) or responsibilities (n, K); only with a model.
         weights: weight of each row, (n,); only with y.
 
     Raises:
@@ -125,21 +119,21 @@ def validate(
         ValueError: x[1, 0] is nan (row 1, column 0), expected a finite number.
     """
     x = own(x, "x")
-    if isinstance(model, ClassifierParams):
+    if isinstance(model, Fitted):
         if y is not None or weights is not None:
             raise ValueError("labels and weights are checked against a Classifier, not its params")
         check_examples(model, x)
-        _check_cells(model.conditional.support, x, None)
+        _check_cells(model.support, x, None)
         return
     check_hyperparameters(model)
     if y is None:
         if weights is not None:
             raise ValueError("weights were given without y; expected both, or x alone")
-        _check_cells(model.family.support, x, None)
+        _check_cells(model.support, x, None)
         return
     labels = own(y, "y")
     weight = None if weights is None else own(weights, "weights")
-    check_rows(model.family.support, x, labels, weight, model.num_classes)
+    check_rows(model.support, x, labels, weight, model.num_classes)
     _check_labels(labels, model.num_classes)
     used = np.asarray(widen(labels) >= 0 if labels.ndim == 1 else (labels > 0).any(1))
     if weight is not None:
@@ -147,8 +141,9 @@ def validate(
         used = used & (np.asarray(weight) > 0)
     if not used.any():
         raise ValueError("no row has both a label and a weight above 0, expected at least one")
-    _check_cells(model.family.support, x, used)
-    _check_determined(_diagnose(model, x, labels, weight).conditional, "")
+    _check_cells(model.support, x, used)
+    if isinstance(model, Classifier):
+        _check_determined(_diagnose(model, x, labels, weight).conditional, "")
 
 
 def _check_labels(y: Array, num_classes: int) -> None:

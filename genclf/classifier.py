@@ -16,13 +16,14 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
-from genclf.accumulate import Hard, class_counts
-from genclf.families.base import Family, Params, Scalar, safe_log
-from genclf.shapes import check_rows, float_dtype, own, widen
+from genclf.accumulate import class_counts
+from genclf.families.base import Family, Params, Scalar, Support, safe_log, spread
+from genclf.model import Fitted, Model, check_hyperparameters, class_weights, require_generative
+from genclf.shapes import check_rows, float_dtype, own
 from genclf.statistics import Sums
 
 
-class Classifier(eqx.Module):
+class Classifier(Model):
     """A generative classifier: a class prior in front of class densities.
 
     `p(x, y=k) = π_k p(x | y=k)` with `π_k = (n_k + a) / (n + K a)`, n_k the weight of class k and
@@ -47,8 +48,26 @@ class Classifier(eqx.Module):
     class_alpha: Scalar = 0.0
     class_prior: Float[ArrayLike, "K"] | None = None
 
+    @property
+    def support(self) -> PyTree[Support]:
+        return self.family.support
 
-class ClassifierParams(eqx.Module):
+    def invalid_hyperparameters(self) -> list[str]:
+        problems = list(self.family.invalid_hyperparameters())
+        if not self.class_alpha >= 0:
+            problems.append(f"class_alpha is {self.class_alpha}, expected >= 0")
+        if self.class_prior is not None:
+            problem = prior_problem(self.class_prior, self.num_classes, "class_prior")
+            problems += [problem] if problem else []
+        return problems
+
+    def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> ClassifierParams:
+        if init is not None:
+            raise ValueError("init was given, but the estimate of a Classifier is in closed form")
+        return _estimate(self, _stats(self, x, y, weights))
+
+
+class ClassifierParams(Fitted):
     """A fitted classifier, as `fit` and `estimate` return it.
 
     Attributes:
@@ -58,6 +77,32 @@ class ClassifierParams(eqx.Module):
 
     log_prior: Float[Array, "K"]
     conditional: Params
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return self.conditional.support
+
+    @property
+    def num_features(self) -> PyTree[int]:
+        return self.conditional.num_features
+
+    def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
+        return self.with_log_prior(self.conditional.discriminant(x))
+
+    def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
+        coef, intercept = self.conditional.linear()
+        return coef, intercept + self.log_prior
+
+    def quadratic(self) -> tuple[Array, Array, Array]:
+        matrix, coef, intercept = self.conditional.quadratic()
+        return matrix, coef, intercept + self.log_prior
+
+    def with_log_prior(self, score: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
+        """The scores of the densities plus `log_prior`."""
+        # An impossible class stays at -inf whatever its density, which may be +inf or NaN there.
+        log_prior = spread(self.log_prior, score)
+        never = jnp.isneginf(log_prior)
+        return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))
 
 
 class ClassifierStats(eqx.Module):
@@ -78,22 +123,25 @@ class ClassifierStats(eqx.Module):
 
 
 def fit(
-    clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
-) -> ClassifierParams:
-    """The closed-form estimate: maximum likelihood, or with smoothing maximum a posteriori.
+    clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
+) -> Any:
+    """The estimate: maximum likelihood, or with smoothing maximum a posteriori.
 
-    `fit(clf, x, y, w) = estimate(clf, stats(clf, x, y, w))`. See `stats` for the arguments; a
-    NumPy array is copied once, a JAX array is not.
+    For a `Classifier` it is in closed form, `fit(clf, x, y, w) = estimate(clf, stats(clf, x, y,
+    w))`; for `SoftmaxRegression` it is the maximum of the conditional likelihood. A NumPy array is
+    copied once, a JAX array is not.
 
     Args:
-        clf: the model.
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
         x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`.
         y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
             leaves out), or responsibilities >= 0 of shape (n, K).
         weights: weight of each row, >= 0, shape (n,); None for ones.
+        init: params to start `SoftmaxRegression` from, `SoftmaxParams` or those of a generative
+            model; a closed form starts from nothing.
 
     Returns:
-        `ClassifierParams`; NaN in traced and compiled code where labels, weights or cells are
+        `ClassifierParams` or `SoftmaxParams`; NaN in traced code where labels, weights or cells are
         invalid (`validate` names them).
 
     Raises:
@@ -107,7 +155,8 @@ def fit(
         [0 1]
     """
     check_hyperparameters(clf)
-    return _fit(clf, own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights"))
+    weights = None if weights is None else own(weights, "weights")
+    return _fit(clf, own(x, "x"), own(y, "y"), weights, init)
 
 
 def stats(
@@ -135,6 +184,7 @@ def stats(
         >>> print(s.count)
         [1. 0. 1.]
     """
+    require_generative(clf, "stats")
     return _stats(
         clf, own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights")
     )
@@ -160,6 +210,7 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         >>> print(gcf.estimate(clf, s).conditional.mean.ravel())
         [1. 5.]
     """
+    require_generative(clf, "estimate")
     check_hyperparameters(clf)
     return _estimate(clf, stats)
 
@@ -184,6 +235,7 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
         >>> print(jnp.exp(gcf.with_prior(params, jnp.array([0.5, 0.5])).log_prior))
         [0.5 0.5]
     """
+    require_generative(params, "with_prior")
     problem = prior_problem(class_prior, params.log_prior.shape[-1], "class_prior")
     if problem:
         raise ValueError(problem)
@@ -210,56 +262,10 @@ def _log_fixed(prior: Array) -> Array:
     return safe_log(jnp.where(valid, prior, jnp.nan))
 
 
-def check_hyperparameters(clf: Classifier) -> None:
-    """Raise on invalid hyper-parameters, as far as they are concrete."""
-    if not isinstance(clf, Classifier):
-        raise ValueError(
-            f"clf is {clf!r}, expected a Classifier, such as genclf.lda(num_classes=3)"
-        )
-    if any(isinstance(leaf, Tracer) or np.ndim(leaf) > 1 for leaf in jax.tree.leaves(clf)):
-        return
-    problems = list(clf.family.invalid_hyperparameters())
-    if clf.num_classes < 1:
-        problems.append(f"num_classes is {clf.num_classes}, expected >= 1")
-    if not clf.class_alpha >= 0:
-        problems.append(f"class_alpha is {clf.class_alpha}, expected >= 0")
-    if clf.class_prior is not None:
-        problem = prior_problem(clf.class_prior, clf.num_classes, "class_prior")
-        problems += [problem] if problem else []
-    if problems:
-        raise ValueError("; ".join(problems))
-
-
-def valid_labels(y: Array, num_classes: int) -> Array:
-    """Which labels are classes or -1, or which responsibilities are finite and >= 0."""
-    if y.ndim == 2:
-        return jnp.isfinite(y) & (y >= 0)
-    y = widen(y)
-    return (y >= -1) & (y < num_classes)
-
-
-def valid_weights(weights: Array) -> Array:
-    """Which weights are finite and >= 0."""
-    return jnp.isfinite(weights) & (weights >= 0)
-
-
-def class_weights(clf: Classifier, y: Array, weights: Array | None, dtype: Any) -> tuple:
-    """Class weights of the rows, and whether any label or weight is invalid."""
-    n, num_classes = y.shape[0], clf.num_classes
-    weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
-    invalid = ~(valid_weights(weight).all() & valid_labels(y, num_classes).all())
-    if y.ndim == 2:
-        return y.astype(dtype) * weight[:, None], invalid
-    y = widen(y)
-    known = (y >= 0) & (y < num_classes)
-    w = Hard(jnp.where(known, y, -1).astype(jnp.int32), jnp.where(known, weight, 0), num_classes)
-    return w, invalid
-
-
 @jax.jit
 def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
-    check_rows(clf.family.support, x, y, weights, clf.num_classes)
-    w, invalid = class_weights(clf, y, weights, float_dtype(x))
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = class_counts(w)
     found = ClassifierStats(Sums(count, count), clf.family.stats(x, w))
     # An invalid row could belong anywhere, so every number of the statistics is in doubt.
@@ -287,5 +293,5 @@ def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
 
 
 @jax.jit
-def _fit(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
-    return _estimate(clf, _stats(clf, x, y, weights))
+def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
+    return clf._fit(x, y, weights, init)

@@ -8,10 +8,11 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams
+from genclf.classifier import Classifier
+from genclf.model import Fitted
 
 
-def linear_form(params: ClassifierParams) -> tuple[PyTree, Float[Array, "K"]]:
+def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
     """(coef, intercept) of a model whose decision is linear: log p(y=k | x) by a softmax.
 
     `p(y=k | x) = softmax_k(coef_k · x + intercept_k)`. It exists for
@@ -46,11 +47,10 @@ def linear_form(params: ClassifierParams) -> tuple[PyTree, Float[Array, "K"]]:
     References:
         Hastie, Tibshirani & Friedman (2009), eq. 4.10.
     """
-    coef, intercept = params.conditional.linear()
-    return coef, intercept + params.log_prior
+    return params.linear()
 
 
-def logistic_form(params: ClassifierParams) -> tuple[PyTree, Float[Array, ""]]:
+def logistic_form(params: Fitted) -> tuple[PyTree, Float[Array, ""]]:
     """θ of `p(y=1 | x) = 1 / (1 + exp(-(θ · x + θ_0)))`: `linear_form` of two classes.
 
     `θ = coef_1 - coef_0` and `θ_0 = intercept_1 - intercept_0`.
@@ -71,15 +71,14 @@ def logistic_form(params: ClassifierParams) -> tuple[PyTree, Float[Array, ""]]:
         >>> print(theta, theta_0)
         [4.] -12.0
     """
-    num_classes = params.log_prior.shape[-1]
-    if num_classes != 2:
-        raise ValueError(f"the model has {num_classes} classes, expected 2; use linear_form")
     coef, intercept = linear_form(params)
+    if len(intercept) != 2:
+        raise ValueError(f"the model has {len(intercept)} classes, expected 2; use linear_form")
     return jax.tree.map(lambda c: c[1] - c[0], coef), intercept[1] - intercept[0]
 
 
 def quadratic_form(
-    params: ClassifierParams,
+    params: Fitted,
 ) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
     """(matrix, coef, intercept) of a Gaussian model, whose log-joint is quadratic in x.
 
@@ -105,8 +104,7 @@ def quadratic_form(
     References:
         Hastie, Tibshirani & Friedman (2009), eq. 4.12.
     """
-    matrix, coef, intercept = params.conditional.quadratic()
-    return matrix, coef, intercept + params.log_prior
+    return params.quadratic()
 
 
 def num_parameters(clf: Classifier, d: Any) -> int:

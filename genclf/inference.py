@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.classifier import ClassifierParams, ClassifierStats
-from genclf.families.base import spread, times_log
+from genclf.families.base import times_log
+from genclf.model import Fitted, require_generative
 from genclf.shapes import check_examples, own
 
 
@@ -32,10 +33,11 @@ def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
         >>> print(jnp.exp(gcf.log_joint(params, jnp.array([1]))).round(3))
         [0.333 0.167]
     """
+    require_generative(params, "log_joint")
     return _log_joint(params, own(x, "x"))
 
 
-def discriminant(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
+def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     """Discriminant functions δ_k(x): the log-joint up to a term that all classes share.
 
     Linear in x where the classes share a covariance and for all discrete families, quadratic for
@@ -63,7 +65,7 @@ def discriminant(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"
     return _discriminant(params, own(x, "x"))
 
 
-def log_posterior(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
+def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     """`log p(y=k | x)`, by Bayes' rule.
 
     Args:
@@ -104,10 +106,11 @@ def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
         >>> print(jnp.exp(gcf.log_marginal(params, jnp.array([[0], [1]]))))
         [0.5 0.5]
     """
+    require_generative(params, "log_marginal")
     return _log_marginal(params, own(x, "x"))
 
 
-def predict(params: ClassifierParams, x: PyTree) -> Int[Array, "*batch"]:
+def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
     """The most probable class; the lowest of equals.
 
     Args:
@@ -144,6 +147,7 @@ def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""
         >>> print(gcf.log_lik(params, gcf.stats(clf, x, y)).round(3))
         -8.448
     """
+    require_generative(params, "log_lik")
     return _log_lik(params, stats)
 
 
@@ -167,30 +171,24 @@ def sample(
         >>> print(xs.shape, ys.shape)
         (1000, 1) (1000,)
     """
+    require_generative(params, "sample")
     return _sample(key, params, tuple(shape))
 
 
 @jax.jit
 def _log_joint(params: ClassifierParams, x: PyTree) -> Array:
     check_examples(params, x)
-    return _with_log_prior(params, params.conditional.log_prob(x))
+    return params.with_log_prior(params.conditional.log_prob(x))
 
 
 @jax.jit
-def _discriminant(params: ClassifierParams, x: PyTree) -> Array:
+def _discriminant(params: Fitted, x: PyTree) -> Array:
     check_examples(params, x)
-    return _with_log_prior(params, params.conditional.discriminant(x))
-
-
-def _with_log_prior(params: ClassifierParams, score: Array) -> Array:
-    # An impossible class stays at -inf whatever its density, which may be +inf or NaN there.
-    log_prior = spread(params.log_prior, score)
-    never = jnp.isneginf(log_prior)
-    return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))
+    return params.discriminant(x)
 
 
 @jax.jit
-def _log_posterior(params: ClassifierParams, x: PyTree) -> Array:
+def _log_posterior(params: Fitted, x: PyTree) -> Array:
     return jax.nn.log_softmax(_discriminant(params, x), axis=-1)
 
 
@@ -200,7 +198,7 @@ def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
 
 
 @jax.jit
-def _predict(params: ClassifierParams, x: PyTree) -> Array:
+def _predict(params: Fitted, x: PyTree) -> Array:
     score = _discriminant(params, x)
     possible = ~jnp.isnan(score).any(-1) & (score > -jnp.inf).any(-1)
     return jnp.where(possible, jnp.argmax(score, -1), -1).astype(jnp.int32)

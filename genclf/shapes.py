@@ -16,6 +16,7 @@ from jaxtyping import Array, PyTree
 from genclf.compose import check_names
 from genclf.families.base import Support
 from genclf.families.multinomial import Tokens
+from genclf.model import Fitted, widen
 
 _NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
 
@@ -116,11 +117,11 @@ def check_rows(
 
 def check_examples(params: Any, x: PyTree) -> None:
     """Raise unless params are fitted, and x holds examples of as many features as were fitted."""
-    if not hasattr(params, "conditional"):
+    if not isinstance(params, Fitted):
         raise ValueError(f"params is {params!r}, expected a fitted classifier, as fit returns it")
     batch = None
-    for name, path, _, block in blocks(params.conditional.support, x):
-        shape, fitted = cells(block).shape, params.conditional.num_features
+    for name, path, _, block in blocks(params.support, x):
+        shape, fitted = cells(block).shape, params.num_features
         for part in path:
             fitted = fitted[part]
         given = block.vocab_size if isinstance(block, Tokens) else shape[-1] if shape else None
@@ -141,8 +142,3 @@ def float_dtype(x: PyTree) -> Any:
     if not found:
         return jnp.result_type(float)
     return max(wide, key=lambda dtype: dtype.itemsize, default=jnp.dtype(jnp.float32))
-
-
-def widen(labels: Array) -> Array:
-    """Integer labels in at least 32 bits, so that they can be compared to -1."""
-    return labels.astype(jnp.int32) if labels.dtype.itemsize < 4 else labels

@@ -13,7 +13,9 @@ REQUIRED = inspect.Parameter.empty
 
 # Argument names and defaults; after "*" they are keyword-only.
 SIGNATURES = {
-    "fit": {"clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None},
+    "fit": {
+        "clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None, "*": None, "init": None
+    },
     "stats": {"clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None},
     "estimate": {"clf": REQUIRED, "stats": REQUIRED},
     "merge": {"a": REQUIRED, "b": REQUIRED},
@@ -47,6 +49,12 @@ SIGNATURES = {
     },
     "Classifier": {
         "family": REQUIRED, "num_classes": REQUIRED, "class_alpha": 0.0, "class_prior": None
+    },
+    "SoftmaxRegression": {"num_classes": REQUIRED, "l2": 0.0, "features": "linear"},
+    "softmax_form": {"params": REQUIRED, "*": None, "features": "linear"},
+    "learning_curve": {
+        "models": REQUIRED, "x": REQUIRED, "y": REQUIRED, "sizes": REQUIRED, "*": None,
+        "key": REQUIRED, "num_splits": 200, "test": None, "batch_size": None,
     },
     "Gaussian": {"covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0},
     "Bernoulli": {"alpha": 1.0, "threshold": None},

@@ -10,7 +10,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, ArrayLike, Bool, Float, PyTree
 
 from genclf.accumulate import einsum
-from genclf.classifier import Classifier, ClassifierParams, check_hyperparameters, estimate
+from genclf.classifier import Classifier, ClassifierParams, estimate
+from genclf.model import check_hyperparameters, require_generative
 from genclf.routes.information import Curvature, Neighbourhood
 from genclf.routes.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
 from genclf.shapes import own
@@ -94,6 +95,7 @@ def certify(
     References:
         Nocedal & Wright (2006), Numerical Optimization, theorems 12.1 and 12.5.
     """
+    require_generative(clf, "certify")
     check_hyperparameters(clf)
     weight = None if weights is None else own(weights, "weights")
     return _certify(clf, params, own(x, "x"), own(y, "y"), weight, tol)
@@ -139,6 +141,7 @@ def standard_errors(
     References:
         Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
     """
+    require_generative(clf, "standard_errors")
     check_hyperparameters(clf)
     weight = None if weights is None else own(weights, "weights")
     return _standard_errors(clf, params, own(x, "x"), own(y, "y"), weight)

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams, check_hyperparameters
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.model import check_hyperparameters, require_generative
 from genclf.parameters import Parameter
 from genclf.routes.problem import (
     Problem,
@@ -59,7 +59,7 @@ def fit_gradient(
     y: ArrayLike,
     weights: ArrayLike | None = None,
     *,
-    optimizer: optax.GradientTransformation | None = None,
+    optimizer: Any = None,
     max_steps: int = 1000,
     tol: float | None = None,
     key: Array | None = None,
@@ -108,6 +108,7 @@ def fit_gradient(
     References:
         Nocedal & Wright (2006), Numerical Optimization, §7.2 (L-BFGS).
     """
+    require_generative(clf, "fit_gradient")
     check_hyperparameters(clf)
     if (key is None) != (batch_size is None):
         raise ValueError("key and batch_size belong together: give both, or neither")
@@ -128,7 +129,9 @@ def fit_gradient(
 
 
 @lru_cache
-def _default_optimizer(batched_steps: int | None) -> optax.GradientTransformation:
+def _default_optimizer(batched_steps: int | None) -> Any:
+    import optax
+
     # One object for all calls, since a compiled function is found by its identity.
     if batched_steps is None:
         return optax.lbfgs(memory_size=20)
@@ -157,6 +160,8 @@ class _Ascent:
     """The objective in unconstrained coordinates, and the steps of the optimizer on it."""
 
     def __init__(self, how: _How, problem: Problem, tol: Array | float | None):
+        import optax
+
         self.how, self.problem = how, problem
         self.units = start(problem.clf, problem.stats)
         self.declared: dict[str, Parameter] = declared(problem.clf, self.units)
@@ -206,18 +211,18 @@ class _Ascent:
         updates, optimizer = self.optimizer.update(
             gradient, state.optimizer, state.free, value=value, grad=gradient, value_fn=loss
         )
-        free = optax.apply_updates(state.free, updates)
+        free = jax.tree.map(jnp.add, state.free, updates)
         stuck = jnp.asarray(False)
         if self.how.stop_if_stuck:
             moved = jax.tree.map(lambda a, b: (a != b).any(), free, state.free)
             stuck = ~jnp.stack(jax.tree.leaves(moved)).any()
-        norm = optax.tree.norm(gradient, ord=jnp.inf)
+        norm = _largest(gradient)
         log_lik = state.log_lik.at[state.step].set(-value * self.problem.total)
         return _State(free, optimizer, norm, log_lik, state.step + 1, stuck)
 
     def end(self, state: _State) -> GradientSolution:
         value, gradient = jax.value_and_grad(self.loss)(state.free)
-        norm = optax.tree.norm(gradient, ord=jnp.inf)
+        norm = _largest(gradient)
         stored = self.stored(state.free)
         on_boundary = self._on_boundary(stored)
         return GradientSolution(
@@ -243,8 +248,14 @@ class _Ascent:
         return jnp.stack([pressed.any() for pressed in found]).any()
 
 
+def _largest(tree: PyTree) -> Float[Array, ""]:
+    return jnp.stack([jnp.abs(leaf).max(initial=0) for leaf in jax.tree.leaves(tree)]).max()
+
+
 def _value_and_gradient(loss: Callable, state: _State, reuse: bool) -> tuple[Array, PyTree]:
     """Of the loss, from the line search that ended here where there was one."""
+    import optax
+
     if reuse and optax.tree.get(state.optimizer, "grad") is not None:
         return optax.value_and_grad_from_state(loss)(state.free, state=state.optimizer)
     return jax.value_and_grad(loss)(state.free)

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, check_hyperparameters
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.families.base import Family, Params, times_log
 from genclf.families.gaussian import GaussianParams
+from genclf.model import check_hyperparameters, require_generative
 from genclf.routes.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.routes.natural import (
     Natural,
@@ -90,6 +91,7 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         Nocedal & Wright (2006), Numerical Optimization, §12.3.
         Bishop (2006), Pattern Recognition and Machine Learning, §2.2 and appendix E.
     """
+    require_generative(clf, "fit_lagrange")
     check_hyperparameters(clf)
     return _fit_lagrange(clf, stats)
 

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import class_rows
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, class_weights, stats
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, stats
 from genclf.families.base import Params, times_log
 from genclf.inference import log_joint
+from genclf.model import class_weights
 from genclf.parameters import Parameter
 from genclf.shapes import float_dtype
 
@@ -76,7 +77,7 @@ def log_prior_density(
 def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Problem:
     """The problem of fitting this model to these rows."""
     found = stats(clf, x, y, weights)
-    hard_or_soft, invalid = class_weights(clf, y, weights, float_dtype(x))
+    hard_or_soft, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     w = class_rows(hard_or_soft).T
     # A row without weight may hold anything, also what has no gradient.
     used = (w > 0).any(1)

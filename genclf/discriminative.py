@@ -1,0 +1,270 @@
+"""Softmax regression: p(y | x) alone, fitted by conditional likelihood."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int, Real
+
+from genclf.accumulate import class_counts, matmul
+from genclf.classifier import ClassifierParams
+from genclf.conditional import Problem, make_problem
+from genclf.families.base import Scalar, Support, over_rows, poison, spread
+from genclf.families.gaussian import FINITE
+from genclf.lbfgs import minimise, tolerance
+from genclf.model import Fitted, Model, class_weights
+from genclf.shapes import check_rows, float_dtype
+
+Features = Literal["linear", "quadratic"]
+
+
+class SoftmaxParams(Fitted):
+    """A fitted softmax regression, or a generative model written as one (`softmax_form`).
+
+    With `z = x - centre`, `p(y=k | x) = softmax_k(zᵀ matrix_k z + coef_k · z + intercept_k)`.
+    Coefficients of x itself are `linear_form(params)` and `quadratic_form(params)`; those about
+    the centre keep their digits in float32 where the data are far from zero. A fit centres them:
+    each sums to 0 over the classes.
+
+    Attributes:
+        coef: shape (K, d).
+        intercept: shape (K,); -inf for a class without weight, which is never predicted.
+        matrix: symmetric, shape (K, d, d); None where the features are linear.
+        centre: shape (d,).
+        converged: whether the gradient vanished.
+        separable: whether the likelihood has no maximum: some classes can be told apart without
+            error, and the larger the coefficients the better. They are those at which the
+            gradient vanished; l2 > 0 makes the maximum unique.
+        steps: evaluations of the likelihood and its gradient; 0 where nothing was fitted.
+        gradient_norm: where the search stopped, in whitened features; NaN where nothing was fitted.
+    """
+
+    generative: ClassVar[bool] = False
+
+    coef: Float[Array, "K d"]
+    intercept: Float[Array, "K"]
+    matrix: Float[Array, "K d d"] | None
+    centre: Float[Array, "d"]
+    converged: Bool[Array, ""]
+    separable: Bool[Array, ""]
+    steps: Int[Array, ""]
+    gradient_norm: Float[Array, ""]
+
+    @property
+    def support(self) -> Support:
+        return FINITE
+
+    @property
+    def num_features(self) -> int:
+        return self.coef.shape[-1]
+
+    def discriminant(self, x: Real[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`zᵀ matrix_k z + coef_k · z + intercept_k`."""
+        num_classes, d = self.coef.shape
+
+        def rows(x: Array) -> Array:
+            z = poison(x, FINITE).astype(self.coef.dtype) - self.centre[None]
+            score = matmul(z, self.coef.T)
+            if self.matrix is not None:
+                half = matmul(z, jnp.moveaxis(self.matrix, 0, 1).reshape(d, num_classes * d))
+                half = half.reshape(len(z), num_classes, d)
+                score = score + (half * z[:, None, :]).sum(-1)
+            return score + spread(self.intercept, score)
+
+        return over_rows(rows, x, 1, d if self.matrix is None else d * num_classes)
+
+    def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
+        """(coef, intercept) of x itself."""
+        if self.matrix is not None:
+            raise ValueError("a softmax of quadratic features is not linear; use quadratic_form")
+        return self.coef, self.intercept - matmul(self.coef, self.centre)
+
+    def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
+        """(matrix, coef, intercept) of x itself; matrix is 0 where the features are linear."""
+        num_classes, d = self.coef.shape
+        if self.matrix is None:
+            return jnp.zeros((num_classes, d, d), self.coef.dtype), *self.linear()
+        bent = matmul(self.matrix, self.centre)
+        intercept = self.intercept + matmul(bent - self.coef, self.centre)
+        return self.matrix, self.coef - 2 * bent, intercept
+
+
+class SoftmaxRegression(Model):
+    """Softmax (multinomial logistic) regression: p(y | x) without a model of x.
+
+    `p(y=k | x) = softmax_k(coef_k · x + intercept_k)`, or with quadratic features
+    `softmax_k(xᵀ matrix_k x + coef_k · x + intercept_k)`. `fit` minimises
+
+    ::
+
+        - 1/n Σ_nk w_nk log p(y=k | x_n)  +  ½ l2 Σ_k (|coef_k|² + |matrix_k|²),    n = Σ_nk w_nk
+
+    by L-BFGS; w_nk is the weight of row n in class k, as everywhere in genclf, and intercepts are
+    not penalised. Of all coefficients with the same probabilities those are taken whose sum over
+    the classes is 0. scikit-learn's `LogisticRegression(C=C)` minimises the same with
+    `l2 = 1 / (C n)` for K > 2; its one vector of coefficients for K = 2 has `l2 = 2 / (C n)`.
+
+    A fit may be differentiated in x, weights and l2, through the equation that the gradient is 0.
+    Quadratic features take p² numbers of memory, p = d(d+3)/2.
+
+    Args:
+        num_classes: K.
+        l2: weight of the penalty, >= 0; 0 is maximum likelihood.
+        features: "linear" or "quadratic".
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> params = gcf.fit(gcf.SoftmaxRegression(11), vowel.x_train, vowel.y_train)
+        >>> wrong = gcf.predict(params, vowel.x_train) != vowel.y_train
+        >>> print(wrong.sum(), params.converged, params.separable)
+        118 True False
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), §4.4 and table 4.1.
+    """
+
+    generative: ClassVar[bool] = False
+
+    num_classes: int = eqx.field(static=True)
+    l2: Scalar = 0.0
+    features: Features = eqx.field(static=True, default="linear")
+
+    @property
+    def support(self) -> Support:
+        return FINITE
+
+    def invalid_hyperparameters(self) -> list[str]:
+        problems = [] if self.l2 >= 0 else [f"l2 is {self.l2}, expected >= 0"]
+        if self.features not in ("linear", "quadratic"):
+            problems.append(f"features is {self.features!r}, expected 'linear' or 'quadratic'")
+        return problems
+
+    def _fit(self, x: Array, y: Array, weights: Array | None, init: Any) -> SoftmaxParams:
+        check_rows(FINITE, x, y, weights, self.num_classes)
+        w, invalid = class_weights(y, weights, self.num_classes, float_dtype(x))
+        count = class_counts(w)
+        problem = make_problem(x, w, count, self.l2, self.features == "quadratic")
+        start = jnp.zeros((self.num_classes, len(problem.white)), count.dtype)
+        known = jnp.asarray(False)
+        if init is not None:
+            init = softmax_form(init, features=self.features)
+            start, known = _start_from(init, problem), init.separable
+        found = minimise(problem, start)
+        # A search that made no step has nothing to tell it by but where it came from.
+        separable = found.separable | (known & (found.evaluations == 1))
+        coef, intercept, matrix = problem.coefficients(found.v)
+        intercept = jnp.where(problem.present, intercept, -jnp.inf)
+        norm = found.gradient_norm
+        invalid = invalid | ~jnp.isfinite(norm) | ~(jnp.asarray(self.l2) >= 0)
+        floats = coef, intercept, matrix, problem.centre, norm
+        coef, intercept, matrix, centre, norm = jax.tree.map(
+            lambda leaf: jnp.where(invalid, jnp.nan, leaf), floats
+        )
+        return SoftmaxParams(
+            coef,
+            intercept,
+            matrix,
+            centre,
+            converged=norm <= tolerance(norm.dtype),
+            separable=separable & ~invalid & (jnp.asarray(self.l2) == 0),
+            steps=found.evaluations,
+            gradient_norm=norm,
+        )
+
+
+def softmax_form(
+    params: ClassifierParams | SoftmaxParams, *, features: Features = "linear"
+) -> SoftmaxParams:
+    """A fitted model as the softmax regression that has the same posterior, exactly.
+
+    The coefficients are those of `linear_form` or `quadratic_form`, about `centre = 0`. Those of a
+    `Product` stand side by side, blocks in the order of their sorted names. For categorical
+    columns x becomes `indicators(x)`, for tokens their counts.
+
+    Args:
+        params: a fitted model whose discriminant is linear or quadratic.
+        features: "linear" or "quadratic".
+
+    Returns:
+        `SoftmaxParams`.
+
+    Raises:
+        ValueError: the discriminant has no such form, or a probability is 0, so that a
+            coefficient would be infinite (in traced code it is).
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> lda = gcf.fit(gcf.lda(11), vowel.x_train, vowel.y_train)
+        >>> softmax = gcf.softmax_form(lda)
+        >>> clf = gcf.SoftmaxRegression(11)
+        >>> print((gcf.predict(softmax, vowel.x_test) != gcf.predict(lda, vowel.x_test)).sum())
+        0
+        >>> better = gcf.fit(clf, vowel.x_train, vowel.y_train, init=softmax)
+        >>> print((gcf.predict(better, vowel.x_train) != vowel.y_train).sum())
+        118
+
+    References:
+        Ng & Jordan (2002), §2.
+    """
+    if not isinstance(params, Fitted):
+        raise ValueError(f"init is {params!r}, expected fitted params, as fit returns them")
+    if isinstance(params, SoftmaxParams) and (params.matrix is None) == (features == "linear"):
+        return params
+    matrix = None
+    if features == "quadratic":
+        matrix, coef, intercept = params.quadratic()
+    else:
+        tree, intercept = params.linear()
+        coef = jnp.concatenate(jax.tree.leaves(tree), axis=-1)
+    if not isinstance(coef, Tracer) and np.isinf(coef).any():
+        k, j = np.argwhere(np.isinf(coef))[0]
+        raise ValueError(
+            f"the coefficient of feature {j} in class {k} is infinite, since a probability is 0; "
+            "smooth the estimate, with alpha > 0"
+        )
+    dtype = intercept.dtype
+    return SoftmaxParams(
+        coef,
+        intercept,
+        matrix,
+        centre=jnp.zeros(coef.shape[-1], dtype),
+        converged=jnp.asarray(False),
+        separable=jnp.asarray(False),
+        steps=jnp.int32(0),
+        gradient_norm=jnp.asarray(jnp.nan, dtype),
+    )
+
+
+def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
+    """The point of the search at which the model is `init`."""
+    num_classes, d = len(problem.present), len(problem.centre)
+    if init.coef.shape != (num_classes, d):
+        raise ValueError(
+            f"init has {init.coef.shape[0]} classes of {init.coef.shape[1]} features, expected "
+            f"{num_classes} of {d}"
+        )
+    unit, shift = problem.unit, problem.centre - init.centre.astype(problem.unit.dtype)
+    coef, intercept = init.coef.astype(unit.dtype), init.intercept.astype(unit.dtype)
+    products = []
+    if init.matrix is not None:
+        matrix = init.matrix.astype(unit.dtype)
+        matrix = (matrix + jnp.swapaxes(matrix, 1, 2)) / 2
+        bent = matmul(matrix, shift)
+        coef, intercept = coef + 2 * bent, intercept - matmul(bent, shift)
+        i, j = np.triu_indices(d)
+        both = np.where(i == j, 1, 2).astype(unit.dtype)
+        products = [matrix[:, i, j] * (both * unit[i] * unit[j])[None]]
+    intercept = intercept + matmul(coef, shift)
+    raw = jnp.concatenate([coef * unit[None], *products, intercept[:, None]], axis=1)
+    # A class that was impossible starts as an ordinary one.
+    raw = jnp.where(problem.present[:, None] & jnp.isfinite(raw), raw, 0)
+    mean = raw.sum(0, keepdims=True) / problem.present.sum().astype(raw.dtype)
+    raw = jnp.where(problem.present[:, None], raw - mean, 0)
+    return jnp.linalg.solve(problem.white.T, raw.T).T

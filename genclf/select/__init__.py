@@ -1,0 +1,1 @@
+"""Which model: error against the number of training examples."""

@@ -1,0 +1,158 @@
+"""Error against the number of training examples, over many random splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, ArrayLike, Float, Int, PyTree
+
+from genclf.classifier import fit
+from genclf.inference import predict
+from genclf.model import Model
+from genclf.shapes import check_rows, own
+
+
+class LearningCurve(eqx.Module):
+    """Errors of several models, trained on the same random splits, as `learning_curve` returns it.
+
+    Attributes:
+        sizes: numbers of training rows, shape (S,).
+        errors: per model, the share of test rows it predicts wrongly in each split,
+            shape (S, num_splits).
+    """
+
+    sizes: Int[Array, "S"]
+    errors: dict[str, Float[Array, "S splits"]]
+
+    @property
+    def mean(self) -> dict[str, Float[Array, "S"]]:
+        """Mean error of each model."""
+        return {name: errors.mean(1) for name, errors in self.errors.items()}
+
+    @property
+    def standard_error(self) -> dict[str, Float[Array, "S"]]:
+        """Of the mean, over the splits: `sd / sqrt(num_splits)`."""
+        return {name: _standard_error(errors) for name, errors in self.errors.items()}
+
+    def difference(self, a: str, b: str) -> tuple[Float[Array, "S"], Float[Array, "S"]]:
+        """Mean of `error_a - error_b` within the splits, and its standard error."""
+        difference = self.errors[a] - self.errors[b]
+        return difference.mean(1), _standard_error(difference)
+
+    def crossings(self, a: str, b: str, *, z: float = 2.0) -> list[tuple[int, int]]:
+        """Where one curve passes the other: `(m, M)` if one is lower at m and the other at M.
+
+        Only sizes at which the curves are apart count, `|difference| > z` standard errors.
+        On the host.
+        """
+        mean, error = map(np.asarray, self.difference(a, b))
+        apart = np.flatnonzero(np.abs(mean) > z * error)
+        sizes, sign = np.asarray(self.sizes)[apart], np.sign(mean[apart])
+        return [(int(sizes[i]), int(sizes[i + 1])) for i in np.flatnonzero(np.diff(sign))]
+
+
+def _standard_error(values: Float[Array, "S splits"]) -> Float[Array, "S"]:
+    return values.std(1, ddof=1) / np.sqrt(values.shape[1]).astype(values.dtype)
+
+
+def learning_curve(
+    models: Mapping[str, Model],
+    x: PyTree,
+    y: ArrayLike,
+    sizes: Sequence[int],
+    *,
+    key: Array,
+    num_splits: int = 200,
+    test: tuple[PyTree, ArrayLike] | None = None,
+    batch_size: int | None = None,
+) -> LearningCurve:
+    """Error of each model against the number of rows it is trained on.
+
+    For each size m, `num_splits` times: draw m rows without replacement, the same for all models,
+    fit, and count the errors on the other rows, or on `test`. All splits of a size are one
+    compiled call. Rows are drawn without regard to the classes: a class that is not among the m
+    rows cannot be predicted, and its test rows count as errors, as do rows for which a model
+    predicts nothing (-1), such as those of a singular covariance. Splits of one data set
+    overlap, so the standard errors are those of the mean over its splits, not over data sets.
+
+    Args:
+        models: what to compare, by name: `Classifier` or `SoftmaxRegression`.
+        x: rows, as the models take them.
+        y: labels, shape (n,), none of them -1.
+        sizes: numbers of training rows, each below n, or at most n with `test`.
+        key: a `jax.random` key; another call with the same key, sizes and n draws the same splits.
+        num_splits: number of random splits.
+        test: (x, y) to count the errors on, instead of the rows not drawn.
+        batch_size: number of splits to hold in memory at once; None for all.
+
+    Returns:
+        A `LearningCurve`.
+
+    Raises:
+        ValueError: a shape or size does not fit, or a label is -1.
+
+    Example:
+        >>> import jax, genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> curve = gcf.learning_curve(
+        ...     {"lda": gcf.lda(11), "softmax": gcf.SoftmaxRegression(11, l2=1e-3)},
+        ...     vowel.x_train, vowel.y_train, [50, 400], key=jax.random.key(0), num_splits=20,
+        ... )
+        >>> print(curve.errors["lda"].shape, curve.mean["softmax"] < curve.mean["softmax"][0])
+        (2, 20) [False  True]
+
+    References:
+        Ng & Jordan (2002), §4.
+    """
+    rows, labels = own(x, "x"), own(y, "y")
+    others = None if test is None else (own(test[0], "test[0]"), own(test[1], "test[1]"))
+    for model in models.values():
+        for given in ((rows, labels), others or (rows, labels)):
+            check_rows(model.support, *given, None, model.num_classes)
+            if given[1].ndim != 1 or (given[1] < 0).any():
+                raise ValueError("y holds -1 or responsibilities, expected the labels of all rows")
+    n, largest = len(labels), len(labels) - (test is None)
+    for size in sizes:
+        if not 0 < size <= largest:
+            raise ValueError(f"sizes holds {size}, expected 1..{largest} of the {n} rows")
+    found: dict[str, list[Array]] = {name: [] for name in models}
+    for i, size in enumerate(sizes):
+        train = _draws(jax.random.fold_in(key, i), n, num_splits)[:, :size]
+        for name, model in models.items():
+            found[name].append(_errors(model, rows, labels, others, train, batch_size))
+    errors = {name: jnp.stack(of_sizes) for name, of_sizes in found.items()}
+    return LearningCurve(jnp.asarray(sizes), errors)
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _draws(key: Array, n: int, num_splits: int) -> Int[Array, "splits n"]:
+    """The rows in the order in which each split draws them."""
+    return jax.vmap(partial(jax.random.permutation, x=n))(jax.random.split(key, num_splits))
+
+
+@partial(jax.jit, static_argnums=5)
+def _errors(
+    model: Model,
+    x: PyTree,
+    y: Array,
+    test: tuple[PyTree, Array] | None,
+    train: Int[Array, "splits m"],
+    batch_size: int | None,
+) -> Float[Array, "splits"]:
+    """Share of wrong predictions in each split."""
+
+    def one_split(train: Array) -> Array:
+        params = fit(model, jax.tree.map(lambda a: a[train], x), y[train])
+        if test is not None:
+            return (predict(params, test[0]) != test[1]).mean()
+        # All rows are scored and those seen left out: cheaper than to gather the others.
+        wrong = (predict(params, x) != y).at[train].set(False)
+        return wrong.sum() / (len(y) - len(train))
+
+    return lax.map(one_split, train, batch_size=batch_size or len(train))
