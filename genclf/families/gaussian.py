@@ -72,13 +72,10 @@ class GaussianParams(Params):
         return self._replace(jnp.zeros_like(self.mean), one)
 
     def affine(self, units: GaussianParams) -> GaussianParams:
-        """Of `m + L z`: mean `m + L mean` and scale `L scale`; axes before the class's may lead."""
+        """Of `m + L z`: mean `m + L mean` and scale `L scale`."""
         if self.covariance == "full":
-            root = jnp.broadcast_to(units.scale, (*self.mean.shape, self.scale.shape[-1]))
-            mean, scale = (
-                einsum("...ij,...j->...i", root, self.mean),
-                matmul(units.scale, self.scale),
-            )
+            root = jnp.broadcast_to(units.scale, (len(self.mean), *units.scale.shape[1:]))
+            mean, scale = einsum("kij,kj->ki", root, self.mean), matmul(units.scale, self.scale)
         else:
             mean = jnp.broadcast_to(units.scale, self.mean.shape) * self.mean
             scale = units.scale * self.scale

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -198,7 +199,8 @@ class _Ascent:
         free = {name: p.free(self.origin[name]) for name, p in self.declared.items()}
         unknown = jnp.full(self.how.max_steps + 1, jnp.nan, self.dtype)
         far = jnp.asarray(jnp.inf, self.dtype)
-        optimizer = self.optimizer.init(free)
+        with _any_promotion():
+            optimizer = self.optimizer.init(free)
         return _State(free, optimizer, far, unknown, jnp.int32(0), jnp.asarray(False))
 
     def go_on(self, state: _State) -> Bool[Array, ""]:
@@ -208,9 +210,10 @@ class _Ascent:
 
     def step(self, state: _State, loss: Callable[[PyTree], Array]) -> _State:
         value, gradient = _value_and_gradient(loss, state, reuse=self.how.batch_size is None)
-        updates, optimizer = self.optimizer.update(
-            gradient, state.optimizer, state.free, value=value, grad=gradient, value_fn=loss
-        )
+        with _any_promotion():
+            updates, optimizer = self.optimizer.update(
+                gradient, state.optimizer, state.free, value=value, grad=gradient, value_fn=loss
+            )
         free = jax.tree.map(jnp.add, state.free, updates)
         stuck = jnp.asarray(False)
         if self.how.stop_if_stuck:
@@ -240,12 +243,22 @@ class _Ascent:
         def objective(stored: dict[str, Array]) -> Array:
             return self.problem.objective(with_arrays(self.units, stored))
 
-        slopes, near = jax.grad(objective)(stored), jnp.sqrt(jnp.finfo(self.dtype).eps)
+        slopes = jax.grad(objective)(stored)
+        near = 1e-6 if self.dtype == jnp.float64 else 3e-4
         found = [
-            p.pressed_to_bound(stored[name], slopes[name], self.problem.stats.count, near)
+            p.pressed_to_bound(
+                stored[name], slopes[name], self.problem.stats.count, jnp.asarray(near, self.dtype)
+            )
             for name, p in self.declared.items()
         ]
         return jnp.stack([pressed.any() for pressed in found]).any()
+
+
+@contextmanager
+def _any_promotion() -> Iterator[None]:
+    """Optax mixes dtypes and ranks, which a user may have forbidden."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
 
 
 def _largest(tree: PyTree) -> Float[Array, ""]:
@@ -257,7 +270,8 @@ def _value_and_gradient(loss: Callable, state: _State, reuse: bool) -> tuple[Arr
     import optax
 
     if reuse and optax.tree.get(state.optimizer, "grad") is not None:
-        return optax.value_and_grad_from_state(loss)(state.free, state=state.optimizer)
+        with _any_promotion():
+            return optax.value_and_grad_from_state(loss)(state.free, state=state.optimizer)
     return jax.value_and_grad(loss)(state.free)
 
 

@@ -84,6 +84,10 @@ class System:
         below, above = self.per_bound(lambda one: one, (ones, ones))
         multipliers = jnp.zeros(self.c(self.init).shape, ones.dtype)
         gradient = self.slope_at_init / self.scale
+        if self.block_size is None and len(multipliers):
+            # By least squares: the curvature of c counts only with a multiplier.
+            jacobian = jax.jacrev(self.c)(self.init)
+            multipliers = jnp.linalg.lstsq(jacobian.T, gradient)[0]
         return Point(self.init, multipliers, below, above, gradient, jnp.int32(0))
 
     def direction(self, point: Point, target: Array, fixed: Array) -> Point:
@@ -136,15 +140,21 @@ class System:
         d_multipliers = jnp.linalg.solve(matmul(jacobian, spread), short)
         return step - matmul(spread, d_multipliers), d_multipliers
 
-    def _solve_dense(self, point: Point, pull: Array, fixed: Array, rhs: Array) -> tuple:
+    def _dense(self, point: Point, pull: Array, fixed: Array) -> tuple[Array, Array]:
+        """Minus the Hessian of the Lagrangian, bounds included, and the Jacobian of c."""
+
         def lagrangian(theta: Array) -> Array:
             return self.f(theta) - matmul(point.multipliers, self.c(theta))
 
-        n, free = len(rhs), ~fixed
+        free = ~fixed
         hessian = jnp.where(free[:, None] & free[None, :], jax.hessian(lagrangian)(point.theta), 0)
         jacobian = jnp.where(free[None, :], jax.jacrev(self.c)(point.theta), 0)
+        return jnp.diag(jnp.where(fixed, 1, pull)) - hessian, jacobian
+
+    def _solve_dense(self, point: Point, pull: Array, fixed: Array, rhs: Array) -> tuple:
+        n = len(rhs)
+        left, jacobian = self._dense(point, pull, fixed)
         corner = jnp.zeros((len(jacobian), len(jacobian)), rhs.dtype)
-        left = jnp.diag(jnp.where(fixed, 1, pull)) - hessian
         matrix = jnp.block([[left, jacobian.T], [jacobian, corner]])
         solution = jnp.linalg.solve(matrix, jnp.concatenate([rhs, -self.c(point.theta)]))
         return solution[:n], solution[n:]
@@ -266,9 +276,21 @@ class System:
         )
 
     def check(self, point: Point) -> tuple[Array, Array]:
-        """The residual, and whether bounds and signs hold."""
+        """The residual, and whether bounds, signs and the curvature are those of a maximum."""
         slope = point.gradient - self.pull_back(point) + point.below - point.above
         off = jnp.concatenate([slope, self.c(point.theta)])
         signs = (point.below >= 0) & (point.above >= 0)
         inside = (point.theta >= self.lower) & (point.theta <= self.upper)
-        return jnp.abs(off).max(initial=0), (signs & inside).all()
+        return jnp.abs(off).max(initial=0), (signs & inside).all() & self._curves_down(point)
+
+    def _curves_down(self, point: Point) -> Array:
+        if self.block_size is not None:
+            return jnp.asarray(True)  # f is concave and c linear
+        fixed = (point.theta <= self.lower) | (point.theta >= self.upper)
+        left, jacobian = self._dense(point, jnp.zeros_like(point.theta), fixed)
+        # W is positive on the null space of A if W + ρ AᵀA is positive for large ρ.
+        size = jnp.maximum(jnp.abs(left).max(initial=0), 1)
+        steep = matmul(jacobian.T, jacobian)
+        steep = 1e4 * size * steep / jnp.maximum(jnp.abs(steep).max(initial=0), self.tiny)
+        slack = 100 * self.eps * 1e4 * size * jnp.eye(len(left), dtype=left.dtype)
+        return jnp.isfinite(jnp.linalg.cholesky(left + steep + slack)).all()

@@ -135,7 +135,8 @@ def in_units_of(units: ClassifierParams) -> dict[str, Array]:
     """The arrays of `units` in its own units: a mean is 0, a scale 1, a table itself."""
     found = {PRIOR: units.log_prior}
     for prefix, node in plain_params(units.conditional)[0]:
-        found |= {prefix + f: getattr(node.standard(), f) for f in node.parameters}
+        standard = _over_columns(lambda node: node.standard(), node)
+        found |= {prefix + field: getattr(standard, field) for field in node.parameters}
     return found
 
 
@@ -149,8 +150,19 @@ def set_arrays(params: ClassifierParams, values: dict[str, Array]) -> Classifier
 def with_arrays(units: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
     """Params of the arrays `values`, which are in the units of `units`."""
     nodes, rebuild = plain_params(units.conditional)
-    new = [_set(node.standard(), prefix, values).affine(node) for prefix, node in nodes]
+    new = [
+        _over_columns(lambda moved, node: moved.affine(node), _set(node, prefix, values), node)
+        for prefix, node in nodes
+    ]
     return ClassifierParams(values.get(PRIOR, units.log_prior), rebuild(new))
+
+
+def _over_columns(f: Callable[..., Params], node: Params, *others: Params) -> Params:
+    """`f(node, *others)`, for each column where the arrays have a column axis in front."""
+    field, parameter = next(iter(node.parameters.items()))
+    for _ in range(getattr(node, field).ndim - 1 - parameter.event_ndim):
+        f = jax.vmap(f)
+    return f(node, *others)
 
 
 def _set(node: Params, prefix: str, values: dict[str, Array]) -> Params:
