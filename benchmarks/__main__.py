@@ -20,7 +20,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
-from benchmarks import discriminative
+from benchmarks import discriminative, roads
 from benchmarks.timing import machine, peak_bytes, seconds
 
 MODELS: dict[str, tuple[Callable[[int], gcf.Classifier], type]] = {
@@ -132,6 +132,8 @@ def main() -> None:
         *discriminative.many(1000 // scale, 100, 10, 3),
     ]
     cases += [Row(case, clock(a), clock(b), b / a, f"≥ {aim}") for case, a, b, aim in softmax]
+    by_road = roads.ratios(20_000 // scale, 20, 5)
+    cases += [Row(case, clock(a), clock(b), b / a, "") for case, a, b in by_road]
     title = (
         f"{machine()}; JAX {jax.__version__}, genclf {gcf.__version__}, "
         f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}; float32"
