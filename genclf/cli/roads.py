@@ -16,7 +16,7 @@ def three_roads(console: Console) -> None:
     """The closed form beside gradient ascent and Lagrange's conditions, each certified."""
     vowel, votes = gcf.datasets.load_vowel(), gcf.datasets.load_house_votes()
     num_values = len(votes.value_names)
-    models = [
+    models: list[tuple[str, gcf.Classifier, np.ndarray, np.ndarray]] = [
         ("Gaussian NB", gcf.gaussian_nb(len(vowel.class_names)), vowel.x_train, vowel.y_train),
         ("categorical", gcf.categorical_nb(2, num_values), votes.x, votes.y),
         ("  alpha 0", gcf.categorical_nb(2, num_values, alpha=0.0), votes.x, votes.y),
