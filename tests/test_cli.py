@@ -14,6 +14,8 @@ import genclf as gcf
 from genclf.__main__ import main
 from genclf.cli.columns import codes, decide
 from genclf.cli.crossval import TrainingWords, cross_validate, stratified_folds
+from genclf.cli.report import open_console
+from genclf.cli.roads import three_roads
 
 LINES = {
     "header.csv": "a,b,y\n",
@@ -280,7 +282,25 @@ def test_impossible_rows_are_infinite_and_undecided():
     assert scores.impossible == 1
 
 
+def test_three_roads_meet(capsys, monkeypatch, standard_promotion):
+    monkeypatch.setenv("COLUMNS", "80")
+    three_roads(open_console())
+    rows = {line[:11].strip(): line[11:].split() for line in capsys.readouterr().out.splitlines()}
+    # The log-likelihoods that scipy.stats.norm and counting give, and the numbers of rows.
+    assert rows["Gaussian NB"][:3] == ["-5448.99"] * 3
+    assert rows["alpha 0"][:3] == ["-4846.71"] * 3
+    for name, multiplier in [
+        ("Gaussian NB", "528.00/528"),
+        ("categorical", "435.00/435"),
+        ("alpha 0", "435.00/435"),
+    ]:
+        assert rows[name][4:] == [multiplier, "yes"]
+        assert len(set(rows[name][:3])) == 1
+        assert float(rows[name][3]) < 1e-8
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("standard_promotion")
 def test_the_demo_prints_the_known_numbers(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert main([]) == 0
@@ -298,6 +318,7 @@ def test_the_demo_prints_the_known_numbers(capsys, monkeypatch):
     assert found["presence", "1"][0] == "0.9867"
     assert ["always", "ham", "0.8660", "0.8660"] in rows
     assert "claim" in out and "physician-fee-freeze" in out
+    assert ["Gaussian", "NB", *["-5448.99"] * 3] in [row[:5] for row in rows]
     assert out.count("\nspam  ") == out.count("\nham  ") == 3
 
 

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,6 +86,25 @@ def test_the_estimate_is_stationary(model, data):
     s, params = gcf.stats(clf, x, y), gcf.fit(clf, x, y)
     slope = jax.grad(lambda c: c.log_lik(s.conditional))(params.conditional)
     np.testing.assert_allclose(slope.log_rate, 0, atol=1e-9)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.parametrize("alpha", [0.0, 0.7])
+def test_the_other_roads_lead_to_the_estimate(model, data, alpha):
+    x, y = data
+    clf = with_alpha(model, alpha)
+    params = gcf.fit(clf, x, y)
+    gradient = gcf.fit_gradient(clf, x, y)
+    lagrange = gcf.fit_lagrange(clf, gcf.stats(clf, x, y))
+    assert gradient.converged and lagrange.converged
+    assert_close(gradient.params, params, 1e-6)
+    assert_close(lagrange.params, params, 1e-6)
+    np.testing.assert_allclose(lagrange.multipliers["log_prior"], N, rtol=1e-9)
+    for found in (params, gradient.params, lagrange.params):
+        assert gcf.certify(clf, found, x, y, tol=1e-6).valid
+    moved = params.conditional.log_rate.at[1, 2].add(1e-3)
+    wrong = eqx.tree_at(lambda p: p.conditional.log_rate, params, moved)
+    assert not gcf.certify(clf, wrong, x, y, tol=1e-6).valid
 
 
 def test_sample_then_fit(model, data):

@@ -5,13 +5,16 @@
 
 import itertools
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.integrate
 import scipy.stats
+from numpyro.distributions import biject_to, constraints
 
 import genclf as gcf
+from genclf.parameters import Parameter
 
 N, D, K, V = 101, 5, 3, 7
 
@@ -350,3 +353,165 @@ def test_discrete_decisions_are_linear(bits, codes, words, y):
         coef, intercept = map(np.asarray, gcf.linear_form(params))
         score = np.exp(np.asarray(features) @ coef.T + intercept)
         close(jnp.exp(gcf.log_posterior(params, x)), score / score.sum(1, keepdims=True))
+
+
+# Three roads
+
+
+def test_stick_breaking():
+    # θ_j = σ(z_j) Π_{i<j} (1 - σ(z_i)), z_j = u_j - log (V - 1 - j), in numpyro's order.
+    u = np.random.default_rng(6).normal(size=(K, V - 1))
+    sigma = 1 / (1 + np.exp(-(u - np.log(np.arange(V - 1, 0, -1)))))
+    left = np.cumprod(1 - sigma, 1)
+    theta = np.concatenate([sigma, np.ones((K, 1))], 1)
+    theta[:, 1:] *= left
+    log_theta = Parameter("simplex", "log").constrained([jnp.asarray(u[:, None])], V)
+    close(jnp.exp(log_theta), theta)
+    of_numpyro = biject_to(constraints.simplex)
+    close(jnp.exp(log_theta), np.stack([of_numpyro(jnp.asarray(row)) for row in u]))
+    close(Parameter("simplex", "log").free(log_theta)[0][:, 0], u)
+
+
+def test_cholesky_with_log_diagonal():
+    # Σ = L Lᵀ, below the diagonal L is free, and log L_ii is.
+    u = np.random.default_rng(7).normal(size=(K, D * (D + 1) // 2))
+    factor = np.zeros((K, D, D))
+    factor[:, *np.tril_indices(D, -1)] = u[:, :-D]
+    factor[:, np.arange(D), np.arange(D)] = np.exp(u[:, -D:])
+    scale = Parameter("lower_cholesky", event_ndim=2)
+    close(scale.constrained(jnp.asarray(u), D), factor)
+    close(scale.free(jnp.asarray(factor)), u)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_gradient_ascent(numbers, codes, y):
+    found = gcf.fit_gradient(gcf.lda(K), numbers, y)
+    assert found.converged and found.gradient_norm <= 1e-9
+    close(found.params.conditional.mean, means(numbers, y), rtol=1e-7)
+    covariance = scatters(numbers, y).sum(0) / N
+    close(found.params.conditional.covariances[0], covariance, rtol=1e-7)
+    log_lik = np.asarray(found.log_lik)[: int(found.steps) + 1]
+    assert (np.diff(log_lik) > -1e-9 * abs(log_lik[-1])).all()
+    # α = ½ in every cell: the mode under Dirichlet(α + 1).
+    found = gcf.fit_gradient(gcf.categorical_nb(K, V, alpha=0.5), codes, y)
+    count = np.array([[(codes[y == k, 0] == v).sum() for v in range(V)] for k in range(K)])
+    theta = (count + 0.5) / (count.sum(1, keepdims=True) + 0.5 * V)
+    close(jnp.exp(found.params.conditional.table(0)), theta, rtol=1e-7)
+
+
+def test_constrained_maximum():
+    # max -½|θ - a|² with bᵀθ = β: θ = a - λ b, λ = (bᵀa - β) / bᵀb.
+    a, b = np.random.default_rng(8).normal(size=(2, D))
+    found = gcf.solve_constrained(
+        lambda theta: -0.5 * ((theta - a) ** 2).sum(), lambda theta: theta @ b - 2.0, jnp.zeros(D)
+    )
+    multiplier = (b @ a - 2.0) / (b @ b)
+    close(found.multipliers, multiplier)
+    close(found.params, a - multiplier * b)
+    # And with θ >= 0 alone: what is negative in a stands on the bound, and z = -a there.
+    found = gcf.solve_constrained(
+        lambda theta: -0.5 * ((theta - a) ** 2).sum(), None, jnp.ones(D), lower=jnp.zeros(D)
+    )
+    close(found.params, np.maximum(a, 0))
+    close(found.lower_multipliers, np.maximum(-a, 0))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_multipliers_are_counts(numbers, codes, words, y, alpha):
+    def multipliers(clf, x):
+        return gcf.fit_lagrange(clf, gcf.stats(clf, x, y)).multipliers
+
+    close(multipliers(gcf.gaussian_nb(K, class_alpha=alpha), numbers)["log_prior"], N + K * alpha)
+    count = np.stack([words[y == k].sum(0) for k in range(K)])
+    assert (count > 0).all()
+    found = multipliers(gcf.multinomial_nb(K, alpha=alpha), words)["log_theta"]
+    close(found[:, 0], count.sum(1) + V * alpha)
+    found = multipliers(gcf.categorical_nb(K, V, alpha=alpha), codes)["log_theta"]
+    close(found, np.repeat(np.bincount(y)[:, None] + V * alpha, D, 1))
+
+
+def test_bound_multipliers(words, bits, y):
+    words, bits = words.copy(), bits.copy()
+    words[y == 0, 2], bits[y == 1, 0], bits[y == 2, 3] = 0, 0, 1
+    clf = gcf.multinomial_nb(K, alpha=0.0)
+    found = gcf.fit_lagrange(clf, gcf.stats(clf, words, y))
+    theta = np.exp(np.asarray(found.params.conditional.log_theta))
+    multiplier = np.asarray(found.multipliers["log_theta"])
+    z = np.asarray(found.bound_multipliers["log_theta"])
+    # c_v / θ_v - λ + z_v = 0: where c_v > 0, z = 0; where c_v = 0, θ_v = 0 and z_v = λ.
+    assert theta[0, 2] == 0
+    close(z, np.where(theta == 0, multiplier, 0))
+    # ∂/∂p (s log p + (n - s) log (1 - p)) is -n at p = 0 if s = 0, and n at p = 1 if s = n.
+    clf = gcf.bernoulli_nb(K, alpha=0.0)
+    found = gcf.fit_lagrange(clf, gcf.stats(clf, bits, y))
+    p, count = means(bits, y), np.bincount(y)[:, None]
+    close(found.params.conditional.probs, p)
+    close(found.bound_multipliers["logits"], count * ((p == 0).astype(int) - (p == 1)))
+
+
+def test_shared_covariance_multipliers(numbers, y):
+    # ∂ℓ/∂Σ_k⁻¹ = ½ (n_k Σ - C_k) is the multiplier of Σ_k⁻¹ = Σ_0⁻¹; over all k they sum to 0.
+    clf = gcf.lda(K)
+    found = np.asarray(gcf.fit_lagrange(clf, gcf.stats(clf, numbers, y)).multipliers["scale"])
+    scatter, count = scatters(numbers, y), np.bincount(y)[:, None, None]
+    pull = 0.5 * count * (scatter.sum(0) / N - scatter / count)
+    scale = abs(pull).max()
+    close(found / scale, pull[1:] / scale, rtol=1e-8)
+    close(found.sum(0) / scale, -pull[0] / scale, rtol=1e-8)
+
+
+def test_newton_decrement(numbers, y):
+    # A mean off by δ: √(δᵀ Σ_k⁻¹ δ), times √(n_k / n) where the classes share Σ.
+    shift = 1e-4 * np.arange(1.0, D + 1)
+    for clf, share in [(gcf.qda(K), 1.0), (gcf.lda(K), (y == 1).sum() / N)]:
+        params = gcf.fit(clf, numbers, y)
+        moved = eqx.tree_at(
+            lambda p: p.conditional.mean, params, params.conditional.mean.at[1].add(shift)
+        )
+        distance = shift @ np.linalg.inv(np.asarray(params.conditional.covariances[1])) @ shift
+        found = gcf.certify(clf, moved, numbers, y)
+        close(found.stationarity, np.sqrt(share * distance), rtol=1e-5)
+        close(found.gap, 0.5 * (y == 1).sum() / N * distance, rtol=1e-5)
+        assert gcf.certify(clf, params, numbers, y).valid and not found.valid
+    # Another table: √(Σ_v (θ̂_v - θ_v)² / θ_v), Pearson's χ² over n.
+    prior, other = np.bincount(y) / N, np.array([0.3, 0.3, 0.4])
+    found = gcf.certify(clf, gcf.with_prior(params, other), numbers, y)
+    close(found.stationarity, np.sqrt(((prior - other) ** 2 / other).sum()))
+    close(found.multipliers["log_prior"], N)
+
+
+def test_second_order_condition(numbers, y):
+    # In log σ: ∂² ℓ = -2 n v / σ², and in σ (1 + s), by s: n - 3 n v / σ² at s = 0, v = σ̂².
+    x, clf = numbers[:, :1], gcf.gaussian_nb(K)
+    params = gcf.fit(clf, x, y)
+    close(gcf.certify(clf, params, x, y).curvature, -1.0)
+    for times, sign in [(1.7, -1.0), (1.8, 1.0)]:  # 1.7² < 3 < 1.8²
+        wide = eqx.tree_at(lambda p: p.conditional.scale, params, times * params.conditional.scale)
+        close(gcf.certify(clf, wide, x, y).curvature, sign)
+        assert not gcf.certify(clf, wide, x, y).valid
+
+
+def test_standard_errors(numbers, codes, bits, y):
+    count = np.bincount(y)[:, None]
+    errors = gcf.standard_errors(
+        gcf.gaussian_nb(K), gcf.fit(gcf.gaussian_nb(K), numbers, y), numbers, y
+    )
+    sd = np.stack([numbers[y == k].std(0) for k in range(K)])
+    close(errors["mean"], sd / np.sqrt(count))
+    close(errors["scale"], sd / np.sqrt(2 * count))
+    prior = np.bincount(y) / N
+    close(errors["log_prior"], np.sqrt((1 - prior) / (N * prior)))
+
+    clf = gcf.categorical_nb(K, V, alpha=0.0)
+    codes = np.concatenate([codes, np.tile(np.arange(V)[:, None], (K, D))])
+    labels = np.concatenate([y, np.repeat(np.arange(K, dtype=np.int32), V)])
+    errors = gcf.standard_errors(clf, gcf.fit(clf, codes, labels), codes, labels)["log_theta"]
+    for k in range(K):
+        own = codes[labels == k]
+        theta = (own[:, :, None] == np.arange(V)).mean(0).ravel()
+        close(errors[k], np.sqrt((1 - theta) / (len(own) * theta)))
+
+    clf = gcf.bernoulli_nb(K, alpha=0.0)
+    p = means(bits, y)
+    errors = gcf.standard_errors(clf, gcf.fit(clf, bits, y), bits, y)
+    close(errors["logits"], 1 / np.sqrt(count * p * (1 - p)))

@@ -18,6 +18,7 @@ from genclf.cli.crossval import (
     stratified_folds,
 )
 from genclf.cli.report import open_console, progress, section, show_table
+from genclf.cli.roads import three_roads
 
 SEED = 0
 SAMPLE_SEED = 2
@@ -35,10 +36,10 @@ Advance = Callable[[str], None]
 
 
 def demo() -> None:
-    """Spam in text messages, spoken vowels, votes in Congress: fitted and printed in turn."""
+    """Spam in text messages, spoken vowels, votes in Congress: fitted in turn, and checked."""
     console = open_console()
     with progress(console) as bar:
-        task = bar.add_task("reading the messages", total=len(EVENT_MODELS) + 4)
+        task = bar.add_task("reading the messages", total=len(EVENT_MODELS) + 5)
 
         def advance(to: str) -> None:
             bar.update(task, advance=1, description=to)
@@ -47,6 +48,8 @@ def demo() -> None:
         _vowels(console)
         advance("votes")
         _votes(console)
+        advance("three roads")
+        three_roads(console)
         advance("done")
     console.print(
         "\nThe same for a file of yours: python -m genclf compare FILE.csv --label COLUMN"

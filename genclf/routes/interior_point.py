@@ -243,6 +243,13 @@ class System:
                 (new.below, new.above),
                 z,
             )
+            # Beside a bound other than 0 the room is lost in rounding, and its rate says nothing.
+            pinned = self.per_bound(
+                lambda r, bound: r <= 4 * self.eps * jnp.abs(bound),
+                self.room(new.theta),
+                (self.lower, self.upper),
+            )
+            faster = [f | p for f, p in zip(faster, pinned, strict=True)]
             held = [jnp.where(improved, f, h) for f, h in zip(faster, held, strict=True)]
             return new, *held, improved
 

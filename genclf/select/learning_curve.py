@@ -37,7 +37,7 @@ class LearningCurve(eqx.Module):
 
     @property
     def standard_error(self) -> dict[str, Float[Array, "S"]]:
-        """Of the mean, over the splits: `sd / sqrt(num_splits)`."""
+        """Standard error of the mean over the splits, `sd / sqrt(num_splits)`."""
         return {name: _standard_error(errors) for name, errors in self.errors.items()}
 
     def difference(self, a: str, b: str) -> tuple[Float[Array, "S"], Float[Array, "S"]]:
