@@ -135,7 +135,23 @@ class Problem(eqx.Module):
             rival = jnp.where((w > 0) | ~self.present[:, None], -jnp.inf, score).max(0)
             return (own > rival) & ((w > 0).sum(0) <= 1)
 
-        return self._map_scores(of_rows, v).all() & (self.present.sum() > 1)
+        some = self.w.weight if isinstance(self.w, Hard) else self.w
+        return self._map_scores(of_rows, v).all() & (self.present.sum() > 1) & (some > 0).any()
+
+    def recedes(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
+        """Whether `v` is a direction in which the objective falls forever.
+
+        No row with weight loses log-odds by it, up to rounding, and some row gains more than 1.
+        """
+
+        def of_rows(score: Array, w: Array) -> Array:
+            own = jnp.where(w > 0, score, jnp.inf).min(0)
+            best = jnp.where(self.present[:, None], score, -jnp.inf).max(0)
+            return jnp.where((w > 0).any(0), own - best, 0)
+
+        change = self.largest_change(v)
+        lost = -self._map_scores(of_rows, v).min(initial=0)
+        return (change > 1) & (lost <= jnp.maximum(0.01, 1e-4 * change))
 
     def _map_scores(self, f: Callable[[Array, Array], Array], v: Array) -> Array:
         coef = matmul(v, self.white)

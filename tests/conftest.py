@@ -39,13 +39,6 @@ def x64():
         yield
 
 
-@pytest.fixture
-def standard_promotion():
-    """JAX's own promotion of dtypes and ranks: optax is not written for the strict ones."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
-
-
 @pytest.fixture(params=["float32", "float64"])
 def dtype(request):
     """Run the test in each precision: the name of the floating dtype."""

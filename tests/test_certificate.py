@@ -185,3 +185,59 @@ def test_float32_roads(iris):
     assert lagrange.converged
     assert_close(lagrange.params, gcf.estimate(clf, s), 1e-4)
     np.testing.assert_allclose(lagrange.multipliers["log_prior"], 150, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-shared", "bernoulli", "multinomial"])
+def test_a_class_without_rows_is_no_objection(name, dtype):
+    model = BY_NAME[name]
+    x, y = model.example(dtype)
+    y = np.where(y == 1, -1, y)
+    clf = model.plain
+    params = gcf.fit(clf, x, y)
+    assert gcf.certify(clf, params, x, y).valid
+    found = gcf.fit_lagrange(clf, gcf.stats(clf, x, y))
+    assert found.converged and np.isneginf(found.params.log_prior[1])
+    errors = gcf.standard_errors(clf, params, x, y)
+    for key, values in errors.items():
+        if len(values) == K:
+            alone = np.asarray(values)[1]
+            triangle = (
+                np.tril(np.ones(alone.shape, bool)) if alone.ndim == 2 else np.ones_like(alone)
+            )
+            assert np.isinf(alone[triangle > 0]).all(), key
+            assert np.isfinite(np.asarray(values)[0]).all() or key != "mean"
+
+
+def test_no_maximum_is_not_convergence(dtype):
+    x = np.random.default_rng(0).normal(size=(23, 2)).astype(dtype)
+    x[:, 1] = x[:, 0]
+    y = np.arange(23) % 2
+    for clf in (gcf.lda(2), gcf.qda(2)):
+        assert not gcf.fit_lagrange(clf, gcf.stats(clf, x, y)).converged
+        assert not gcf.certify(clf, gcf.fit(clf, x, y), x, y).valid
+
+
+def test_rare_words_are_not_absent_ones(dtype):
+    counts = np.floor(1e6 / np.arange(1, 5001)).astype(dtype)[None]
+    clf = gcf.multinomial_nb(1)
+    s = gcf.stats(clf, counts, np.zeros(1, int))
+    found = gcf.fit_lagrange(clf, s)
+    assert found.converged
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    assert_close(found.params, gcf.estimate(clf, s), tolerance)
+    np.testing.assert_allclose(
+        found.multipliers["log_theta"], [[counts.sum() + 5000]], rtol=tolerance
+    )
+
+
+def test_a_class_of_little_weight_is_fitted_too(dtype):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [197, 29])
+    x = (rng.normal(size=(226, 2)) + 5 * y[:, None]).astype(dtype)
+    weights = np.where(y == 0, 1, 1e-3).astype(dtype)
+    clf = gcf.qda(2)
+    found = gcf.fit_gradient(clf, x, y, weights, max_steps=3000)
+    if found.converged:
+        assert_close(found.params, gcf.fit(clf, x, y, weights), 1e-2)
+    else:
+        assert dtype == np.float32

@@ -282,7 +282,7 @@ def test_impossible_rows_are_infinite_and_undecided():
     assert scores.impossible == 1
 
 
-def test_three_roads_meet(capsys, monkeypatch, standard_promotion):
+def test_three_roads_meet(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     three_roads(open_console())
     rows = {line[:11].strip(): line[11:].split() for line in capsys.readouterr().out.splitlines()}
@@ -300,7 +300,6 @@ def test_three_roads_meet(capsys, monkeypatch, standard_promotion):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("standard_promotion")
 def test_the_demo_prints_the_known_numbers(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert main([]) == 0

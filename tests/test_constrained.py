@@ -76,8 +76,15 @@ def test_what_has_no_solution_does_not_converge():
     assert not infeasible.converged
     unbounded = gcf.solve_constrained(lambda t: t.sum(), None, jnp.zeros(2))
     assert not unbounded.converged
-    saddle = gcf.solve_constrained(lambda t: t[0] ** 2 - t[1] ** 2, None, jnp.array([0.5, 0.5]))
+    at_infinity = gcf.solve_constrained(lambda t: jnp.log(t).sum(), None, jnp.ones(2))
+    assert not at_infinity.converged
+    start = jnp.array([0.3, 0.4])
+    saddle = gcf.solve_constrained(lambda t: t[0] ** 2 - t[1] ** 2, None, start)
     assert not saddle.converged
+    least = gcf.solve_constrained(lambda t: (t**2).sum(), lambda t: t.sum() - 1, start)
+    assert not least.converged
+    undefined = gcf.solve_constrained(lambda t: jnp.log(-t).sum(), None, start)
+    assert not undefined.converged
 
 
 def test_many_problems_at_once():
@@ -106,3 +113,7 @@ def test_errors():
         gcf.solve_constrained(lambda t: -(t**2).sum(), None, jnp.zeros(7), block_size=3)
     with pytest.raises(ValueError, match="block_size"):
         gcf.solve_constrained(lambda t: -(t**2).sum(), None, jnp.zeros(5000))
+    with pytest.raises(ValueError, match="lower bounds"):
+        gcf.solve_constrained(lambda t: -(t**2).sum(), None, jnp.zeros(3), lower=jnp.zeros(3))
+    with pytest.raises(ValueError, match="int64"):
+        gcf.solve_constrained(lambda t: -(t**2).sum(), None, jnp.arange(3))

@@ -88,7 +88,6 @@ def test_the_estimate_is_stationary(model, data):
     np.testing.assert_allclose(slope.log_rate, 0, atol=1e-9)
 
 
-@pytest.mark.usefixtures("standard_promotion")
 @pytest.mark.parametrize("alpha", [0.0, 0.7])
 def test_the_other_roads_lead_to_the_estimate(model, data, alpha):
     x, y = data

@@ -399,3 +399,23 @@ def test_a_start_with_infinite_coefficients_is_only_a_start(x64):
     clf = gcf.SoftmaxRegression(2, l2=0.1)
     found = jax.jit(lambda init: gcf.fit(clf, bits, y, init=init))(init)
     np.testing.assert_allclose(found.coef, gcf.fit(clf, bits, y).coef, atol=1e-7)
+
+
+def steep(n):
+    """2 n rows in order of their class, but for one pair side by side."""
+    x = np.concatenate([np.linspace(0, 1, n), np.linspace(1 + 1 / n, 2, n)])[:, None]
+    x[[n - 1, n]] = x[[n, n - 1]]
+    return x, np.repeat([0, 1], n)
+
+
+@pytest.mark.parametrize("n", [61, 199])
+def test_a_steep_minimum_is_not_separation(n, dtype):
+    x, y = steep(n)
+    params = gcf.fit(gcf.SoftmaxRegression(2), x.astype(dtype), y)
+    assert params.converged and not params.separable
+
+
+def test_no_rows_are_not_separable(dtype):
+    x, y = steep(7)
+    nothing = np.zeros(14, dtype)
+    assert not gcf.fit(gcf.SoftmaxRegression(2), x.astype(dtype), y, nothing).separable

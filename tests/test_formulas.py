@@ -383,7 +383,6 @@ def test_cholesky_with_log_diagonal():
     close(scale.free(jnp.asarray(factor)), u)
 
 
-@pytest.mark.usefixtures("standard_promotion")
 def test_gradient_ascent(numbers, codes, y):
     found = gcf.fit_gradient(gcf.lda(K), numbers, y)
     assert found.converged and found.gradient_norm <= 1e-9

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.routes.interior_point import System
+from genclf.routes.interior_point import LARGEST_LAST_STEP, System
 
 LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds
 
@@ -61,7 +63,8 @@ def solve_constrained(
     by a primal-dual interior-point method (Newton steps on these equations, complementarity driven
     to zero), after which entries at a bound are put on it and the rest is polished by Newton.
     f should be concave and c linear, or nearly so close to `init`; where no step lowers the
-    residual it stops, and `converged` is false.
+    residual, where f is no maximum or grows without end, it stops and `converged` is false.
+    Compiled once for the same function objects. It has forward-mode derivatives only.
 
     Args:
         objective: f, from params to a scalar.
@@ -73,14 +76,15 @@ def solve_constrained(
             each, and c is linear: the Hessian is found and inverted by blocks. With 1, where no
             entry may be in two constraints, a step costs a few evaluations of f and c. None: f
             may be any function, and a step solves a dense linear system.
-        max_steps: Newton steps at most.
+        max_steps: Newton steps at most, of the interior-point method and of the polish each.
         tol: on the residual; by default 1e-9 in float64 and 1e-4 in float32.
 
     Returns:
         `ConstrainedSolution`.
 
     Raises:
-        ValueError: the linear system of a step would be too large.
+        ValueError: the linear system of a step would be too large; or, outside traced code, `init`
+            is not floating or not strictly inside the bounds.
 
     Example:
         Of all distributions on three values, the likeliest for counts 5, 3 and 0.
@@ -96,6 +100,41 @@ def solve_constrained(
     References:
         Nocedal & Wright (2006), Numerical Optimization, §12.3 and §19.2.
     """
+    settings = block_size, max_steps, tol
+    leaves = jax.tree.leaves((init, lower, upper))
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
+        return _solve(objective, constraints, *settings, init, lower, upper)
+    _check_start(init, lower, upper)
+    return _compiled(objective, constraints, *settings, init, lower, upper)
+
+
+def _check_start(init: PyTree, lower: PyTree, upper: PyTree) -> None:
+    dtypes = {jnp.result_type(leaf) for leaf in jax.tree.leaves(init)}
+    if not all(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
+        raise ValueError(f"init has dtypes {sorted(map(str, dtypes))}, expected floating numbers")
+    for name, bound, sign in (("lower", lower, 1), ("upper", upper, -1)):
+        if bound is None:
+            continue
+        if str(jax.tree.structure(bound)) != str(jax.tree.structure(init)):
+            raise ValueError(f"{name} has another structure than init")
+        room = jax.tree.map(lambda a, b, sign=sign: (sign * (a - b)).min(), init, bound)
+        if not all(bool(least > 0) for least in jax.tree.leaves(room)):
+            raise ValueError(
+                f"init is not strictly inside the {name} bounds; move it, and make a parameter "
+                "that is fixed a constant of the objective"
+            )
+
+
+def _solve(
+    objective: Callable[[PyTree], Array],
+    constraints: Callable[[PyTree], PyTree] | None,
+    block_size: int | None,
+    max_steps: int,
+    tol: float | None,
+    init: PyTree,
+    lower: PyTree,
+    upper: PyTree,
+) -> ConstrainedSolution:
     theta, unravel = ravel_pytree(init)
     shapes = None if constraints is None else jax.eval_shape(constraints, init)
     none, unravel_multipliers = ravel_pytree(jax.tree.map(jnp.zeros_like, shapes))
@@ -123,7 +162,7 @@ def solve_constrained(
     point, at_lower, at_upper = system.begin(), *[jnp.zeros(theta.shape, bool)] * 2
     if lower is not None or upper is not None:
         point, at_lower, at_upper = system.interior(point, max_steps)
-    point = system.polish(point, at_lower, at_upper, max_steps)
+    point, share = system.polish(point, at_lower, at_upper, max_steps)
     residual, feasible = system.check(point)
     scale = system.scale
     return ConstrainedSolution(
@@ -133,8 +172,11 @@ def solve_constrained(
         unravel(point.above * scale),
         residual,
         point.steps,
-        (residual <= tol) & feasible,
+        (residual <= tol) & (share <= LARGEST_LAST_STEP) & feasible,
     )
+
+
+_compiled = partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))(_solve)
 
 
 def _check_size(n: int, m: int, block_size: int | None) -> None:

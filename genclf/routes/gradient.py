@@ -18,6 +18,7 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.model import check_hyperparameters, require_generative
 from genclf.parameters import Parameter
 from genclf.routes.problem import (
+    PRIOR,
     Problem,
     declared,
     in_units_of,
@@ -27,6 +28,7 @@ from genclf.routes.problem import (
     with_arrays,
 )
 from genclf.shapes import own
+from genclf.statistics import divide
 
 _CHUNKS = 100  # of a run with mini-batches, between which the progress bar moves
 
@@ -39,7 +41,8 @@ class GradientSolution(eqx.Module):
         log_lik: penalised log-likelihood before each step and after the last, (max_steps + 1,);
             NaN where no step was taken. An estimate from the batch where there are mini-batches.
         gradient_norm: largest component of the gradient of the mean penalised log-joint, in the
-            unconstrained coordinates, at `params`.
+            unconstrained coordinates, at `params`; that of a parameter of one class as the mean
+            over that class.
         steps: number of steps taken.
         on_boundary: whether some probability goes to 0 or 1, or some variance to 0: the maximum
             is then not inside the set of parameters, and no finite coordinates reach it.
@@ -195,6 +198,21 @@ class _Ascent:
 
         return loss
 
+    def norm(self, gradient: PyTree) -> Float[Array, ""]:
+        """Largest component; of a parameter of one class per example of that class."""
+        count = self.problem.stats.count
+        share = divide(jnp.full_like(count, self.problem.total), count)
+        found = []
+        for name, p in self.declared.items():
+            axis = self.origin[name].ndim - 1 - p.event_ndim
+            for leaf in jax.tree.leaves(gradient[name]):
+                scale = jnp.ones((), leaf.dtype)
+                if name != PRIOR and leaf.shape[axis] == len(count):
+                    scale = jnp.expand_dims(share, [i for i in range(leaf.ndim) if i != axis])
+                    scale = jnp.broadcast_to(scale, leaf.shape)
+                found.append(jnp.abs(leaf * scale).max(initial=0))
+        return jnp.stack(found).max()
+
     def begin(self) -> _State:
         free = {name: p.free(self.origin[name]) for name, p in self.declared.items()}
         unknown = jnp.full(self.how.max_steps + 1, jnp.nan, self.dtype)
@@ -205,7 +223,7 @@ class _Ascent:
 
     def go_on(self, state: _State) -> Bool[Array, ""]:
         # A tenth of the tolerance, so that rounding does not decide whether it was reached.
-        far = state.gradient_norm > 0.1 * self.tol
+        far = ~(state.gradient_norm <= 0.1 * self.tol)
         return (state.step < self.how.max_steps) & far & ~state.stuck
 
     def step(self, state: _State, loss: Callable[[PyTree], Array]) -> _State:
@@ -219,13 +237,13 @@ class _Ascent:
         if self.how.stop_if_stuck:
             moved = jax.tree.map(lambda a, b: (a != b).any(), free, state.free)
             stuck = ~jnp.stack(jax.tree.leaves(moved)).any()
-        norm = _largest(gradient)
+        norm = self.norm(gradient)
         log_lik = state.log_lik.at[state.step].set(-value * self.problem.total)
         return _State(free, optimizer, norm, log_lik, state.step + 1, stuck)
 
     def end(self, state: _State) -> GradientSolution:
         value, gradient = jax.value_and_grad(self.loss)(state.free)
-        norm = _largest(gradient)
+        norm = self.norm(gradient)
         stored = self.stored(state.free)
         on_boundary = self._on_boundary(stored)
         return GradientSolution(
@@ -234,7 +252,7 @@ class _Ascent:
             gradient_norm=norm,
             steps=state.step,
             on_boundary=on_boundary,
-            converged=(norm <= self.tol) & ~on_boundary,
+            converged=(norm <= self.tol) & ~on_boundary & (self.problem.total > 0),
         )
 
     def _on_boundary(self, stored: dict[str, Array]) -> Bool[Array, ""]:
@@ -259,10 +277,6 @@ def _any_promotion() -> Iterator[None]:
     """Optax mixes dtypes and ranks, which a user may have forbidden."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
-
-
-def _largest(tree: PyTree) -> Float[Array, ""]:
-    return jnp.stack([jnp.abs(leaf).max(initial=0) for leaf in jax.tree.leaves(tree)]).max()
 
 
 def _value_and_gradient(loss: Callable, state: _State, reuse: bool) -> tuple[Array, PyTree]:

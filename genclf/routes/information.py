@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from genclf.classifier import ClassifierParams
 from genclf.parameters import LOG_TINY, Parameter
@@ -45,12 +45,14 @@ class Curvature(NamedTuple):
         slope: gradient of the Lagrangian, (B, b).
         information: minus its Hessian, (B, b, b).
         weight: weight of the class that a block belongs to, or of all classes, (B,).
+        idle: entries of which the rows say nothing: of a class without weight, or words, (B, b).
     """
 
     layout: np.ndarray
     slope: Float[Array, "B b"]
     information: Float[Array, "B b b"]
     weight: Float[Array, "B"]
+    idle: Bool[Array, "B b"]
 
 
 class Neighbourhood:
@@ -130,7 +132,7 @@ class Neighbourhood:
         found = []
         if PRIOR in self.declared:
             alone = places[PRIOR][:, None]
-            found.append(self._curvature(alone, np.full(len(alone), -1)))
+            found.append(self._curvature(alone, np.full(alone.shape, -1), separate=False))
         for prefix, node in plain_params(self.units.conditional)[0]:
             names = [prefix + field for field in node.parameters]
             found.append(self._curvature(*self._blocks(names, places, node.elementwise)))
@@ -138,8 +140,8 @@ class Neighbourhood:
 
     def _blocks(
         self, names: list[str], places: dict[str, np.ndarray], elementwise: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The layout of the blocks, and the class of each; -1 where it is of all classes."""
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """The layout, the class of each entry (-1: all), and whether blocks are of one class."""
         leads = [places[name].ndim - 1 - self.declared[name].event_ndim for name in names]
         sizes = {places[name].shape[lead] for name, lead in zip(names, leads, strict=True)}
         separate = len(sizes) == 1  # otherwise the classes share something
@@ -148,6 +150,7 @@ class Neighbourhood:
             shape = places[name].shape
             leading, event = math.prod(shape[:lead]), math.prod(shape[lead + 1 :])
             of, k, inside = np.indices((leading, shape[lead], event))
+            of_class = k if shape[lead] == max(sizes) else k - 1
             k = k if separate else 0 * k
             key = of * max(sizes) + k
             key = key * event + inside if elementwise else key
@@ -156,7 +159,7 @@ class Neighbourhood:
                 free = np.broadcast_to(np.tril(np.ones(shape[-2:], bool)), shape)
             at.append(places[name][free])
             block.append(key.ravel()[free.ravel()])
-            class_of.append(k.ravel()[free.ravel()])
+            class_of.append(of_class.ravel()[free.ravel()])
         keys = np.concatenate(block)
         order = np.argsort(keys, kind="stable")
         layout = np.concatenate(at)[order].reshape(len(np.unique(keys)), -1)
@@ -166,10 +169,9 @@ class Neighbourhood:
                 f"than {LARGEST_BLOCK}: the matrix of their curvature would be too large; use "
                 'fewer features, or a "diag" or "spherical" covariance'
             )
-        classes = np.concatenate(class_of)[order].reshape(layout.shape)[:, 0]
-        return layout, classes if separate else np.full(len(layout), -1)
+        return layout, np.concatenate(class_of)[order].reshape(layout.shape), separate
 
-    def _curvature(self, layout: np.ndarray, class_of: np.ndarray) -> Curvature:
+    def _curvature(self, layout: np.ndarray, class_of: np.ndarray, separate: bool) -> Curvature:
         size = layout.shape[1]
 
         def column(i: Array) -> Array:
@@ -182,8 +184,11 @@ class Neighbourhood:
         # A sum of exponentials bends: λ θ on the diagonal.
         bend = self._pull[layout][:, :, None] * jnp.eye(size, dtype=self.zero.dtype)[None]
         count = self.problem.w.sum(0)
-        weight = jnp.where(class_of < 0, count.sum(), count[class_of])
-        return Curvature(layout, self._slope[layout], bend - hessian, weight)
+        weight = count[class_of[:, 0]] if separate else jnp.full(len(layout), count.sum())
+        slope, information = self._slope[layout], bend - hessian
+        nothing = (slope == 0) & (information == 0).all(-1)
+        idle = nothing | ((class_of >= 0) & (count[class_of] == 0))
+        return Curvature(layout, slope, information, weight, idle)
 
 
 def _number_tables(p: Parameter, shape: tuple[int, ...], first: int) -> tuple[np.ndarray, int]:

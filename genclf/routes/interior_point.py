@@ -16,9 +16,12 @@ from jax import lax
 from jaxtyping import Array, Bool
 
 from genclf.accumulate import matmul
+from genclf.statistics import divide
 
 _SHRINK = 0.1  # of the complementarity, each step
 _TO_BOUND = 0.99  # of the way to a bound, at most
+# Of the parameters, at a maximum; where it is at infinity, a step is as long as the way so far.
+LARGEST_LAST_STEP = 0.01
 _SHORTEST = 1e-10  # share of a Newton step worth trying
 
 
@@ -53,7 +56,11 @@ class System:
         self.tiny = jnp.asarray(1e-30, init.dtype)
         self.raw = f
         self.slope_at_init = jax.grad(f)(init)
-        size = jnp.abs(self.slope_at_init).max(initial=0)
+        # A start at the solution has a slope that is rounding: then the curvature tells the size.
+        slope = jnp.abs(self.slope_at_init).max(initial=0)
+        bend = jax.jvp(jax.grad(f), (init,), (jnp.ones_like(init),))[1]
+        bend = jnp.abs(bend).max(initial=0)
+        size = jnp.where(slope > jnp.sqrt(self.eps) * bend, slope, bend)
         self.scale = jnp.where(size > 0, size, 1)
 
     def f(self, theta: Array) -> Array:
@@ -62,6 +69,11 @@ class System:
         step = self.eps * jnp.maximum(1, jnp.abs(self.upper))
         moved = jnp.where(theta >= self.upper, self.upper - step, above)
         return self.raw(theta + lax.stop_gradient(moved - theta)) / self.scale
+
+    def slope(self, theta: Array) -> Array:
+        """The gradient; NaN where the objective is NaN, which has a gradient now and then."""
+        value, gradient = jax.value_and_grad(self.f)(theta)
+        return jnp.where(jnp.isnan(value), jnp.nan, gradient)
 
     def pull_back(self, point: Point) -> Array:
         """`λᵀ ∇c`."""
@@ -110,12 +122,14 @@ class System:
     def _solve_diagonal(self, point: Point, pull: Array, fixed: Array, rhs: Array) -> tuple:
         ones = jnp.ones_like(rhs)
         curvature = jax.jvp(jax.grad(self.f), (point.theta,), (ones,))[1]
-        inverse = jnp.where(fixed, 0, 1 / jnp.where(fixed, 1, pull - curvature))
+        left = pull - curvature
+        still = fixed | (left <= 0)  # an entry that f does not depend on stays where it is
+        inverse = jnp.where(still, 0, 1 / jnp.where(still, 1, left))
         value, push_forward = jax.linearize(self.c, point.theta)
         pull_back = jax.linear_transpose(push_forward, point.theta)
         # A diag⁻¹ Aᵀ is diagonal: no entry is in two constraints.
         schur = push_forward(inverse * pull_back(jnp.ones_like(value))[0])
-        d_multipliers = (push_forward(inverse * rhs) + value) / schur
+        d_multipliers = divide(push_forward(inverse * rhs) + value, schur)
         return inverse * (rhs - pull_back(d_multipliers)[0]), d_multipliers
 
     def _solve_blocks(self, point: Point, pull: Array, fixed: Array, rhs: Array) -> tuple:
@@ -171,8 +185,13 @@ class System:
 
     def advance(
         self, point: Point, target: Array, fixed: Array
-    ) -> tuple[Point, Array, Bool[Array, ""]]:
-        """A Newton step, shortened until it stays inside and lowers the violation."""
+    ) -> tuple[Point, Array, Bool[Array, ""], Array]:
+        """A Newton step, shortened until it stays inside and lowers the violation.
+
+        Returns:
+            The point, its violation, whether it is another, and the size of the whole step as a
+            share of the parameters: it vanishes towards a maximum, and towards infinity does not.
+        """
         step = self.direction(point, target, fixed)
 
         def reach(left: Array, rate: Array) -> Array:
@@ -193,7 +212,7 @@ class System:
 
         def at(length: Array) -> Point:
             theta, *z = [a + length * d for a, d in zip(point[:4], step[:4], strict=True)]
-            return Point(theta, z[0], z[1], z[2], jax.grad(self.f)(theta), point.steps + 1)
+            return Point(theta, z[0], z[1], z[2], self.slope(theta), point.steps + 1)
 
         def too_long(state: tuple[Array, Point, Array]) -> Array:
             length, _, after = state
@@ -208,7 +227,9 @@ class System:
         length, new, after = lax.while_loop(too_long, shorten, begin)
         improved = length > _SHORTEST
         kept = jax.tree.map(partial(jnp.where, improved), new, point)
-        return kept._replace(steps=point.steps + 1), jnp.where(improved, after, before), improved
+        kept = kept._replace(steps=point.steps + 1)
+        share = (jnp.abs(step.theta) / (1 + jnp.abs(point.theta))).max(initial=0)
+        return kept, jnp.where(improved, after, before), improved, share
 
     def interior(self, point: Point, max_steps: int) -> tuple[Point, Array, Array]:
         """From the start to where complementarity tells which bounds hold."""
@@ -234,7 +255,7 @@ class System:
             room, z = self.room(point.theta), (point.below, point.above)
             products = self.per_bound(jnp.multiply, room, z)
             target = _SHRINK * (products[0] + products[1]).sum() / number
-            new, _, improved = self.advance(point, target, none)
+            new, _, improved, _ = self.advance(point, target, none)
             # Tapia's indicator: at a bound that holds, the room shrinks faster than the multiplier.
             faster = self.per_bound(
                 lambda r_new, r, z_new, z: r_new / r < z_new / z,
@@ -255,40 +276,97 @@ class System:
 
         first = point, none, none, jnp.asarray(True)
         point, at_lower, at_upper, _ = lax.while_loop(go_on, step, first)
+        if self.block_size == 1:
+            # Entries do not see each other, so the slope that each has on its bound decides.
+            pull = self.pull_back(point)
+            on_lower = jax.grad(self.f)(jnp.where(self.bounded[0], self.lower, point.theta)) - pull
+            on_upper = jax.grad(self.f)(jnp.where(self.bounded[1], self.upper, point.theta)) - pull
+            # Of which f does not depend has slope 0 everywhere, and has not come nearer.
+            begun, ended = self.room(self.init), self.room(point.theta)
+            near = [end < 0.5 * begin for end, begin in zip(ended, begun, strict=True)]
+            at_lower = self.bounded[0] & near[0] & (on_lower < 0)
+            at_upper = self.bounded[1] & near[1] & (on_upper > 0)
         return point, at_lower, at_upper
 
-    def polish(self, point: Point, at_lower: Array, at_upper: Array, max_steps: int) -> Point:
-        """Newton's method on the entries that no bound holds, then the bounds' multipliers."""
+    def polish(
+        self, point: Point, at_lower: Array, at_upper: Array, max_steps: int
+    ) -> tuple[Point, Array]:
+        """Newton's method on the entries that no bound holds, then the bounds' multipliers.
+
+        Returns:
+            The point, and the size of the last step.
+        """
         fixed = at_lower | at_upper
         theta = jnp.where(at_lower, self.lower, jnp.where(at_upper, self.upper, point.theta))
         zero = jnp.zeros_like(theta)
-        gradient = jax.grad(self.f)(theta)
-        point = point._replace(theta=theta, below=zero, above=zero, gradient=gradient)
-        unbounded = copy(self)
-        unbounded.bounded = zero > 0, zero > 0
-        nothing = jnp.zeros((), theta.dtype)
-
-        def go_on(state: tuple[Point, Array, Array]) -> Array:
-            point, violation, improved = state
-            return improved & (violation > 4 * self.eps) & (point.steps < 2 * max_steps)
-
-        def step(state: tuple[Point, Array, Array]) -> tuple[Point, Array, Array]:
-            return unbounded.advance(state[0], nothing, fixed)
-
-        first = point, unbounded.violation(point, nothing, fixed), jnp.asarray(True)
-        point = lax.while_loop(go_on, step, first)[0]
+        point = point._replace(theta=theta, below=zero, above=zero, gradient=self.slope(theta))
+        newton = self._newton_entries if self.block_size == 1 else self._newton
+        point, share = newton(point, fixed, point.steps + max_steps)
         slope = point.gradient - self.pull_back(point)
-        return point._replace(
+        point = point._replace(
             below=jnp.where(at_lower, -slope, 0), above=jnp.where(at_upper, slope, 0)
         )
+        return point, share
+
+    def _newton(self, point: Point, fixed: Array, last: Array) -> tuple[Point, Array]:
+        unbounded = copy(self)
+        unbounded.bounded = (jnp.zeros(fixed.shape, bool),) * 2
+        nothing = jnp.zeros((), point.theta.dtype)
+
+        def go_on(state: tuple[Point, Array, Array, Array]) -> Array:
+            point, violation, improved, share = state
+            # A long step that ends on a root is followed by a short one, or there is no maximum.
+            going = (violation > 4 * self.eps) | (share > LARGEST_LAST_STEP)
+            return improved & going & (point.steps < last)
+
+        def step(state: tuple[Point, Array, Array, Array]) -> tuple[Point, Array, Array, Array]:
+            return unbounded.advance(state[0], nothing, fixed)
+
+        violation = unbounded.violation(point, nothing, fixed)
+        first = point, violation, jnp.asarray(True), nothing
+        point, _, _, share = lax.while_loop(go_on, step, first)
+        return point, share
+
+    def _newton_entries(self, point: Point, fixed: Array, last: Array) -> tuple[Point, Array]:
+        # Each entry keeps a tenth of its distance to the bounds, by itself: one that is far off,
+        # of many thousands, does not hold back the others.
+        none = jnp.zeros_like(point.theta)
+
+        def go_on(state: tuple[Point, Array]) -> Array:
+            point, share = state
+            return (share > 4 * self.eps) & (point.steps < last)
+
+        def step(state: tuple[Point, Array]) -> tuple[Point, Array]:
+            point = state[0]
+            slope = point.gradient - self.pull_back(point)
+            d_theta, d_multipliers = self._solve_diagonal(
+                point, none, fixed, jnp.where(fixed, 0, slope)
+            )
+            below, above = self.room(point.theta)
+            d_theta = jnp.where(fixed, 0, jnp.clip(d_theta, -0.9 * below, 0.9 * above))
+            share = jnp.abs(d_theta) / jnp.maximum(jnp.minimum(below, above), self.tiny)
+            share = jnp.where(jnp.isinf(below) & jnp.isinf(above), jnp.abs(d_theta), share)
+            theta = point.theta + d_theta
+            new = point._replace(
+                theta=theta,
+                multipliers=point.multipliers + d_multipliers,
+                gradient=self.slope(theta),
+                steps=point.steps + 1,
+            )
+            return new, share.max(initial=0)
+
+        point, share = lax.while_loop(go_on, step, (point, jnp.full((), jnp.inf, none.dtype)))
+        return point, jnp.minimum(share, 1)
 
     def check(self, point: Point) -> tuple[Array, Array]:
         """The residual, and whether bounds, signs and the curvature are those of a maximum."""
+        finite = jnp.isfinite(self.f(point.theta))
         slope = point.gradient - self.pull_back(point) + point.below - point.above
         off = jnp.concatenate([slope, self.c(point.theta)])
         signs = (point.below >= 0) & (point.above >= 0)
         inside = (point.theta >= self.lower) & (point.theta <= self.upper)
-        return jnp.abs(off).max(initial=0), (signs & inside).all() & self._curves_down(point)
+        good = finite & (signs & inside).all() & self._curves_down(point)
+        return jnp.abs(off).max(initial=0), good
 
     def _curves_down(self, point: Point) -> Array:
         if self.block_size is not None:
@@ -298,6 +376,6 @@ class System:
         # W is positive on the null space of A if W + ρ AᵀA is positive for large ρ.
         size = jnp.maximum(jnp.abs(left).max(initial=0), 1)
         steep = matmul(jacobian.T, jacobian)
-        steep = 1e4 * size * steep / jnp.maximum(jnp.abs(steep).max(initial=0), self.tiny)
-        slack = 100 * self.eps * 1e4 * size * jnp.eye(len(left), dtype=left.dtype)
+        steep = 1e3 * size * steep / jnp.maximum(jnp.abs(steep).max(initial=0), self.tiny)
+        slack = 10 * self.eps * 1e3 * size * jnp.eye(len(left), dtype=left.dtype)
         return jnp.isfinite(jnp.linalg.cholesky(left + steep + slack)).all()

@@ -65,6 +65,8 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     weight, smoothing included), and that of a table its total count: λ = Σ_v c_v, since
     c_v / θ_v = λ. A value with count 0 is on its bound, with multiplier λ.
 
+    NaN where the statistics are. Forward-mode derivatives only; those of `fit` are of any kind.
+
     Args:
         clf: the model.
         stats: from `genclf.stats`.
@@ -128,13 +130,20 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         result = eqx.tree_at(lambda p: p.log_prior, result, CLASS_PRIOR.stored(prior.params))
         multipliers[PRIOR], bounds[PRIOR] = prior.multipliers, prior.lower_multipliers
         solved.append(prior)
-    return LagrangeSolution(
+    converged = jnp.stack([part.converged.all() for part in solved]).all()
+    solution = LagrangeSolution(
         result,
         multipliers,
         bounds,
         jnp.stack([part.residual.max() for part in solved]).max(),
         jnp.stack([part.steps.max() for part in solved]).max(),
-        jnp.stack([part.converged.all() for part in solved]).all(),
+        converged & (stats.count.sum() > 0),
+    )
+    # Statistics of invalid rows are NaN, and so is what is made of them.
+    invalid = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(stats)]).any()
+    return jax.tree.map(
+        lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a,
+        solution,
     )
 
 

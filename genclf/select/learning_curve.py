@@ -95,7 +95,7 @@ def learning_curve(
         A `LearningCurve`.
 
     Raises:
-        ValueError: a shape or size does not fit, or a label is -1.
+        ValueError: a shape or size does not fit, or a label is no class.
 
     Example:
         >>> import jax, genclf as gcf
@@ -115,12 +115,22 @@ def learning_curve(
     for model in models.values():
         for given in ((rows, labels), others or (rows, labels)):
             check_rows(model.support, *given, None, model.num_classes)
-            if given[1].ndim != 1 or (given[1] < 0).any():
-                raise ValueError("y holds -1 or responsibilities, expected the labels of all rows")
+            outside = (given[1] < 0) | (given[1] >= model.num_classes)
+            if given[1].ndim != 1 or outside.any():
+                raise ValueError(
+                    "y holds responsibilities, or a label that is no class, such as -1; expected "
+                    f"the labels of all rows, 0..{model.num_classes - 1}"
+                )
     n, largest = len(labels), len(labels) - (test is None)
+    if not len(sizes) or not models:
+        raise ValueError("sizes or models is empty, expected at least one of each")
     for size in sizes:
-        if not 0 < size <= largest:
+        if int(size) != size or not 0 < size <= largest:
             raise ValueError(f"sizes holds {size}, expected 1..{largest} of the {n} rows")
+    for name, given_number in (("num_splits", num_splits), ("batch_size", batch_size)):
+        if given_number is not None and given_number < 1:
+            raise ValueError(f"{name} is {given_number}, expected >= 1")
+    sizes = [int(size) for size in sizes]
     found: dict[str, list[Array]] = {name: [] for name in models}
     for i, size in enumerate(sizes):
         train = _draws(jax.random.fold_in(key, i), n, num_splits)[:, :size]
