@@ -39,7 +39,8 @@ class SoftmaxParams(Fitted):
         converged: whether the gradient vanished.
         separable: whether the likelihood has no maximum: some classes can be told apart without
             error, and the larger the coefficients the better. They are those at which the
-            gradient vanished; l2 > 0 makes the maximum unique.
+            gradient vanished; l2 > 0 makes the maximum unique. In float32 it may miss a class
+            that a single row sets apart, and be set for a row of weight 1e-4 that overlaps.
         steps: evaluations of the likelihood and its gradient; 0 where nothing was fitted.
         gradient_norm: where the search stopped, in whitened features; NaN where nothing was fitted.
     """
