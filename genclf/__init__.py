@@ -51,12 +51,12 @@ from genclf.presets import gaussian_nb as gaussian_nb
 from genclf.presets import lda as lda
 from genclf.presets import multinomial_nb as multinomial_nb
 from genclf.presets import qda as qda
+from genclf.routes.ascent import GradientSolution as GradientSolution
 from genclf.routes.certificate import Certificate as Certificate
 from genclf.routes.certificate import certify as certify
 from genclf.routes.certificate import standard_errors as standard_errors
 from genclf.routes.constrained import ConstrainedSolution as ConstrainedSolution
 from genclf.routes.constrained import solve_constrained as solve_constrained
-from genclf.routes.gradient import GradientSolution as GradientSolution
 from genclf.routes.gradient import fit_gradient as fit_gradient
 from genclf.routes.lagrange import LagrangeSolution as LagrangeSolution
 from genclf.routes.lagrange import fit_lagrange as fit_lagrange
