@@ -20,7 +20,7 @@ demo: $(VENV)/.cli ## fit the models to the shipped data and print what they say
 	@$(PY) -m genclf
 
 test: lint types ## lint, types, tests and doctests
-	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.test ## ruff
 	$(PY) -m ruff check .

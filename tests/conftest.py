@@ -32,6 +32,13 @@ settings.register_profile("genclf", deadline=None, derandomize=True, max_example
 settings.load_profile("genclf")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def free_compiled():
+    """Let go of what a file has compiled: a process may map only so many pieces of code."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64():
     """Run the test in float64."""

@@ -49,7 +49,6 @@ CASES = {
         for shared in (False, True)
     },
     "vowel LDA": (gcf.lda(11), vowel),
-    "vowel QDA": (gcf.qda(11), vowel),
     "votes categorical": (gcf.categorical_nb(2, 3), votes),
     "votes Bernoulli": (gcf.bernoulli_nb(2), votes_as_bits),
     "SMS multinomial": (gcf.multinomial_nb(2), sms),
