@@ -286,7 +286,7 @@ def test_no_compilation_on_the_second_call_nor_for_another_l2(x64):
     jax.monitoring.register_event_duration_secs_listener(listen)
     gcf.predict(gcf.fit(softmax(l2=0.2), x + 1, y), x)
     found = list(events)
-    jax.monitoring.clear_event_listeners()
+    jax.monitoring.unregister_event_duration_listener(listen)
     assert found == []
 
 
