@@ -14,9 +14,7 @@ from jaxtyping import Array, ArrayLike, Int, PyTree
 from genclf.classifier import Classifier
 from genclf.model import check_hyperparameters, require_generative
 from genclf.routes.ascent import Ascent, GradientSolution, How, State
-from genclf.routes.problem import (
-    problem,
-)
+from genclf.routes.problem import problem
 from genclf.shapes import own
 
 _CHUNKS = 100  # of a run with mini-batches, between which the progress bar moves

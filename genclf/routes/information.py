@@ -83,7 +83,8 @@ class Neighbourhood:
             if p.link != "identity"
         }
         self.units = set_arrays(params, clipped)
-        self.origin = {name: in_units_of(self.units)[name] for name in self.declared}
+        origin = in_units_of(self.units)
+        self.origin = {name: origin[name] for name in self.declared}
         near = arrays(self.units)
         self.value: Arrays = {name: p.value(near[name]) for name, p in self.declared.items()}
         self.zero, self.by_name = ravel_pytree(jax.tree.map(jnp.zeros_like, self.origin))

@@ -79,6 +79,10 @@ class System:
         """`λᵀ ∇c`."""
         return jax.vjp(self.c, point.theta)[1](point.multipliers)[0]
 
+    def stationarity(self, point: Point) -> Array:
+        """`∇f - λᵀ ∇c + z_lower - z_upper`."""
+        return point.gradient - self.pull_back(point) + point.below - point.above
+
     def room(self, theta: Array) -> tuple[Array, Array]:
         """Distance to the lower and to the upper bounds."""
         return (
@@ -179,7 +183,7 @@ class System:
         off = self.per_bound(
             lambda z, r: jnp.where(fixed, 0, z * r - target), z, self.room(point.theta)
         )
-        slope = point.gradient - self.pull_back(point) + point.below - point.above
+        slope = self.stationarity(point)
         parts = jnp.concatenate([jnp.where(fixed, 0, slope), self.c(point.theta), *off])
         return jnp.sqrt((parts * parts).sum())
 
@@ -361,8 +365,7 @@ class System:
     def check(self, point: Point) -> tuple[Array, Array]:
         """The residual, and whether bounds, signs and the curvature are those of a maximum."""
         finite = jnp.isfinite(self.f(point.theta))
-        slope = point.gradient - self.pull_back(point) + point.below - point.above
-        off = jnp.concatenate([slope, self.c(point.theta)])
+        off = jnp.concatenate([self.stationarity(point), self.c(point.theta)])
         signs = (point.below >= 0) & (point.above >= 0)
         inside = (point.theta >= self.lower) & (point.theta <= self.upper)
         good = finite & (signs & inside).all() & self._curves_down(point)

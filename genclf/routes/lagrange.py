@@ -21,7 +21,7 @@ from genclf.routes.natural import (
     precision_multipliers,
     standard_natural,
 )
-from genclf.routes.problem import CLASS_PRIOR, PRIOR, start
+from genclf.routes.problem import CLASS_PRIOR, PRIOR, set_fields, start
 
 
 class LagrangeSolution(eqx.Module):
@@ -174,11 +174,9 @@ def _solve(family: Family, stats: PyTree) -> _Solved:
 def _solve_values(units: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
     """In the values themselves: probabilities, rates."""
     declared = units.parameters
-    fields = tuple(declared)
 
     def params_of(values: dict[str, Array]) -> Params:
-        stored = tuple(declared[name].stored(values[name]) for name in fields)
-        return eqx.tree_at(lambda p: tuple(getattr(p, name) for name in fields), units, stored)
+        return set_fields(units, "", {name: p.stored(values[name]) for name, p in declared.items()})
 
     def objective(values: dict[str, Array]) -> Array:
         params = params_of(values)

@@ -33,16 +33,12 @@ class Natural(NamedTuple):
     precision: Float[Array, "..."]
 
 
-def _lower(d: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.tril_indices(d)
-
-
 def standard_natural(like: GaussianParams) -> Natural:
     """Of mean 0 and covariance 1, for each class of `like`."""
     num_classes, d = like.mean.shape
     one = jnp.ones((num_classes, like.scale.shape[-1]), like.mean.dtype)
     if like.covariance == "full":
-        rows, columns = _lower(d)
+        rows, columns = np.tril_indices(d)
         one = jnp.broadcast_to(jnp.asarray(rows == columns, one.dtype), (num_classes, len(rows)))
     return Natural(jnp.zeros_like(like.mean), one)
 
@@ -88,7 +84,7 @@ def log_lik(natural: Natural, units: GaussianParams, stats: Moments) -> Float[Ar
 
 
 def _matrices(lower: Float[Array, "K p"], d: int) -> Float[Array, "K d d"]:
-    rows, columns = _lower(d)
+    rows, columns = np.tril_indices(d)
     place = np.zeros((d, d), int)
     place[rows, columns] = place[columns, rows] = np.arange(len(rows))
     return lower[:, place]
@@ -119,7 +115,7 @@ def precision_multipliers(
     """Multipliers of `precision` in the units of the data, as matrices where it is full."""
     if units.covariance != "full":
         return multipliers * units.scale[:1] ** 2
-    rows, columns = _lower(units.mean.shape[-1])
+    rows, columns = np.tril_indices(units.mean.shape[-1])
     # An entry off the diagonal stands twice in Λ and once among the constraints.
     half = 0.5 * multipliers
     d = units.mean.shape[-1]

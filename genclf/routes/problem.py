@@ -44,34 +44,23 @@ class Problem(eqx.Module):
         """Total weight."""
         return self.w.sum()
 
-    def log_lik(self, params: ClassifierParams) -> Float[Array, ""]:
-        """`Σ_nk w_nk log p(x_n, y=k)`, row by row."""
-        return weighted_log_joint(params, self.x, self.w)
-
     def objective(self, params: ClassifierParams) -> Float[Array, ""]:
         """The log-likelihood plus the log of the prior density of the parameters."""
-        return self.log_lik(params) + self.log_prior(params)
+        return weighted_log_joint(params, self.x, self.w) + self.log_prior(params)
 
     def log_prior(self, params: ClassifierParams) -> Float[Array, ""]:
-        """Log-density of the parameters under the hyper-parameters, up to a constant."""
-        return log_prior_density(self.clf, self.stats, params)
+        """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none."""
+        found = params.conditional.log_lik(self.clf.family.prior_stats(self.stats.conditional))
+        if self.clf.class_prior is None:
+            alpha = jnp.full_like(params.log_prior, self.clf.class_alpha)
+            found = found + times_log(alpha, params.log_prior).sum()
+        return found
 
 
 def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[Array, ""]:
     """`Σ_nk w_nk log p(x_n, y=k)` with 0 · -inf = 0."""
     used = w != 0
     return jnp.where(used, w * jnp.where(used, log_joint(params, x), 0), 0).sum()
-
-
-def log_prior_density(
-    clf: Classifier, stats: ClassifierStats, params: ClassifierParams
-) -> Float[Array, ""]:
-    """Log-density of the parameters under the hyper-parameters, up to a constant; 0 for none."""
-    found = params.conditional.log_lik(clf.family.prior_stats(stats.conditional))
-    if clf.class_prior is None:
-        alpha = jnp.full_like(params.log_prior, clf.class_alpha)
-        found = found + times_log(alpha, params.log_prior).sum()
-    return found
 
 
 def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Problem:
@@ -143,17 +132,17 @@ def in_units_of(units: ClassifierParams) -> dict[str, Array]:
 def set_arrays(params: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
     """The params with these arrays; those that `values` does not name stay."""
     nodes, rebuild = plain_params(params.conditional)
-    new = [_set(node, prefix, values) for prefix, node in nodes]
+    new = [set_fields(node, prefix, values) for prefix, node in nodes]
     return ClassifierParams(values.get(PRIOR, params.log_prior), rebuild(new))
 
 
 def with_arrays(units: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
     """Params of the arrays `values`, which are in the units of `units`."""
     nodes, rebuild = plain_params(units.conditional)
-    new = [
-        _over_columns(lambda moved, node: moved.affine(node), _set(node, prefix, values), node)
-        for prefix, node in nodes
-    ]
+    new = []
+    for prefix, node in nodes:
+        moved = set_fields(node, prefix, values)
+        new.append(_over_columns(lambda moved, node: moved.affine(node), moved, node))
     return ClassifierParams(values.get(PRIOR, units.log_prior), rebuild(new))
 
 
@@ -165,7 +154,8 @@ def _over_columns(f: Callable[..., Params], node: Params, *others: Params) -> Pa
     return f(node, *others)
 
 
-def _set(node: Params, prefix: str, values: dict[str, Array]) -> Params:
+def set_fields(node: Params, prefix: str, values: dict[str, Array]) -> Params:
+    """The plain params with the fields that `values` names, each after the prefix."""
     fields = [field for field in node.parameters if prefix + field in values]
     new = tuple(values[prefix + field] for field in fields)
     return eqx.tree_at(lambda n: tuple(getattr(n, field) for field in fields), node, new)
