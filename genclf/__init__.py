@@ -2,9 +2,16 @@
 
 from importlib.metadata import version as _version
 
+from genclf import bayes as bayes
 from genclf import datasets as datasets
 from genclf import discretize as discretize
 from genclf import text as text
+from genclf.bayes.evidence import PriorSolution as PriorSolution
+from genclf.bayes.evidence import fit_prior as fit_prior
+from genclf.bayes.evidence import log_evidence as log_evidence
+from genclf.bayes.posterior import Posterior as Posterior
+from genclf.bayes.posterior import posterior as posterior
+from genclf.bayes.posterior import predictive as predictive
 from genclf.checks import Diagnosis as Diagnosis
 from genclf.checks import diagnose as diagnose
 from genclf.checks import validate as validate
@@ -19,6 +26,11 @@ from genclf.compose import Independent as Independent
 from genclf.compose import IndependentParams as IndependentParams
 from genclf.compose import Product as Product
 from genclf.compose import ProductParams as ProductParams
+from genclf.conjugate.dirichlet import Beta as Beta
+from genclf.conjugate.dirichlet import Dirichlet as Dirichlet
+from genclf.conjugate.normal_inverse_wishart import (
+    NormalInverseWishart as NormalInverseWishart,
+)
 from genclf.discriminative import SoftmaxParams as SoftmaxParams
 from genclf.discriminative import SoftmaxRegression as SoftmaxRegression
 from genclf.discriminative import softmax_form as softmax_form
@@ -27,12 +39,16 @@ from genclf.families.bernoulli import BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
 from genclf.families.categorical import CategoricalParams as CategoricalParams
 from genclf.families.categorical import indicators as indicators
+from genclf.families.dirichlet_multinomial import (
+    DirichletMultinomialParams as DirichletMultinomialParams,
+)
 from genclf.families.gaussian import Gaussian as Gaussian
 from genclf.families.gaussian import GaussianDiagnosis as GaussianDiagnosis
 from genclf.families.gaussian import GaussianParams as GaussianParams
 from genclf.families.multinomial import Multinomial as Multinomial
 from genclf.families.multinomial import MultinomialParams as MultinomialParams
-from genclf.families.multinomial import Tokens as Tokens
+from genclf.families.student_t import StudentTParams as StudentTParams
+from genclf.families.tokens import Tokens as Tokens
 from genclf.forms import linear_form as linear_form
 from genclf.forms import logistic_form as logistic_form
 from genclf.forms import num_boundary_parameters as num_boundary_parameters
@@ -72,6 +88,7 @@ __version__ = _version("genclf")
 
 __all__ = [
     "__version__",
+    "bayes",
     "datasets",
     "discretize",
     "text",
@@ -109,6 +126,17 @@ __all__ = [
     "Multinomial",
     "MultinomialParams",
     "Tokens",
+    "Beta",
+    "Dirichlet",
+    "NormalInverseWishart",
+    "DirichletMultinomialParams",
+    "StudentTParams",
+    "Posterior",
+    "PriorSolution",
+    "fit_prior",
+    "log_evidence",
+    "posterior",
+    "predictive",
     "linear_form",
     "logistic_form",
     "num_boundary_parameters",

@@ -7,7 +7,7 @@ invalid about labels or weights has turned the statistics into NaN.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,10 +17,14 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
 from genclf.accumulate import class_counts
+from genclf.conjugate.dirichlet import Dirichlet, pseudo_counts, smoothing_problems
+from genclf.conjugate.whole import check_proper, class_posterior, posteriors, predictives
 from genclf.families.base import Family, Params, Scalar, Support, safe_log, spread
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights, require_generative
-from genclf.shapes import check_rows, float_dtype, own
-from genclf.statistics import Sums
+from genclf.shapes import check_rows, float_dtype, own, widths
+from genclf.statistics import Sums, num_features
+
+Inference = Literal["ml", "map", "predictive"]
 
 
 class Classifier(Model):
@@ -29,11 +33,17 @@ class Classifier(Model):
     `p(x, y=k) = π_k p(x | y=k)` with `π_k = (n_k + a) / (n + K a)`, n_k the weight of class k and
     a = `class_alpha`; a = 0 is maximum likelihood. `class_prior` fixes π instead.
 
+    Hyper-parameters are a conjugate prior of the parameters (`alpha` is a `Dirichlet`), and
+    `inference` says what to make of it with the data: "map", its mode; "ml", no use of it at
+    all: maximum likelihood; "predictive", densities with the parameters integrated out.
+
     Args:
         family: what p(x | y) can be, e.g. `Gaussian()`.
         num_classes: K; always given, since shapes must be static under jit.
         class_alpha: Dirichlet smoothing of the class prior, >= 0.
-        class_prior: fixed class probabilities, shape (K,), >= 0 with sum 1; None to learn them.
+        class_prior: fixed class probabilities, shape (K,), >= 0 with sum 1; or a `Dirichlet`,
+            instead of class_alpha; None to learn them.
+        inference: "ml", "map" or "predictive".
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -46,19 +56,40 @@ class Classifier(Model):
     family: Family
     num_classes: int = eqx.field(static=True)
     class_alpha: Scalar = 0.0
-    class_prior: Float[ArrayLike, "K"] | None = None
+    class_prior: Float[ArrayLike, "K"] | Dirichlet | None = None
+    inference: Inference = eqx.field(static=True, default="map")
 
     @property
     def support(self) -> PyTree[Support]:
         return self.family.support
 
-    def invalid_hyperparameters(self) -> list[str]:
-        problems = list(self.family.invalid_hyperparameters())
-        if not self.class_alpha >= 0:
-            problems.append(f"class_alpha is {self.class_alpha}, expected >= 0")
-        if self.class_prior is not None:
-            problem = prior_problem(self.class_prior, self.num_classes, "class_prior")
+    @property
+    def fixed_prior(self) -> Any:
+        """The class probabilities where they are fixed, else None."""
+        return None if isinstance(self.class_prior, Dirichlet) else self.class_prior
+
+    @property
+    def class_dirichlet(self) -> Dirichlet | None:
+        """The prior of the class probabilities where one is given in place of class_alpha."""
+        return self.class_prior if isinstance(self.class_prior, Dirichlet) else None
+
+    def class_pseudo_counts(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
+        """What smoothing, or the prior, adds to the count of each class."""
+        return pseudo_counts(self.class_alpha, self.class_dirichlet, count)
+
+    def plain(self, stats: ClassifierStats) -> Classifier:
+        """The same model by maximum likelihood."""
+        family = self.family.map_families(lambda family, _: family.plain(), stats.conditional)
+        return Classifier(family, self.num_classes, class_prior=self.fixed_prior)
+
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        problems = list(self.family.invalid_hyperparameters(d))
+        problems += smoothing_problems(self.class_alpha, self.class_dirichlet, "class_alpha", 0.0)
+        if self.fixed_prior is not None:
+            problem = prior_problem(self.fixed_prior, self.num_classes, "class_prior")
             problems += [problem] if problem else []
+        if self.inference not in ("ml", "map", "predictive"):
+            problems.append(f"inference is {self.inference!r}, expected ml, map or predictive")
         return problems
 
     def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> ClassifierParams:
@@ -154,9 +185,12 @@ def fit(
         >>> print(gcf.predict(params, jnp.array([[0.4], [5.1]])))
         [0 1]
     """
-    check_hyperparameters(clf)
+    x, y = own(x, "x"), own(y, "y")
+    check_hyperparameters(clf, widths(x))
     weights = None if weights is None else own(weights, "weights")
-    return _fit(clf, own(x, "x"), own(y, "y"), weights, init)
+    if isinstance(clf, Classifier) and clf.inference == "predictive" and init is None:
+        return estimate(clf, _stats(clf, x, y, weights))
+    return _fit(clf, x, y, weights, init)
 
 
 def stats(
@@ -211,7 +245,9 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         [1. 5.]
     """
     require_generative(clf, "estimate")
-    check_hyperparameters(clf)
+    check_hyperparameters(clf, num_features(stats.conditional))
+    if clf.inference == "predictive":
+        check_proper(_posteriors(clf, stats), "posterior", "the predictive")
     return _estimate(clf, stats)
 
 
@@ -280,16 +316,34 @@ def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
             "per class of the model (statistics with a batch axis take jax.vmap, or pool)"
         )
     clf.family.check_stats(stats.conditional)
-    if clf.class_prior is not None:
-        if problem := prior_problem(clf.class_prior, clf.num_classes, "class_prior"):
+    if clf.inference == "predictive":
+        return _predictive(clf, stats)
+    if clf.inference == "ml":
+        clf = clf.plain(stats)
+    return ClassifierParams(log_class_prior(clf, stats), clf.family.estimate(stats.conditional))
+
+
+def log_class_prior(clf: Classifier, stats: ClassifierStats) -> Float[Array, "K"]:
+    """Logarithms of the class probabilities, fixed or estimated."""
+    if clf.fixed_prior is not None:
+        if problem := prior_problem(clf.fixed_prior, clf.num_classes, "class_prior"):
             raise ValueError(problem)
-        log_prior = _log_fixed(jnp.asarray(clf.class_prior, stats.count.dtype))
-    else:
-        count = stats.count + clf.class_alpha
-        # No examples at all: no class is preferred.
-        count = jnp.where(count.sum() == 0, 1, count)
-        log_prior = safe_log(count) - jnp.log(count.sum())
-    return ClassifierParams(log_prior, clf.family.estimate(stats.conditional))
+        return _log_fixed(jnp.asarray(clf.fixed_prior, stats.count.dtype))
+    count = stats.count + clf.class_pseudo_counts(stats.count)
+    # No examples at all: no class is preferred.
+    count = jnp.where(count.sum() == 0, 1, count)
+    return safe_log(count) - jnp.log(count.sum())
+
+
+def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    labels = class_posterior(clf, stats)
+    log_prior = log_class_prior(clf, stats) if labels is None else labels.expected()["log_prior"]
+    return ClassifierParams(log_prior, predictives(clf, stats, posteriors(clf, stats)))
+
+
+@jax.jit
+def _posteriors(clf: Classifier, stats: ClassifierStats) -> PyTree:
+    return posteriors(clf, stats)
 
 
 @jax.jit

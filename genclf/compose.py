@@ -124,8 +124,12 @@ class Independent(Combinator):
         """D times those of one column."""
         return d * self.family.num_parameters(num_classes, 1)
 
-    def invalid_hyperparameters(self) -> list[str]:
-        return self.family.invalid_hyperparameters()
+    def map_families(self, f: Callable[[Any, PyTree], Any], stats: PyTree) -> Independent:
+        """The same for the one family, given the statistics of the first column."""
+        return Independent(self.family.map_families(f, jax.tree.map(lambda a: a[0], stats)))
+
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        return self.family.invalid_hyperparameters(None if d is None else 1)
 
 
 class ProductParams(Params):
@@ -223,11 +227,17 @@ class Product(Combinator):
         check_names(d, self.parts, "d")
         return sum(part.num_parameters(num_classes, d[name]) for name, part in self.parts.items())
 
-    def invalid_hyperparameters(self) -> list[str]:
+    def map_families(self, f: Callable[[Any, PyTree], Any], stats: dict[str, PyTree]) -> Product:
+        """The same for the family of each block."""
+        named = self.parts.items()
+        return Product({name: part.map_families(f, stats[name]) for name, part in named})
+
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        known = d if isinstance(d, dict) else {}
         return [
             f"{name}: {wrong}"
             for name, part in sorted(self.parts.items())
-            for wrong in part.invalid_hyperparameters()
+            for wrong in part.invalid_hyperparameters(known.get(name))
         ]
 
 

@@ -15,7 +15,7 @@ from genclf.accumulate import class_counts, matmul
 from genclf.classifier import ClassifierParams
 from genclf.conditional import Problem, make_problem
 from genclf.families.base import Scalar, Support, over_rows, poison, spread
-from genclf.families.gaussian import FINITE
+from genclf.families.student_t import FINITE
 from genclf.lbfgs import minimise, tolerance
 from genclf.model import Fitted, Model, class_weights
 from genclf.shapes import check_rows, float_dtype
@@ -140,7 +140,7 @@ class SoftmaxRegression(Model):
     def support(self) -> Support:
         return FINITE
 
-    def invalid_hyperparameters(self) -> list[str]:
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
         problems = [] if self.l2 >= 0 else [f"l2 is {self.l2}, expected >= 0"]
         if self.features not in ("linear", "quadratic"):
             problems.append(f"features is {self.features!r}, expected 'linear' or 'quadratic'")

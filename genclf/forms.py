@@ -125,7 +125,7 @@ def num_parameters(clf: Classifier, d: Any) -> int:
         >>> gcf.num_parameters(gcf.lda(3), 5), gcf.num_parameters(gcf.qda(3), 5)
         (32, 62)
     """
-    prior = 0 if clf.class_prior is not None else clf.num_classes - 1
+    prior = 0 if clf.fixed_prior is not None else clf.num_classes - 1
     return prior + clf.family.num_parameters(clf.num_classes, d)
 
 

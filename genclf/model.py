@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
@@ -58,8 +57,8 @@ class Model(eqx.Module):
         """What one example may hold, in the structure of x."""
 
     @abc.abstractmethod
-    def invalid_hyperparameters(self) -> list[str]:
-        """What is wrong with the concrete hyper-parameters, in words."""
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        """What is wrong with the concrete hyper-parameters, in words; d features, if known."""
 
     @abc.abstractmethod
     def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
@@ -75,15 +74,15 @@ def require_generative(given: object, verb: str) -> None:
         )
 
 
-def check_hyperparameters(clf: Model) -> None:
-    """Raise on invalid hyper-parameters, as far as they are concrete."""
+def check_hyperparameters(clf: Model, d: Any = None) -> None:
+    """Raise on invalid hyper-parameters, as far as they are concrete; d features, if known."""
     if not isinstance(clf, Model):
         raise ValueError(
             f"clf is {clf!r}, expected a Classifier, such as genclf.lda(num_classes=3)"
         )
-    if any(isinstance(leaf, Tracer) or np.ndim(leaf) > 1 for leaf in jax.tree.leaves(clf)):
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(clf)):
         return
-    problems = clf.invalid_hyperparameters()
+    problems = clf.invalid_hyperparameters(d)
     if clf.num_classes < 1:
         problems.append(f"num_classes is {clf.num_classes}, expected >= 1")
     if problems:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from genclf.classifier import Classifier
+from genclf.classifier import Classifier, Inference
+from genclf.conjugate.dirichlet import Beta, Dirichlet
+from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.base import Scalar
 from genclf.families.bernoulli import Bernoulli
 from genclf.families.categorical import Categorical
@@ -10,7 +12,14 @@ from genclf.families.gaussian import Gaussian
 from genclf.families.multinomial import Multinomial
 
 
-def lda(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> Classifier:
+def lda(
+    num_classes: int,
+    *,
+    ridge: Scalar = 0.0,
+    class_alpha: Scalar = 0.0,
+    prior: NormalInverseWishart | None = None,
+    inference: Inference = "map",
+) -> Classifier:
     """Linear discriminant analysis: Gaussian classes with one shared covariance.
 
     `Classifier(Gaussian(shared=True, ridge=ridge), num_classes, class_alpha)`; maximum
@@ -20,6 +29,8 @@ def lda(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> 
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
         class_alpha: smoothing of the class prior; see `Classifier`.
+        prior: of the parameters, instead; see the family.
+        inference: "ml", "map" or "predictive"; see `Classifier`.
 
     Example:
         >>> import genclf as gcf
@@ -31,10 +42,22 @@ def lda(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> 
     References:
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
-    return Classifier(Gaussian(shared=True, ridge=ridge), num_classes, class_alpha)
+    return Classifier(
+        Gaussian(shared=True, ridge=ridge, prior=prior),
+        num_classes,
+        class_alpha,
+        inference=inference,
+    )
 
 
-def qda(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> Classifier:
+def qda(
+    num_classes: int,
+    *,
+    ridge: Scalar = 0.0,
+    class_alpha: Scalar = 0.0,
+    prior: NormalInverseWishart | None = None,
+    inference: Inference = "map",
+) -> Classifier:
     """Quadratic discriminant analysis: Gaussian classes, each with its own covariance.
 
     `Classifier(Gaussian(ridge=ridge), num_classes, class_alpha)`; maximum likelihood (divisor
@@ -44,6 +67,8 @@ def qda(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> 
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
         class_alpha: smoothing of the class prior; see `Classifier`.
+        prior: of the parameters, instead; see the family.
+        inference: "ml", "map" or "predictive"; see `Classifier`.
 
     Example:
         >>> import genclf as gcf
@@ -55,10 +80,19 @@ def qda(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> 
     References:
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
-    return Classifier(Gaussian(ridge=ridge), num_classes, class_alpha)
+    return Classifier(
+        Gaussian(ridge=ridge, prior=prior), num_classes, class_alpha, inference=inference
+    )
 
 
-def gaussian_nb(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 0.0) -> Classifier:
+def gaussian_nb(
+    num_classes: int,
+    *,
+    ridge: Scalar = 0.0,
+    class_alpha: Scalar = 0.0,
+    prior: NormalInverseWishart | None = None,
+    inference: Inference = "map",
+) -> Classifier:
     """Gaussian naive Bayes: Gaussian classes with diagonal covariances of their own.
 
     `Classifier(Gaussian(covariance="diag", ridge=ridge), num_classes, class_alpha)`; maximum
@@ -68,6 +102,8 @@ def gaussian_nb(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
         class_alpha: smoothing of the class prior; see `Classifier`.
+        prior: of the parameters, instead; see the family.
+        inference: "ml", "map" or "predictive"; see `Classifier`.
 
     Example:
         >>> import genclf as gcf
@@ -76,10 +112,22 @@ def gaussian_nb(num_classes: int, *, ridge: Scalar = 0.0, class_alpha: Scalar = 
         >>> print((gcf.predict(params, vowel.x_test) != vowel.y_test).mean().round(4))
         0.539
     """
-    return Classifier(Gaussian(covariance="diag", ridge=ridge), num_classes, class_alpha)
+    return Classifier(
+        Gaussian(covariance="diag", ridge=ridge, prior=prior),
+        num_classes,
+        class_alpha,
+        inference=inference,
+    )
 
 
-def bernoulli_nb(num_classes: int, *, alpha: Scalar = 1.0, class_alpha: Scalar = 0.0) -> Classifier:
+def bernoulli_nb(
+    num_classes: int,
+    *,
+    alpha: Scalar = 1.0,
+    class_alpha: Scalar = 0.0,
+    prior: Beta | None = None,
+    inference: Inference = "map",
+) -> Classifier:
     """Bernoulli naive Bayes for 0/1 features, where absence is evidence too.
 
     `Classifier(Bernoulli(alpha=alpha), num_classes, class_alpha)`.
@@ -88,6 +136,8 @@ def bernoulli_nb(num_classes: int, *, alpha: Scalar = 1.0, class_alpha: Scalar =
         num_classes: K.
         alpha: Dirichlet smoothing, 1 is Laplace's; see `Bernoulli`.
         class_alpha: smoothing of the class prior; see `Classifier`.
+        prior: of the parameters, instead; see the family.
+        inference: "ml", "map" or "predictive"; see `Classifier`.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -95,11 +145,18 @@ def bernoulli_nb(num_classes: int, *, alpha: Scalar = 1.0, class_alpha: Scalar =
         >>> print(gcf.predict(params, jnp.array([[1, 0], [0, 1]])))
         [0 1]
     """
-    return Classifier(Bernoulli(alpha=alpha), num_classes, class_alpha)
+    return Classifier(
+        Bernoulli(alpha=alpha, prior=prior), num_classes, class_alpha, inference=inference
+    )
 
 
 def multinomial_nb(
-    num_classes: int, *, alpha: Scalar = 1.0, class_alpha: Scalar = 0.0
+    num_classes: int,
+    *,
+    alpha: Scalar = 1.0,
+    class_alpha: Scalar = 0.0,
+    prior: Dirichlet | None = None,
+    inference: Inference = "map",
 ) -> Classifier:
     """Multinomial naive Bayes for word counts or token sequences.
 
@@ -109,6 +166,8 @@ def multinomial_nb(
         num_classes: K.
         alpha: Dirichlet smoothing, 1 is Laplace's; see `Multinomial`.
         class_alpha: smoothing of the class prior; see `Classifier`.
+        prior: of the parameters, instead; see the family.
+        inference: "ml", "map" or "predictive"; see `Classifier`.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -116,7 +175,9 @@ def multinomial_nb(
         >>> print(gcf.predict(params, jnp.array([[1, 0], [1, 4]])))
         [0 1]
     """
-    return Classifier(Multinomial(alpha=alpha), num_classes, class_alpha)
+    return Classifier(
+        Multinomial(alpha=alpha, prior=prior), num_classes, class_alpha, inference=inference
+    )
 
 
 def categorical_nb(
@@ -125,6 +186,8 @@ def categorical_nb(
     *,
     alpha: Scalar = 1.0,
     class_alpha: Scalar = 0.0,
+    prior: Dirichlet | None = None,
+    inference: Inference = "map",
 ) -> Classifier:
     """Categorical naive Bayes for columns of codes.
 
@@ -135,6 +198,8 @@ def categorical_nb(
         num_values: number of values of each column, or one number for all.
         alpha: Dirichlet smoothing, 1 is Laplace's; see `Categorical`.
         class_alpha: smoothing of the class prior; see `Classifier`.
+        prior: of the parameters, instead; see the family.
+        inference: "ml", "map" or "predictive"; see `Classifier`.
 
     Example:
         >>> import genclf as gcf
@@ -143,4 +208,9 @@ def categorical_nb(
         >>> print((gcf.predict(params, votes.x) != votes.y).sum())
         42
     """
-    return Classifier(Categorical(num_values, alpha=alpha), num_classes, class_alpha)
+    return Classifier(
+        Categorical(num_values, alpha=alpha, prior=prior),
+        num_classes,
+        class_alpha,
+        inference=inference,
+    )

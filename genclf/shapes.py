@@ -15,7 +15,7 @@ from jaxtyping import Array, PyTree
 
 from genclf.compose import check_names
 from genclf.families.base import Support
-from genclf.families.multinomial import Tokens
+from genclf.families.tokens import Tokens
 from genclf.model import Fitted, widen
 
 _NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
@@ -77,6 +77,12 @@ def blocks(
 def cells(x: Array | Tokens) -> Array:
     """The array whose shape is that of the data: x itself, or the word ids of tokens."""
     return x.ids if isinstance(x, Tokens) else x
+
+
+def widths(x: PyTree) -> PyTree[int | None]:
+    """Last axis of each array of x; None where it has none."""
+    is_block = lambda a: isinstance(a, Tokens)  # noqa: E731
+    return jax.tree.map(lambda a: (cells(a).shape or (None,))[-1], x, is_leaf=is_block)
 
 
 def check_rows(

@@ -101,6 +101,12 @@ def divide(numerator: Array, denominator: Array) -> Array:
     return jnp.where(empty, 0, numerator / jnp.where(empty, 1, denominator))
 
 
+def num_features(stats: PyTree) -> PyTree[int]:
+    """Last axis of what each statistic sums: for most families the number of features."""
+    last = lambda s: (s.total if isinstance(s, Sums) else s.mean).shape[-1]  # noqa: E731
+    return jax.tree.map(last, stats, is_leaf=_is_statistic)
+
+
 def _is_statistic(node: object) -> bool:
     return isinstance(node, Sums | Moments)
 

@@ -228,7 +228,7 @@ class Vocabulary:
             >>> tokens.mask.tolist(), tokens.vocab_size
             ([[True, True, True], [True, False, False]], 2)
         """
-        from genclf.families.multinomial import Tokens
+        from genclf.families.tokens import Tokens
 
         ids, lengths = self.token_ids(texts, max_length)
         mask = np.arange(ids.shape[1]) < lengths[:, None]

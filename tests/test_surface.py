@@ -38,28 +38,53 @@ SIGNATURES = {
     },
     "validate": {"model": REQUIRED, "x": REQUIRED, "y": None, "weights": None},
     "diagnose": {"clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None},
-    "lda": {"num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0},
-    "qda": {"num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0},
-    "gaussian_nb": {"num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0},
-    "bernoulli_nb": {"num_classes": REQUIRED, "*": None, "alpha": 1.0, "class_alpha": 0.0},
-    "multinomial_nb": {"num_classes": REQUIRED, "*": None, "alpha": 1.0, "class_alpha": 0.0},
+    "lda": {
+        "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
+        "prior": None, "inference": "map",
+    },
+    "qda": {
+        "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
+        "prior": None, "inference": "map",
+    },
+    "gaussian_nb": {
+        "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
+        "prior": None, "inference": "map",
+    },
+    "bernoulli_nb": {
+        "num_classes": REQUIRED, "*": None, "alpha": 1.0, "class_alpha": 0.0,
+        "prior": None, "inference": "map",
+    },
+    "multinomial_nb": {
+        "num_classes": REQUIRED, "*": None, "alpha": 1.0, "class_alpha": 0.0,
+        "prior": None, "inference": "map",
+    },
     "categorical_nb": {
         "num_classes": REQUIRED, "num_values": REQUIRED, "*": None,
-        "alpha": 1.0, "class_alpha": 0.0,
+        "alpha": 1.0, "class_alpha": 0.0, "prior": None, "inference": "map",
     },
     "Classifier": {
-        "family": REQUIRED, "num_classes": REQUIRED, "class_alpha": 0.0, "class_prior": None
+        "family": REQUIRED, "num_classes": REQUIRED, "class_alpha": 0.0, "class_prior": None,
+        "inference": "map",
     },
+    "posterior": {"clf": REQUIRED, "stats": REQUIRED},
+    "predictive": {"clf": REQUIRED, "stats": REQUIRED},
+    "log_evidence": {"clf": REQUIRED, "stats": REQUIRED},
+    "fit_prior": {"clf": REQUIRED, "stats": REQUIRED},
+    "Dirichlet": {"concentration": REQUIRED},
+    "Beta": {"a": REQUIRED, "b": REQUIRED},
+    "NormalInverseWishart": {"mean": None, "kappa": 0.01, "scale": None, "dof": None},
     "SoftmaxRegression": {"num_classes": REQUIRED, "l2": 0.0, "features": "linear"},
     "softmax_form": {"params": REQUIRED, "*": None, "features": "linear"},
     "learning_curve": {
         "models": REQUIRED, "x": REQUIRED, "y": REQUIRED, "sizes": REQUIRED, "*": None,
         "key": REQUIRED, "num_splits": 200, "test": None, "batch_size": None,
     },
-    "Gaussian": {"covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0},
-    "Bernoulli": {"alpha": 1.0, "threshold": None},
-    "Categorical": {"num_values": REQUIRED, "alpha": 1.0, "unseen": "error"},
-    "Multinomial": {"alpha": 1.0, "presence": False},
+    "Gaussian": {
+        "covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0, "prior": None
+    },
+    "Bernoulli": {"alpha": 1.0, "threshold": None, "prior": None},
+    "Categorical": {"num_values": REQUIRED, "alpha": 1.0, "unseen": "error", "prior": None},
+    "Multinomial": {"alpha": 1.0, "presence": False, "prior": None},
     "Independent": {"family": REQUIRED},
     "Product": {"parts": REQUIRED},
 }  # fmt: skip

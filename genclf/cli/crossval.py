@@ -182,5 +182,5 @@ class TrainingWords(Family):
     def num_parameters(self, num_classes: int, d: Any) -> int:
         return self.family.num_parameters(num_classes, d)
 
-    def invalid_hyperparameters(self) -> list[str]:
-        return self.family.invalid_hyperparameters()
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        return self.family.invalid_hyperparameters(d)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 
 from genclf.accumulate import ClassWeights, map_rows, matmul
+from genclf.conjugate.base import Conjugate
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
@@ -132,6 +133,36 @@ class Family(eqx.Module):
         """
         return jax.tree.map(jnp.zeros_like, stats)
 
+    def plain(self) -> Family:
+        """This family without hyper-parameters that regularise: maximum likelihood."""
+        return self
+
+    def conjugate_prior(self, stats: PyTree) -> Conjugate:
+        """The hyper-parameters as a conjugate distribution of the parameters.
+
+        The statistics give it shapes and, where it has none of its own, units.
+        """
+        raise ValueError(f"{type(self).__name__} has no conjugate prior")
+
+    def predictive(self, posterior: Conjugate, stats: PyTree) -> Params:
+        """The density of one more example, the parameters integrated out.
+
+        Params with the expected values, where the density is linear in each parameter.
+        """
+        return set_fields(self.start(stats), "", posterior.expected())
+
+    def prior_strength(self, stats: PyTree) -> PyTree:
+        """Unconstrained coordinates of how strong the prior is, for `fit_prior` to choose."""
+        raise ValueError(f"{type(self).__name__} has no conjugate prior")
+
+    def with_prior_strength(self, free: PyTree, stats: PyTree) -> Family:
+        """This family with the prior of those coordinates."""
+        raise ValueError(f"{type(self).__name__} has no conjugate prior")
+
+    def map_families(self, f: Callable[[Any, PyTree], Any], stats: PyTree) -> Family:
+        """This model with each plain family inside, and its statistics, turned into another."""
+        return f(self, stats)
+
     def over_parts(self, f: Callable[..., Any], *trees: PyTree) -> PyTree:
         """`f(family, *trees)`; a combinator calls f for each family inside, with its trees."""
         return f(self, *trees)
@@ -153,9 +184,16 @@ class Family(eqx.Module):
         """What makes the estimate from these statistics doubtful; None where nothing can."""
         return None
 
-    def invalid_hyperparameters(self) -> list[str]:
-        """What is wrong with the concrete hyper-parameters, in words."""
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        """What is wrong with the concrete hyper-parameters, in words; d features, where known."""
         return []
+
+
+def set_fields(params: Params, prefix: str, values: Mapping[str, Array]) -> Params:
+    """Plain params with the parameters that `values` names, each after the prefix."""
+    fields = [field for field in params.parameters if prefix + field in values]
+    new = tuple(values[prefix + field] for field in fields)
+    return eqx.tree_at(lambda p: tuple(getattr(p, field) for field in fields), params, new)
 
 
 def poison(x: Array, support: Support) -> Float[Array, "..."]:

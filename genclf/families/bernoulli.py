@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, accumulate, dense_sums
+from genclf.conjugate.dirichlet import Beta, Betas, smoothing_problems
 from genclf.families.base import (
     Family,
     LinearScore,
@@ -61,7 +64,7 @@ class BernoulliParams(Params):
         return {"logits": Parameter("unit_interval", "logit")}
 
     @property
-    def probs(self) -> Float[Array, "K d"]:
+    def probs(self) -> Float[Array, "*batch K d"]:
         """p(x_j = 1 | y = k), shape (K, d)."""
         return jax.nn.sigmoid(self.logits)
 
@@ -114,6 +117,7 @@ class Bernoulli(Family):
     Args:
         alpha: α >= 0.
         threshold: if given, x is first turned into `x > threshold`; otherwise x must be 0 or 1.
+        prior: a `Beta`, instead of alpha; the estimate is then its mode.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -130,6 +134,7 @@ class Bernoulli(Family):
 
     alpha: Scalar = 1.0
     threshold: Scalar | None = None
+    prior: Beta | None = None
 
     @property
     def support(self) -> Support:
@@ -145,8 +150,8 @@ class Bernoulli(Family):
 
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
-        present = stats.total + self.alpha
-        absent = _absent(stats) + self.alpha
+        added = self._pseudo_counts(stats)
+        present, absent = stats.total + added[0], _absent(stats) + added[1]
         unknown = (present == 0) & (absent == 0)
         present, absent = jnp.where(unknown, 1, present), jnp.where(unknown, 1, absent)
         return BernoulliParams(safe_log(present) - safe_log(absent), self.threshold)
@@ -155,22 +160,47 @@ class Bernoulli(Family):
         """Every probability ½."""
         return BernoulliParams(jnp.zeros_like(stats.total), self.threshold)
 
+    def _pseudo_counts(self, stats: Sums) -> tuple[Array, Array]:
+        """Of ones and of zeros."""
+        if self.prior is not None:
+            return self.prior.pseudo_counts(stats.total, _absent(stats))
+        alpha = jnp.full_like(stats.total, self.alpha)
+        return alpha, alpha
+
     def prior_stats(self, stats: Sums) -> Sums:
-        """α ones and α zeros of every feature."""
-        alpha = jnp.asarray(self.alpha, stats.count.dtype)
-        return Sums(jnp.full_like(stats.count, 2 * alpha), jnp.full_like(stats.total, alpha))
+        """α ones and α zeros; of a prior `a - 1` and `b - 1`, with a count for each feature."""
+        ones, zeros = self._pseudo_counts(stats)
+        count = jnp.full_like(stats.count, 2 * self.alpha) if self.prior is None else ones + zeros
+        return Sums(count, ones)
+
+    def plain(self) -> Bernoulli:
+        return Bernoulli(0.0, self.threshold)
+
+    def conjugate_prior(self, stats: Sums) -> Betas:
+        """Beta(α + 1, α + 1), or the prior given."""
+        return self._prior().chances(stats.total)
+
+    def _prior(self) -> Beta:
+        return Beta(self.alpha + 1.0, self.alpha + 1.0) if self.prior is None else self.prior
+
+    def prior_strength(self, stats: Any) -> dict[str, Array]:
+        return self._prior().strength(stats)
+
+    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Bernoulli:
+        prior = self._prior().with_strength(free, stats)
+        return Bernoulli(threshold=self.threshold, prior=prior)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """One probability per class and feature."""
         return num_classes * d
 
-    def invalid_hyperparameters(self) -> list[str]:
-        return [] if self.alpha >= 0 else [f"alpha is {self.alpha}, expected >= 0"]
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        return smoothing_problems(self.alpha, self.prior)
 
 
 def _absent(stats: Sums) -> Float[Array, "K d"]:
     """Weight of the zeros: count - total, of which the rounding is no evidence."""
-    count = stats.count[:, None]
+    count = stats.count if stats.count.ndim > 1 else stats.count[:, None]
     absent = count - stats.total
     rounding = 8 * jnp.finfo(absent.dtype).eps * count
     absent = jnp.where(jnp.abs(absent) <= rounding, 0, absent)

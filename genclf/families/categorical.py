@@ -11,6 +11,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, num_classes
+from genclf.conjugate.dirichlet import (
+    Dirichlet,
+    Dirichlets,
+    pseudo_counts,
+    smoothing,
+    smoothing_problems,
+)
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
@@ -91,10 +98,10 @@ class CategoricalParams(Params):
     def parameters(self) -> dict[str, Parameter]:
         return {"log_theta": Parameter("simplex", "log", tables=self.columns.num_values)}
 
-    def table(self, column: int) -> Float[Array, "K V_j"]:
+    def table(self, column: int) -> Float[Array, "*batch K V_j"]:
         """`log p(x_j = v | y = k)` of one column, shape (K, V_j)."""
         start = self.columns.first[column]
-        return self.log_theta[:, start : start + self.columns.num_values[column]]
+        return self.log_theta[..., start : start + self.columns.num_values[column]]
 
     def _look_up(self, table: Array, x: Array) -> Array:
         flipped = table.T
@@ -151,6 +158,7 @@ class Categorical(Family):
         num_values: V_j of each column, or one number for all columns.
         alpha: α >= 0.
         unseen: "error" or "ignore".
+        prior: a `Dirichlet`, instead of alpha; the estimate is then its mode.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -167,6 +175,7 @@ class Categorical(Family):
     num_values: int | tuple[int, ...] = eqx.field(static=True, converter=_hashable)
     alpha: Scalar = 1.0
     unseen: Unseen = eqx.field(static=True, default="error")
+    prior: Dirichlet | None = None
 
     def columns(self, d: int) -> Columns:
         """The layout for d columns; an error where num_values names another number of them."""
@@ -201,7 +210,7 @@ class Categorical(Family):
         """Smoothed log θ of every column; uniform for a class without examples."""
         columns = self._columns_of(stats)
         column = np.repeat(np.arange(len(columns.num_values)), columns.num_values)
-        count = stats.total + self.alpha
+        count = stats.total + pseudo_counts(self.alpha, self.prior, stats.total)
 
         def of_column(table: Array) -> Array:
             sums = jnp.zeros((len(table), len(columns.num_values)), table.dtype)
@@ -221,15 +230,31 @@ class Categorical(Family):
         return CategoricalParams(jnp.broadcast_to(-jnp.log(sizes), stats.total.shape), columns)
 
     def prior_stats(self, stats: Sums) -> Sums:
-        """α rows with every value of every column."""
-        return Sums(jnp.zeros_like(stats.count), jnp.full_like(stats.total, self.alpha))
+        """α rows with every value of every column; `a - 1` of a prior."""
+        total = pseudo_counts(self.alpha, self.prior, stats.total)
+        return Sums(jnp.zeros_like(stats.count), total)
+
+    def plain(self) -> Categorical:
+        return Categorical(self.num_values, 0.0, self.unseen)
+
+    def conjugate_prior(self, stats: Sums) -> Dirichlets:
+        """Dirichlet(α + 1) of every table, or the prior given."""
+        prior = smoothing(self.alpha, self.prior)
+        return prior.tables(stats.total, "log_theta", self._columns_of(stats).num_values)
+
+    def prior_strength(self, stats: Any) -> dict[str, Array]:
+        return smoothing(self.alpha, self.prior).strength(stats)
+
+    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Categorical:
+        prior = smoothing(self.alpha, self.prior).with_strength(free, stats)
+        return Categorical(self.num_values, unseen=self.unseen, prior=prior)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V_j - 1 free probabilities per class and column."""
         return num_classes * sum(v - 1 for v in self.columns(d).num_values)
 
-    def invalid_hyperparameters(self) -> list[str]:
-        wrong = [] if self.alpha >= 0 else [f"alpha is {self.alpha}, expected >= 0"]
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        wrong = smoothing_problems(self.alpha, self.prior)
         sizes = np.atleast_1d(self.num_values)
         wrong += [f"num_values has {v}, expected >= 1" for v in sizes if v < 1]
         if self.unseen not in ("error", "ignore"):

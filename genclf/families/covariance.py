@@ -111,10 +111,8 @@ def estimate_covariance(
     """
     n = stats.count.sum()
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
-    size = _Magnitudes(stats)
-    eps, square, floor = jnp.finfo(n.dtype).eps, size.square, size.floor
-    # In units of x, since squares of small numbers underflow; a mean is good to a few ulp.
-    no_spread = jnp.sqrt(size.total) <= 4 * eps * jnp.sqrt(square)
+    size = Magnitudes(stats)
+    no_spread, floor, square = size.no_spread, size.floor, size.square
     added = ridge * size.typical
 
     pooled = stats.scatter.sum(0)
@@ -152,7 +150,7 @@ def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar)
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
     taken = divide(ddof * stats.count, stats.count.sum()) if shared else ddof
     taken = jnp.where(stats.count == 0, 0, jnp.broadcast_to(taken, stats.count.shape))
-    added = (stats.count - taken)[:, None] * (ridge * _Magnitudes(stats).typical)[None]
+    added = (stats.count - taken)[:, None] * (ridge * Magnitudes(stats).typical)[None]
     if stats.is_full:
         added = added[:, :, None] * jnp.eye(added.shape[-1], dtype=added.dtype)[None]
     return Moments(-taken, stats.mean, added)
@@ -172,13 +170,15 @@ def root_of_total(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
     return sd[:, None] * lax.linalg.cholesky(regular, symmetrize_input=False)
 
 
-class _Magnitudes:
+class Magnitudes:
     """Of each feature, (d,): mean, variance within classes and in all, mean square, rounding.
 
-    `typical` is the variance that a ridge is a share of.
+    `typical` is the variance that a ridge is a share of; `no_spread` marks features that are
+    constant up to rounding.
     """
 
     def __init__(self, stats: Moments):
+        """From the statistics of all classes."""
         n = stats.count.sum()
         overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
         self.mean = overall.mean
@@ -188,6 +188,8 @@ class _Magnitudes:
         info = jnp.finfo(n.dtype)
         self.floor = jnp.maximum(info.eps**2 * self.square, info.tiny)
         self.typical = jnp.where(within > self.floor, within, self.total)
+        # In units of x, since squares of small numbers underflow; a mean is good to a few ulp.
+        self.no_spread = jnp.sqrt(self.total) <= 4 * info.eps * jnp.sqrt(self.square)
 
 
 def _divisor(count: Array, ddof: Array) -> Array:

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, einsum, matmul, moments
+from genclf.conjugate.base import Conjugate
+from genclf.conjugate.normal_inverse_wishart import (
+    NormalInverseWishart,
+    NormalInverseWisharts,
+    flat_prior,
+)
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, spread
 from genclf.families.covariance import (
     CovarianceEstimate,
     GaussianDiagnosis,
     estimate_covariance,
-    inverse_lower,
     regularisation,
     root_of_total,
 )
+from genclf.families.ellipsoid import (
+    Covariance,
+    fold_distances,
+    inverse_scale,
+    log_determinants,
+    scaled_noise,
+    squares,
+    whiten,
+)
+from genclf.families.student_t import FINITE, StudentTParams
 from genclf.parameters import Parameter
-from genclf.statistics import Moments, pool
-
-FINITE = Support(jnp.isfinite, "a finite number")
-
-Covariance = Literal["full", "diag", "spherical"]
+from genclf.statistics import Moments, merge, pool
 
 _LOG_2PI = 1.8378770664093453
 
@@ -85,62 +95,33 @@ class GaussianParams(Params):
         return GaussianParams(mean, scale, self.covariance, self.shared)
 
     @property
-    def covariances(self) -> Float[Array, "K d d"]:
+    def covariances(self) -> Float[Array, "*batch K d d"]:
         """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
-        num_classes, d = self.mean.shape
+        d = self.mean.shape[-1]
         if self.covariance == "full":
-            matrices = einsum("kij,klj->kil", self.scale, self.scale)
+            matrices = einsum("...ij,...lj->...il", self.scale, self.scale)
         else:
-            matrices = (self.scale**2)[..., None] * jnp.eye(d, dtype=self.scale.dtype)[None]
-        return jnp.broadcast_to(matrices, (num_classes, d, d))
+            eye = jnp.eye(d, dtype=self.scale.dtype)
+            variances = jnp.broadcast_to(self.scale**2, (*self.scale.shape[:-1], d))
+            matrices = variances[..., None] * jnp.broadcast_to(eye, (*variances.shape, d))
+        return jnp.broadcast_to(matrices, (*self.mean.shape, d))
 
     def _inverse_scale(self) -> Array:
-        if self.covariance != "full":
-            return 1 / self.scale
-        return inverse_lower(self.scale)
-
-    def _whiten(self, inverse: Array, deviation: Array) -> Array:
-        """Z with |z|² = deviationᵀ Σ⁻¹ deviation, for the inverse scale of one class."""
-        if self.covariance == "full":
-            return matmul(deviation, inverse.T)
-        return deviation * jnp.broadcast_to(inverse, deviation.shape)
+        return inverse_scale(self.scale, self.covariance)
 
     def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
         """`-½ log |2π Σ_k|` in two terms: the class's own, free of units, and what all share."""
-        d, full = self.mean.shape[-1], self.covariance == "full"
-        diagonal = jnp.diagonal(self.scale, axis1=-2, axis2=-1) if full else self.scale
-        diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
-        common = diagonal.mean(0, keepdims=True)
-        return -jnp.log(diagonal / common).sum(-1), -jnp.log(common).sum() - 0.5 * d * _LOG_2PI
-
-    def _map_classes(self, f, *leaves: Array, x: Array) -> Array:
-        """F over the class axis: all at once for few rows, in turn where (n, K, d) would be big."""
-        if x.size * len(self.mean) <= 2**16:
-            return jnp.moveaxis(jax.vmap(f)(*leaves), 0, -1)
-        return jnp.moveaxis(lax.map(lambda leaf: f(*leaf), leaves), 0, -1)
+        own, common = log_determinants(self.scale, self.covariance, self.mean.shape[-1])
+        return -own, -common - 0.5 * self.mean.shape[-1] * _LOG_2PI
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
         return self._log_prob_less_common(x) + self._log_norms()[1]
 
     def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        inverse, d = self._inverse_scale(), self.mean.shape[-1]
-
-        def per_class(rows: Array) -> Array:
-            def distance(mean: Array, inverse: Array) -> Array:
-                return _squares(self._whiten(inverse, rows.astype(self.mean.dtype) - mean[None]))
-
-            return self._map_classes(distance, self.mean, inverse, x=rows)
-
-        def shared(rows: Array) -> Array:
-            # Whiten once, about the centre of the means; classes then differ by a shift.
-            centre = self.mean.mean(0, keepdims=True)
-            z = self._whiten(inverse[0], rows.astype(self.mean.dtype) - centre)
-            shift = self._whiten(inverse[0], self.mean - centre)
-            return self._map_classes(lambda s: _squares(z - s[None]), shift, x=rows)
-
-        distance = shared if self.shared else per_class
-        half = -0.5 * over_rows(distance, x, 1, 2 * d)
+        half = -0.5 * fold_distances(
+            x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
+        )
         return half + spread(self._log_norms()[0], half)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
@@ -158,9 +139,9 @@ class GaussianParams(Params):
 
     def _linear_about(self, centre: Float[Array, "1 d"]) -> tuple[Array, Array]:
         inverse = self._inverse_scale()[0]
-        z = self._whiten(inverse, self.mean - centre)
+        z = whiten(inverse, self.mean - centre, self.covariance)
         coef = matmul(z, inverse) if self.covariance == "full" else z * inverse[None]
-        return coef, -0.5 * _squares(z)
+        return coef, -0.5 * squares(z)
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`Σ⁻¹ μ_k` and `-½ μ_kᵀ Σ⁻¹ μ_k`, for a shared covariance."""
@@ -198,15 +179,7 @@ class GaussianParams(Params):
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """`mean_y + L_y ε` with standard normal ε."""
         noise = jax.random.normal(key, (*y.shape, self.mean.shape[-1]), self.mean.dtype)
-        if self.covariance != "full":
-            return self.mean[y] + jnp.broadcast_to(self.scale, self.mean.shape)[y] * noise
-        if self.shared:
-            return self.mean[y] + matmul(noise, self.scale[0].T)
-
-        def add_class(k: Array, out: Array) -> Array:
-            return jnp.where((y == k)[..., None], matmul(noise, self.scale[k].T), out)
-
-        return self.mean[y] + lax.fori_loop(0, len(self.mean), add_class, noise)
+        return self.mean[y] + scaled_noise(noise, self.scale, self.covariance, y)
 
 
 class Gaussian(Family):
@@ -236,6 +209,7 @@ class Gaussian(Family):
             (of its total variance, where it is constant within every class). 0: none.
         ddof: subtracted from the divisor, n_k - ddof, or n - ddof where shared: 1 gives the
             unbiased class covariance; K the unbiased pooled one. 0: maximum likelihood.
+        prior: a `NormalInverseWishart`, instead of ridge and ddof; the estimate is then its mode.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -253,6 +227,7 @@ class Gaussian(Family):
     shared: bool = eqx.field(static=True, default=False)
     ridge: Scalar = 0.0
     ddof: Scalar = 0.0
+    prior: NormalInverseWishart | None = None
 
     @property
     def support(self) -> Support:
@@ -268,9 +243,17 @@ class Gaussian(Family):
         A class without weight takes the mean and the covariance of all classes together: its
         prior is zero, so they only have to be finite.
         """
-        found = self._covariance(stats)
+        stats, ddof = self._with_prior(stats)
+        found = self._covariance(stats, ddof)
         mean = jnp.where(stats.count[:, None] == 0, found.overall_mean[None], stats.mean)
         return GaussianParams(mean, found.square_root(), self.covariance, self.shared)
+
+    def _with_prior(self, stats: Moments) -> tuple[Moments, Scalar | Array]:
+        """The statistics merged with the prior's, and what to take from their count."""
+        if self.prior is None:
+            return stats, self.ddof
+        pseudo, ddof = self.conjugate_prior(stats).pseudo_moments()
+        return merge(stats, pseudo), ddof
 
     def start(self, stats: Moments) -> GaussianParams:
         """The mean and the covariance of all examples together, in every class."""
@@ -285,16 +268,61 @@ class Gaussian(Family):
         )
 
     def prior_stats(self, stats: Moments) -> Moments:
-        """`-ddof` examples, and the scatter that the ridge adds."""
-        return regularisation(stats, shared=self.shared, ridge=self.ridge, ddof=self.ddof)
+        """The prior as examples; or `-ddof` examples, and the scatter that the ridge adds.
 
-    def _covariance(self, stats: Moments) -> CovarianceEstimate:
+        What the divisor takes besides the prior's κ stands at the mode, where it moves no mean.
+        """
+        if self.prior is None:
+            return regularisation(stats, shared=self.shared, ridge=self.ridge, ddof=self.ddof)
+        pseudo, ddof = self.conjugate_prior(stats).pseudo_moments()
+        others = jnp.full_like(stats.count, -ddof / len(stats.count) if self.shared else -ddof)
+        at_mode = merge(stats, pseudo).mean
+        return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
+
+    def plain(self) -> Gaussian:
+        return Gaussian(self.covariance, self.shared)
+
+    def conjugate_prior(self, stats: Moments) -> NormalInverseWisharts:
+        """The prior given; without one it is flat, or what ridge and ddof make of that."""
+        if self.prior is not None:
+            return self.prior.resolve(stats, self.covariance, self.shared)
+        return flat_prior(
+            stats, self.prior_stats(stats).scatter, self.ddof, self.covariance, self.shared
+        )
+
+    def _given_prior(self) -> NormalInverseWishart:
+        if self.prior is None:
+            raise ValueError("Gaussian has no proper prior: give prior=NormalInverseWishart()")
+        return self.prior
+
+    def prior_strength(self, stats: Any) -> dict[str, Array]:
+        return self._given_prior().strength(stats)
+
+    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Gaussian:
+        prior = self._given_prior().with_strength(free, stats)
+        return Gaussian(self.covariance, self.shared, prior=prior)
+
+    def predictive(self, posterior: Conjugate, stats: Moments) -> StudentTParams:
+        """Student-t densities; see `StudentTParams`."""
+        assert isinstance(posterior, NormalInverseWisharts)
+        dof = posterior.predictive_dof
+        copies = jnp.expand_dims(dof, tuple(range(1, posterior.scale.ndim)))
+        return StudentTParams(
+            posterior.mean,
+            posterior.root() / jnp.sqrt(copies),
+            dof,
+            1 + 1 / jnp.where(posterior.kappa > 0, posterior.kappa, jnp.nan),
+            self.covariance,
+            self.shared,
+        )
+
+    def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
         return estimate_covariance(
             stats,
             shared=self.shared,
             spherical=self.covariance == "spherical",
             ridge=self.ridge,
-            ddof=self.ddof,
+            ddof=ddof,
         )
 
     def check_stats(self, stats: Moments) -> None:
@@ -312,16 +340,15 @@ class Gaussian(Family):
 
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
         """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
-        return self._covariance(stats).diagnose(stats.count, self.shared)
+        return self._covariance(*self._with_prior(stats)).diagnose(stats.count, self.shared)
 
-    def invalid_hyperparameters(self) -> list[str]:
-        rules = [("ridge", self.ridge, 0 <= self.ridge), ("ddof", self.ddof, self.ddof >= 0)]
-        wrong = [f"{name} is {value}, expected >= 0" for name, value, ok in rules if not ok]
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        rules = [("ridge", self.ridge), ("ddof", self.ddof)]
+        wrong = [f"{name} is {value}, expected >= 0" for name, value in rules if not value >= 0]
         if self.covariance not in ("full", "diag", "spherical"):
             wrong.append(f"covariance is {self.covariance!r}, expected full, diag or spherical")
+        if self.prior is not None:
+            wrong += self.prior.problems(1 if self.covariance != "full" else d)
+            given = [name for name, value in rules if value != 0]
+            wrong += [f"{name} and a prior are given, expected one of them" for name in given]
         return wrong
-
-
-def _squares(z: Array) -> Array:
-    """|z|² over the last axis."""
-    return (z * z).sum(-1)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, dense_sums, num_classes
+from genclf.conjugate.base import Conjugate
+from genclf.conjugate.dirichlet import (
+    Dirichlet,
+    Dirichlets,
+    pseudo_counts,
+    smoothing,
+    smoothing_problems,
+)
 from genclf.families.base import (
     Family,
     LinearScore,
@@ -17,65 +26,13 @@ from genclf.families.base import (
     Scalar,
     Support,
     over_rows,
-    poison,
     safe_log,
     times_log,
 )
+from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
+from genclf.families.tokens import COUNTS, Tokens, counts_of, valid_counts
 from genclf.parameters import Parameter
 from genclf.statistics import Sums, divide
-
-
-class Tokens(eqx.Module):
-    """Documents as padded sequences of word ids: the same data as counts, without the zeros.
-
-    Attributes:
-        ids: word ids in 0..vocab_size-1, shape (..., length).
-        mask: which positions hold a word, shape (..., length).
-        vocab_size: number of words V.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> ids, lengths = jnp.array([[2, 0, 2], [1, 0, 0]]), jnp.array([3, 1])
-        >>> gcf.Tokens.from_lengths(ids, lengths, vocab_size=4).counts().tolist()
-        [[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
-    """
-
-    ids: Int[Array, "*batch length"]
-    mask: Bool[Array, "*batch length"]
-    vocab_size: int = eqx.field(static=True)
-
-    @classmethod
-    def from_lengths(cls, ids: Array, lengths: Array, vocab_size: int) -> Tokens:
-        """Tokens of which the first `lengths[n]` of row n are words, the rest padding."""
-        position = jnp.broadcast_to(jnp.arange(ids.shape[-1]), ids.shape)
-        return cls(jnp.asarray(ids), position < jnp.asarray(lengths)[..., None], vocab_size)
-
-    def counts(self) -> Float[Array, "*batch V"]:
-        """Number of occurrences of every word, shape (..., V); NaN where an id is no word."""
-        flat = self.ids.reshape(math.prod(self.ids.shape[:-1]), self.ids.shape[-1])
-        rows = jnp.arange(len(flat))[:, None]
-        counts = jnp.zeros((len(flat), self.vocab_size), jnp.result_type(float))
-        cell = self.mask.reshape(flat.shape).astype(counts.dtype)
-        cell = jnp.where(_valid(self).reshape(flat.shape), cell, jnp.nan)
-        counts = counts.at[rows, jnp.clip(flat, 0, self.vocab_size - 1)].add(cell)
-        return counts.reshape(*self.ids.shape[:-1], self.vocab_size)
-
-    def distinct(self) -> Tokens:
-        """Each word of a document once (in the order of the ids)."""
-        ids = jnp.sort(jnp.where(self.mask, self.ids, jnp.iinfo(self.ids.dtype).max), axis=-1)
-        repeated = jnp.pad(ids[..., 1:] == ids[..., :-1], [(0, 0)] * (ids.ndim - 1) + [(1, 0)])
-        position = jnp.broadcast_to(jnp.arange(ids.shape[-1]), ids.shape)
-        length = self.mask.sum(-1, keepdims=True)
-        return Tokens(ids, (position < length) & ~repeated, self.vocab_size)
-
-
-def _valid(x: Array | Tokens) -> Bool[Array, "..."]:
-    if isinstance(x, Tokens):
-        return ~x.mask | ((x.ids >= 0) & (x.ids < x.vocab_size))
-    return (x >= 0) & jnp.isfinite(x)
-
-
-COUNTS = Support(_valid, "a count >= 0 (or a word id in 0..vocab_size-1)", tokens=True)
 
 
 class MultinomialParams(Params):
@@ -126,7 +83,7 @@ class MultinomialParams(Params):
         return over_rows(look_up, x, 1, x.ids.shape[-1] * table.shape[-1])
 
     def _features(self, x: Array) -> Float[Array, "*batch V"]:
-        return _counts(x, self.presence)
+        return counts_of(x, self.presence)
 
     def log_prob(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
         """`Σ_j x_j log θ_kj`: the log-probability of the sequence of words, given its length."""
@@ -171,6 +128,7 @@ class Multinomial(Family):
             model normalised over the vocabulary, θ_kj = (documents of class k with word j + α) /
             (the same summed over words + V α). It is *not* the Bernoulli model: absent words are
             no evidence.
+        prior: a `Dirichlet`, instead of alpha; the estimate is then its mode.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -187,6 +145,7 @@ class Multinomial(Family):
 
     alpha: Scalar = 1.0
     presence: bool = eqx.field(static=True, default=False)
+    prior: Dirichlet | None = None
 
     @property
     def support(self) -> Support:
@@ -198,20 +157,20 @@ class Multinomial(Family):
             return accumulate(self._token_sums, x, w, x.ids.shape[1] * num_classes(w))
 
         def block(x: Array, w: Array) -> Sums:
-            return dense_sums(_counts(x, self.presence), w)
+            return dense_sums(counts_of(x, self.presence), w)
 
         return accumulate(block, x, w, x.shape[1])
 
     def _token_sums(self, x: Tokens, w: Float[Array, "K n"]) -> Sums:
         x = x.distinct() if self.presence else x
         w_cell = jnp.where(x.mask[..., None], w.T[:, None, :], 0)
-        w_cell = jnp.where(_valid(x)[..., None] | (w_cell == 0), w_cell, jnp.nan)
+        w_cell = jnp.where(valid_counts(x)[..., None] | (w_cell == 0), w_cell, jnp.nan)
         total = jnp.zeros((x.vocab_size, len(w)), w.dtype)
         return Sums(w.sum(1), total.at[jnp.clip(x.ids, 0, x.vocab_size - 1)].add(w_cell).T)
 
     def estimate(self, stats: Sums) -> MultinomialParams:
         """Smoothed log θ; uniform for a class without words."""
-        count = stats.total + self.alpha
+        count = stats.total + pseudo_counts(self.alpha, self.prior, stats.total)
         count = jnp.where(count.sum(-1, keepdims=True) == 0, 1, count)
         log_theta = safe_log(count) - safe_log(count.sum(-1, keepdims=True))
         return self._params(log_theta, stats)
@@ -226,17 +185,34 @@ class Multinomial(Family):
         return self._params(jnp.full_like(stats.total, -math.log(v)), stats)
 
     def prior_stats(self, stats: Sums) -> Sums:
-        """α occurrences of every word."""
-        return Sums(jnp.zeros_like(stats.count), jnp.full_like(stats.total, self.alpha))
+        """α occurrences of every word; `a - 1` of a prior."""
+        total = pseudo_counts(self.alpha, self.prior, stats.total)
+        return Sums(jnp.zeros_like(stats.count), total)
+
+    def plain(self) -> Multinomial:
+        return Multinomial(0.0, self.presence)
+
+    def conjugate_prior(self, stats: Sums) -> Dirichlets:
+        """Dirichlet(α + 1), or the prior given."""
+        return smoothing(self.alpha, self.prior).tables(stats.total, "log_theta")
+
+    def predictive(self, posterior: Conjugate, stats: Sums) -> DirichletMultinomialParams:
+        """Dirichlet-multinomial: one θ for all the words of a document."""
+        assert isinstance(posterior, Dirichlets)
+        return DirichletMultinomialParams(
+            posterior.concentration, self.start(stats).mean_length, self.presence
+        )
+
+    def prior_strength(self, stats: Any) -> dict[str, Array]:
+        return smoothing(self.alpha, self.prior).strength(stats)
+
+    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Multinomial:
+        prior = smoothing(self.alpha, self.prior).with_strength(free, stats)
+        return Multinomial(presence=self.presence, prior=prior)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V - 1 free probabilities per class."""
         return num_classes * (d - 1)
 
-    def invalid_hyperparameters(self) -> list[str]:
-        return [] if self.alpha >= 0 else [f"alpha is {self.alpha}, expected >= 0"]
-
-
-def _counts(x: Array, presence: bool) -> Float[Array, "*batch V"]:
-    x = poison(x, COUNTS)
-    return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        return smoothing_problems(self.alpha, self.prior)

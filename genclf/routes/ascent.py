@@ -127,7 +127,7 @@ class Ascent:
         free = {name: p.free(self.origin[name]) for name, p in self.declared.items()}
         unknown = jnp.full(self.how.max_steps + 1, jnp.nan, self.dtype)
         far = jnp.asarray(jnp.inf, self.dtype)
-        with _any_promotion():
+        with any_promotion():
             optimizer = self.optimizer.init(free)
         return State(free, optimizer, far, unknown, jnp.int32(0), jnp.asarray(False))
 
@@ -138,7 +138,7 @@ class Ascent:
 
     def step(self, state: State, loss: Callable[[PyTree], Array]) -> State:
         value, gradient = _value_and_gradient(loss, state, reuse=self.how.batch_size is None)
-        with _any_promotion():
+        with any_promotion():
             updates, optimizer = self.optimizer.update(
                 gradient, state.optimizer, state.free, value=value, grad=gradient, value_fn=loss
             )
@@ -183,7 +183,7 @@ class Ascent:
 
 
 @contextmanager
-def _any_promotion() -> Iterator[None]:
+def any_promotion() -> Iterator[None]:
     """Optax mixes dtypes and ranks, which a user may have forbidden."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
@@ -194,6 +194,6 @@ def _value_and_gradient(loss: Callable, state: State, reuse: bool) -> tuple[Arra
     import optax
 
     if reuse and optax.tree.get(state.optimizer, "grad") is not None:
-        with _any_promotion():
+        with any_promotion():
             return optax.value_and_grad_from_state(loss)(state.free, state=state.optimizer)
     return jax.value_and_grad(loss)(state.free)

@@ -179,8 +179,8 @@ def _certify(
 
     stored = arrays(params)
     violations = [p.infeasibility(stored[name]) for name, p in here.declared.items()]
-    if clf.class_prior is not None:
-        fixed = jnp.asarray(clf.class_prior, dtype)
+    if clf.fixed_prior is not None:
+        fixed = jnp.asarray(clf.fixed_prior, dtype)
         violations.append(jnp.abs(CLASS_PRIOR.value(stored[PRIOR]) - fixed).max())
     feasibility = jnp.stack(violations).max()
 

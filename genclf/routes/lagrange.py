@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
-from genclf.families.base import Family, Params, times_log
+from genclf.families.base import Family, Params, set_fields, times_log
 from genclf.families.gaussian import GaussianParams
 from genclf.model import check_hyperparameters, require_generative
 from genclf.routes.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
@@ -21,7 +21,7 @@ from genclf.routes.natural import (
     precision_multipliers,
     standard_natural,
 )
-from genclf.routes.problem import CLASS_PRIOR, PRIOR, set_fields, start
+from genclf.routes.problem import CLASS_PRIOR, PRIOR, start
 
 
 class LagrangeSolution(eqx.Module):
@@ -125,7 +125,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         prefix = "".join(f"{key.key}." for key in path)
         multipliers |= {prefix + name: value for name, value in part.multipliers.items()}
         bounds |= {prefix + name: value for name, value in part.bounds.items()}
-    if clf.class_prior is None:
+    if clf.fixed_prior is None:
         prior = _solve_prior(clf, stats)
         result = eqx.tree_at(lambda p: p.log_prior, result, CLASS_PRIOR.stored(prior.params))
         multipliers[PRIOR], bounds[PRIOR] = prior.multipliers, prior.lower_multipliers
@@ -148,7 +148,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
 
 
 def _solve_prior(clf: Classifier, stats: ClassifierStats) -> ConstrainedSolution:
-    count = stats.count + clf.class_alpha
+    count = stats.count + clf.class_pseudo_counts(stats.count)
 
     def objective(prior: Array) -> Array:
         return times_log(count, CLASS_PRIOR.stored(prior)).sum()

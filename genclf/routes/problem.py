@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import class_rows
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, stats
-from genclf.families.base import Params, times_log
+from genclf.families.base import Params, set_fields, times_log
 from genclf.inference import log_joint
 from genclf.model import class_weights
 from genclf.parameters import Parameter
@@ -51,8 +51,8 @@ class Problem(eqx.Module):
     def log_prior(self, params: ClassifierParams) -> Float[Array, ""]:
         """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none."""
         found = params.conditional.log_lik(self.clf.family.prior_stats(self.stats.conditional))
-        if self.clf.class_prior is None:
-            alpha = jnp.full_like(params.log_prior, self.clf.class_alpha)
+        if self.clf.fixed_prior is None:
+            alpha = self.clf.class_pseudo_counts(self.stats.count)
             found = found + times_log(alpha, params.log_prior).sum()
         return found
 
@@ -77,10 +77,10 @@ def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Prob
 
 def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params with which all classes are alike; a class prior that is fixed stands already."""
-    if clf.class_prior is None:
+    if clf.fixed_prior is None:
         log_prior = jnp.full_like(stats.count, -jnp.log(float(clf.num_classes)))
     else:
-        log_prior = jnp.log(jnp.asarray(clf.class_prior, stats.count.dtype))
+        log_prior = jnp.log(jnp.asarray(clf.fixed_prior, stats.count.dtype))
     return ClassifierParams(log_prior, clf.family.start(stats.conditional))
 
 
@@ -106,7 +106,7 @@ def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[li
 
 def declared(clf: Classifier, params: ClassifierParams) -> dict[str, Parameter]:
     """The parameters that are to be found, by name."""
-    found = {} if clf.class_prior is not None else {PRIOR: CLASS_PRIOR}
+    found = {} if clf.fixed_prior is not None else {PRIOR: CLASS_PRIOR}
     for prefix, node in plain_params(params.conditional)[0]:
         found |= {prefix + field: p for field, p in node.parameters.items()}
     return found
@@ -152,10 +152,3 @@ def _over_columns(f: Callable[..., Params], node: Params, *others: Params) -> Pa
     for _ in range(getattr(node, field).ndim - 1 - parameter.event_ndim):
         f = jax.vmap(f)
     return f(node, *others)
-
-
-def set_fields(node: Params, prefix: str, values: dict[str, Array]) -> Params:
-    """The plain params with the fields that `values` names, each after the prefix."""
-    fields = [field for field in node.parameters if prefix + field in values]
-    new = tuple(values[prefix + field] for field in fields)
-    return eqx.tree_at(lambda n: tuple(getattr(n, field) for field in fields), node, new)

@@ -1,0 +1,178 @@
+"""Class densities in numpyro's distributions."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import gammaln
+from jaxtyping import Array, PyTree
+
+from genclf.compose import IndependentParams, ProductParams
+from genclf.families.base import Params
+from genclf.families.bernoulli import BernoulliParams
+from genclf.families.categorical import CategoricalParams
+from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
+from genclf.families.gaussian import GaussianParams
+from genclf.families.multinomial import MultinomialParams
+from genclf.families.student_t import StudentTParams
+from genclf.families.tokens import Tokens, counts_of
+
+
+def require_numpyro() -> None:
+    """Raise where it cannot be imported, and say what to install."""
+    try:
+        import numpyro  # noqa: F401
+    except ImportError as error:
+        raise ImportError("genclf.bayes.story needs numpyro: pip install numpyro") from error
+
+
+@singledispatch
+def tell_examples(params: Params, name: str, y: Array, x: PyTree) -> None:
+    """Sample examples of classes y under that name, or observe x; in a plate of rows.
+
+    A family of the user's own is told by its own `log_prob` and `sample`.
+    """
+    import numpyro
+
+    numpyro.sample(name, _own_density(params, y), obs=x)
+
+
+@tell_examples.register
+def _(params: ProductParams, name: str, y: Array, x: PyTree) -> None:
+    for block, part in sorted(params.parts.items()):
+        tell_examples(part, f"{name}.{block}", y, None if x is None else x[block])
+
+
+@tell_examples.register
+def _(params: IndependentParams, name: str, y: Array, x: Any) -> None:
+    for j in range(params.num_features):
+        column = jax.tree.map(lambda a: a[j], params.columns)  # noqa: B023
+        tell_examples(column, f"{name}.{j}", y, None if x is None else x[:, j : j + 1])
+
+
+@tell_examples.register
+def _(params: GaussianParams, name: str, y: Array, x: Any) -> None:
+    import numpyro
+    import numpyro.distributions as dist
+
+    loc, scale = params.mean[y], _of_class(params.scale, y)
+    if params.covariance == "full":
+        density = dist.MultivariateNormal(loc, scale_tril=scale)
+    else:
+        density = dist.Normal(loc, jnp.broadcast_to(scale, loc.shape)).to_event(1)
+    numpyro.sample(name, density, obs=x)
+
+
+@tell_examples.register
+def _(params: StudentTParams, name: str, y: Array, x: Any) -> None:
+    import numpyro
+    import numpyro.distributions as dist
+
+    loc, scale, dof = params.mean[y], _of_class(params.scale, y), _of_class(params.dof, y)
+    inflation = jnp.sqrt(params.inflation)[y][..., None]
+    if params.covariance == "diag":
+        scale = jnp.broadcast_to(scale * inflation, loc.shape)
+        density = dist.StudentT(dof[..., None], loc, scale).to_event(1)
+    else:
+        if params.covariance == "spherical":
+            scale = scale[..., None] * jnp.eye(loc.shape[-1], dtype=scale.dtype)
+        density = dist.MultivariateStudentT(dof, loc, scale * inflation[..., None])
+    numpyro.sample(name, density, obs=x)
+
+
+@tell_examples.register
+def _(params: BernoulliParams, name: str, y: Array, x: Any) -> None:
+    import numpyro
+    import numpyro.distributions as dist
+
+    if x is not None and params.threshold is not None:
+        x = (x > params.threshold).astype(jnp.int32)
+    numpyro.sample(
+        name, dist.BernoulliLogits(params.logits[y], validate_args=False).to_event(1), obs=x
+    )
+
+
+@tell_examples.register
+def _(params: CategoricalParams, name: str, y: Array, x: Any) -> None:
+    import numpyro
+    import numpyro.distributions as dist
+
+    # A probability of 0 is a logit that numpyro does not accept as valid.
+    # Columns of fewer values are filled up with impossible ones, to be drawn together.
+    sizes = params.columns.num_values
+    tables = [
+        jnp.pad(params.table(j), ((0, 0), (0, max(sizes) - v)), constant_values=-jnp.inf)
+        for j, v in enumerate(sizes)
+    ]
+    density = dist.Categorical(logits=jnp.stack(tables, 1)[y], validate_args=False)
+    if x is not None and params.columns.unseen == "ignore":
+        known = x < jnp.asarray(sizes, x.dtype)
+        x, density = jnp.where(known, x, 0), density.mask(known)
+    numpyro.sample(name, density.to_event(1), obs=x)
+
+
+@tell_examples.register
+def _(params: MultinomialParams, name: str, y: Array, x: Any) -> None:
+    _tell_words(jnp.exp(params.log_theta)[y], params, name, x)
+
+
+@tell_examples.register
+def _(params: DirichletMultinomialParams, name: str, y: Array, x: Any) -> None:
+    import numpyro
+    import numpyro.distributions as dist
+
+    theta = numpyro.sample(f"{name}.theta", dist.Dirichlet(params.concentration[y]))
+    _tell_words(theta, params, name, x)
+
+
+def _tell_words(
+    theta: Array, params: MultinomialParams | DirichletMultinomialParams, name: str, x: Any
+) -> None:
+    import numpyro
+    import numpyro.distributions as dist
+
+    if isinstance(x, Tokens):
+        x = x.distinct() if params.presence else x
+        word = (
+            dist.Categorical(probs=theta[..., None, :], validate_args=False)
+            .mask(x.mask)
+            .to_event(1)
+        )
+        numpyro.sample(name, word, obs=jnp.where(x.mask, x.ids, 0))
+        return
+    x = None if x is None else counts_of(x, params.presence)
+    counts = dist.Poisson(params.mean_length * theta).to_event(1)
+    numpyro.sample(name, counts, obs=x)
+    if x is not None:
+        # Of a given length and order, as `log_prob` has it: the rest depends on no parameter.
+        per_word = x * jnp.log(params.mean_length) - gammaln(x + 1)
+        numpyro.factor(f"{name}.given_length", params.mean_length - per_word.sum(-1))
+
+
+def _of_class(a: Array, y: Array) -> Array:
+    """The entries of classes y, of an array with one entry for each class or one for all."""
+    return a[y] if len(a) > 1 else a[jnp.zeros_like(y)]
+
+
+def _own_density(params: Params, y: Array) -> Any:
+    import numpyro.distributions as dist
+    from numpyro.distributions import constraints
+
+    class OwnDensity(dist.Distribution):
+        support = constraints.real_vector
+
+        def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> PyTree:
+            return params.sample(key, jnp.broadcast_to(y, (*sample_shape, *self.batch_shape)))
+
+        def log_prob(self, value: PyTree) -> Array:
+            score = params.log_prob(value)
+            shape = jnp.broadcast_shapes(jnp.shape(y), score.shape[:-1])
+            score = jnp.broadcast_to(score, (*shape, score.shape[-1]))
+            of_class = jnp.broadcast_to(y, shape)[..., None]
+            return jnp.take_along_axis(score, of_class, axis=-1)[..., 0]
+
+    width = params.num_features
+    return OwnDensity(batch_shape=jnp.shape(y), event_shape=(width,), validate_args=False)

@@ -1,0 +1,191 @@
+"""The probability of the data with the parameters integrated out, and the prior it prefers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from genclf.bayes.posterior import check_model
+from genclf.classifier import Classifier, ClassifierStats, log_class_prior
+from genclf.conjugate.whole import check_proper, class_prior, priors
+from genclf.families.base import Family, times_log
+from genclf.routes.ascent import any_promotion
+
+_MAX_STEPS = 200
+_LARGEST = 15.0  # log-coordinate of a prior of strength 3e6, or 3e-7: as good as none inside
+
+
+class PriorSolution(eqx.Module):
+    """The prior of highest evidence, as `fit_prior` returns it.
+
+    Attributes:
+        classifier: the model with that prior.
+        log_evidence: of the data under it.
+        gradient_norm: largest derivative of the log-evidence per example, by the logarithms of
+            the strengths.
+        steps: number of steps taken.
+        converged: whether that norm is within the tolerance at strengths between 3e-7 and 3e6; if
+            not, the evidence may prefer a prior without end (all parameters equal to the prior's
+            mean, or tables that are all corners).
+    """
+
+    classifier: Classifier
+    log_evidence: Float[Array, ""]
+    gradient_norm: Float[Array, ""]
+    steps: Int[Array, ""]
+    converged: Bool[Array, ""]
+
+
+def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
+    """Marginal likelihood: `log p(x, y) = log ∫ p(x, y | θ) p(θ) dθ` of all examples together.
+
+    The examples count in their order: a table of counts c under Dirichlet(a) has
+    `Γ(Σa) / Γ(Σa + Σc) Π_v Γ(a_v + c_v) / Γ(a_v)`. By the chain rule it is the product of the
+    predictive probabilities of each example given those before it, exactly, unless the prior takes
+    its units from the data. Labelled examples alone count.
+
+    Args:
+        clf: the model; with `Gaussian` densities it needs a `NormalInverseWishart` prior.
+        stats: statistics of the examples, from `genclf.stats`.
+
+    Returns:
+        A scalar, natural logarithm.
+
+    Raises:
+        ValueError: a prior is invalid or improper (outside traced code; inside it: NaN).
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.bernoulli_nb(1, alpha=0.0)  # a uniform prior
+        >>> s = gcf.stats(clf, jnp.array([[1], [1], [0]]), jnp.zeros(3, int))
+        >>> print(jnp.exp(gcf.log_evidence(clf, s)))  # ∫ p² (1-p) dp = 1/12
+        0.0833
+
+    References:
+        Murphy (2012), Machine Learning: A Probabilistic Perspective, §5.3.2.
+    """
+    check_model(clf, stats, "log_evidence")
+    check_proper(_priors(clf, stats), "prior", "log_evidence")
+    return _log_evidence(clf, stats)
+
+
+def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
+    """Empirical Bayes: the strength of each prior that makes the data most probable.
+
+    Maximises `log_evidence` by L-BFGS in the logarithms of: the concentration of a `Dirichlet`
+    (all numbers of an array), a and b of a `Beta`, κ and ν - p + 1 of a `NormalInverseWishart`
+    (whose mean and scale stay). Each family inside has its own; `alpha` becomes a prior. The
+    class prior stays: one table of class counts says next to nothing about its concentration.
+
+    Args:
+        clf: the model; where to start from.
+        stats: statistics of the examples, from `genclf.stats`.
+
+    Returns:
+        A `PriorSolution`; `classifier` is the model with its new prior.
+
+    Raises:
+        ValueError: a prior is invalid or improper.
+
+    Example:
+        >>> import genclf as gcf
+        >>> votes = gcf.datasets.load_house_votes()
+        >>> clf = gcf.categorical_nb(2, 3)
+        >>> found = gcf.fit_prior(clf, gcf.stats(clf, votes.x, votes.y))
+        >>> print(found.converged, found.classifier.family.prior.concentration.round(2))
+        True 0.63
+
+    References:
+        Minka (2000), "Estimating a Dirichlet distribution"; Murphy (2012), §5.6.
+    """
+    check_model(clf, stats, "fit_prior")
+    check_proper(_priors(clf, stats), "prior", "fit_prior")
+    return _fit_prior(clf, stats)
+
+
+@jax.jit
+def _priors(clf: Classifier, stats: ClassifierStats) -> PyTree:
+    return priors(clf, stats)
+
+
+@jax.jit
+def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
+    clf.family.check_stats(stats.conditional)
+    labels = class_prior(clf, stats)
+    if labels is None:
+        found = times_log(stats.count, log_class_prior(clf, stats)).sum()
+    else:
+        found = labels.log_evidence(stats.labels)
+    of_parts = clf.family.over_parts(
+        lambda part, s: part.conjugate_prior(s).log_evidence(s), stats.conditional
+    )
+    return found + sum(leaf.sum() for leaf in jax.tree.leaves(of_parts))
+
+
+def _strengths(family: Family, stats: PyTree) -> list[PyTree]:
+    """The free coordinates of the prior of each family inside, in order."""
+    found: list[PyTree] = []
+
+    def collect(part: Family, stats: PyTree) -> Family:
+        found.append(part.prior_strength(stats))
+        return part
+
+    family.map_families(collect, stats)
+    return found
+
+
+def _with_strengths(family: Family, stats: PyTree, free: list[PyTree]) -> Family:
+    rest = iter(free)
+    return family.map_families(lambda part, s: part.with_prior_strength(next(rest), s), stats)
+
+
+@jax.jit
+def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
+    import optax
+
+    total = stats.count.sum()
+    dtype = total.dtype
+    tol = 1e-9 if dtype == jnp.float64 else 1e-4
+
+    def with_prior(free: list[PyTree]) -> Classifier:
+        family = _with_strengths(clf.family, stats.conditional, free)
+        return eqx.tree_at(lambda c: c.family, clf, family)
+
+    def loss(free: list[PyTree]) -> Float[Array, ""]:
+        return -_log_evidence(with_prior(free), stats) / total
+
+    optimizer = optax.lbfgs()
+
+    def norm(gradient: PyTree) -> Float[Array, ""]:
+        return jnp.stack([jnp.abs(g).max() for g in jax.tree.leaves(gradient)]).max()
+
+    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        free, memory, _, n = state
+        value, gradient = jax.value_and_grad(loss)(free)
+        with any_promotion():
+            updates, memory = optimizer.update(
+                gradient, memory, free, value=value, grad=gradient, value_fn=loss
+            )
+        free = jax.tree.map(jnp.add, free, updates)
+        return free, memory, norm(jax.grad(loss)(free)), n + 1
+
+    free = _strengths(clf.family, stats.conditional)
+    with any_promotion():
+        memory = optimizer.init(free)
+    first = (free, memory, norm(jax.grad(loss)(free)), jnp.int32(0))
+    free, _, gradient_norm, steps = lax.while_loop(
+        lambda s: (s[2] > 0.1 * tol) & (s[3] < _MAX_STEPS), step, first
+    )
+    inside = jnp.stack([(jnp.abs(z) < _LARGEST).all() for z in jax.tree.leaves(free)]).all()
+    return PriorSolution(
+        with_prior(free),
+        -loss(free) * total,
+        gradient_norm,
+        steps,
+        (gradient_norm <= tol) & inside,
+    )

@@ -1,0 +1,290 @@
+"""What the data leave of the prior: the distribution of a classifier's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, estimate
+from genclf.conjugate.base import Conjugate, Interval
+from genclf.conjugate.dirichlet import Dirichlets
+from genclf.conjugate.whole import (
+    check_proper,
+    class_posterior,
+    class_prior,
+    is_conjugate,
+    named,
+    posteriors,
+    priors,
+)
+from genclf.families.base import set_fields
+from genclf.model import check_hyperparameters, require_generative
+from genclf.routes.problem import PRIOR, arrays, start
+from genclf.statistics import num_features
+
+
+class Posterior(eqx.Module):
+    """The exact distribution of a classifier's parameters, as `posterior` returns it.
+
+    Independent over the class prior, the families and, but for a shared covariance, the classes.
+
+    Attributes:
+        clf: the model.
+        stats: statistics of the examples; zero for a prior.
+        labels: distribution of the class probabilities; None where they are fixed.
+        conditional: distribution of the parameters of the class densities: a dict of them for
+            `Product`, with a leading column axis for `Independent`.
+    """
+
+    clf: Classifier
+    stats: ClassifierStats
+    labels: Dirichlets | None
+    conditional: PyTree[Conjugate]
+
+    @property
+    def mode(self) -> ClassifierParams:
+        """Where the joint density is highest: what `fit` returns with inference="map"."""
+        return estimate(_with_inference(self.clf, "map"), self.stats)
+
+    @property
+    def on_boundary(self) -> dict[str, Bool[Array, "..."]]:
+        """Which probabilities are 0 (or 1) at the mode, by name; see `Dirichlet` on a < 1."""
+        found = arrays(self.mode)
+        return {name: jnp.isinf(a) for name, a in found.items() if name.endswith(_LOG_NAMES)}
+
+    @property
+    def mean(self) -> ClassifierParams:
+        """Params with the expected probabilities, means and covariances.
+
+        NaN for a covariance that has no mean, ν <= p + 1.
+        """
+        return _mean(self)
+
+    @property
+    def predictive(self) -> ClassifierParams:
+        """Params whose densities have the parameters integrated out; see `predictive`."""
+        return predictive(self.clf, self.stats)
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> ClassifierParams:
+        """Draws of the parameters.
+
+        Args:
+            key: a `jax.random` key.
+            shape: shape of the draws; it leads in every array. () for one.
+        """
+        return _sample(self, key, tuple(shape))
+
+    def interval(self, level: float | Array = 0.95) -> dict[str, Interval]:
+        """Central credible intervals of each parameter by itself.
+
+        Args:
+            level: their probability.
+
+        Returns:
+            (lower, upper) of the values by name: "class_prior", "theta", "probs", "mean",
+            "variance" (the diagonal of Σ), each after its block and a dot in a `Product`.
+        """
+        return _interval(self, jnp.asarray(level, self.stats.count.dtype))
+
+    def log_prob(self, params: ClassifierParams) -> Float[Array, ""]:
+        """Log-density of parameters, in the coordinates π, θ, p, μ and Σ (or variances)."""
+        return _log_prob(self, params)
+
+
+_LOG_NAMES = ("log_prior", "log_theta", "logits")
+
+
+def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
+    """The exact posterior distribution of the parameters: the conjugate prior and the data.
+
+    Class probabilities and tables are Dirichlet, Bernoulli probabilities beta, the means and
+    covariances of Gaussians normal-inverse-Wishart; see `Dirichlet`, `Beta` and
+    `NormalInverseWishart` for what the hyper-parameters of the model mean as priors. A Gaussian
+    without a prior has the flat one, whose posterior is proper for more than 2d examples in
+    each class ("full"; 2 or more for "diag").
+
+    Args:
+        clf: the model.
+        stats: statistics of the examples, from `genclf.stats`.
+
+    Returns:
+        A `Posterior`, with `mode`, `mean`, `sample(key)`, `interval(level)`, `predictive`.
+
+    Raises:
+        ValueError: a prior is invalid, or the posterior of a class is improper (outside traced
+            code; inside it, what depends on that is NaN).
+
+    Example:
+        >>> import jax, jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.bernoulli_nb(1, alpha=0.0)  # a uniform prior
+        >>> post = gcf.posterior(clf, gcf.stats(clf, jnp.array([[1], [1], [0]]), jnp.zeros(3, int)))
+        >>> print(post.mode.conditional.probs, post.mean.conditional.probs)  # 2/3 and 3/5
+        [[0.667]] [[0.6]]
+        >>> print(post.sample(jax.random.key(0), (1000,)).conditional.probs.mean().round(1))
+        0.6
+
+    References:
+        Gelman et al. (2013), Bayesian Data Analysis, §2.4, §3.4 and §3.6.
+    """
+    check_model(clf, stats, "posterior")
+    found = _posterior(clf, stats)
+    check_proper(found.conditional, "posterior", "posterior")
+    return found
+
+
+def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
+    """The distribution of the parameters before the data: the posterior of no examples.
+
+    Args:
+        clf: the model.
+        stats: statistics of any examples: they say how many features there are, and are the units
+            of a `NormalInverseWishart` that has none of its own.
+
+    Returns:
+        A `Posterior`.
+
+    Raises:
+        ValueError: a prior is invalid or improper, as that of a Gaussian without one.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.multinomial_nb(2, alpha=0.5)
+        >>> before = gcf.bayes.prior(clf, gcf.stats(clf, jnp.ones((1, 3)), jnp.zeros(1, int)))
+        >>> print(before.conditional.concentration)
+        [[1.5 1.5 1.5]
+         [1.5 1.5 1.5]]
+    """
+    check_model(clf, stats, "prior")
+    found = _prior(clf, stats)
+    check_proper(found.conditional, "prior", "prior")
+    return found
+
+
+def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    """Params whose densities have the parameters integrated out: p(x, y | data).
+
+    The densities are Student-t for Gaussians, Dirichlet-multinomial for words; for Bernoulli and
+    categorical features, which are linear in the parameters, those of the expected ones. A value
+    or word never seen has its share of the prior's mass. The same as `estimate` of the model with
+    `inference="predictive"`; every verb that needs no sufficient statistics takes the params.
+
+    Args:
+        clf: the model.
+        stats: statistics of the examples, from `genclf.stats`.
+
+    Returns:
+        `ClassifierParams`.
+
+    Raises:
+        ValueError: a prior is invalid, or the posterior of a class is improper (outside traced
+            code; inside it, the scores of that class are NaN).
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.multinomial_nb(1, alpha=0.0)  # a uniform prior
+        >>> s = gcf.stats(clf, jnp.array([[2, 0]]), jnp.array([0]))
+        >>> print(jnp.exp(gcf.log_joint(gcf.predictive(clf, s), jnp.array([[2, 0], [0, 2]]))))
+        [[0.6]
+         [0.1]]
+
+    References:
+        Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.4.4 and §4.6.3.6.
+    """
+    check_model(clf, stats, "predictive")
+    return estimate(_with_inference(clf, "predictive"), stats)
+
+
+def check_model(clf: Classifier, stats: ClassifierStats, verb: str) -> None:
+    """Raise unless it is generative, with valid hyper-parameters."""
+    require_generative(clf, verb)
+    check_hyperparameters(clf, num_features(stats.conditional))
+
+
+def _with_inference(clf: Classifier, inference: Any) -> Classifier:
+    return Classifier(clf.family, clf.num_classes, clf.class_alpha, clf.class_prior, inference)
+
+
+@jax.jit
+def _posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
+    clf.family.check_stats(stats.conditional)
+    return Posterior(clf, stats, class_posterior(clf, stats), posteriors(clf, stats))
+
+
+@jax.jit
+def _prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
+    clf.family.check_stats(stats.conditional)
+    nothing = jax.tree.map(jnp.zeros_like, stats)
+    return Posterior(clf, nothing, class_prior(clf, stats), priors(clf, stats))
+
+
+def _params(
+    post: Posterior, log_prior: Array | None, arrays_of: Callable, *trees: PyTree
+) -> ClassifierParams:
+    """Params of the arrays that `arrays_of(conjugate, *trees)` has for each family inside."""
+    like, family = start(post.clf, post.stats), post.clf.family
+    parts = family.over_parts(
+        lambda part, s, node, *rest: set_fields(part.start(s), "", arrays_of(node, *rest)),
+        post.stats.conditional,
+        post.conditional,
+        *trees,
+    )
+    return ClassifierParams(
+        like.log_prior if log_prior is None else log_prior, family.assemble(parts)
+    )
+
+
+@jax.jit
+def _mean(post: Posterior) -> ClassifierParams:
+    log_prior = None if post.labels is None else post.labels.expected()[PRIOR]
+    return _params(post, log_prior, lambda node: node.expected())
+
+
+@partial(jax.jit, static_argnums=2)
+def _sample(post: Posterior, key: Array, shape: tuple[int, ...]) -> ClassifierParams:
+    def one(key: Array) -> ClassifierParams:
+        key_labels, key_parts = jax.random.split(key)
+        log_prior = None
+        if post.labels is not None:
+            log_prior = post.labels.sample(key_labels)[PRIOR]
+        nodes, structure = jax.tree.flatten(post.conditional, is_leaf=is_conjugate)
+        pairs = zip(jax.random.split(key_parts, len(nodes)), nodes, strict=True)
+        keys = [jax.random.split(key, node.batch_shape) for key, node in pairs]
+        tree = jax.tree.unflatten(structure, keys)
+        return _params(post, log_prior, lambda node, key: node.sample(key), tree)
+
+    for _ in shape:
+        one = jax.vmap(one)
+    return one(jax.random.split(key, shape) if shape else key)
+
+
+@jax.jit
+def _interval(post: Posterior, level: Array) -> dict[str, Interval]:
+    found = {} if post.labels is None else post.labels.interval(level)
+    for prefix, node in named(post.conditional):
+        of_node = lambda node: node.interval(level)  # noqa: E731
+        for _ in node.batch_shape:
+            of_node = jax.vmap(of_node)
+        found |= {prefix + name: interval for name, interval in of_node(node).items()}
+    return found
+
+
+@jax.jit
+def _log_prob(post: Posterior, params: ClassifierParams) -> Float[Array, ""]:
+    given = arrays(params)
+    found = jnp.zeros((), params.log_prior.dtype)
+    if post.labels is not None:
+        found = post.labels.log_prob({PRIOR: given[PRIOR]})
+    for prefix, node in named(post.conditional):
+        own = {k.removeprefix(prefix): a for k, a in given.items() if k.startswith(prefix)}
+        of_node = lambda node, own: node.log_prob(own)  # noqa: E731
+        own.pop(PRIOR, None)
+        for _ in node.batch_shape:
+            of_node = jax.vmap(of_node)
+        found = found + of_node(node, own).sum()
+    return found

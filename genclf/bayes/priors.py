@@ -1,0 +1,127 @@
+"""Priors in numpyro's distributions: sites whose values make a classifier's params."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, log_class_prior
+from genclf.conjugate.base import Conjugate
+from genclf.conjugate.dirichlet import Betas, Dirichlets
+from genclf.conjugate.normal_inverse_wishart import NormalInverseWisharts
+from genclf.conjugate.whole import check_proper, class_prior, is_conjugate, named, priors
+from genclf.families.base import set_fields
+
+
+def _is_distribution(node: Any) -> bool:
+    from numpyro.distributions import Distribution
+
+    return isinstance(node, Distribution)
+
+
+def has_distributions(model: Any) -> bool:
+    """Whether a hyper-parameter is itself uncertain."""
+    return any(map(_is_distribution, jax.tree.leaves(model, is_leaf=_is_distribution)))
+
+
+def draw_hyperparameters(clf: Classifier) -> Classifier:
+    """The classifier with a draw of each hyper-parameter that is a distribution."""
+    import numpyro
+
+    def draw(path: tuple, leaf: Any) -> Any:
+        if not _is_distribution(leaf):
+            return leaf
+        keys = [key.key for key in path if isinstance(key, jax.tree_util.DictKey)]
+        of_class = ["class"] if getattr(path[0], "name", "") == "class_prior" else []
+        return numpyro.sample(".".join([*keys, *of_class, path[-1].name]), leaf)
+
+    return jax.tree_util.tree_map_with_path(draw, clf, is_leaf=_is_distribution)
+
+
+def draw_parameters(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    """Params drawn from the priors, as sites."""
+    labels, nodes = class_prior(clf, stats), priors(clf, stats)
+    check_proper(nodes, "prior", "the story")
+    log_prior = log_class_prior(clf, stats)
+    if labels is not None:
+        log_prior = draw(labels, "")["log_prior"]
+    drawn = [draw(node, prefix) for prefix, node in named(nodes)]
+    structure = jax.tree.structure(nodes, is_leaf=is_conjugate)
+    family = clf.family
+    parts = family.over_parts(
+        lambda part, s, arrays: set_fields(part.start(s), "", arrays),
+        stats.conditional,
+        jax.tree.unflatten(structure, drawn),
+    )
+    return ClassifierParams(log_prior, family.assemble(parts))
+
+
+@singledispatch
+def draw(node: Conjugate, prefix: str) -> dict[str, Array]:
+    """Sites of the values, and what the params class holds of them as deterministic ones."""
+    raise ValueError(f"{type(node).__name__} has no story in numpyro")
+
+
+@draw.register
+def _(node: Dirichlets, prefix: str) -> dict[str, Array]:
+    import numpyro
+    import numpyro.distributions as dist
+
+    a, equal = node.concentration, _equal_tables(node)
+    log_theta = jnp.zeros_like(a)
+    for size, at in equal.items():
+        name = prefix + node.value + (f"_{size}" if len(equal) > 1 else "")
+        tables = a if len(node.sizes) < 2 else a[..., at]
+        density = dist.Dirichlet(tables).to_event(tables.ndim - 1)
+        theta = numpyro.sample(name, density)
+        log_theta = log_theta.at[..., at].set(jnp.log(theta).reshape(a[..., at].shape))
+    return _kept(prefix, {node.field: log_theta})
+
+
+def _equal_tables(node: Dirichlets) -> dict[int, np.ndarray]:
+    """Where the tables of each size stand: (tables, size)."""
+    sizes = np.asarray(node.sizes or node.concentration.shape[-1:])
+    first = np.cumsum(sizes) - sizes
+    return {int(v): first[sizes == v][:, None] + np.arange(v) for v in np.unique(sizes)}
+
+
+@draw.register
+def _(node: Betas, prefix: str) -> dict[str, Array]:
+    import numpyro
+    import numpyro.distributions as dist
+
+    probs = numpyro.sample(prefix + "probs", dist.Beta(node.a, node.b).to_event(node.a.ndim))
+    return _kept(prefix, {"logits": jnp.log(probs) - jnp.log1p(-probs)})
+
+
+@draw.register
+def _(node: NormalInverseWisharts, prefix: str) -> dict[str, Array]:
+    import numpyro
+    import numpyro.distributions as dist
+
+    axes = node.kappa.ndim
+    root_kappa = jnp.sqrt(node.kappa)[..., None]
+    if node.covariance == "full":
+        density = dist.InverseWishart(node.dof, scale_matrix=node.scale).to_event(axes)
+        scale = jnp.linalg.cholesky(numpyro.sample(prefix + "covariance", density))
+        of_mean = dist.MultivariateNormal(node.mean, scale_tril=scale / root_kappa[..., None])
+        mean = numpyro.sample(prefix + "mean", of_mean.to_event(axes))
+    else:
+        density = dist.InverseGamma(0.5 * node.dof[..., None], 0.5 * node.scale).to_event(axes + 1)
+        scale = jnp.sqrt(numpyro.sample(prefix + "variance", density))
+        spread = jnp.broadcast_to(scale / root_kappa, node.mean.shape)
+        mean = numpyro.sample(prefix + "mean", dist.Normal(node.mean, spread).to_event(axes + 1))
+    return {"mean": mean, **_kept(prefix, {"scale": scale})}
+
+
+def _kept(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:
+    import numpyro
+
+    for name, array in arrays.items():
+        numpyro.deterministic(prefix + name, array)
+    return arrays

@@ -1,0 +1,116 @@
+"""The contract of a conjugate distribution, and what its intervals are made of."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+from jaxtyping import Array, Bool, Float, PyTree
+
+
+class Interval(NamedTuple):
+    """Bounds of a parameter, of its shape."""
+
+    lower: Array
+    upper: Array
+
+
+class Conjugate(eqx.Module):
+    """A distribution of the parameters of K class densities, closed under adding statistics.
+
+    Before any data it is the prior, after `update` the posterior. Parameters are named and held as
+    the params class holds them (`log_theta`, `scale`); a density or an interval is that of their
+    values (θ, variances), which are named apart.
+    """
+
+    @property
+    @abc.abstractmethod
+    def batch_shape(self) -> tuple[int, ...]:
+        """Axes in front of those that the methods know: the columns of `Independent`."""
+
+    @abc.abstractmethod
+    def update(self, stats: PyTree) -> Conjugate:
+        """The posterior, given the statistics of examples."""
+
+    @property
+    @abc.abstractmethod
+    def proper(self) -> Bool[Array, "K"]:
+        """Whether the distribution of each class's parameters has an integral."""
+
+    @abc.abstractmethod
+    def improper(self, k: int) -> str:
+        """What keeps that of class k from one, in words."""
+
+    @abc.abstractmethod
+    def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
+        """Log-density of the values of parameters, given as the params class holds them."""
+
+    @abc.abstractmethod
+    def log_evidence(self, stats: PyTree) -> Float[Array, ""]:
+        """Log-probability of examples, the parameters integrated out; from their statistics."""
+
+    @abc.abstractmethod
+    def expected(self) -> dict[str, Array]:
+        """Expected values of the parameters, as the params class holds them."""
+
+    @abc.abstractmethod
+    def sample(self, key: Array) -> dict[str, Array]:
+        """A draw of the parameters, as the params class holds them."""
+
+    @abc.abstractmethod
+    def interval(self, level: Array) -> dict[str, Interval]:
+        """Bounds of the central interval of that probability, of each value by itself."""
+
+
+def log_rising(a: Array, x: Array) -> Array:
+    """`log Γ(a + x) / Γ(a)`, a > 0 and x >= 0, without the difference of large logarithms."""
+    small = a < _STIRLING
+    direct, large = jnp.where(small, a, 1), jnp.where(small, _STIRLING, a)
+    # Stirling's series for both: (a - ½) log (1 + x/a) + x log (a + x) - x + σ(a+x) - σ(a).
+    series = (large - 0.5) * jnp.log1p(x / large) + x * (jnp.log(large + x) - 1)
+    series = series + _stirling(large + x) - _stirling(large)
+    return jnp.where(small, gammaln(direct + x) - gammaln(direct), series)
+
+
+_STIRLING = 16.0
+
+
+def _stirling(z: Array) -> Array:
+    """What is left of log Γ(z) after (z - ½) log z - z + ½ log 2π; to 1e-14 for z >= 16."""
+    w = 1 / (z * z)
+    return (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w / 1680))) / z
+
+
+def central(level: Array, quantile_of: Callable[[Array], Array]) -> Interval:
+    """The interval that leaves half of the rest on either side."""
+    return Interval(quantile_of(0.5 * (1 - level)), quantile_of(0.5 * (1 + level)))
+
+
+def quantile(name: str, *args: Array) -> Array:
+    """An inverse distribution function of `scipy.special`, in traced code too; no derivative."""
+
+    def on_host(*args: np.ndarray) -> np.ndarray:
+        from scipy import special
+
+        found = getattr(special, name)(*(np.asarray(a, np.float64) for a in args))
+        return np.asarray(found, args[0].dtype)
+
+    shape = jnp.broadcast_shapes(*(jnp.shape(a) for a in args))
+    dtype = jnp.result_type(args[0])
+    args = tuple(jnp.broadcast_to(jnp.asarray(a, dtype), shape) for a in args)
+    out = jax.ShapeDtypeStruct(shape, dtype)
+    return jax.pure_callback(on_host, out, *args, vmap_method="broadcast_all")
+
+
+def spread_to(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:
+    """A number, or an array of the last axes of `shape`, for all of `shape`."""
+    given = jnp.shape(value)
+    if given != shape[len(shape) - len(given) :]:
+        raise ValueError(f"{name} has shape {given}, expected () or the last axes of {shape}")
+    return jnp.broadcast_to(jnp.asarray(value, dtype), shape)

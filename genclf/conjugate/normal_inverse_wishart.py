@@ -1,0 +1,346 @@
+"""Normal-inverse-Wishart distributions: of the means and covariances of Gaussian classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.special import multigammaln
+from jaxtyping import Array, Bool, Float
+
+from genclf.accumulate import einsum, matmul
+from genclf.conjugate.base import Conjugate, Interval, central, quantile, spread_to
+from genclf.conjugate.dirichlet import positive
+from genclf.families.covariance import Magnitudes, inverse_lower
+from genclf.statistics import Moments, merge
+
+_LOG_2PI = math.log(2 * math.pi)
+
+
+class NormalInverseWishart(eqx.Module):
+    """A conjugate prior of Gaussian classes: `Σ ~ IW(dof, scale)`, `μ_k | Σ ~ N(mean, Σ / kappa)`.
+
+    `p(Σ) ∝ |Σ|^(-(ν+p+1)/2) exp(-½ tr Ψ Σ⁻¹)`, ν = `dof` > p - 1 and Ψ = `scale`. With a "full"
+    covariance p = d. With "diag" or "spherical" p = 1, and every variance has the inverse gamma
+    distribution of shape ν/2 and rate Ψ/2: the prior is then normal-inverse-gamma. With
+    `shared=True` one Σ has K means.
+
+    With n_k examples of scatter S_k about their mean, `fit` returns the joint mode,
+    `Σ_k = (S_k + Ψ + n κ / (n + κ) δδᵀ) / (n_k + ν + d + 2)`, δ the distance of the two means
+    (shared: the divisor is n + ν + d + 1 + K). So the maximum likelihood divisor n_k is the mode
+    under the flat prior. The divisors n_k - 1 and n - K (`ddof`) are the mode of Σ alone under the
+    flat prior, the means integrated out; under Jeffreys' `|Σ|^(-(d+1)/2)` the posterior mean
+    of Σ has n_k - d - 2 and n - K - d - 1.
+
+    What is None is chosen by the data, so that their units do not matter (Fraley & Raftery): the
+    prior is then fixed by the mean and the variances of all examples together.
+
+    Args:
+        mean: a number or shape (d,); None for the mean of all examples.
+        kappa: κ > 0, the number of examples that `mean` counts as.
+        scale: Ψ: a number s for s·I, (d,) for a diagonal, or (d, d). None for the diagonal with
+            `(ν - p + 1) v_j K^(-2/d)`, v_j the variance of feature j over all examples: each
+            variance is then scaled-inverse-χ² about its share of v_j.
+        dof: ν > p - 1; None for p + 2, with which Σ has a mean.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> prior = gcf.NormalInverseWishart(mean=0.0, kappa=1.0, scale=2.0, dof=3.0)
+        >>> clf = gcf.Classifier(gcf.Gaussian(prior=prior), num_classes=1)
+        >>> params = gcf.fit(clf, jnp.array([[2.0], [4.0]]), jnp.array([0, 0]))
+        >>> print(params.conditional.mean, params.conditional.covariances)  # 6/3, (2 + 2 + 6)/8
+        [[2.]] [[[1.25]]]
+
+    References:
+        Murphy (2012), §4.6.3; Fraley & Raftery (2007), "Bayesian regularization for normal mixture
+        estimation and model-based clustering", §3.
+    """
+
+    mean: Any = None
+    kappa: Any = 0.01
+    scale: Any = None
+    dof: Any = None
+
+    def problems(self, p: Any = None) -> list[str]:
+        """What is wrong with the concrete numbers, in words; p where it is known."""
+        wrong = positive("kappa", self.kappa)
+        if self.dof is not None and isinstance(p, int) and not np.all(np.asarray(self.dof) > p - 1):
+            wrong.append(f"dof of the prior is {self.dof}, expected > p - 1 = {p - 1}")
+        if self.scale is None:
+            return wrong
+        matrix = np.asarray(self.scale, np.float64)
+        matrix = matrix if matrix.ndim == 2 else np.diag(np.atleast_1d(matrix))
+        if not np.allclose(matrix, matrix.T) or not (np.linalg.eigvalsh(matrix) > 0).all():
+            wrong.append(f"scale of the prior is {self.scale}, expected positive definite")
+        return wrong
+
+    def degrees(self, p: int) -> Any:
+        """`dof`, or p + 2."""
+        return p + 2.0 if self.dof is None else self.dof
+
+    def strength(self, stats: Moments) -> dict[str, Array]:
+        """Free coordinates: the logarithms of κ and of ν - p + 1."""
+        p, dtype = _dimension(stats), stats.count.dtype
+        dof = jnp.asarray(self.degrees(p), dtype)
+        return {"kappa": jnp.log(jnp.asarray(self.kappa, dtype)), "dof": jnp.log(dof - (p - 1))}
+
+    def with_strength(self, free: dict[str, Array], stats: Moments) -> NormalInverseWishart:
+        """The prior of these coordinates."""
+        dof = _dimension(stats) - 1 + jnp.exp(free["dof"])
+        return NormalInverseWishart(self.mean, jnp.exp(free["kappa"]), self.scale, dof)
+
+    def resolve(self, stats: Moments, covariance: str, shared: bool) -> NormalInverseWisharts:
+        """The prior of classes with such statistics; NaN where a number of it is invalid."""
+        num_classes, d = stats.mean.shape
+        dtype, copies = stats.mean.dtype, 1 if shared else num_classes
+        p = d if covariance == "full" else 1
+        size = Magnitudes(stats)
+        mean = spread_to(size.mean if self.mean is None else self.mean, (d,), dtype, "mean")
+        kappa = spread_to(self.kappa, (num_classes,), dtype, "kappa")
+        dof = jnp.broadcast_to(jnp.asarray(self.degrees(p), dtype), (copies,))
+        shape = {"full": (d, d), "diag": (d,), "spherical": (1,)}[covariance]
+        if self.scale is None:
+            variance = jnp.where(size.no_spread, size.square, size.total)
+            variance = jnp.where(variance == 0, 1, variance)
+            variance = variance * num_classes ** (-2 / d)
+            if covariance == "spherical":
+                variance = variance.mean(keepdims=True)
+            scale = (dof[0] - p + 1) * variance
+            scale = jnp.diag(scale) if covariance == "full" else scale
+        elif covariance == "full" and jnp.ndim(self.scale) < 2:
+            scale = jnp.diag(spread_to(self.scale, (d,), dtype, "scale"))
+        else:
+            scale = spread_to(self.scale, shape, dtype, "scale")
+        # Without data there is nothing to choose by.
+        known = (stats.count.sum() > 0) | (self.mean is not None and self.scale is not None)
+        valid = known & (kappa > 0).all() & (dof > p - 1).all()
+        return NormalInverseWisharts(
+            jnp.where(valid, jnp.broadcast_to(mean, (num_classes, d)), jnp.nan),
+            kappa,
+            jnp.where(valid, jnp.broadcast_to(scale, (copies, *shape)), jnp.nan),
+            dof,
+            covariance,
+            shared,
+        )
+
+
+class NormalInverseWisharts(Conjugate):
+    """The distribution of all classes' means and covariances.
+
+    The parameters are `mean` and `scale` as in `GaussianParams`; the density and the intervals are
+    those of the mean and of Σ (of the variances, for "diag" and "spherical").
+
+    Attributes:
+        mean: shape (K, d).
+        kappa: κ of each class, shape (K,).
+        scale: Ψ: (K or 1, d, d), (K or 1, d) or (K or 1, 1), with 1 where Σ is shared.
+        dof: ν, shape (K or 1,).
+        covariance: "full", "diag" or "spherical".
+        shared: whether all classes have one Σ.
+    """
+
+    mean: Float[Array, "..."]
+    kappa: Float[Array, "..."]
+    scale: Float[Array, "..."]
+    dof: Float[Array, "..."]
+    covariance: str = eqx.field(static=True)
+    shared: bool = eqx.field(static=True)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.mean.shape[:-2]
+
+    @property
+    def _full(self) -> bool:
+        return self.covariance == "full"
+
+    @property
+    def _p(self) -> int:
+        """The dimension of one inverse Wishart variable."""
+        return self.mean.shape[-1] if self._full else 1
+
+    @property
+    def _coordinates(self) -> int:
+        """Number of features that one variance stands for."""
+        return self.mean.shape[-1] if self.covariance == "spherical" else 1
+
+    def _diagonal(self) -> Float[Array, "..."]:
+        return jnp.diagonal(self.scale, axis1=-2, axis2=-1) if self._full else self.scale
+
+    def root(self) -> Float[Array, "..."]:
+        """A square root of Ψ: Cholesky factor, or square roots; NaN where there is none."""
+        sd = jnp.sqrt(self._diagonal())
+        if not self._full:
+            return sd
+        # In units that the diagonal chooses: features of very different units cost no digits.
+        correlation = self.scale / (sd[..., :, None] * sd[..., None, :])
+        return sd[..., :, None] * lax.linalg.cholesky(correlation, symmetrize_input=False)
+
+    @property
+    def proper(self) -> Bool[Array, "K"]:
+        return (self.kappa > 0) & self._proper_covariance()
+
+    def _proper_covariance(self) -> Bool[Array, "K"]:
+        root = self.root()
+        regular = jnp.isfinite(root).all(tuple(range(1, root.ndim)))
+        regular = regular & (self._diagonal() > 0).all(-1) & (self.dof > self._p - 1)
+        return jnp.broadcast_to(regular, self.kappa.shape)
+
+    def improper(self, k: int) -> str:
+        copy = 0 if self.shared else k
+        what = f"kappa is {float(self.kappa[k]):g}, expected > 0"
+        if float(self.kappa[k]) > 0:
+            what = f"dof is {float(self.dof[copy]):g}, expected > {self._p - 1}"
+            if float(self.dof[copy]) > self._p - 1:
+                what = "scale is not positive definite"
+        return (
+            f"{what}; more examples, or a proper prior, such as "
+            "Gaussian(prior=NormalInverseWishart())"
+        )
+
+    def pseudo_moments(self) -> tuple[Moments, Array]:
+        """The prior as examples: κ of each class, with Ψ as their scatter; and the ddof beside it.
+
+        Merged with the data's they have the posterior's mean and scatter; the divisor of the mode
+        is their count less ddof.
+        """
+        num_classes, d = self.mean.shape
+        scatter = self.scale / num_classes if self.shared else self.scale
+        scatter = scatter / self._coordinates
+        scatter = jnp.broadcast_to(scatter, (num_classes, *((d, d) if self._full else (d,))))
+        means = num_classes if self.shared else 1
+        kappa = self.kappa.sum() if self.shared else self.kappa
+        determinant = (self.dof[0] if self.shared else self.dof) + self._p + 1
+        return (
+            Moments(self.kappa, self.mean, scatter),
+            kappa - determinant / self._coordinates - means,
+        )
+
+    def update(self, stats: Moments) -> NormalInverseWisharts:
+        merged = merge(Moments(self.kappa, self.mean, jnp.zeros_like(stats.scatter)), stats)
+        scatter, count = merged.scatter, stats.count * self._coordinates
+        if self.covariance == "spherical":
+            scatter = scatter.sum(-1, keepdims=True)
+        if self.shared:
+            scatter, count = scatter.sum(0, keepdims=True), count.sum(keepdims=True)
+        return NormalInverseWisharts(
+            merged.mean,
+            merged.count,
+            self.scale + scatter,
+            self.dof + count,
+            self.covariance,
+            self.shared,
+        )
+
+    @property
+    def predictive_dof(self) -> Float[Array, "copies"]:
+        """Degrees of freedom of one more example."""
+        return self.dof - self._p + 1
+
+    def _log_constant(self) -> Float[Array, ""]:
+        """Log of what makes the density integrate to one, less what the means' 2π contribute."""
+        d, p, half = self.mean.shape[-1], self._p, 0.5 * self.dof
+        if self._full:
+            log_det = 2 * jnp.log(jnp.diagonal(self.root(), axis1=-2, axis2=-1)).sum(-1)
+            each = half * log_det - half * p * math.log(2) - multigammaln(half, p)
+        else:
+            of_one = half * math.log(2) + multigammaln(half, 1)
+            each = half * jnp.log(self.scale).sum(-1) - self.scale.shape[-1] * of_one
+        return each.sum() + 0.5 * d * jnp.log(self.kappa).sum()
+
+    def log_evidence(self, stats: Moments) -> Float[Array, ""]:
+        """`C(prior) - C(posterior) - ½ n d log 2π`, C the log of the normalising constant."""
+        gained = self._log_constant() - self.update(stats)._log_constant()
+        return gained - 0.5 * self.mean.shape[-1] * _LOG_2PI * stats.count.sum()
+
+    def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
+        """`log IW(Σ; ν, Ψ) + Σ_k log N(μ_k; mean_k, Σ / κ_k)`."""
+        mean, scale, copies = arrays["mean"], arrays["scale"], len(self.mean)
+        deviation, p = mean - self.mean, self._p
+        if self._full:
+            inverse = inverse_lower(scale)
+            log_det = 2 * jnp.log(jnp.diagonal(scale, axis1=-2, axis2=-1)).sum(-1)
+            trace = (matmul(inverse, self.root()) ** 2).sum((-2, -1))
+            z = einsum("kij,kj->ki", jnp.broadcast_to(inverse, (copies, p, p)), deviation)
+        else:
+            log_det = 2 * jnp.log(scale).sum(-1)
+            trace = (self.scale / scale**2).sum(-1)
+            z = deviation / jnp.broadcast_to(scale, mean.shape)
+        covariances = -0.5 * (self.dof + p + 1) * log_det - 0.5 * trace
+        log_det = jnp.broadcast_to(log_det * self._coordinates, (copies,))
+        means = -0.5 * log_det - 0.5 * self.kappa * (z**2).sum(-1) - 0.5 * mean.shape[-1] * _LOG_2PI
+        return self._log_constant() + covariances.sum() + means.sum()
+
+    def expected(self) -> dict[str, Array]:
+        """Of the means `mean`, of Σ `Ψ / (ν - p - 1)`; NaN where ν <= p + 1: it has none."""
+        divisor = jnp.where(self.dof > self._p + 1, self.dof - self._p - 1, jnp.nan)
+        divisor = jnp.expand_dims(divisor, tuple(range(1, self.scale.ndim)))
+        return {"mean": self.mean, "scale": self.root() / jnp.sqrt(divisor)}
+
+    def sample(self, key: Array) -> dict[str, Array]:
+        """Bartlett's triangular factor of a Wishart variable, inverted; then the means given Σ."""
+        key_chi, key_off, key_mean = jax.random.split(key, 3)
+        dtype, d = self.mean.dtype, self.mean.shape[-1]
+        noise = jax.random.normal(key_mean, self.mean.shape, dtype)
+        noise = noise / jnp.sqrt(self.kappa)[:, None]
+        if not self._full:
+            degrees = jnp.broadcast_to(self.dof[:, None], self.scale.shape)
+            scale = self.root() / jnp.sqrt(_chi_squared(key_chi, degrees))
+            return {"mean": self.mean + scale * noise, "scale": scale}
+        # W = TᵀT ~ Wishart(ν, I) with lower T, T_ii² ~ χ²(ν - d + i), i = 1..d: then the factor
+        # of Σ = L W⁻¹ Lᵀ, Ψ = L Lᵀ, is the lower triangular L T⁻¹.
+        degrees = self.dof[:, None] - d + jnp.arange(1.0, d + 1, dtype=dtype)[None]
+        chi = jnp.sqrt(_chi_squared(key_chi, degrees))
+        below = jnp.tril(jax.random.normal(key_off, self.scale.shape, dtype), -1)
+        factor = jnp.where(jnp.eye(d, dtype=bool)[None], chi[..., None], below)
+        scale = matmul(self.root(), inverse_lower(factor))
+        moved = einsum("kij,kj->ki", jnp.broadcast_to(scale, (*self.mean.shape, d)), noise)
+        return {"mean": self.mean + moved, "scale": scale}
+
+    def interval(self, level: Array) -> dict[str, Interval]:
+        """Of each mean: Student-t, ν - p + 1 degrees; of each variance: inverse gamma."""
+        degrees = self.predictive_dof[:, None]
+        scale = self._diagonal()
+        spread = jnp.sqrt(scale / degrees) / jnp.sqrt(self.kappa)[:, None]
+        shape = jnp.broadcast_to(0.5 * degrees, scale.shape)
+        return {
+            "mean": central(level, lambda p: self.mean + spread * quantile("stdtrit", degrees, p)),
+            "variance": central(level, lambda p: 0.5 * scale / quantile("gammainccinv", shape, p)),
+        }
+
+
+def _dimension(stats: Moments) -> int:
+    return stats.mean.shape[-1] if stats.is_full else 1
+
+
+def flat_prior(
+    stats: Moments, scatter: Array, ddof: Any, covariance: str, shared: bool
+) -> NormalInverseWisharts:
+    """The improper prior whose joint mode has the divisor count - ddof, with extra scatter."""
+    num_classes, d = stats.mean.shape
+    coordinates = d if covariance == "spherical" else 1
+    p = d if covariance == "full" else 1
+    if covariance == "spherical":
+        scatter = scatter.sum(-1, keepdims=True)
+    if shared:
+        scatter = scatter.sum(0, keepdims=True)
+    means = num_classes if shared else 1
+    dof = -coordinates * (jnp.asarray(ddof, stats.count.dtype) + means) - p - 1
+    return NormalInverseWisharts(
+        stats.mean,
+        jnp.zeros_like(stats.count),
+        scatter,
+        jnp.broadcast_to(dof, (len(scatter),)),
+        covariance,
+        shared,
+    )
+
+
+def _chi_squared(key: Array, degrees: Array) -> Array:
+    return 2 * jax.random.gamma(key, 0.5 * degrees)

@@ -1,0 +1,111 @@
+"""Ellipsoids of equal density: distances from means, in units of a scale; what Gaussians share.
+
+A scale is a square root of a covariance with a class axis of length 1 where classes share it:
+"full": lower Cholesky factors (K or 1, d, d); "diag": (K or 1, d); "spherical": (K or 1, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, Shaped
+
+from genclf.accumulate import matmul
+from genclf.families.base import over_rows
+from genclf.families.covariance import inverse_lower
+
+Covariance = Literal["full", "diag", "spherical"]
+
+
+def inverse_scale(scale: Array, covariance: Covariance) -> Array:
+    """The inverse of each scale."""
+    return inverse_lower(scale) if covariance == "full" else 1 / scale
+
+
+def whiten(inverse: Array, deviation: Array, covariance: Covariance) -> Array:
+    """Z with |z|² = deviationᵀ Σ⁻¹ deviation, for the inverse scale of one class."""
+    if covariance == "full":
+        return matmul(deviation, inverse.T)
+    return deviation * jnp.broadcast_to(inverse, deviation.shape)
+
+
+def squares(z: Array) -> Array:
+    """|z|² over the last axis."""
+    return (z * z).sum(-1)
+
+
+def fold_distances(
+    x: Shaped[Array, "*batch d"],
+    mean: Float[Array, "K d"],
+    scale: Array,
+    covariance: Covariance,
+    fold: Callable[[Array, Array], Array],
+    of_class: Array,
+) -> Float[Array, "*batch K"]:
+    """`fold(z, of_class_k)` of every row's whitened deviation z from every class mean.
+
+    Args:
+        x: examples.
+        mean: class means.
+        scale: one for each class, or one for all.
+        covariance: its structure.
+        fold: of z (rows, d) and one entry of `of_class`, a number for each row.
+        of_class: what else a class has, with a leading class axis.
+    """
+    inverse = inverse_scale(scale, covariance)
+
+    def per_class(rows: Array) -> Array:
+        def distance(mean: Array, inverse: Array, own: Array) -> Array:
+            return fold(whiten(inverse, rows.astype(mean.dtype) - mean[None], covariance), own)
+
+        return _map_classes(distance, mean, inverse, of_class, x=rows)
+
+    def shared(rows: Array) -> Array:
+        # Whiten once, about the centre of the means; classes then differ by a shift.
+        centre = mean.mean(0, keepdims=True)
+        z = whiten(inverse[0], rows.astype(mean.dtype) - centre, covariance)
+        shift = whiten(inverse[0], mean - centre, covariance)
+        return _map_classes(lambda s, own: fold(z - s[None], own), shift, of_class, x=rows)
+
+    alike = len(scale) == 1
+    return over_rows(shared if alike else per_class, x, 1, 2 * mean.shape[-1])
+
+
+def _map_classes(f: Callable[..., Array], *leaves: Array, x: Array) -> Array:
+    """F over the class axis: all at once for few rows, in turn where (n, K, d) would be big."""
+    if x.size * len(leaves[0]) <= 2**16:
+        return jnp.moveaxis(jax.vmap(f)(*leaves), 0, -1)
+    return jnp.moveaxis(lax.map(lambda leaf: f(*leaf), leaves), 0, -1)
+
+
+def log_determinants(
+    scale: Array, covariance: Covariance, d: int
+) -> tuple[Float[Array, "copies"], Float[Array, ""]]:
+    """`½ log |Σ_k|` in two terms: the class's own, free of units, and what all share."""
+    diagonal = jnp.diagonal(scale, axis1=-2, axis2=-1) if covariance == "full" else scale
+    diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
+    common = diagonal.mean(0, keepdims=True)
+    return jnp.log(diagonal / common).sum(-1), jnp.log(common).sum()
+
+
+def scaled_noise(
+    noise: Float[Array, "*shape d"], scale: Array, covariance: Covariance, y: Int[Array, "*shape"]
+) -> Float[Array, "*shape d"]:
+    """`L_y ε`."""
+    if covariance != "full":
+        return jnp.broadcast_to(scale, (len(scale), noise.shape[-1]))[_copy(scale, y)] * noise
+    if len(scale) == 1:
+        return matmul(noise, scale[0].T)
+
+    def add_class(k: Array, out: Array) -> Array:
+        return jnp.where((y == k)[..., None], matmul(noise, scale[k].T), out)
+
+    return lax.fori_loop(0, len(scale), add_class, noise)
+
+
+def _copy(scale: Array, y: Array) -> Array:
+    return y if len(scale) > 1 else jnp.zeros_like(y)

@@ -1,0 +1,101 @@
+"""Student-t class densities: what Gaussians become where their parameters are uncertain."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Shaped
+
+from genclf.conjugate.base import log_rising
+from genclf.families.base import Params, Support, spread
+from genclf.families.ellipsoid import (
+    Covariance,
+    fold_distances,
+    log_determinants,
+    scaled_noise,
+    squares,
+)
+
+FINITE = Support(jnp.isfinite, "a finite number")
+
+
+class StudentTParams(Params):
+    """Student-t densities of K classes: the predictive of `Gaussian`, or a heavy-tailed density.
+
+    "full" and "spherical" are multivariate, one scale of chance for all features of an example:
+    `p(x|k) ∝ (1 + q_k(x) / ν)^(-(ν+d)/2)`, `q_k = (x-m_k)ᵀ Λ_k⁻¹ (x-m_k)`; "diag" is a product of
+    one-dimensional ones. The scale matrix Λ is no covariance: that is Λ ν / (ν - 2).
+
+    Attributes:
+        mean: location m of each class, shape (K, d).
+        scale: a square root of the scale matrix, as in `GaussianParams`.
+        dof: degrees of freedom ν, shape (K or 1,).
+        inflation: what the class's scale matrix is multiplied by, shape (K,): (κ+1)/κ where the
+            mean was learned from κ examples.
+        covariance: "full", "diag" or "spherical".
+        shared: whether all classes have one scale.
+
+    References:
+        Murphy (2012), Machine Learning: A Probabilistic Perspective, §4.6.3.6.
+    """
+
+    mean: Float[Array, "K d"]
+    scale: Float[Array, "..."]
+    dof: Float[Array, "copies"]
+    inflation: Float[Array, "K"]
+    covariance: Covariance = eqx.field(static=True)
+    shared: bool = eqx.field(static=True)
+
+    @property
+    def support(self) -> Support:
+        return FINITE
+
+    @property
+    def num_features(self) -> int:
+        return self.mean.shape[-1]
+
+    def _own(self, x: Array) -> tuple[Array, Array]:
+        """The log-density of each class less a term that is common to all; and that term."""
+        d = self.mean.shape[-1]
+        p = 1 if self.covariance == "diag" else d
+        dof = jnp.broadcast_to(self.dof, self.inflation.shape)
+        # Of one t variable: log Γ((ν+p)/2) - log Γ(ν/2) - p/2 log πν, less p/2 log inflation.
+        norm = log_rising(0.5 * dof, jnp.full_like(dof, 0.5 * p))
+        norm = norm - 0.5 * p * jnp.log(jnp.pi * dof * self.inflation)
+        own, common = log_determinants(self.scale, self.covariance, d)
+
+        def fold(z: Array, own: Array) -> Array:
+            if self.covariance == "diag":
+                return jnp.log1p(z * z * own[0]).sum(-1) * own[1]
+            return jnp.log1p(squares(z) * own[0]) * own[1]
+
+        per_class = jnp.stack([1 / (self.inflation * dof), -0.5 * (dof + p)], 1)
+        score = fold_distances(x, self.mean, self.scale, self.covariance, fold, per_class)
+        return score + spread((d / p) * norm - own, score), -common
+
+    def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`log t_ν(x; m_k, Λ_k)`."""
+        own, common = self._own(x)
+        return own + common
+
+    def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """The same, less the logarithm of the scale that all classes share."""
+        return self._own(x)[0]
+
+    def log_lik(self, stats: object) -> Float[Array, ""]:
+        raise ValueError(
+            "a Student-t density has no sufficient statistics: sum its log_joint over examples, or "
+            "use log_evidence, the log-probability of all examples together"
+        )
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
+        """`m_y + L_y ε √(ν / χ²_ν)`, with one χ² for each example, or feature of "diag"."""
+        key_noise, key_chi = jax.random.split(key)
+        shape, dtype = (*y.shape, self.mean.shape[-1]), self.mean.dtype
+        noise = jax.random.normal(key_noise, shape, dtype)
+        half = 0.5 * jnp.broadcast_to(self.dof, self.inflation.shape)[y][..., None]
+        chances = shape if self.covariance == "diag" else (*y.shape, 1)
+        gamma = jax.random.gamma(key_chi, jnp.broadcast_to(half, chances), dtype=dtype)
+        noise = noise * jnp.sqrt(half / gamma * self.inflation[y][..., None])
+        return self.mean[y] + scaled_noise(noise, self.scale, self.covariance, y)
