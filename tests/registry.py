@@ -6,7 +6,7 @@ features far from zero, correlated features, a document of length zero, garbage 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -19,6 +19,18 @@ N, D, K, V = 101, 5, 3, 7
 CLASS_SIZES = (23, 31, 47)
 LENGTH = 13  # of a document's padded tokens
 EQUAL, UNEQUAL = (V,) * D, (2, 3, 7, 5, 2)  # values of each categorical column
+
+# A proper prior for each family, of no special numbers.
+PRIORS: dict[type, dict] = {
+    gcf.Gaussian: {
+        "prior": gcf.NormalInverseWishart(mean=2.5, kappa=0.7, scale=1.3, dof=D + 2.5),
+        "ridge": 0.0,
+        "ddof": 0.0,
+    },
+    gcf.Bernoulli: {"prior": gcf.Beta(1.4, 2.3), "alpha": 1.0},
+    gcf.Categorical: {"prior": gcf.Dirichlet(1.6), "alpha": 1.0},
+    gcf.Multinomial: {"prior": gcf.Dirichlet(1.6), "alpha": 1.0},
+}
 
 # Fields that regularise: at 0 an estimate is plain maximum likelihood.
 HYPERPARAMETERS = ("alpha", "ridge", "ddof", "class_alpha")
@@ -122,6 +134,14 @@ class Model:
     def smooth(self) -> gcf.Classifier:
         """The same model with alpha = 1, so that every parameter is inside its range."""
         return with_hyperparameters(self.classifier, lambda leaf: 1.0, names=("alpha",))
+
+    @property
+    def bayesian(self) -> gcf.Classifier:
+        """The same model with a proper prior of its own for every parameter."""
+        is_family = lambda node: isinstance(node, tuple(PRIORS))  # noqa: E731
+        given = lambda f: replace(f, **PRIORS[type(f)]) if is_family(f) else f  # noqa: E731
+        family = jax.tree.map(given, self.family, is_leaf=is_family)
+        return gcf.Classifier(family, num_classes=K, class_prior=gcf.Dirichlet(1.7))
 
     @property
     def num_features(self) -> Any:

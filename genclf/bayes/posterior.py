@@ -81,7 +81,7 @@ class Posterior(eqx.Module):
         return _sample(self, key, tuple(shape))
 
     def interval(self, level: float | Array = 0.95) -> dict[str, Interval]:
-        """Central credible intervals of each parameter by itself.
+        """Central credible intervals of each parameter by itself, computed on the host.
 
         Args:
             level: their probability.
@@ -90,7 +90,11 @@ class Posterior(eqx.Module):
             (lower, upper) of the values by name: "class_prior", "theta", "probs", "mean",
             "variance" (the diagonal of Σ), each after its block and a dot in a `Product`.
         """
-        return _interval(self, jnp.asarray(level, self.stats.count.dtype))
+        level = jnp.asarray(level, self.stats.count.dtype)
+        found = {} if self.labels is None else self.labels.interval(level)
+        for prefix, node in named(self.conditional):
+            found |= {prefix + name: bounds for name, bounds in node.interval(level).items()}
+        return found
 
     def log_prob(self, params: ClassifierParams) -> Float[Array, ""]:
         """Log-density of parameters, in the coordinates π, θ, p, μ and Σ (or variances)."""
@@ -261,17 +265,6 @@ def _sample(post: Posterior, key: Array, shape: tuple[int, ...]) -> ClassifierPa
     for _ in shape:
         one = jax.vmap(one)
     return one(jax.random.split(key, shape) if shape else key)
-
-
-@jax.jit
-def _interval(post: Posterior, level: Array) -> dict[str, Interval]:
-    found = {} if post.labels is None else post.labels.interval(level)
-    for prefix, node in named(post.conditional):
-        of_node = lambda node: node.interval(level)  # noqa: E731
-        for _ in node.batch_shape:
-            of_node = jax.vmap(of_node)
-        found |= {prefix + name: interval for name, interval in of_node(node).items()}
-    return found
 
 
 @jax.jit

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -93,19 +93,16 @@ def central(level: Array, quantile_of: Callable[[Array], Array]) -> Interval:
 
 
 def quantile(name: str, *args: Array) -> Array:
-    """An inverse distribution function of `scipy.special`, in traced code too; no derivative."""
+    """An inverse distribution function of `scipy.special`, on the host."""
+    from scipy import special
 
-    def on_host(*args: np.ndarray) -> np.ndarray:
-        from scipy import special
-
-        found = getattr(special, name)(*(np.asarray(a, np.float64) for a in args))
-        return np.asarray(found, args[0].dtype)
-
-    shape = jnp.broadcast_shapes(*(jnp.shape(a) for a in args))
-    dtype = jnp.result_type(args[0])
-    args = tuple(jnp.broadcast_to(jnp.asarray(a, dtype), shape) for a in args)
-    out = jax.ShapeDtypeStruct(shape, dtype)
-    return jax.pure_callback(on_host, out, *args, vmap_method="broadcast_all")
+    if any(isinstance(a, Tracer) for a in args):
+        raise ValueError(
+            "interval is computed on the host: call it outside jit and vmap; the posterior may "
+            "have batch axes, as from jax.vmap"
+        )
+    found = getattr(special, name)(*(np.asarray(a, np.float64) for a in args))
+    return jnp.asarray(found, args[0].dtype)
 
 
 def spread_to(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:

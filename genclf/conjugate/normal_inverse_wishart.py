@@ -239,7 +239,7 @@ class NormalInverseWisharts(Conjugate):
         )
 
     @property
-    def predictive_dof(self) -> Float[Array, "copies"]:
+    def predictive_dof(self) -> Float[Array, "*batch copies"]:
         """Degrees of freedom of one more example."""
         return self.dof - self._p + 1
 
@@ -305,9 +305,9 @@ class NormalInverseWisharts(Conjugate):
 
     def interval(self, level: Array) -> dict[str, Interval]:
         """Of each mean: Student-t, ν - p + 1 degrees; of each variance: inverse gamma."""
-        degrees = self.predictive_dof[:, None]
+        degrees = self.predictive_dof[..., None]
         scale = self._diagonal()
-        spread = jnp.sqrt(scale / degrees) / jnp.sqrt(self.kappa)[:, None]
+        spread = jnp.sqrt(scale / degrees) / jnp.sqrt(self.kappa)[..., None]
         shape = jnp.broadcast_to(0.5 * degrees, scale.shape)
         return {
             "mean": central(level, lambda p: self.mean + spread * quantile("stdtrit", degrees, p)),

@@ -103,7 +103,7 @@ def estimate_covariance(
     shared: bool,
     spherical: bool,
     ridge: Scalar,
-    ddof: Scalar,
+    ddof: Scalar | Float[Array, "K"],
 ) -> CovarianceEstimate:
     """Covariances of the classes, or the one they share; see `Gaussian` for the rules.
 
