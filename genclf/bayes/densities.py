@@ -29,6 +29,16 @@ def require_numpyro() -> None:
         raise ImportError("genclf.bayes.story needs numpyro: pip install numpyro") from error
 
 
+def require_funsor() -> None:
+    """The same for what numpyro marginalises labels with."""
+    try:
+        import funsor  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'unlabelled rows are marginalised with funsor: pip install "genclf[bayes]"'
+        ) from error
+
+
 @singledispatch
 def tell_examples(params: Params, name: str, y: Array, x: PyTree) -> None:
     """Sample examples of classes y under that name, or observe x; in a plate of rows.

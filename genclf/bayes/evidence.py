@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +18,6 @@ from genclf.families.base import Family, times_log
 from genclf.routes.ascent import any_promotion
 
 _MAX_STEPS = 200
-_LARGEST = 15.0  # log-coordinate of a prior of strength 3e6, or 3e-7: as good as none inside
 
 
 class PriorSolution(eqx.Module):
@@ -29,9 +29,10 @@ class PriorSolution(eqx.Module):
         gradient_norm: largest derivative of the log-evidence per example, by the logarithms of
             the strengths.
         steps: number of steps taken.
-        converged: whether that norm is within the tolerance at strengths between 3e-7 and 3e6; if
-            not, the evidence may prefer a prior without end (all parameters equal to the prior's
-            mean, or tables that are all corners).
+        converged: whether that norm is within the tolerance (1e-9 in float64, 2e-5 in float32), at
+            strengths of which rounding leaves enough to tell (up to 2e9 and 1e4, down to their
+            inverses). If not, the evidence may prefer a prior without end: all classes as the
+            prior has them, or tables that are all corners.
     """
 
     classifier: Classifier
@@ -150,7 +151,8 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
 
     total = stats.count.sum()
     dtype = total.dtype
-    tol = 1e-9 if dtype == jnp.float64 else 1e-4
+    tol = 1e-9 if dtype == jnp.float64 else 2e-5
+    largest = -0.6 * math.log(jnp.finfo(dtype).eps)
 
     def with_prior(free: list[PyTree]) -> Classifier:
         family = _with_strengths(clf.family, stats.conditional, free)
@@ -159,7 +161,13 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     def loss(free: list[PyTree]) -> Float[Array, ""]:
         return -_log_evidence(with_prior(free), stats) / total
 
-    optimizer = optax.lbfgs()
+    # No number changes by more than a factor e in one step: far away the evidence is flat.
+    optimizer = optax.chain(
+        optax.scale_by_lbfgs(),
+        optax.scale(-1.0),
+        optax.clip(1.0),
+        optax.scale_by_zoom_linesearch(max_linesearch_steps=20, max_learning_rate=1.0),
+    )
 
     def norm(gradient: PyTree) -> Float[Array, ""]:
         return jnp.stack([jnp.abs(g).max() for g in jax.tree.leaves(gradient)]).max()
@@ -181,7 +189,7 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     free, _, gradient_norm, steps = lax.while_loop(
         lambda s: (s[2] > 0.1 * tol) & (s[3] < _MAX_STEPS), step, first
     )
-    inside = jnp.stack([(jnp.abs(z) < _LARGEST).all() for z in jax.tree.leaves(free)]).all()
+    inside = jnp.stack([(jnp.abs(z) < largest).all() for z in jax.tree.leaves(free)]).all()
     return PriorSolution(
         with_prior(free),
         -loss(free) * total,

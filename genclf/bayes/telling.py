@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, PyTree
 
-from genclf.bayes.densities import require_numpyro, tell_examples
+from genclf.bayes.densities import require_funsor, require_numpyro, tell_examples
 from genclf.bayes.priors import draw_hyperparameters, draw_parameters, has_distributions
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.classifier import stats as make_stats
@@ -73,7 +73,7 @@ def story(
         The program.
 
     Raises:
-        ImportError: numpyro is not installed.
+        ImportError: numpyro is not installed; or funsor, and there are unlabelled rows.
         ValueError: a prior is invalid or improper, or the rows do not fit the model.
 
     Example:
@@ -98,9 +98,7 @@ def story(
         >>> program = gcf.bayes.story(gcf.qda(2, prior=prior), density=heavy)
     """
     require_numpyro()
-    if not isinstance(model, Model | Fitted):
-        raise ValueError(f"model is {model!r}, expected a Classifier or fitted params")
-    if isinstance(model, Model) and not has_distributions(model):
+    if not isinstance(model, Fitted) and not has_distributions(model):
         check_hyperparameters(model)
 
     def tell(x: PyTree = None, y: ArrayLike | None = None, *, num_rows: int = 1) -> None:
@@ -160,6 +158,8 @@ def _tell_rows(
     classes = dist.Categorical(logits=log_prior, validate_args=False)
     # Labels are marginalised where there are examples to infer them from.
     latent = (y < 0) if x is not None else np.zeros(len(y), bool)
+    if latent.any():
+        require_funsor()
     for suffix, plate, rows in (("", "rows", ~latent), ("_unlabelled", "unlabelled_rows", latent)):
         if not rows.any():
             continue

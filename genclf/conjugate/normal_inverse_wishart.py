@@ -15,7 +15,14 @@ from jax.scipy.special import multigammaln
 from jaxtyping import Array, Bool, Float
 
 from genclf.accumulate import einsum, matmul
-from genclf.conjugate.base import Conjugate, Interval, central, quantile, spread_to
+from genclf.conjugate.base import (
+    Conjugate,
+    Interval,
+    central,
+    log_rising,
+    quantile,
+    spread_to,
+)
 from genclf.conjugate.dirichlet import positive
 from genclf.families.covariance import Magnitudes, inverse_lower
 from genclf.statistics import Moments, merge
@@ -255,9 +262,29 @@ class NormalInverseWisharts(Conjugate):
         return each.sum() + 0.5 * d * jnp.log(self.kappa).sum()
 
     def log_evidence(self, stats: Moments) -> Float[Array, ""]:
-        """`C(prior) - C(posterior) - ½ n d log 2π`, C the log of the normalising constant."""
-        gained = self._log_constant() - self.update(stats)._log_constant()
-        return gained - 0.5 * self.mean.shape[-1] * _LOG_2PI * stats.count.sum()
+        """`Σ log Γ_p(ν'/2) / Γ_p(ν/2) |Ψ|^(ν/2) / |Ψ'|^(ν'/2) + ½ d log κ/κ' - ½ n d log π`.
+
+        ν', Ψ', κ' are those of the posterior. Differences of large logarithms are not formed: a
+        strong prior has large ones.
+        """
+        after, d = self.update(stats), self.mean.shape[-1]
+        gained = after.dof - self.dof
+        if self._full:
+            inverse = inverse_lower(self.root())
+            ratio = matmul(matmul(inverse, after.scale), jnp.swapaxes(inverse, -1, -2))
+            pivots = jnp.diagonal(lax.linalg.cholesky(ratio), axis1=-2, axis2=-1)
+            more = 2 * jnp.log(pivots).sum(-1)
+            size = 2 * jnp.log(jnp.diagonal(after.root(), axis1=-2, axis2=-1)).sum(-1)
+        else:
+            more = jnp.log1p((after.scale - self.scale) / self.scale).sum(-1)
+            size = jnp.log(after.scale).sum(-1)
+        less = jnp.arange(self._p, dtype=self.dof.dtype)[None]
+        half = jnp.broadcast_to(0.5 * gained[:, None], (len(gained), self._p))
+        gammas = log_rising(0.5 * (self.dof[:, None] - less), half).sum(-1)
+        variables = 1 if self._full else self.scale.shape[-1]
+        covariances = variables * gammas - 0.5 * self.dof * more - 0.5 * gained * size
+        means = -0.5 * d * jnp.log1p(stats.count / self.kappa).sum()
+        return covariances.sum() + means - 0.5 * d * math.log(math.pi) * stats.count.sum()
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`log IW(Σ; ν, Ψ) + Σ_k log N(μ_k; mean_k, Σ / κ_k)`."""

@@ -1,0 +1,316 @@
+"""The story told in numpyro is the model: the same density, the same draws, the same inferences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.contrib.funsor import enum
+from numpyro.contrib.funsor import log_density as enumerated_log_density
+from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
+from numpyro.infer.autoguide import AutoDelta
+from numpyro.infer.util import log_density
+from scipy.stats import chi2_contingency, ks_2samp, kstest
+
+import genclf as gcf
+from genclf.families.student_t import FINITE
+from genclf.routes.problem import arrays, set_arrays
+from tests.registry import BY_NAME, FAMILIES, MODELS, K, leaves_of
+
+# With priors of their own these are the same as others.
+TWINS = ("gaussian-ridge", "gaussian-diag-ridge", "univariate-shared", "bernoulli-0.3")
+every = pytest.mark.parametrize("model", [m for m in MODELS if m.name not in TWINS], ids=str)
+
+
+@pytest.fixture(autouse=True)
+def relaxed():
+    """The story runs in numpyro's code, which mixes ranks and dtypes; NUTS in float64."""
+    with (
+        jax.enable_x64(True),
+        jax.numpy_rank_promotion("allow"),
+        jax.numpy_dtype_promotion("standard"),
+        jax.debug_key_reuse(False),
+    ):
+        yield
+
+
+def joint(params, x, y):
+    return gcf.log_joint(params, x)[jnp.arange(len(y)), y].sum()
+
+
+def drawn_sites(program, x, y, seed=0):
+    """Values of the parameters' sites, drawn from the prior."""
+
+    @jax.jit
+    def draw(key):
+        told = numpyro.handlers.trace(numpyro.handlers.seed(program, key)).get_trace(x, y)
+        return {
+            name: site["value"]
+            for name, site in told.items()
+            if site["type"] == "sample" and not site["is_observed"]
+        }
+
+    return draw(jax.random.key(seed))
+
+
+def params_of(program, x, y, sites, like):
+    """The params whose arrays the sites determine, and the log-density at the sites."""
+
+    @jax.jit
+    def tell(sites):
+        density, told = log_density(program, (x, y), {}, sites)
+        return set_arrays(like, {name: told[name]["value"] for name in arrays(like)}), density
+
+    return tell(sites)
+
+
+@every
+def test_density_of_fixed_params_is_the_log_joint(model):
+    x, y = model.example("float64")
+    for inference in ("map", "predictive"):
+        clf = gcf.Classifier(model.bayesian.family, K, inference=inference)
+        params = gcf.fit(clf, x, y)
+        program = gcf.bayes.story(params)
+        sites = drawn_sites(program, x, y)
+        if sites:  # a document's own theta is no part of the predictive's density
+            assert all(name.endswith(".theta") for name in sites)
+            continue
+        told = log_density(program, (x, y), {}, {})[0]
+        np.testing.assert_allclose(told, joint(params, x, y), rtol=1e-10)
+
+
+@every
+def test_density_of_the_story_is_the_log_joint_and_the_log_prior(model):
+    clf, (x, y) = model.bayesian, model.example("float64")
+    s = gcf.stats(clf, x, y)
+    program, before = gcf.bayes.story(clf), gcf.bayes.prior(clf, s)
+    params, told = params_of(program, x, y, drawn_sites(program, x, y), gcf.fit(clf, x, y))
+    ours = joint(params, x, y) + before.log_prob(params)
+    np.testing.assert_allclose(told, ours, rtol=1e-10)
+
+
+@every
+def test_unlabelled_rows_are_marginalised(model):
+    x, y = model.example("float64", n=13)
+    params = gcf.fit(model.bayesian, x, y)
+    hidden = np.where(np.arange(13) % 3 == 0, -1, y)
+    program = enum(gcf.bayes.story(params), first_available_dim=-2)
+    found = enumerated_log_density(program, (x, hidden), {}, {})[0]
+    labelled = gcf.log_joint(params, x)[jnp.arange(13), y][hidden >= 0].sum()
+    expected = labelled + gcf.log_marginal(params, x)[hidden < 0].sum()
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("model", [m for m in FAMILIES if m.generative], ids=str)
+def test_fast_draws_are_those_of_the_story(model):
+    clf, (x, y) = model.bayesian, model.example("float64")
+    params = gcf.fit(clf, x, y)
+    fast, labels = gcf.sample(jax.random.key(0), params, (4001,))
+    told = Predictive(gcf.bayes.story(params), num_samples=1)(jax.random.key(1), num_rows=4001)
+    assert same_law(np.asarray(labels), np.asarray(told["y"][0])) > 1e-5
+    columns = (
+        {f"x.{name}": block for name, block in fast.items()} if isinstance(x, dict) else {"x": fast}
+    )
+    for name, block in columns.items():
+        parts = [v for k, v in sorted(told.items()) if k == name or k.startswith(name + ".")]
+        other = np.concatenate([np.asarray(part[0]) for part in parts], -1)
+        assert other.shape == block.shape
+        for j in range(block.shape[-1]):
+            assert same_law(np.asarray(block[:, j]), other[:, j]) > 1e-5, (name, j)
+        # How columns hang together, within a class and over classes.
+        both = np.asarray(block[:, 0] * block[:, -1]), other[:, 0] * other[:, -1]
+        assert same_law(*both) > 1e-5
+
+
+def same_law(a, b):
+    """p-value of the hypothesis that two samples come from one distribution."""
+    if np.issubdtype(a.dtype, np.floating):
+        return ks_2samp(a, b).pvalue
+    top = max(a.max(), b.max()) + 1
+    table = np.stack([np.bincount(a, minlength=top), np.bincount(b, minlength=top)])
+    rare = table.sum(0) < 20
+    table = np.column_stack([table[:, ~rare], table[:, rare].sum(1)])
+    table = table[:, table.sum(0) > 0]
+    return chi2_contingency(table).pvalue if table.shape[1] > 1 else 1.0
+
+
+def map_by_svi(program, x, y):
+    """The mode of the sites, by quasi-Newton steps on the loss of a point-mass guide."""
+    guide = AutoDelta(program)
+    svi = SVI(program, guide, numpyro.optim.Minimize(method="BFGS"), Trace_ELBO())
+    fitted = svi.run(jax.random.key(0), 3, x, y, progress_bar=False)
+    return guide.median(fitted.params)
+
+
+@pytest.mark.parametrize(
+    "name", ["gaussian", "gaussian-diag-shared", "bernoulli", "categorical", "multinomial"]
+)
+def test_map_by_svi_is_the_closed_form(name):
+    model = BY_NAME[name]
+    clf, (x, y) = model.bayesian, model.example("float64")
+    program, closed = gcf.bayes.story(clf), gcf.fit(model.bayesian, x, y)
+    found, _ = params_of(program, x, y, map_by_svi(program, x, y), closed)
+    for (path, a), (_, b) in zip(leaves_of(found), leaves_of(closed), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4, err_msg=path)
+
+
+def test_map_of_softmax_regression_is_its_fit():
+    x, y = BY_NAME["gaussian"].example("float64")
+    model = gcf.SoftmaxRegression(K, l2=0.1)
+    sites = map_by_svi(gcf.bayes.story(model), x, y)
+    coef, intercept = gcf.linear_form(gcf.fit(model, x, y))
+    np.testing.assert_allclose(sites["coef"], coef, atol=1e-4)
+    np.testing.assert_allclose(sites["intercept"], intercept, atol=1e-4)
+
+
+def nuts(program, *args, chains=2, samples=400):
+    """Draws of NUTS by chain, each chain with a seed of its own."""
+    kernel = MCMC(
+        NUTS(program),
+        num_warmup=300,
+        num_samples=samples,
+        num_chains=chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    kernel.run(jax.random.key(0), *args)
+    return kernel.get_samples(group_by_chain=True)
+
+
+@pytest.mark.parametrize("name", ["gaussian-shared", "categorical"])
+def test_nuts_finds_the_exact_posterior(name):
+    model = BY_NAME[name]
+    clf, (x, y) = model.bayesian, model.example("float64", n=23)
+    post = gcf.posterior(clf, gcf.stats(clf, x, y))
+    found = nuts(gcf.bayes.story(clf), x, y, chains=4)
+    for site, draws in arrays(post.sample(jax.random.key(9), (4001,))).items():
+        chains = np.asarray(found[site]).reshape(4, 400, -1)
+        draws = np.asarray(draws).reshape(4001, -1)
+        used = draws.std(0) > 0
+        chains, draws = chains[..., used], draws[:, used]
+        # Ranks of thinned draws among exact ones are uniform, in each chain.
+        rank = (draws[None, None, ::4] < chains[:, :, None]).mean(2)
+        for of_chain in np.moveaxis(rank, 2, 1).reshape(-1, 400):
+            size = numpyro.diagnostics.effective_sample_size(of_chain[None])
+            thin = of_chain[:: max(1, int(np.ceil(400 / size)))]
+            assert kstest(thin, "uniform").pvalue > 1e-5, site
+        # Means and intervals agree within Monte Carlo error, all chains together.
+        size = numpyro.diagnostics.effective_sample_size(chains)
+        error = np.sqrt(1 / size + 1 / len(draws))
+        flat = chains.reshape(1600, -1)
+        assert (np.abs(flat.mean(0) - draws.mean(0)) < 5 * error * draws.std(0)).all(), site
+        for level in (0.05, 0.95):
+            below = (flat < np.quantile(draws, level, axis=0)).mean(0)
+            assert (np.abs(below - level) < 6 * error * np.sqrt(level * (1 - level))).all(), site
+
+
+def test_nuts_with_unlabelled_rows():
+    # Against importance weighting of exact draws: each weighted by the likelihood of the
+    # unlabelled rows.
+    model = BY_NAME["bernoulli"]
+    clf, (x, y) = model.bayesian, model.example("float64")
+    hidden = np.where(np.arange(len(y)) % 4 == 0, -1, y)
+    found = nuts(gcf.bayes.story(clf), x, hidden)
+    drawn = gcf.posterior(clf, gcf.stats(clf, x, hidden)).sample(jax.random.key(3), (20011,))
+    weight = jax.vmap(lambda p: gcf.log_marginal(p, x[hidden < 0]).sum())(drawn)
+    weight = np.asarray(jax.nn.softmax(weight))
+    effective = 1 / (weight**2).sum()
+    assert effective > 500
+    for site, draws in arrays(drawn).items():
+        draws = np.asarray(draws)
+        mean = np.tensordot(weight, draws, 1)
+        sd = np.sqrt(np.tensordot(weight, (draws - mean) ** 2, 1))
+        assert (np.abs(found[site].mean((0, 1)) - mean) < 6 * sd / np.sqrt(300)).all(), site
+
+
+def test_hierarchical_smoothing():
+    # The concentration is inferred: its posterior stands where the evidence times its prior does.
+    model = BY_NAME["multinomial"]
+    x, y = model.example("float64")
+    prior = dist.Gamma(2.0, 1.0)
+    family = gcf.Multinomial(prior=gcf.Dirichlet(prior))
+    program = gcf.bayes.story(gcf.Classifier(family, K))
+    found = np.asarray(nuts(program, x, y)["concentration"])
+    grid = np.linspace(0.05, 30, 3001)
+
+    def evidence(a):
+        clf = gcf.Classifier(gcf.Multinomial(prior=gcf.Dirichlet(a)), K)
+        return gcf.log_evidence(clf, gcf.stats(clf, x, y)) + prior.log_prob(a)
+
+    mass = np.exp(jax.nn.log_softmax(jax.vmap(evidence)(jnp.asarray(grid))))
+    mean = (mass * grid).sum()
+    sd = np.sqrt((mass * (grid - mean) ** 2).sum())
+    assert abs(found.mean() - mean) < 6 * sd / np.sqrt(300)
+    assert 0.8 < found.std() / sd < 1.25
+
+
+def test_a_heavy_tailed_density_tells_its_degrees_of_freedom():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(2), 200)
+    x = 3.0 * y[:, None] + rng.standard_t(3, size=(400, 2))
+
+    def heavy(normal):
+        dof = numpyro.sample("dof", dist.Gamma(2.0, 0.1))
+        ones = jnp.ones(len(normal.mean))
+        return gcf.StudentTParams(
+            normal.mean, normal.scale, dof[None], ones, normal.covariance, normal.shared
+        )
+
+    prior = gcf.NormalInverseWishart(mean=0.0, kappa=0.1, scale=1.0, dof=4.0)
+    clf = gcf.Classifier(gcf.Gaussian("diag", shared=True, prior=prior), 2)
+    found = nuts(gcf.bayes.story(clf, density=heavy), x, y, chains=1)
+    assert 2 < np.quantile(found["dof"], 0.05) < np.quantile(found["dof"], 0.95) < 6
+
+
+def test_a_family_of_ones_own_is_told_by_its_own_density():
+    class Coin(gcf.families.base.Params):
+        logits: jax.Array
+
+        @property
+        def support(self):
+            return FINITE
+
+        @property
+        def num_features(self):
+            return 1
+
+        def log_prob(self, x):
+            return jnp.where(
+                x == 1, jax.nn.log_sigmoid(self.logits), jax.nn.log_sigmoid(-self.logits)
+            )
+
+        def log_lik(self, stats):
+            raise NotImplementedError
+
+        def sample(self, key, y):
+            return jax.random.bernoulli(key, jax.nn.sigmoid(self.logits)[y])[..., None]
+
+    params = gcf.ClassifierParams(jnp.log(jnp.array([0.3, 0.7])), Coin(jnp.array([1.0, -1.0])))
+    x, y = jnp.array([[1], [0], [1]]), np.array([0, 1, 1])
+    told = log_density(gcf.bayes.story(params), (x, y), {}, {})[0]
+    scores = params.log_prior + params.conditional.log_prob(x)
+    np.testing.assert_allclose(told, scores[jnp.arange(3), y].sum(), rtol=1e-12)
+    drawn = Predictive(gcf.bayes.story(params), num_samples=2)(jax.random.key(0), num_rows=5)
+    assert drawn["x"].shape == (2, 5, 1)
+
+
+def test_what_the_story_refuses():
+    x, y = BY_NAME["gaussian"].example("float64")
+    clf = gcf.lda(K)
+    run = lambda program, *args: numpyro.handlers.seed(program, 0)(*args)  # noqa: E731
+    with pytest.raises(ValueError, match=r"proper prior.*class 0.*NormalInverseWishart"):
+        run(gcf.bayes.story(clf), x, y)
+    proper = gcf.lda(K, prior=gcf.NormalInverseWishart())
+    with pytest.raises(ValueError, match="give x, or statistics"):
+        run(gcf.bayes.story(proper))
+    with pytest.raises(ValueError, match=r"outside -1\.\.2"):
+        run(gcf.bayes.story(proper), x, y + 1)
+    with pytest.raises(ValueError, match="100 labels, for 101 rows"):
+        run(gcf.bayes.story(proper), x, y[1:])
+    with pytest.raises(ValueError, match="concentration of the prior is -1"):
+        gcf.bayes.story(gcf.multinomial_nb(2, prior=gcf.Dirichlet(-1.0)))
+    with pytest.raises(ValueError, match="y is traced"):
+        jax.jit(lambda y: run(gcf.bayes.story(proper), x, y))(y)
+    with pytest.raises(ValueError, match="give x"):
+        run(gcf.bayes.story(gcf.SoftmaxRegression(K, l2=1.0)))

@@ -1,0 +1,217 @@
+"""Priors: what each smoothing stands for, what is invalid, improper or on a boundary."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import genclf as gcf
+from tests.registry import BY_NAME, K, assert_close
+
+X = np.array([[0.0, 1.0], [2.0, 5.0], [4.0, 4.0], [6.0, 3.0], [5.0, 9.0]], np.float32)
+Y = np.array([0, 0, 1, 1, 1])
+
+
+def with_stats(clf, x=X, y=Y):
+    return clf, gcf.stats(clf, x, y)
+
+
+def test_laplace_smoothing_is_a_mode_and_a_mean(x64):
+    x, y = BY_NAME["multinomial"].example("float64")
+    laplace = gcf.fit(gcf.multinomial_nb(K), x, y)
+    assert_close(gcf.fit(gcf.multinomial_nb(K, prior=gcf.Dirichlet(2.0)), x, y), laplace, 1e-14)
+    uniform, s = with_stats(gcf.multinomial_nb(K, alpha=0.0), x, y)
+    mean = gcf.posterior(uniform, s).mean
+    assert_close(mean.conditional, laplace.conditional, 1e-14)
+    bits, y = BY_NAME["bernoulli"].example("float64")
+    laplace = gcf.fit(gcf.bernoulli_nb(K), bits, y).conditional
+    uniform, s = with_stats(gcf.bernoulli_nb(K, alpha=0.0), bits, y)
+    assert_close(gcf.predictive(uniform, s).conditional, laplace, 1e-13)
+    assert_close(
+        gcf.fit(gcf.bernoulli_nb(K, prior=gcf.Beta(2.0, 2.0)), bits, y).conditional, laplace, 1e-14
+    )
+
+
+def test_divisors_are_modes_and_means(x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    d = x.shape[1]
+    for shared, ddof in ((False, 1), (True, K)):
+        clf, s = with_stats(gcf.Classifier(gcf.Gaussian(shared=shared), K), x, y)
+        post = gcf.posterior(clf, s).conditional
+        ml = gcf.fit(clf, x, y).conditional
+        unbiased = gcf.fit(gcf.Classifier(gcf.Gaussian(shared=shared, ddof=ddof), K), x, y)
+        # The mode of Σ alone, the means integrated out: Ψ / (ν + d + 1).
+        mode = post.scale / (post.dof + d + 1)[:, None, None]
+        np.testing.assert_allclose(
+            np.broadcast_to(mode, (K, d, d)), unbiased.conditional.covariances, rtol=1e-12
+        )
+        joint = post.scale / (post.dof + d + 1 + (K if shared else 1))[:, None, None]
+        np.testing.assert_allclose(np.broadcast_to(joint, (K, d, d)), ml.covariances, rtol=1e-12)
+
+
+def test_map_of_a_gaussian_by_hand(x64):
+    # Murphy (2012), §4.6.3.4: mode of the joint posterior.
+    x = np.array([[2.0, 1.0], [4.0, -1.0], [3.0, 3.0]])
+    mean, kappa, scale, dof = np.array([1.0, 0.0]), 0.5, np.array([[2.0, 0.3], [0.3, 1.0]]), 4.0
+    clf = gcf.Classifier(gcf.Gaussian(prior=gcf.NormalInverseWishart(mean, kappa, scale, dof)), 1)
+    found = gcf.fit(clf, x, np.zeros(3, int)).conditional
+    centred, away = x - x.mean(0), x.mean(0) - mean
+    psi = scale + centred.T @ centred + 3 * kappa / (3 + kappa) * np.outer(away, away)
+    np.testing.assert_allclose(found.mean[0], (3 * x.mean(0) + kappa * mean) / (3 + kappa))
+    np.testing.assert_allclose(found.covariances[0], psi / (dof + 3 + 2 + 2), rtol=1e-13)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_prior_makes_every_class_regular(covariance, shared):
+    # Class 0 has one row, class 1 none, a feature is constant: all is proper.
+    x = np.array([[1.0, 3.0], [4.0, 3.0], [6.0, 3.0]], np.float32)
+    family = gcf.Gaussian(covariance, shared, prior=gcf.NormalInverseWishart())
+    for inference in ("map", "predictive"):
+        clf = gcf.Classifier(family, 3, class_alpha=1.0, inference=inference)
+        params = gcf.fit(clf, x, np.array([0, 2, 2]))
+        posterior = np.exp(gcf.log_posterior(params, x))
+        assert np.isfinite(posterior).all() and (posterior > 0).all()
+        np.testing.assert_allclose(posterior.sum(1), 1, rtol=1e-5)
+        assert (gcf.predict(params, x) == np.array([0, 2, 2])).all()
+
+
+def test_unseen_values_and_words_have_their_share():
+    clf, s = with_stats(
+        gcf.categorical_nb(2, 3, alpha=0.0), np.array([[0], [1], [1]]), np.array([0, 1, 1])
+    )
+    theta = np.exp(gcf.predictive(clf, s).conditional.log_theta)
+    np.testing.assert_allclose(theta, [[2 / 4, 1 / 4, 1 / 4], [1 / 5, 3 / 5, 1 / 5]], rtol=1e-6)
+    clf, s = with_stats(gcf.multinomial_nb(1, alpha=0.0), np.array([[3, 0]]), np.array([0]))
+    new = gcf.log_joint(gcf.predictive(clf, s), np.array([[0, 1], [0, 2]]))
+    np.testing.assert_allclose(np.exp(new[:, 0]), [1 / 5, 1 / 5 * 2 / 6], rtol=1e-6)
+
+
+def test_a_mode_on_the_boundary_is_reported():
+    x, y = np.array([[3, 0, 1], [0, 2, 0]]), np.array([0, 1])
+    clf, s = with_stats(gcf.multinomial_nb(2, prior=gcf.Dirichlet(0.5)), x, y)
+    post = gcf.posterior(clf, s)
+    theta = np.exp(post.mode.conditional.log_theta)
+    # Counts less one half: 2.5, none, 0.5; and 1.5.
+    np.testing.assert_allclose(theta, [[5 / 6, 0, 1 / 6], [0, 1, 0]], rtol=1e-6)
+    expected = [[False, True, False], [True, False, True]]
+    np.testing.assert_array_equal(post.on_boundary["log_theta"], expected)
+    assert not post.on_boundary["log_prior"].any()
+    # The mean, the predictive and draws are inside.
+    assert (np.exp(post.mean.conditional.log_theta) > 0.05).all()
+    assert np.isfinite(gcf.log_joint(gcf.predictive(clf, s), x)).all()
+    bits = np.array([[1, 0], [1, 1], [0, 0]])
+    clf, s = with_stats(gcf.bernoulli_nb(2, prior=gcf.Beta(0.5, 0.5)), bits, np.array([0, 0, 1]))
+    post = gcf.posterior(clf, s)
+    np.testing.assert_allclose(post.mode.conditional.probs, [[1, 0.5], [0, 0]], rtol=1e-6)
+    np.testing.assert_array_equal(post.on_boundary["logits"], [[True, False], [True, True]])
+
+
+def raises(message, call):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def niw(**changes):
+    return gcf.NormalInverseWishart(
+        **({"mean": 0.0, "kappa": 1.0, "scale": 1.0, "dof": 3.0} | changes)
+    )
+
+
+@pytest.mark.parametrize(
+    "verb", ["fit", "estimate", "posterior", "predictive", "log_evidence", "fit_prior"]
+)
+@pytest.mark.parametrize(
+    ("clf", "message"),
+    [
+        (gcf.qda(2, prior=niw(dof=1.0)), r"dof of the prior is 1.0, expected > p - 1 = 1"),
+        (gcf.qda(2, prior=niw(kappa=0.0)), r"kappa of the prior is 0.0, expected > 0"),
+        (gcf.qda(2, prior=niw(scale=-1.0)), r"scale of the prior is -1.0, expected positive"),
+        (gcf.qda(2, prior=niw(), ridge=0.1), r"ridge and a prior are given"),
+        (gcf.gaussian_nb(2, prior=niw(dof=0.0)), r"dof of the prior is 0.0, expected > p - 1 = 0"),
+        (gcf.multinomial_nb(2, prior=gcf.Dirichlet(0.0)), r"concentration of the prior is 0.0"),
+        (gcf.multinomial_nb(2, alpha=0.5, prior=gcf.Dirichlet(2.0)), r"alpha and a prior are"),
+        (gcf.bernoulli_nb(2, prior=gcf.Beta(1.0, -1.0)), r"b of the prior is -1.0, expected > 0"),
+        (gcf.Classifier(gcf.Gaussian("diag", prior=niw()), 2, class_prior=gcf.Dirichlet(-1.0)),
+         r"concentration of the prior is -1.0"),
+        (gcf.multinomial_nb(2, prior=gcf.Dirichlet(np.ones(5))), r"has shape \(5,\), expected"),
+    ],
+)  # fmt: skip
+def test_invalid_priors_raise_in_every_verb(verb, clf, message):
+    x = X.astype(int) if not isinstance(clf.family, gcf.Bernoulli) else (X > 2).astype(int)
+    if verb == "fit":
+        raises(message, lambda: gcf.fit(clf, x, Y))
+        return
+    s = gcf.stats(clf, x, Y)
+    raises(message, lambda: getattr(gcf, verb)(clf, s))
+
+
+def test_improper_posteriors_raise_and_are_nan_in_traced_code():
+    clf, s = with_stats(gcf.qda(2))
+    raises(
+        r"posterior.*class 0.*dof is -2, expected > 1.*NormalInverseWishart",
+        lambda: gcf.posterior(clf, s),
+    )
+    raises(r"the predictive needs.*class 0", lambda: gcf.predictive(clf, s))
+    raises(
+        r"log_evidence needs a proper prior.*class 0.*kappa is 0", lambda: gcf.log_evidence(clf, s)
+    )
+    raises(r"fit_prior needs a proper prior", lambda: gcf.fit_prior(clf, s))
+    raises(r"prior needs a proper prior", lambda: gcf.bayes.prior(clf, s))
+    raises(r"the predictive needs", lambda: gcf.fit(gcf.qda(2, inference="predictive"), X, Y))
+    assert np.isnan(jax.jit(gcf.log_evidence)(clf, s))
+    params = jax.jit(gcf.predictive)(clf, s)
+    assert (gcf.predict(params, X) == -1).all()
+    # In a column of Independent, in a block of a Product.
+    mixed = gcf.Product({"a": gcf.Independent(gcf.Gaussian()), "b": gcf.Bernoulli()})
+    clf = gcf.Classifier(mixed, 2)
+    s = gcf.stats(clf, {"a": X, "b": (X > 2).astype(int)}, Y)
+    raises(r"class 0 is not: a: column \[0\]: dof is -1", lambda: gcf.posterior(clf, s))
+
+
+def test_invalid_numbers_in_traced_code_are_nan():
+    def score(dof):
+        clf = gcf.qda(2, prior=niw(dof=dof))
+        return gcf.log_evidence(clf, gcf.stats(clf, X, Y))
+
+    found = jax.vmap(score)(jnp.array([0.5, 3.0]))
+    np.testing.assert_array_equal(np.isnan(found), [True, False])
+
+    def of(a):
+        clf = gcf.multinomial_nb(2, prior=gcf.Dirichlet(a))
+        return gcf.fit(clf, X, Y).conditional.log_theta
+
+    found = jax.vmap(of)(jnp.array([-1.0, 2.0]))
+    np.testing.assert_array_equal(np.isnan(found).all((1, 2)), [True, False])
+
+
+def test_many_data_sets_at_once(x64):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(7, 23, 2)) + np.arange(23)[:, None] % 2
+    y = np.tile(np.arange(23) % 2, (7, 1))
+    clf = gcf.lda(2, prior=gcf.NormalInverseWishart(), inference="predictive")
+    many = jax.vmap(gcf.fit, (None, 0, 0))(clf, x, y)
+    one = gcf.fit(clf, x[2], y[2])
+    assert_close(jax.tree.map(lambda a: a[2], many), one, 1e-12)
+    solutions = jax.vmap(lambda x, y: gcf.fit_prior(clf, gcf.stats(clf, x, y)))(x, y)
+    alone = gcf.fit_prior(clf, gcf.stats(clf, x[2], y[2]))
+    np.testing.assert_allclose(solutions.log_evidence[2], alone.log_evidence, rtol=1e-11)
+
+
+def test_a_student_t_has_no_likelihood_of_statistics():
+    clf, s = with_stats(gcf.lda(2, prior=niw()))
+    raises("no sufficient statistics", lambda: gcf.log_lik(gcf.predictive(clf, s), s))
+
+
+def test_a_new_prior_is_no_new_trace():
+    traces = []
+
+    @jax.jit
+    def evidence(clf, s):
+        traces.append(1)
+        return gcf.log_evidence(clf, s)
+
+    s = gcf.stats(gcf.qda(2), X, Y)
+    for dof in (3.0, 4.0, 5.0):
+        evidence(gcf.qda(2, prior=niw(dof=dof)), s)
+    assert len(traces) == 1
