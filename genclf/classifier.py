@@ -12,14 +12,13 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
 from genclf.accumulate import class_counts
+from genclf.class_prior import log_class_prior, log_fixed, prior_problem
 from genclf.conjugate.dirichlet import Dirichlet, pseudo_counts, smoothing_problems
 from genclf.conjugate.whole import check_proper, class_posterior, posteriors, predictives
-from genclf.families.base import Family, Params, Scalar, Support, safe_log, spread
+from genclf.families.base import Family, Params, Scalar, Support, spread
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights, require_generative
 from genclf.shapes import check_rows, float_dtype, own, widths
 from genclf.statistics import Sums, num_features
@@ -275,27 +274,8 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
     problem = prior_problem(class_prior, params.log_prior.shape[-1], "class_prior")
     if problem:
         raise ValueError(problem)
-    log_prior = _log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))
+    log_prior = log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))
     return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
-
-
-def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
-    """What is wrong with class probabilities, in words; values only if they are concrete."""
-    if jnp.shape(prior) != (num_classes,):
-        return f"{name} has shape {jnp.shape(prior)}, expected ({num_classes},): one per class"
-    if isinstance(prior, Tracer):
-        return None
-    values = np.asarray(prior, np.float64)
-    for k in np.flatnonzero(~(values >= 0)):
-        return f"{name}[{k}] is {values[k]}, expected a probability >= 0"
-    if abs(values.sum() - 1) > 1e-5:
-        return f"{name} {values} sums to {values.sum():.6g}, expected 1; divide it by its sum"
-    return None
-
-
-def _log_fixed(prior: Array) -> Array:
-    valid = (prior >= 0).all() & (jnp.abs(prior.sum() - 1) < 1e-5)
-    return safe_log(jnp.where(valid, prior, jnp.nan))
 
 
 @jax.jit
@@ -321,18 +301,6 @@ def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     if clf.inference == "ml":
         clf = clf.plain(stats)
     return ClassifierParams(log_class_prior(clf, stats), clf.family.estimate(stats.conditional))
-
-
-def log_class_prior(clf: Classifier, stats: ClassifierStats) -> Float[Array, "K"]:
-    """Logarithms of the class probabilities, fixed or estimated."""
-    if clf.fixed_prior is not None:
-        if problem := prior_problem(clf.fixed_prior, clf.num_classes, "class_prior"):
-            raise ValueError(problem)
-        return _log_fixed(jnp.asarray(clf.fixed_prior, stats.count.dtype))
-    count = stats.count + clf.class_pseudo_counts(stats.count)
-    # No examples at all: no class is preferred.
-    count = jnp.where(count.sum() == 0, 1, count)
-    return safe_log(count) - jnp.log(count.sum())
 
 
 def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:

@@ -12,7 +12,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.bayes.posterior import check_model
-from genclf.classifier import Classifier, ClassifierStats, log_class_prior
+from genclf.class_prior import log_class_prior
+from genclf.classifier import Classifier, ClassifierStats
 from genclf.conjugate.whole import check_proper, class_prior, priors
 from genclf.families.base import Family, times_log
 from genclf.routes.ascent import any_promotion

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, log_class_prior
+from genclf.class_prior import log_class_prior
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import Betas, Dirichlets
-from genclf.conjugate.normal_inverse_wishart import NormalInverseWisharts
+from genclf.conjugate.gaussian import NormalInverseWisharts
 from genclf.conjugate.whole import check_proper, class_prior, is_conjugate, named, priors
 from genclf.families.base import set_fields
 

@@ -11,11 +11,8 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, einsum, matmul, moments
 from genclf.conjugate.base import Conjugate
-from genclf.conjugate.normal_inverse_wishart import (
-    NormalInverseWishart,
-    NormalInverseWisharts,
-    flat_prior,
-)
+from genclf.conjugate.gaussian import NormalInverseWisharts, flat_prior
+from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, spread
 from genclf.families.covariance import (
     CovarianceEstimate,

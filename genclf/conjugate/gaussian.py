@@ -1,0 +1,253 @@
+"""Distributions of the means and covariances of Gaussian classes: normal-inverse-Wishart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.special import multigammaln
+from jaxtyping import Array, Bool, Float
+
+from genclf.accumulate import einsum, matmul
+from genclf.conjugate.base import Conjugate, Interval, central, log_rising, quantile
+from genclf.families.covariance import inverse_lower
+from genclf.statistics import Moments, merge
+
+_LOG_2PI = math.log(2 * math.pi)
+
+
+class NormalInverseWisharts(Conjugate):
+    """The distribution of all classes' means and covariances.
+
+    The parameters are `mean` and `scale` as in `GaussianParams`; the density and the intervals are
+    those of the mean and of Σ (of the variances, for "diag" and "spherical").
+
+    Attributes:
+        mean: shape (K, d).
+        kappa: κ of each class, shape (K,).
+        scale: Ψ: (K or 1, d, d), (K or 1, d) or (K or 1, 1), with 1 where Σ is shared.
+        dof: ν, shape (K or 1,).
+        covariance: "full", "diag" or "spherical".
+        shared: whether all classes have one Σ.
+    """
+
+    mean: Float[Array, "..."]
+    kappa: Float[Array, "..."]
+    scale: Float[Array, "..."]
+    dof: Float[Array, "..."]
+    covariance: str = eqx.field(static=True)
+    shared: bool = eqx.field(static=True)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.mean.shape[:-2]
+
+    @property
+    def _full(self) -> bool:
+        return self.covariance == "full"
+
+    @property
+    def _p(self) -> int:
+        """The dimension of one inverse Wishart variable."""
+        return self.mean.shape[-1] if self._full else 1
+
+    @property
+    def _coordinates(self) -> int:
+        """Number of features that one variance stands for."""
+        return self.mean.shape[-1] if self.covariance == "spherical" else 1
+
+    def _diagonal(self) -> Float[Array, "..."]:
+        return jnp.diagonal(self.scale, axis1=-2, axis2=-1) if self._full else self.scale
+
+    def root(self) -> Float[Array, "..."]:
+        """A square root of Ψ: Cholesky factor, or square roots; NaN where there is none."""
+        sd = jnp.sqrt(self._diagonal())
+        if not self._full:
+            return sd
+        # In units that the diagonal chooses: features of very different units cost no digits.
+        correlation = self.scale / (sd[..., :, None] * sd[..., None, :])
+        return sd[..., :, None] * lax.linalg.cholesky(correlation, symmetrize_input=False)
+
+    @property
+    def proper(self) -> Bool[Array, "K"]:
+        return (self.kappa > 0) & self._proper_covariance()
+
+    def _proper_covariance(self) -> Bool[Array, "K"]:
+        root = self.root()
+        regular = jnp.isfinite(root).all(tuple(range(1, root.ndim)))
+        regular = regular & (self._diagonal() > 0).all(-1) & (self.dof > self._p - 1)
+        return jnp.broadcast_to(regular, self.kappa.shape)
+
+    def improper(self, k: int) -> str:
+        copy = 0 if self.shared else k
+        what = f"kappa is {float(self.kappa[k]):g}, expected > 0"
+        if float(self.kappa[k]) > 0:
+            what = f"dof is {float(self.dof[copy]):g}, expected > {self._p - 1}"
+            if float(self.dof[copy]) > self._p - 1:
+                what = "scale is not positive definite"
+        return (
+            f"{what}; more examples, or a proper prior, such as "
+            "Gaussian(prior=NormalInverseWishart())"
+        )
+
+    def pseudo_moments(self) -> tuple[Moments, Array]:
+        """The prior as examples: κ of each class, with Ψ as their scatter; and the ddof beside it.
+
+        Merged with the data's they have the posterior's mean and scatter; the divisor of the mode
+        is their count less ddof.
+        """
+        num_classes, d = self.mean.shape
+        scatter = self.scale / num_classes if self.shared else self.scale
+        scatter = scatter / self._coordinates
+        scatter = jnp.broadcast_to(scatter, (num_classes, *((d, d) if self._full else (d,))))
+        means = num_classes if self.shared else 1
+        kappa = self.kappa.sum() if self.shared else self.kappa
+        determinant = (self.dof[0] if self.shared else self.dof) + self._p + 1
+        return (
+            Moments(self.kappa, self.mean, scatter),
+            kappa - determinant / self._coordinates - means,
+        )
+
+    def update(self, stats: Moments) -> NormalInverseWisharts:
+        merged = merge(Moments(self.kappa, self.mean, jnp.zeros_like(stats.scatter)), stats)
+        scatter, count = merged.scatter, stats.count * self._coordinates
+        if self.covariance == "spherical":
+            scatter = scatter.sum(-1, keepdims=True)
+        if self.shared:
+            scatter, count = scatter.sum(0, keepdims=True), count.sum(keepdims=True)
+        return NormalInverseWisharts(
+            merged.mean,
+            merged.count,
+            self.scale + scatter,
+            self.dof + count,
+            self.covariance,
+            self.shared,
+        )
+
+    @property
+    def predictive_dof(self) -> Float[Array, "*batch copies"]:
+        """Degrees of freedom of one more example."""
+        return self.dof - self._p + 1
+
+    def _log_constant(self) -> Float[Array, ""]:
+        """Log of what makes the density integrate to one, less what the means' 2π contribute."""
+        d, p, half = self.mean.shape[-1], self._p, 0.5 * self.dof
+        if self._full:
+            log_det = 2 * jnp.log(jnp.diagonal(self.root(), axis1=-2, axis2=-1)).sum(-1)
+            each = half * log_det - half * p * math.log(2) - multigammaln(half, p)
+        else:
+            of_one = half * math.log(2) + multigammaln(half, 1)
+            each = half * jnp.log(self.scale).sum(-1) - self.scale.shape[-1] * of_one
+        return each.sum() + 0.5 * d * jnp.log(self.kappa).sum()
+
+    def log_evidence(self, stats: Moments) -> Float[Array, ""]:
+        """`Σ log Γ_p(ν'/2) / Γ_p(ν/2) |Ψ|^(ν/2) / |Ψ'|^(ν'/2) + ½ d log κ/κ' - ½ n d log π`.
+
+        ν', Ψ', κ' are those of the posterior. Differences of large logarithms are not formed: a
+        strong prior has large ones.
+        """
+        after, d = self.update(stats), self.mean.shape[-1]
+        gained = after.dof - self.dof
+        if self._full:
+            inverse = inverse_lower(self.root())
+            ratio = matmul(matmul(inverse, after.scale), jnp.swapaxes(inverse, -1, -2))
+            pivots = jnp.diagonal(lax.linalg.cholesky(ratio), axis1=-2, axis2=-1)
+            more = 2 * jnp.log(pivots).sum(-1)
+            size = 2 * jnp.log(jnp.diagonal(after.root(), axis1=-2, axis2=-1)).sum(-1)
+        else:
+            more = jnp.log1p((after.scale - self.scale) / self.scale).sum(-1)
+            size = jnp.log(after.scale).sum(-1)
+        less = jnp.arange(self._p, dtype=self.dof.dtype)[None]
+        half = jnp.broadcast_to(0.5 * gained[:, None], (len(gained), self._p))
+        gammas = log_rising(0.5 * (self.dof[:, None] - less), half).sum(-1)
+        variables = 1 if self._full else self.scale.shape[-1]
+        covariances = variables * gammas - 0.5 * self.dof * more - 0.5 * gained * size
+        means = -0.5 * d * jnp.log1p(stats.count / self.kappa).sum()
+        return covariances.sum() + means - 0.5 * d * math.log(math.pi) * stats.count.sum()
+
+    def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
+        """`log IW(Σ; ν, Ψ) + Σ_k log N(μ_k; mean_k, Σ / κ_k)`."""
+        mean, scale, copies = arrays["mean"], arrays["scale"], len(self.mean)
+        deviation, p = mean - self.mean, self._p
+        if self._full:
+            inverse = inverse_lower(scale)
+            log_det = 2 * jnp.log(jnp.diagonal(scale, axis1=-2, axis2=-1)).sum(-1)
+            trace = (matmul(inverse, self.root()) ** 2).sum((-2, -1))
+            z = einsum("kij,kj->ki", jnp.broadcast_to(inverse, (copies, p, p)), deviation)
+        else:
+            log_det = 2 * jnp.log(scale).sum(-1)
+            trace = (self.scale / scale**2).sum(-1)
+            z = deviation / jnp.broadcast_to(scale, mean.shape)
+        covariances = -0.5 * (self.dof + p + 1) * log_det - 0.5 * trace
+        log_det = jnp.broadcast_to(log_det * self._coordinates, (copies,))
+        means = -0.5 * log_det - 0.5 * self.kappa * (z**2).sum(-1) - 0.5 * mean.shape[-1] * _LOG_2PI
+        return self._log_constant() + covariances.sum() + means.sum()
+
+    def expected(self) -> dict[str, Array]:
+        """Of the means `mean`, of Σ `Ψ / (ν - p - 1)`; NaN where ν <= p + 1: it has none."""
+        divisor = jnp.where(self.dof > self._p + 1, self.dof - self._p - 1, jnp.nan)
+        divisor = jnp.expand_dims(divisor, tuple(range(1, self.scale.ndim)))
+        return {"mean": self.mean, "scale": self.root() / jnp.sqrt(divisor)}
+
+    def sample(self, key: Array) -> dict[str, Array]:
+        """Bartlett's triangular factor of a Wishart variable, inverted; then the means given Σ."""
+        key_chi, key_off, key_mean = jax.random.split(key, 3)
+        dtype, d = self.mean.dtype, self.mean.shape[-1]
+        noise = jax.random.normal(key_mean, self.mean.shape, dtype)
+        noise = noise / jnp.sqrt(self.kappa)[:, None]
+        if not self._full:
+            degrees = jnp.broadcast_to(self.dof[:, None], self.scale.shape)
+            scale = self.root() / jnp.sqrt(_chi_squared(key_chi, degrees))
+            return {"mean": self.mean + scale * noise, "scale": scale}
+        # W = TᵀT ~ Wishart(ν, I) with lower T, T_ii² ~ χ²(ν - d + i), i = 1..d: then the factor
+        # of Σ = L W⁻¹ Lᵀ, Ψ = L Lᵀ, is the lower triangular L T⁻¹.
+        degrees = self.dof[:, None] - d + jnp.arange(1.0, d + 1, dtype=dtype)[None]
+        chi = jnp.sqrt(_chi_squared(key_chi, degrees))
+        below = jnp.tril(jax.random.normal(key_off, self.scale.shape, dtype), -1)
+        factor = jnp.where(jnp.eye(d, dtype=bool)[None], chi[..., None], below)
+        scale = matmul(self.root(), inverse_lower(factor))
+        moved = einsum("kij,kj->ki", jnp.broadcast_to(scale, (*self.mean.shape, d)), noise)
+        return {"mean": self.mean + moved, "scale": scale}
+
+    def interval(self, level: Array) -> dict[str, Interval]:
+        """Of each mean: Student-t, ν - p + 1 degrees; of each variance: inverse gamma."""
+        degrees = self.predictive_dof[..., None]
+        scale = self._diagonal()
+        spread = jnp.sqrt(scale / degrees) / jnp.sqrt(self.kappa)[..., None]
+        shape = jnp.broadcast_to(0.5 * degrees, scale.shape)
+        return {
+            "mean": central(level, lambda p: self.mean + spread * quantile("stdtrit", degrees, p)),
+            "variance": central(level, lambda p: 0.5 * scale / quantile("gammainccinv", shape, p)),
+        }
+
+
+def flat_prior(
+    stats: Moments, scatter: Array, ddof: Any, covariance: str, shared: bool
+) -> NormalInverseWisharts:
+    """The improper prior whose joint mode has the divisor count - ddof, with extra scatter."""
+    num_classes, d = stats.mean.shape
+    coordinates = d if covariance == "spherical" else 1
+    p = d if covariance == "full" else 1
+    if covariance == "spherical":
+        scatter = scatter.sum(-1, keepdims=True)
+    if shared:
+        scatter = scatter.sum(0, keepdims=True)
+    means = num_classes if shared else 1
+    dof = -coordinates * (jnp.asarray(ddof, stats.count.dtype) + means) - p - 1
+    return NormalInverseWisharts(
+        stats.mean,
+        jnp.zeros_like(stats.count),
+        scatter,
+        jnp.broadcast_to(dof, (len(scatter),)),
+        covariance,
+        shared,
+    )
+
+
+def _chi_squared(key: Array, degrees: Array) -> Array:
+    return 2 * jax.random.gamma(key, 0.5 * degrees)
