@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
 from genclf.classifier import Classifier, stats
+from genclf.conjugate.whole import check_proper, posteriors
 from genclf.families.base import Support
 from genclf.families.gaussian import GaussianDiagnosis
 from genclf.model import Fitted, Model, check_hyperparameters, valid_labels, valid_weights, widen
@@ -85,7 +86,7 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
         invalid_cells=found["x"] if "x" in found else found,
         invalid_labels=(~valid_labels(y, clf.num_classes)).sum(),
         invalid_weights=jnp.int32(0) if weights is None else (~valid_weights(weights)).sum(),
-        conditional=clf.family.diagnose(s.conditional),
+        conditional=(clf.plain(s) if clf.inference == "ml" else clf).family.diagnose(s.conditional),
     )
 
 
@@ -144,6 +145,9 @@ def validate(
     _check_cells(model.support, x, used)
     if isinstance(model, Classifier):
         _check_determined(_diagnose(model, x, labels, weight).conditional, "")
+        if model.inference == "predictive":
+            found = posteriors(model, stats(model, x, labels, weight))
+            check_proper(found, "posterior", "the predictive")
 
 
 def _check_labels(y: Array, num_classes: int) -> None:

@@ -215,3 +215,35 @@ def test_a_new_prior_is_no_new_trace():
     for dof in (3.0, 4.0, 5.0):
         evidence(gcf.qda(2, prior=niw(dof=dof)), s)
     assert len(traces) == 1
+
+
+def test_every_verb_heeds_inference():
+    x, y = BY_NAME["gaussian-diag"].example("float32")
+    prior = gcf.NormalInverseWishart(mean=0.0, kappa=5.0, scale=3.0, dof=7.0)
+    ml = gcf.gaussian_nb(K, prior=prior, class_alpha=3.0, inference="ml")
+    params, s = gcf.fit(ml, x, y), gcf.stats(ml, x, y)
+    assert_close(params, gcf.fit(gcf.gaussian_nb(K), x, y), 1e-6)
+    assert gcf.certify(ml, params, x, y).valid
+    assert not gcf.certify(gcf.gaussian_nb(K, prior=prior), params, x, y).valid
+    assert_close(gcf.fit_lagrange(ml, s).params, params, 1e-5)
+    assert_close(gcf.fit_gradient(ml, x, y).params, params, 1e-3)
+    predictive = gcf.gaussian_nb(K, prior=prior, inference="predictive")
+    for verb in (gcf.fit_gradient, gcf.certify):
+        args = (predictive, params, x, y) if verb is gcf.certify else (predictive, x, y)
+        raises("integrates the parameters out", lambda: verb(*args))  # noqa: B023
+    raises("integrates the parameters out", lambda: gcf.fit_lagrange(predictive, s))
+    # One row in a class: with a prior regular, without its use singular.
+    few, labels = x[:4], np.array([0, 1, 1, 2])
+    gcf.validate(gcf.gaussian_nb(K, prior=prior), few, labels)
+    raises("rank", lambda: gcf.validate(ml_like(ml), few, labels))
+    gcf.validate(predictive, few, labels)
+    flat = gcf.qda(K, inference="predictive")
+    seven_each = np.random.default_rng(0).normal(size=(21, 5)).astype(np.float32)
+    raises(
+        "the predictive needs a proper posterior",
+        lambda: gcf.validate(flat, seven_each, np.arange(21) % K),
+    )
+
+
+def ml_like(clf):
+    return gcf.Classifier(clf.family, K, inference="ml")

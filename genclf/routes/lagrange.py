@@ -21,7 +21,7 @@ from genclf.routes.natural import (
     precision_multipliers,
     standard_natural,
 )
-from genclf.routes.problem import CLASS_PRIOR, PRIOR, start
+from genclf.routes.problem import CLASS_PRIOR, PRIOR, of_parameters, start
 
 
 class LagrangeSolution(eqx.Module):
@@ -112,6 +112,7 @@ class _Solved(eqx.Module):
 @jax.jit
 def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     clf.family.check_stats(stats.conditional)
+    clf = of_parameters(clf, stats)
     parts = clf.family.over_parts(_solve, stats.conditional)
     is_part = lambda node: isinstance(node, _Solved)  # noqa: E731
     found = jax.tree_util.tree_flatten_with_path(parts, is_leaf=is_part)[0]

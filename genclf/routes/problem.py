@@ -63,6 +63,16 @@ def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[A
     return jnp.where(used, w * jnp.where(used, log_joint(params, x), 0), 0).sum()
 
 
+def of_parameters(clf: Classifier, stats: ClassifierStats) -> Classifier:
+    """The model whose mode the estimate is; an error where it is no choice of parameters."""
+    if clf.inference == "predictive":
+        raise ValueError(
+            'inference is "predictive", which integrates the parameters out: there are none to '
+            'find or to certify; expected "map" or "ml"'
+        )
+    return clf.plain(stats) if clf.inference == "ml" else clf
+
+
 def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Problem:
     """The problem of fitting this model to these rows."""
     found = stats(clf, x, y, weights)
@@ -72,7 +82,7 @@ def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Prob
     used = (w > 0).any(1)
     stand_in = jnp.where(used, jnp.arange(len(w)), jnp.argmax(used))
     x = jax.tree.map(lambda a: a[stand_in], x)
-    return Problem(clf, x, jnp.where(invalid, jnp.nan, w), found)
+    return Problem(of_parameters(clf, found), x, jnp.where(invalid, jnp.nan, w), found)
 
 
 def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
