@@ -76,6 +76,8 @@ from genclf.routes.constrained import solve_constrained as solve_constrained
 from genclf.routes.gradient import fit_gradient as fit_gradient
 from genclf.routes.lagrange import LagrangeSolution as LagrangeSolution
 from genclf.routes.lagrange import fit_lagrange as fit_lagrange
+from genclf.select.calibration import Calibration as Calibration
+from genclf.select.calibration import calibration as calibration
 from genclf.select.learning_curve import LearningCurve as LearningCurve
 from genclf.select.learning_curve import learning_curve as learning_curve
 from genclf.statistics import Moments as Moments
@@ -158,6 +160,8 @@ __all__ = [
     "fit_lagrange",
     "solve_constrained",
     "standard_errors",
+    "Calibration",
+    "calibration",
     "LearningCurve",
     "learning_curve",
     "Moments",

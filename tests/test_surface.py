@@ -79,6 +79,9 @@ SIGNATURES = {
         "models": REQUIRED, "x": REQUIRED, "y": REQUIRED, "sizes": REQUIRED, "*": None,
         "key": REQUIRED, "num_splits": 200, "test": None, "batch_size": None,
     },
+    "calibration": {
+        "log_posterior": REQUIRED, "y": REQUIRED, "*": None, "num_bins": 10, "weights": None
+    },
     "Gaussian": {
         "covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0, "prior": None
     },

@@ -40,16 +40,19 @@ class Posterior(eqx.Module):
         labels: distribution of the class probabilities; None where they are fixed.
         conditional: distribution of the parameters of the class densities: a dict of them for
             `Product`, with a leading column axis for `Independent`.
+        like: statistics that give params their shapes and what is no parameter of theirs, such as
+            the mean length of a document.
     """
 
     clf: Classifier
     stats: ClassifierStats
     labels: Dirichlets | None
     conditional: PyTree[Conjugate]
+    like: ClassifierStats
 
     @property
     def mode(self) -> ClassifierParams:
-        """Where the joint density is highest: what `fit` returns with inference="map"."""
+        """The params of highest joint density, which `fit` returns with inference="map"."""
         return estimate(_with_inference(self.clf, "map"), self.stats)
 
     @property
@@ -217,24 +220,24 @@ def _with_inference(clf: Classifier, inference: Any) -> Classifier:
 @jax.jit
 def _posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     clf.family.check_stats(stats.conditional)
-    return Posterior(clf, stats, class_posterior(clf, stats), posteriors(clf, stats))
+    return Posterior(clf, stats, class_posterior(clf, stats), posteriors(clf, stats), stats)
 
 
 @jax.jit
 def _prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     clf.family.check_stats(stats.conditional)
     nothing = jax.tree.map(jnp.zeros_like, stats)
-    return Posterior(clf, nothing, class_prior(clf, stats), priors(clf, stats))
+    return Posterior(clf, nothing, class_prior(clf, stats), priors(clf, stats), stats)
 
 
 def _params(
     post: Posterior, log_prior: Array | None, arrays_of: Callable, *trees: PyTree
 ) -> ClassifierParams:
     """Params of the arrays that `arrays_of(conjugate, *trees)` has for each family inside."""
-    like, family = start(post.clf, post.stats), post.clf.family
+    like, family = start(post.clf, post.like), post.clf.family
     parts = family.over_parts(
         lambda part, s, node, *rest: set_fields(part.start(s), "", arrays_of(node, *rest)),
-        post.stats.conditional,
+        post.like.conditional,
         post.conditional,
         *trees,
     )

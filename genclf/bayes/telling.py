@@ -49,7 +49,8 @@ def story(
         coef         Normal(0, 1 / √(n l2))               (SoftmaxRegression; intercept: flat)
 
     each after its block and a dot in a `Product`; theta is one site "theta_3" per number of values
-    where those of the columns differ. The mode of the sites (SVI with AutoDelta) is `fit`'s. Any
+    where those of the columns differ; a covariance that classes share is one of shape (1, d, d).
+    The mode of the sites (SVI with AutoDelta) is `fit`'s. Any
     number in a prior may be a numpyro distribution instead, and is then a site of its own name:
     that is hierarchical smoothing.
 
@@ -58,7 +59,8 @@ def story(
     "unlabelled_rows", and their labels marginalised by parallel enumeration. Word counts are
     independent Poisson counts of mean `mean_length · θ`, as `sample` draws them; observed ones have
     a factor that leaves the probability of their sequence given its length, as in `log_joint`.
-    Labels must be concrete, not traced.
+    Labels must be concrete, not traced. Most of numpyro's first minute is compilation piece by
+    piece: an inference compiled whole, under `jax.jit`, starts sooner.
 
     Args:
         model: a `Classifier`, or fitted `ClassifierParams`; also `SoftmaxRegression` and its

@@ -78,7 +78,7 @@ def learning_curve(
     fit, and count the errors on the other rows, or on `test`. All splits of a size are one
     compiled call. Rows are drawn without regard to the classes: a class that is not among the m
     rows cannot be predicted, and its test rows count as errors, as do rows for which a model
-    predicts nothing (-1), such as those of a singular covariance. Splits of one data set
+    predicts nothing (-1). Splits of one data set
     overlap, so the standard errors are those of the mean over its splits, not over data sets.
 
     Args:

@@ -306,3 +306,12 @@ def test_ranks_of_true_parameters_are_uniform():
     rng = np.random.default_rng(0)
     for rank in found.T:
         assert kstest((rank + rng.random(len(rank))) / 100, "uniform").pvalue > 1e-4
+
+
+def test_draws_of_the_prior_write_documents_of_the_usual_length():
+    model = BY_NAME["multinomial"]
+    clf, x, _, s = learned(model)
+    params = gcf.bayes.prior(clf, s).sample(jax.random.key(0))
+    drawn, _ = gcf.sample(jax.random.key(1), params, (2003,))
+    mean = x.sum() / len(x)
+    assert abs(drawn.sum(1).mean() - mean) < 6 * np.sqrt(mean / 2003)

@@ -1,0 +1,158 @@
+"""How far the probabilities of a classifier are to be believed: proper scores and calibration."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, ArrayLike, Float
+
+from genclf.model import valid_weights, widen
+from genclf.shapes import float_dtype, own
+
+_TOLERANCE = 1e-3  # of the sum of a row's probabilities
+
+
+class Calibration(eqx.Module):
+    """Scores of posterior probabilities against labels, as `calibration` returns them.
+
+    Attributes:
+        log_loss: mean of `-log p(y_n | x_n)`, natural; inf where a true class had probability 0.
+        brier: mean squared distance of the posterior and the one-hot label, 0..2.
+        expected_error: expected calibration error, 0..1.
+        error: share of rows whose most probable class is not theirs.
+    """
+
+    log_loss: Float[Array, ""]
+    brier: Float[Array, ""]
+    expected_error: Float[Array, ""]
+    error: Float[Array, ""]
+
+
+def calibration(
+    log_posterior: ArrayLike,
+    y: ArrayLike,
+    *,
+    num_bins: int = 10,
+    weights: ArrayLike | None = None,
+) -> Calibration:
+    """Log-loss, Brier score, calibration error and error of posterior probabilities.
+
+    With `p_nk = exp(log_posterior[n, k])`, W the sum of the weights, `c_n = max_k p_nk` the
+    confidence and `h_n` whether the most probable class, the lowest of equals, is y_n:
+
+    ::
+
+        log_loss = -Σ_n w_n log p_n,y_n / W
+        brier = Σ_n w_n Σ_k (p_nk - [y_n = k])² / W
+        expected_error = Σ_b |Σ_{n in b} w_n (h_n - c_n)| / W
+        error = Σ_n w_n (1 - h_n) / W
+
+    Bin b = 1..B of B = `num_bins` holds the rows with `(b-1)/B < c_n <= b/B`. The first two are
+    proper scores: no probabilities do better in the mean than the true ones. The third is neither
+    proper nor unbiased (with few rows in a bin it is above 0 for true probabilities too), and it
+    looks at the most probable class alone.
+
+    A row of weight 0 does not count, whatever it holds. In any other row, a posterior that is NaN
+    or does not sum to 1, a label that is no class (such as -1), or an invalid weight makes all
+    four NaN; as does W = 0.
+
+    Args:
+        log_posterior: as `genclf.log_posterior` returns it, shape (n, K).
+        y: labels, integers 0..K-1, shape (n,).
+        num_bins: B >= 1.
+        weights: weight of each row, >= 0, shape (n,); None for ones.
+
+    Returns:
+        A `Calibration`.
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or num_bins is below 1; outside traced code,
+            also a label that is no class, or probabilities that do not sum to 1.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> p = jnp.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]])
+        >>> found = gcf.calibration(jnp.log(p), jnp.array([0, 1, 0]))
+        >>> print(found.log_loss.round(3), found.brier.round(2), found.error.round(3))
+        0.69 0.49 0.333
+        >>> print(found.expected_error.round(3))  # (|1 - 0.9| + |0 - 0.8| + |1 - 0.7|) / 3
+        0.4
+
+    References:
+        Brier (1950), "Verification of forecasts expressed in terms of probability"; Guo, Pleiss,
+        Sun & Weinberger (2017), "On calibration of modern neural networks", eq. 3.
+    """
+    log_p, labels = own(log_posterior, "log_posterior"), own(y, "y")
+    given = None if weights is None else own(weights, "weights")
+    _check(log_p, labels, given, num_bins)
+    return _calibration(log_p, labels, given, num_bins)
+
+
+def _check(log_p: Array, y: Array, weights: Array | None, num_bins: int) -> None:
+    """Raise where shapes or dtypes do not fit, or concrete numbers cannot be scored."""
+    if log_p.ndim != 2 or not jnp.issubdtype(log_p.dtype, jnp.floating):
+        raise ValueError(
+            f"log_posterior has shape {log_p.shape} and dtype {log_p.dtype}, expected (n, K) "
+            "logarithms of probabilities, as genclf.log_posterior returns them"
+        )
+    n, num_classes = log_p.shape
+    if y.shape != (n,) or not jnp.issubdtype(y.dtype, jnp.integer):
+        raise ValueError(
+            f"y has shape {y.shape} and dtype {y.dtype}, expected ({n},) integer labels "
+            f"0..{num_classes - 1}"
+        )
+    if weights is not None and weights.shape != (n,):
+        raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row")
+    if num_bins < 1:
+        raise ValueError(f"num_bins is {num_bins}, expected >= 1")
+    if any(isinstance(a, Tracer) for a in (log_p, y, weights)):
+        return
+    labels, counts = np.asarray(y), np.ones(n) if weights is None else np.asarray(weights)
+    for row in np.flatnonzero(((labels < 0) | (labels >= num_classes)) & (counts != 0))[:1]:
+        raise ValueError(
+            f"y[{row}] is {labels[row]}, expected a class, 0..{num_classes - 1}; rows without a "
+            "label cannot be scored: leave them out, or give them weight 0"
+        )
+    with np.errstate(over="ignore"):
+        sums = np.exp(np.asarray(log_p, np.float64)).sum(1)
+    for row in np.flatnonzero((np.abs(sums - 1) > _TOLERANCE) & (counts != 0))[:1]:
+        raise ValueError(
+            f"log_posterior[{row}] has probabilities that sum to {sums[row]:.4g}, expected 1: give "
+            "logarithms of probabilities, as genclf.log_posterior returns them"
+        )
+
+
+@partial(jax.jit, static_argnums=3)
+def _calibration(log_p: Array, y: Array, weights: Array | None, num_bins: int) -> Calibration:
+    dtype = float_dtype(log_p)
+    log_p, y = log_p.astype(dtype), widen(y)
+    n, num_classes = log_p.shape
+    weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
+    # What stands in a row that does not count must not reach the sums, nor their derivatives.
+    counts = weight != 0
+    log_p = jnp.where(counts[:, None], log_p, -jnp.log(jnp.asarray(num_classes, dtype)))
+    p = jnp.exp(log_p)
+    known = (y >= 0) & (y < num_classes)
+    valid = known & (jnp.abs(p.sum(1) - 1) <= _TOLERANCE) & valid_weights(weight)
+    valid = jnp.where(counts, valid, True).all()
+    total = jnp.where(valid, weight.sum(), jnp.nan)
+
+    label = jnp.where(known, y, 0).astype(jnp.int32)
+    of_label = jnp.take_along_axis(log_p, label[:, None], axis=1)[:, 0]
+    missed = jnp.where(counts, -weight * of_label, 0)  # not 0 times -inf
+    distance = ((p - jax.nn.one_hot(label, num_classes, dtype=dtype)) ** 2).sum(1)
+    confidence, hit = p.max(1), (p.argmax(1).astype(jnp.int32) == label).astype(dtype)
+    edges = jnp.arange(1, num_bins, dtype=dtype) / num_bins
+    of_bin = jax.nn.one_hot(jnp.searchsorted(edges, confidence), num_bins, dtype=dtype)
+    gap = jnp.matmul(weight * (hit - confidence), of_bin, precision="highest")
+    return Calibration(
+        missed.sum() / total,
+        (weight * distance).sum() / total,
+        jnp.abs(gap).sum() / total,
+        (weight * (1 - hit)).sum() / total,
+    )
