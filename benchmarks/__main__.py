@@ -137,7 +137,7 @@ def main() -> None:
     for case, ours, theirs in bayes.scoring(scale):
         label = f"{case}: predictive beside plug-in"
         cases.append(Row(label, clock(ours), clock(theirs), theirs / ours, "≥ 0.5"))
-    for case, ours, sampled, warmed in bayes.draws(scale):
+    for case, ours, sampled, warmed in bayes.draws():
         for how, theirs in (("NUTS", sampled), ("NUTS and its warm-up", warmed)):
             label = f"{case}: an exact draw beside an effective one of {how}"
             cases.append(Row(label, f"{ours * 1e6:.1f} µs", clock(theirs), theirs / ours, ""))

@@ -65,7 +65,7 @@ def _zipf(rng: Any, num_classes: int, v: int) -> Any:
     return theta / theta.sum(1, keepdims=True)
 
 
-def draws(scale: int = 1) -> Iterator[tuple[str, float, float, float]]:
+def draws(num_draws: int = 1000) -> Iterator[tuple[str, float, float, float]]:
     """(case, seconds per effective draw: exact, NUTS without its warm-up, NUTS with it).
 
     Exact draws are independent, so that each is effective; of NUTS the least effective number
@@ -88,7 +88,6 @@ def draws(scale: int = 1) -> Iterator[tuple[str, float, float, float]]:
             votes.y,
         ),
     }
-    num_draws = 1000 // scale
     for name, (clf, x, y) in models.items():
         s = gcf.stats(clf, x, y)
         post, story = gcf.posterior(clf, s), gcf.bayes.story(clf, s)
@@ -103,6 +102,7 @@ def draws(scale: int = 1) -> Iterator[tuple[str, float, float, float]]:
         for _ in range(2):  # the first compiles
             start = time.perf_counter()
             chain.warmup(jax.random.key(1))
+            jax.block_until_ready(chain.post_warmup_state)
             warm = time.perf_counter()
             chain.run(jax.random.key(2))
             jax.block_until_ready(chain.get_samples())
