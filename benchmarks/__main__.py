@@ -20,7 +20,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
-from benchmarks import discriminative, roads
+from benchmarks import bayes, discriminative, roads
 from benchmarks.timing import machine, peak_bytes, seconds
 
 MODELS: dict[str, tuple[Callable[[int], gcf.Classifier], type]] = {
@@ -134,6 +134,13 @@ def main() -> None:
     cases += [Row(case, clock(a), clock(b), b / a, f"≥ {aim}") for case, a, b, aim in softmax]
     by_road = roads.ratios(20_000 // scale, 20, 5)
     cases += [Row(case, clock(a), clock(b), b / a, "") for case, a, b in by_road]
+    for case, ours, theirs in bayes.scoring(scale):
+        label = f"{case}: predictive beside plug-in"
+        cases.append(Row(label, clock(ours), clock(theirs), theirs / ours, "≥ 0.5"))
+    for case, ours, sampled, warmed in bayes.draws():
+        for how, theirs in (("NUTS", sampled), ("NUTS and its warm-up", warmed)):
+            label = f"{case}: an exact draw beside an effective one of {how}"
+            cases.append(Row(label, f"{ours * 1e6:.1f} µs", clock(theirs), theirs / ours, ""))
     title = (
         f"{machine()}; JAX {jax.__version__}, genclf {gcf.__version__}, "
         f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}; float32"

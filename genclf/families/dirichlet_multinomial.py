@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,10 @@ from jaxtyping import Array, Float, Int
 
 from genclf.conjugate.base import log_rising
 from genclf.families.base import Params, Support, over_rows
+from genclf.families.rising import log_rising_sums, rising_table
 from genclf.families.tokens import COUNTS, Tokens, counts_of
+
+_COMPARED = 128  # words of a document, up to which comparing each two costs less than sorting
 
 
 class DirichletMultinomialParams(Params):
@@ -43,35 +48,33 @@ class DirichletMultinomialParams(Params):
 
     def log_prob(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
         """`Σ_j log (a_kj)_x_j - log (Σ_j a_kj)_length`."""
-        if isinstance(x, Tokens):
-            return over_rows(self._of_tokens, x, 1, x.ids.shape[-1] * len(self.concentration))
-        return over_rows(self._of_counts, x, 1, self.num_features)
+        a = self.concentration
+        if not isinstance(x, Tokens):
+            table = rising_table(a, math.prod(x.shape[:-1]))
+            return over_rows(lambda rows: self._of_counts(rows, table), x, 1, self.num_features)
+        longest = x.ids.shape[-1]
+        lengths = self._of_length(jnp.arange(longest + 1, dtype=a.dtype))
+        return over_rows(lambda rows: self._of_tokens(rows, lengths), x, 1, longest * len(a))
 
-    def _normalised(self, score: Array, length: Array) -> Array:
-        total = jnp.broadcast_to(self.concentration.sum(-1), score.shape)
-        return score - log_rising(total, jnp.broadcast_to(length[..., None], score.shape))
+    def _of_length(self, length: Float[Array, "n"]) -> Float[Array, "n K"]:
+        shape = (*length.shape, len(self.concentration))
+        total = jnp.broadcast_to(self.concentration.sum(-1), shape)
+        return log_rising(total, jnp.broadcast_to(length[:, None], shape))
 
-    def _of_tokens(self, rows: Tokens) -> Array:
+    def _of_counts(self, rows: Array, table: Array) -> Array:
+        x = counts_of(rows, self.presence).astype(self.concentration.dtype)
+        return log_rising_sums(x, self.concentration, table) - self._of_length(x.sum(-1))
+
+    def _of_tokens(self, rows: Tokens, of_length: Array) -> Array:
         rows = rows.distinct() if self.presence else rows
+        rows, earlier = _occurrences(rows)
         # The i-th occurrence of a word has probability a + i - 1 over the urn's size.
-        ids = jnp.sort(jnp.where(rows.mask, rows.ids, jnp.iinfo(rows.ids.dtype).max), axis=-1)
-        position = jnp.broadcast_to(jnp.arange(ids.shape[-1]), ids.shape)
-        first = jnp.pad(ids[:, 1:] != ids[:, :-1], [(0, 0), (1, 0)], constant_values=True)
-        earlier = position - lax.cummax(jnp.where(first, position, 0), axis=1)
-        length = rows.mask.sum(-1, keepdims=True)
-        mask = position < length
-        found = self.concentration.T.at[jnp.where(mask, ids, 0)].get(
+        found = self.concentration.T.at[rows.ids].get(
             mode="fill", fill_value=jnp.nan, wrap_negative_indices=False
         )
-        terms = jnp.log(found + earlier[..., None].astype(found.dtype))
-        score = jnp.where(mask[..., None], terms, 0).sum(-2)
-        return self._normalised(score, length[..., 0].astype(score.dtype))
-
-    def _of_counts(self, rows: Array) -> Array:
-        x = counts_of(rows, self.presence).astype(self.concentration.dtype)
-        of_class = lambda a: log_rising(jnp.broadcast_to(a, x.shape), x).sum(-1)  # noqa: E731
-        score = lax.map(of_class, self.concentration).T
-        return self._normalised(score, x.sum(-1))
+        # Padding is 1 before the logarithm, not 0 behind it: else XLA takes it cell by cell.
+        chance = jnp.where(rows.mask[..., None], found + earlier[..., None].astype(found.dtype), 1)
+        return jnp.log(chance).sum(-2) - of_length[rows.mask.sum(-1)]
 
     def log_lik(self, stats: object) -> Float[Array, ""]:
         raise ValueError(
@@ -85,3 +88,24 @@ class DirichletMultinomialParams(Params):
         log_gamma = jax.random.loggamma(key_theta, self.concentration[y])
         theta = jax.nn.softmax(log_gamma, axis=-1)
         return jax.random.poisson(key_words, self.mean_length * theta)
+
+
+def _occurrences(rows: Tokens) -> tuple[Tokens, Int[Array, "n length"]]:
+    """The words in some order, and for each how often it occurs before in its document."""
+    ids = jnp.where(rows.mask, rows.ids, jnp.iinfo(rows.ids.dtype).max)
+    length = ids.shape[-1]
+    if length <= _COMPARED:
+        columns, after = ids.T, jnp.arange(length)[:, None]
+
+        def seen(i: Array) -> Array:
+            one = lax.dynamic_slice_in_dim(columns, i, min(1, length))
+            return ((columns == one) & (after > i)).astype(jnp.int32)
+
+        first, rest = jnp.asarray(0), jnp.arange(1, max(length, 1))
+        return rows, lax.scan(lambda n, i: (n + seen(i), None), seen(first), rest)[0].T
+    position = jnp.broadcast_to(jnp.arange(length), ids.shape)
+    ids = jnp.sort(ids, axis=-1)
+    first = jnp.pad(ids[:, 1:] != ids[:, :-1], [(0, 0), (1, 0)], constant_values=True)
+    earlier = position - lax.cummax(jnp.where(first, position, 0), axis=1)
+    mask = position < rows.mask.sum(-1, keepdims=True)
+    return Tokens(ids, mask, rows.vocab_size), earlier

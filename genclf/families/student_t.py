@@ -67,11 +67,15 @@ class StudentTParams(Params):
 
         def fold(z: Array, own: Array) -> Array:
             if self.covariance == "diag":
-                return jnp.log1p(z * z * own[0]).sum(-1) * own[1]
+                return jnp.log1p(z * z).sum(-1) * own[1]
             return jnp.log1p(squares(z) * own[0]) * own[1]
 
         per_class = jnp.stack([1 / (self.inflation * dof), -0.5 * (dof + p)], 1)
-        score = fold_distances(x, self.mean, self.scale, self.covariance, fold, per_class)
+        scale = self.scale
+        if self.covariance == "diag":
+            # One multiplication of each deviation less, which the compiler then makes in vectors.
+            scale = scale * jnp.sqrt(self.inflation * dof)[:, None]
+        score = fold_distances(x, self.mean, scale, self.covariance, fold, per_class)
         return score + spread((d / p) * norm - own, score), -common
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
