@@ -26,7 +26,7 @@ from genclf.compose import Independent as Independent
 from genclf.compose import IndependentParams as IndependentParams
 from genclf.compose import Product as Product
 from genclf.compose import ProductParams as ProductParams
-from genclf.conjugate.dirichlet import Beta as Beta
+from genclf.conjugate.beta import Beta as Beta
 from genclf.conjugate.dirichlet import Dirichlet as Dirichlet
 from genclf.conjugate.normal_inverse_wishart import (
     NormalInverseWishart as NormalInverseWishart,

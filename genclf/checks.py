@@ -146,8 +146,8 @@ def validate(
     if isinstance(model, Classifier):
         _check_determined(_diagnose(model, x, labels, weight).conditional, "")
         if model.inference == "predictive":
-            found = posteriors(model, stats(model, x, labels, weight))
-            check_proper(found, "posterior", "the predictive")
+            s = stats(model, x, labels, weight)
+            check_proper(posteriors(model, s), s, "posterior", "the predictive")
 
 
 def _check_labels(y: Array, num_classes: int) -> None:

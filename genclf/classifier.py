@@ -16,6 +16,7 @@ from jaxtyping import Array, ArrayLike, Float, PyTree
 
 from genclf.accumulate import class_counts
 from genclf.class_prior import log_class_prior, log_fixed, prior_problem
+from genclf.conjugate.base import numbers
 from genclf.conjugate.dirichlet import Dirichlet, pseudo_counts, smoothing_problems
 from genclf.conjugate.whole import check_proper, class_posterior, posteriors, predictives
 from genclf.families.base import Family, Params, Scalar, Support, spread
@@ -55,7 +56,9 @@ class Classifier(Model):
     family: Family
     num_classes: int = eqx.field(static=True)
     class_alpha: Scalar = 0.0
-    class_prior: Float[ArrayLike, "K"] | Dirichlet | None = None
+    class_prior: Float[ArrayLike, "K"] | Dirichlet | None = eqx.field(
+        default=None, converter=numbers
+    )
     inference: Inference = eqx.field(static=True, default="map")
 
     @property
@@ -244,9 +247,10 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         [1. 5.]
     """
     require_generative(clf, "estimate")
+    check_statistics(clf, stats)
     check_hyperparameters(clf, num_features(stats.conditional))
     if clf.inference == "predictive":
-        check_proper(_posteriors(clf, stats), "posterior", "the predictive")
+        check_proper(_posteriors(clf, stats), stats, "posterior", "the predictive")
     return _estimate(clf, stats)
 
 
@@ -288,14 +292,21 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
     return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
 
 
-@jax.jit
-def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
+    """Raise where statistics are not of this model: of other classes, or of another kind."""
+    if not isinstance(stats, ClassifierStats):
+        raise ValueError(f"stats is a {type(stats).__name__}, expected statistics of genclf.stats")
     if stats.count.shape != (clf.num_classes,):
         raise ValueError(
             f"stats.count has shape {stats.count.shape}, expected ({clf.num_classes},): one number "
             "per class of the model (statistics with a batch axis take jax.vmap, or pool)"
         )
     clf.family.check_stats(stats.conditional)
+
+
+@jax.jit
+def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    check_statistics(clf, stats)
     if clf.inference == "predictive":
         return _predictive(clf, stats)
     if clf.inference == "ml":

@@ -82,7 +82,12 @@ def check_hyperparameters(clf: Model, d: Any = None) -> None:
         )
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(clf)):
         return
-    problems = clf.invalid_hyperparameters(d)
+    try:
+        problems = clf.invalid_hyperparameters(d)
+    except TypeError as error:
+        raise ValueError(
+            f"a hyper-parameter is no number ({error}); distributions are for genclf.bayes.story"
+        ) from error
     if clf.num_classes < 1:
         problems.append(f"num_classes is {clf.num_classes}, expected >= 1")
     if problems:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from genclf.classifier import Classifier, Inference
-from genclf.conjugate.dirichlet import Beta, Dirichlet
+from genclf.conjugate.beta import Beta
+from genclf.conjugate.dirichlet import Dirichlet
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.base import Scalar
 from genclf.families.bernoulli import Bernoulli

@@ -1,5 +1,8 @@
 """Strict settings for every test, and the two precisions as fixtures."""
 
+import itertools
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -32,11 +35,23 @@ settings.register_profile("genclf", deadline=None, derandomize=True, max_example
 settings.load_profile("genclf")
 
 
+_TESTS = itertools.count()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def free_compiled():
     """Let go of what a file has compiled: a process may map only so many pieces of code."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def free_compiled_in_time():
+    """The same within a file that compiles much; Linux allows 65,530 pieces."""
+    yield
+    maps = Path("/proc/self/maps")
+    if next(_TESTS) % 8 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -247,3 +247,97 @@ def test_every_verb_heeds_inference():
 
 def ml_like(clf):
     return gcf.Classifier(clf.family, K, inference="ml")
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("strength", [1.0, 1e4, 1e8])
+def test_evidence_of_gaussians_in_float32(covariance, strength):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(1009, 2)), np.arange(1009) % 2
+    found = {}
+    for dtype in ("float32", "float64"):
+        with jax.enable_x64(dtype == "float64"):
+            prior = niw(kappa=strength, scale=strength, dof=strength + 2)
+            clf = gcf.Classifier(gcf.Gaussian(covariance, prior=prior), 2)
+            found[dtype] = float(gcf.log_evidence(clf, gcf.stats(clf, x.astype(dtype), y)))
+    np.testing.assert_allclose(found["float32"], found["float64"], rtol=2e-6)
+
+
+@pytest.mark.parametrize("strength", [0.05, 1.0, 1e4, 1e6])
+def test_evidence_and_densities_of_tables_in_float32(strength):
+    # A column of ones, fractional weights: rounding leaves zeros that are none.
+    rng = np.random.default_rng(0)
+    x = (rng.random((100_003, 2)) < [2, 0.5]).astype(int)
+    y, w = rng.integers(0, 2, len(x)), rng.random(len(x))
+    found = {}
+    for dtype in ("float32", "float64"):
+        with jax.enable_x64(dtype == "float64"):
+            bits = gcf.bernoulli_nb(2, prior=gcf.Beta(strength, strength))
+            codes = gcf.categorical_nb(2, 2, prior=gcf.Dirichlet(strength))
+            of = [gcf.stats(clf, x.astype(dtype), y, w.astype(dtype)) for clf in (bits, codes)]
+            evidence = [
+                float(gcf.log_evidence(c, s)) for c, s in zip((bits, codes), of, strict=True)
+            ]
+            post = gcf.posterior(bits, of[0])
+            found[dtype] = [*evidence, float(post.log_prob(post.mean))]
+    # Sums of 1e5 weights are good to a few units of 1e-7.
+    np.testing.assert_allclose(found["float32"][:2], found["float64"][:2], rtol=3e-6)
+    np.testing.assert_allclose(found["float32"][2], found["float64"][2], atol=0.5)
+
+
+def test_statistics_of_another_model_are_refused():
+    three = gcf.stats(gcf.qda(3), X, np.array([0, 1, 2, 0, 1]))
+    clf = gcf.qda(2, prior=niw())
+    many = jax.vmap(lambda y: gcf.stats(clf, X, y))(jnp.stack([Y, Y]))
+    for verb in (gcf.posterior, gcf.predictive, gcf.log_evidence, gcf.fit_prior, gcf.bayes.prior):
+        raises(r"stats.count has shape \(3,\), expected \(2,\)", lambda: verb(clf, three))  # noqa: B023
+        raises(r"stats.count has shape \(2, 2\)", lambda: verb(clf, many))  # noqa: B023
+        words = gcf.stats(gcf.multinomial_nb(2), X.astype(int), Y)
+        raises("estimates from Moments", lambda: verb(clf, words))  # noqa: B023
+        invalid = gcf.stats(clf, np.where(X == 9, np.nan, X), Y)
+        raises("statistics hold NaN.*validate", lambda: verb(clf, invalid))  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("clf", "message"),
+    [
+        (gcf.qda(2, prior=niw(dof=np.array([3.0, 4.0]))), "dof of the prior.*one finite number"),
+        (gcf.qda(2, prior=niw(mean=np.nan)), "mean of the prior is nan, expected finite"),
+        (gcf.qda(2, prior=niw(kappa=np.inf)), "kappa of the prior is inf, expected > 0 and finite"),
+        (gcf.qda(2, prior=niw(scale=np.ones((3, 2)))), r"scale of the prior has shape \(3, 2\)"),
+        (gcf.qda(2, prior=niw(scale=1e-9 * np.array([[1, 0.5], [0, 1]]))), "positive definite"),
+    ],
+)
+def test_numbers_of_a_prior_are_checked(clf, message):
+    raises(message, lambda: gcf.fit(clf, X, Y))
+
+
+def test_a_prior_of_another_family_is_named():
+    x = X.astype(int)
+    wrong = gcf.Classifier(gcf.Multinomial(prior=None), 2)
+    for family, name in (
+        (gcf.Gaussian, "NormalInverseWishart"),
+        (gcf.Multinomial, "Dirichlet"),
+        (gcf.Bernoulli, "Beta"),
+    ):
+        other = gcf.Beta(1.0, 1.0) if name != "Beta" else gcf.Dirichlet(1.0)
+        model = family(prior=None)
+        object.__setattr__(model, "prior", other)
+        clf = gcf.Classifier(model, wrong.num_classes)
+        raises(f"prior is .*, expected a {name}", lambda: gcf.fit(clf, x, Y))  # noqa: B023
+
+
+def test_lists_are_arrays():
+    clf = gcf.multinomial_nb(2, prior=gcf.Dirichlet([2.0, 3.0]))
+    same = gcf.multinomial_nb(2, prior=gcf.Dirichlet(np.array([2.0, 3.0])))
+    assert_close(gcf.fit(clf, X, Y), gcf.fit(same, X, Y), 0)
+
+
+def test_intervals_of_what_is_certain_and_of_no_level():
+    clf, s = with_stats(gcf.categorical_nb(1, (2, 1)), np.array([[0, 0]]), np.array([0]))
+    post = gcf.posterior(clf, s)
+    lower, upper = post.interval(0.9)["theta"]
+    assert lower[0, 2] == upper[0, 2] == 1 and 0 < lower[0, 0] < upper[0, 0] < 1
+    for level in (0.0, 1.0, 95.0, np.array([0.5, 0.9])):
+        raises("expected one probability between 0 and 1", lambda: post.interval(level))  # noqa: B023
+    raises("on the host", lambda: jax.jit(lambda s: gcf.posterior(clf, s).interval())(s))

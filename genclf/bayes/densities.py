@@ -118,6 +118,7 @@ def _(params: CategoricalParams, name: str, y: Array, x: Any) -> None:
         for j, v in enumerate(sizes)
     ]
     density = dist.Categorical(logits=jnp.stack(tables, 1)[y], validate_args=False)
+    x = None if x is None else x.astype(jnp.int32)
     if x is not None and params.columns.unseen == "ignore":
         known = x < jnp.asarray(sizes, x.dtype)
         x, density = jnp.where(known, x, 0), density.mask(known)

@@ -72,7 +72,7 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §5.3.2.
     """
     check_model(clf, stats, "log_evidence")
-    check_proper(_priors(clf, stats), "prior", "log_evidence")
+    check_proper(_priors(clf, stats), stats, "prior", "log_evidence")
     return _log_evidence(clf, stats)
 
 
@@ -81,8 +81,9 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
 
     Maximises `log_evidence` by L-BFGS in the logarithms of: the concentration of a `Dirichlet`
     (all numbers of an array), a and b of a `Beta`, κ and ν - p + 1 of a `NormalInverseWishart`
-    (whose mean and scale stay). Each family inside has its own; `alpha` becomes a prior. The
-    class prior stays: one table of class counts says next to nothing about its concentration.
+    (whose mean and scale stay; a scale left to the data goes with ν). Each family inside has its
+    own; `alpha` becomes a prior. The class prior stays: one table of class counts says next to
+    nothing about its concentration.
 
     Args:
         clf: the model; where to start from.
@@ -106,7 +107,7 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
         Minka (2000), "Estimating a Dirichlet distribution"; Murphy (2012), §5.6.
     """
     check_model(clf, stats, "fit_prior")
-    check_proper(_priors(clf, stats), "prior", "fit_prior")
+    check_proper(_priors(clf, stats), stats, "prior", "fit_prior")
     return _fit_prior(clf, stats)
 
 
@@ -117,7 +118,6 @@ def _priors(clf: Classifier, stats: ClassifierStats) -> PyTree:
 
 @jax.jit
 def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
-    clf.family.check_stats(stats.conditional)
     labels = class_prior(clf, stats)
     if labels is None:
         found = times_log(stats.count, log_class_prior(clf, stats)).sum()

@@ -11,7 +11,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, estimate
+from genclf.classifier import (
+    Classifier,
+    ClassifierParams,
+    ClassifierStats,
+    check_statistics,
+    estimate,
+)
 from genclf.conjugate.base import Conjugate, Interval
 from genclf.conjugate.dirichlet import Dirichlets
 from genclf.conjugate.whole import (
@@ -113,8 +119,9 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     Class probabilities and tables are Dirichlet, Bernoulli probabilities beta, the means and
     covariances of Gaussians normal-inverse-Wishart; see `Dirichlet`, `Beta` and
     `NormalInverseWishart` for what the hyper-parameters of the model mean as priors. A Gaussian
-    without a prior has the flat one, whose posterior is proper for more than 2d examples in
-    each class ("full"; 2 or more for "diag").
+    without a prior has the flat one, whose posterior is proper for more than 2d + 1 examples in
+    each class ("full"; 4 or more for "diag"). All verbs here use the prior whatever `inference`
+    says.
 
     Args:
         clf: the model.
@@ -141,7 +148,7 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """
     check_model(clf, stats, "posterior")
     found = _posterior(clf, stats)
-    check_proper(found.conditional, "posterior", "posterior")
+    check_proper(found.conditional, stats, "posterior", "posterior")
     return found
 
 
@@ -169,7 +176,7 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """
     check_model(clf, stats, "prior")
     found = _prior(clf, stats)
-    check_proper(found.conditional, "prior", "prior")
+    check_proper(found.conditional, stats, "prior", "prior")
     return found
 
 
@@ -210,6 +217,7 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
 def check_model(clf: Classifier, stats: ClassifierStats, verb: str) -> None:
     """Raise unless it is generative, with valid hyper-parameters."""
     require_generative(clf, verb)
+    check_statistics(clf, stats)
     check_hyperparameters(clf, num_features(stats.conditional))
 
 
@@ -219,13 +227,11 @@ def _with_inference(clf: Classifier, inference: Any) -> Classifier:
 
 @jax.jit
 def _posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
-    clf.family.check_stats(stats.conditional)
     return Posterior(clf, stats, class_posterior(clf, stats), posteriors(clf, stats), stats)
 
 
 @jax.jit
 def _prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
-    clf.family.check_stats(stats.conditional)
     nothing = jax.tree.map(jnp.zeros_like, stats)
     return Posterior(clf, nothing, class_prior(clf, stats), priors(clf, stats), stats)
 

@@ -13,7 +13,8 @@ from jaxtyping import Array
 from genclf.class_prior import log_class_prior
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.conjugate.base import Conjugate
-from genclf.conjugate.dirichlet import Betas, Dirichlets
+from genclf.conjugate.beta import Betas
+from genclf.conjugate.dirichlet import Dirichlets
 from genclf.conjugate.gaussian import NormalInverseWisharts
 from genclf.conjugate.whole import check_proper, class_prior, is_conjugate, named, priors
 from genclf.families.base import set_fields
@@ -47,7 +48,7 @@ def draw_hyperparameters(clf: Classifier) -> Classifier:
 def draw_parameters(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params drawn from the priors, as sites."""
     labels, nodes = class_prior(clf, stats), priors(clf, stats)
-    check_proper(nodes, "prior", "the story")
+    check_proper(nodes, stats, "prior", "the story")
     log_prior = log_class_prior(clf, stats)
     if labels is not None:
         log_prior = draw(labels, "")["log_prior"]

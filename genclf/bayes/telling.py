@@ -21,7 +21,7 @@ from genclf.classifier import stats as make_stats
 from genclf.discriminative import SoftmaxParams, SoftmaxRegression
 from genclf.families.base import Params
 from genclf.model import Fitted, Model, check_hyperparameters
-from genclf.shapes import blocks, cells, own
+from genclf.shapes import blocks, cells, check_examples, own
 
 Story = Callable[..., None]
 
@@ -50,17 +50,17 @@ def story(
 
     each after its block and a dot in a `Product`; theta is one site "theta_3" per number of values
     where those of the columns differ; a covariance that classes share is one of shape (1, d, d).
-    The mode of the sites (SVI with AutoDelta) is `fit`'s. Any
-    number in a prior may be a numpyro distribution instead, and is then a site of its own name:
-    that is hierarchical smoothing.
+    The mode of the sites (SVI with AutoDelta) is `fit`'s. Any number in a prior may be a numpyro
+    distribution instead, and is then a site of its own name: that is hierarchical smoothing.
 
-    The program is `tell(x=None, y=None, *, num_rows=1)`. Without x, rows are simulated (of the
-    given labels, if any). Rows with label -1, or all without y, are told in a plate of their own,
-    "unlabelled_rows", and their labels marginalised by parallel enumeration. Word counts are
-    independent Poisson counts of mean `mean_length · θ`, as `sample` draws them; observed ones have
-    a factor that leaves the probability of their sequence given its length, as in `log_joint`.
-    Labels must be concrete, not traced. Most of numpyro's first minute is compilation piece by
-    piece: an inference compiled whole, under `jax.jit`, starts sooner.
+    The program is `tell(x=None, y=None, *, num_rows=1)`. The priors are told whatever `inference`
+    says. Without x, rows are simulated (of the given labels, if any). Rows with label -1, or all
+    without y, are told in a plate of their own, "unlabelled_rows", and their labels marginalised
+    by parallel enumeration. Word counts are independent Poisson counts of mean `mean_length · θ`,
+    as `sample` draws them; observed ones have a factor that leaves the probability of their
+    sequence given its length, as in `log_joint`. A cell that the density cannot take makes the
+    density NaN. Labels must be concrete, not traced. Most of numpyro's first minute is compilation
+    piece by piece: an inference compiled whole, under `jax.jit`, starts sooner.
 
     Args:
         model: a `Classifier`, or fitted `ClassifierParams`; also `SoftmaxRegression` and its
@@ -115,10 +115,21 @@ def story(
             units = _units(clf, x) if stats is None else stats
             params = draw_parameters(clf, units)
         assert isinstance(params, ClassifierParams)
+        if x is not None:
+            check_examples(params, x)
+            _mark_invalid(params, x)
         conditional = params.conditional if density is None else density(params.conditional)
         _tell_rows(params.log_prior, conditional, x, labels, num_rows)
 
     return tell
+
+
+def _mark_invalid(params: ClassifierParams, x: PyTree) -> None:
+    """As in `log_joint`, a cell that the density cannot take makes the whole NaN."""
+    import numpyro
+
+    valid = [rule.valid(block).all() for _, _, rule, block in blocks(params.support, x)]
+    numpyro.factor("valid", jnp.where(jnp.stack(valid).all(), 0.0, jnp.nan))
 
 
 def _concrete(y: ArrayLike | None) -> np.ndarray | None:
@@ -127,7 +138,12 @@ def _concrete(y: ArrayLike | None) -> np.ndarray | None:
             "y is traced, but which rows are unlabelled decides the sites of the story: close over "
             "y, as in `lambda x: program(x, y)`"
         )
-    return None if y is None else np.asarray(y)
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "iu"):
+        raise ValueError(
+            f"y has shape {labels.shape} and dtype {labels.dtype}, expected (n,) labels"
+        )
+    return labels
 
 
 def _units(clf: Classifier, x: PyTree) -> ClassifierStats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -78,6 +79,35 @@ def log_rising(a: Array, x: Array) -> Array:
     return jnp.where(small, gammaln(direct + x) - gammaln(direct), series)
 
 
+def log_rising_beyond(a: Array, x: Array) -> Array:
+    """`log Γ(a + x) / Γ(a) - (x log x - x)`: what is left when counts meet in large sums.
+
+    Of a table, `Σ_v x_v log x_v` less that of the total is `Σ_v x_v log (x_v / Σ x)`, which has
+    no large terms.
+    """
+    some = x > 0
+    x = jnp.where(some, x, 1)
+    ratio = x * jnp.log1p(a / x)
+    # Stirling's series for both where a is large, for a + x alone where that is.
+    large = jnp.maximum(a, _STIRLING)
+    both = (large - 0.5) * jnp.log1p(x / large) + x * jnp.log1p(large / x)
+    both = both + _stirling(large + x) - _stirling(large)
+    small = jnp.minimum(a, _STIRLING)
+    upper = jnp.maximum(small + x, _STIRLING)
+    one = ratio + (small - 0.5) * jnp.log(upper) - small + _HALF_LOG_2PI + _stirling(upper)
+    neither = gammaln(jnp.minimum(small + x, _STIRLING)) - x * jnp.log(x) + x
+    found = jnp.where(small + x >= _STIRLING, one, neither) - gammaln(small)
+    return jnp.where(some, jnp.where(a >= _STIRLING, both, found), 0)
+
+
+def log_gamma_beyond(a: Array) -> Array:
+    """`log Γ(a) - (a log a - a)`, without the difference of large logarithms."""
+    small, large = jnp.minimum(a, _STIRLING), jnp.maximum(a, _STIRLING)
+    series = _HALF_LOG_2PI - 0.5 * jnp.log(large) + _stirling(large)
+    return jnp.where(a < _STIRLING, gammaln(small) - small * (jnp.log(small) - 1), series)
+
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _STIRLING = 16.0
 
 
@@ -89,6 +119,8 @@ def _stirling(z: Array) -> Array:
 
 def central(level: Array, quantile_of: Callable[[Array], Array]) -> Interval:
     """The interval that leaves half of the rest on either side."""
+    if not isinstance(level, Tracer) and not (level.ndim == 0 and 0 < level < 1):
+        raise ValueError(f"level is {level}, expected one probability between 0 and 1")
     return Interval(quantile_of(0.5 * (1 - level)), quantile_of(0.5 * (1 + level)))
 
 
@@ -111,3 +143,27 @@ def spread_to(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Arra
     if given != shape[len(shape) - len(given) :]:
         raise ValueError(f"{name} has shape {given}, expected () or the last axes of {shape}")
     return jnp.broadcast_to(jnp.asarray(value, dtype), shape)
+
+
+def numbers(value: Any) -> Any:
+    """A list or tuple as an array; anything else as it is."""
+    return np.asarray(value, float) if isinstance(value, list | tuple) else value
+
+
+def entropy(counts: Array, whole: Array) -> Float[Array, ""]:
+    """`Σ_v c_v log (c_v / Σ c)`, with 0 log 0 = 0."""
+    some = counts > 0
+    share = jnp.where(some, counts, 1) / jnp.where(some, whole, 1)
+    return jnp.where(some, counts * jnp.log(share), 0).sum()
+
+
+def positive_or_nan(a: Array) -> Array:
+    """NaN where a parameter that must be above 0 is not."""
+    return jnp.where(a > 0, a, jnp.nan)
+
+
+def positive(name: str, value: Any) -> list[str]:
+    """The complaint about a concrete parameter that is not above 0 everywhere."""
+    if np.all(np.isfinite(value) & (np.asarray(value) > 0)):
+        return []
+    return [f"{name} of the prior is {value}, expected > 0 and finite"]

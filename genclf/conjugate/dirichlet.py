@@ -1,4 +1,4 @@
-"""Dirichlet and beta distributions: of tables of probabilities, and of single ones."""
+"""Dirichlet distributions of tables of probabilities."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
 from jaxtyping import Array, Bool, Float
 
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
     central,
-    log_rising,
+    entropy,
+    log_gamma_beyond,
+    log_rising_beyond,
+    numbers,
+    positive,
+    positive_or_nan,
     quantile,
     spread_to,
 )
@@ -49,7 +53,7 @@ class Dirichlet(eqx.Module):
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.4.
     """
 
-    concentration: Any
+    concentration: Any = eqx.field(converter=numbers)
 
     def problems(self) -> list[str]:
         """What is wrong with the concrete numbers, in words."""
@@ -113,26 +117,31 @@ class Dirichlets(Conjugate):
     def update(self, stats: Sums) -> Dirichlets:
         return Dirichlets(self.concentration + stats.total, self.field, self.sizes)
 
-    def _log_beta(self) -> Float[Array, ""]:
-        """Log of the multivariate beta functions, summed over the tables."""
-        sums = self._simplex.table_sums(self.concentration)
-        return gammaln(self.concentration).sum() - gammaln(sums).sum()
-
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + c) - log B(a)`: the values in their order, so without a coefficient."""
-        sums = self._simplex.table_sums
-        whole = log_rising(sums(self.concentration), sums(stats.total))
-        return log_rising(self.concentration, stats.total).sum() - whole.sum()
+        sums, counts = self._simplex.table_sums, stats.total
+        whole = sums(counts)
+        beyond = log_rising_beyond(self.concentration, counts).sum()
+        beyond = beyond - log_rising_beyond(sums(self.concentration), whole).sum()
+        return beyond + entropy(counts, whole[..., self._table])
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a_v - 1) log θ_v - log B(a)`."""
-        power, log_theta = self.concentration - 1, arrays[self.field]
-        return (power * jnp.where(power == 0, 0, log_theta)).sum() - self._log_beta()
+        a, log_theta = self.concentration, arrays[self.field]
+        sums = self._simplex.table_sums(a)
+        # a log θ against the largest part of log B(a), of each entry: both are large.
+        main = a * (log_theta + jnp.log(self._sums() / a)) - log_theta
+        main = jnp.where(a == 1, jnp.log(self._sums()), main)
+        return main.sum() - log_gamma_beyond(a).sum() + log_gamma_beyond(sums).sum()
+
+    @property
+    def _table(self) -> np.ndarray:
+        """The table in which each entry stands."""
+        return self._simplex.table_of(self.concentration.shape[-1])
 
     def _sums(self) -> Float[Array, "..."]:
         """The concentration of the whole table, at each of its entries."""
-        table = self._simplex.table_of(self.concentration.shape[-1])
-        return self._simplex.table_sums(self.concentration)[..., table]
+        return self._simplex.table_sums(self.concentration)[..., self._table]
 
     def expected(self) -> dict[str, Array]:
         """`log a_v / Σ a_v`."""
@@ -151,129 +160,12 @@ class Dirichlets(Conjugate):
         """Of each probability: that of Beta(a_v, Σ a - a_v)."""
         a = self.concentration
         rest = self._sums() - a
-        return {self.value: central(level, lambda p: quantile("betaincinv", a, rest, p))}
 
+        def bound(p: Array) -> Array:
+            # A table of one value is certain.
+            return jnp.where(rest <= 0, 1, quantile("betaincinv", a, jnp.maximum(rest, 1e-30), p))
 
-class Beta(eqx.Module):
-    """A beta prior of probabilities: `p(p_kj) ∝ p_kj^(a-1) (1 - p_kj)^(b-1)`.
-
-    With `total` ones among `count` it gives the mode `(total + a - 1) / (count + a + b - 2)`, which
-    `fit` returns, and the mean `(total + a) / (count + a + b)`, which `predictive` uses. Smoothing
-    by `alpha` is the mode under a = b = alpha + 1, and the mean under a = b = alpha.
-
-    Args:
-        a: > 0; a - 1 ones are imagined. A number, or an array of shape (d,) or (K, d).
-        b: > 0; b - 1 zeros are imagined.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> clf = gcf.Classifier(gcf.Bernoulli(prior=gcf.Beta(2.0, 4.0)), num_classes=1)
-        >>> params = gcf.fit(clf, jnp.array([[1], [1]]), jnp.array([0, 0]))
-        >>> print(params.conditional.probs)  # (2 + 1) / (2 + 4)
-        [[0.5]]
-
-    References:
-        Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.3.
-    """
-
-    a: Any
-    b: Any
-
-    def problems(self) -> list[str]:
-        """What is wrong with the concrete numbers, in words."""
-        return positive("a", self.a) + positive("b", self.b)
-
-    def pseudo_counts(self, ones: Array, zeros: Array) -> tuple[Array, Array]:
-        """`a - 1` and `b - 1`, or as much less than nothing as there is to take."""
-        prior = self.chances(ones)
-        return jnp.maximum(prior.a - 1, -ones), jnp.maximum(prior.b - 1, -zeros)
-
-    def strength(self, stats: Sums) -> dict[str, Array]:
-        """Free coordinates: the logarithms of a and b."""
-        dtype = stats.count.dtype
-        return {"a": jnp.log(jnp.asarray(self.a, dtype)), "b": jnp.log(jnp.asarray(self.b, dtype))}
-
-    def with_strength(self, free: dict[str, Array], stats: Sums) -> Beta:
-        """The prior of these coordinates."""
-        return Beta(jnp.exp(free["a"]), jnp.exp(free["b"]))
-
-    def chances(self, like: Array) -> Betas:
-        """The prior of probabilities of that shape."""
-        a, b = (
-            spread_to(v, like.shape, like.dtype, "a parameter of Beta") for v in (self.a, self.b)
-        )
-        return Betas(positive_or_nan(a), positive_or_nan(b))
-
-
-class Betas(Conjugate):
-    """Independent beta distributions of probabilities, which the params class keeps as logits.
-
-    Attributes:
-        a: shape (K, d).
-        b: shape (K, d).
-    """
-
-    a: Float[Array, "..."]
-    b: Float[Array, "..."]
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.a.shape[:-2]
-
-    @property
-    def proper(self) -> Bool[Array, "..."]:
-        return ((self.a > 0) & (self.b > 0)).all(-1)
-
-    def improper(self, k: int) -> str:
-        return "a parameter of the beta distribution is not above 0: give Beta(a > 0, b > 0)"
-
-    def update(self, stats: Sums) -> Betas:
-        return Betas(self.a + stats.total, self.b + (stats.count[..., None] - stats.total))
-
-    def _log_beta(self) -> Float[Array, ""]:
-        return (gammaln(self.a) + gammaln(self.b) - gammaln(self.a + self.b)).sum()
-
-    def log_evidence(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ log B(a + ones, b + zeros) - log B(a, b)`."""
-        zeros = stats.count[..., None] - stats.total
-        found = log_rising(self.a, stats.total) + log_rising(self.b, zeros)
-        return (found - log_rising(self.a + self.b, stats.total + zeros)).sum()
-
-    def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
-        """`Σ (a-1) log p + (b-1) log (1-p) - log B(a, b)`."""
-        logits = arrays["logits"]
-        for_ones, for_zeros = jax.nn.log_sigmoid(logits), jax.nn.log_sigmoid(-logits)
-        power, other = self.a - 1, self.b - 1
-        terms = power * jnp.where(power == 0, 0, for_ones)
-        terms = terms + other * jnp.where(other == 0, 0, for_zeros)
-        return terms.sum() - self._log_beta()
-
-    def expected(self) -> dict[str, Array]:
-        """The logit of `a / (a + b)`."""
-        return {"logits": jnp.log(self.a) - jnp.log(self.b)}
-
-    def sample(self, key: Array) -> dict[str, Array]:
-        """The difference of the logarithms of two gamma variables."""
-        keys = jax.random.split(key)
-        return {
-            "logits": jax.random.loggamma(keys[0], self.a) - jax.random.loggamma(keys[1], self.b)
-        }
-
-    def interval(self, level: Array) -> dict[str, Interval]:
-        """Of each probability."""
-        return {"probs": central(level, lambda p: quantile("betaincinv", self.a, self.b, p))}
-
-
-def positive_or_nan(a: Array) -> Array:
-    """NaN where a parameter that must be above 0 is not."""
-    return jnp.where(a > 0, a, jnp.nan)
-
-
-def positive(name: str, value: Any) -> list[str]:
-    """The complaint about a concrete parameter that is not above 0 everywhere."""
-    if np.all(np.asarray(value) > 0):
-        return []
-    return [f"{name} of the prior is {value}, expected > 0"]
+        return {self.value: central(level, bound)}
 
 
 def smoothing(alpha: Any, prior: Dirichlet | None) -> Dirichlet:
@@ -287,10 +179,16 @@ def pseudo_counts(alpha: Any, prior: Dirichlet | None, total: Array) -> Array:
 
 
 def smoothing_problems(
-    alpha: Any, prior: Dirichlet | Beta | None, name: str = "alpha", usual: float = 1.0
+    alpha: Any,
+    prior: Any,
+    name: str = "alpha",
+    usual: float = 1.0,
+    kind: Any = Dirichlet,
 ) -> list[str]:
     """What is wrong with them as far as they are concrete, in words."""
     if prior is None:
         return [] if alpha >= 0 else [f"{name} is {alpha}, expected >= 0"]
+    if not isinstance(prior, kind):
+        return [f"prior is {prior!r}, expected a {kind.__name__}"]
     both = [f"{name} and a prior are given, expected one of them"] if alpha != usual else []
     return prior.problems() + both

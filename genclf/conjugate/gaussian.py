@@ -114,12 +114,7 @@ class NormalInverseWisharts(Conjugate):
         )
 
     def update(self, stats: Moments) -> NormalInverseWisharts:
-        merged = merge(Moments(self.kappa, self.mean, jnp.zeros_like(stats.scatter)), stats)
-        scatter, count = merged.scatter, stats.count * self._coordinates
-        if self.covariance == "spherical":
-            scatter = scatter.sum(-1, keepdims=True)
-        if self.shared:
-            scatter, count = scatter.sum(0, keepdims=True), count.sum(keepdims=True)
+        merged, scatter, count = self._added(stats)
         return NormalInverseWisharts(
             merged.mean,
             merged.count,
@@ -128,6 +123,16 @@ class NormalInverseWisharts(Conjugate):
             self.covariance,
             self.shared,
         )
+
+    def _added(self, stats: Moments) -> tuple[Moments, Array, Array]:
+        """The means' counts and places after the data; what scale and dof gain."""
+        merged = merge(Moments(self.kappa, self.mean, jnp.zeros_like(stats.scatter)), stats)
+        scatter, count = merged.scatter, stats.count * self._coordinates
+        if self.covariance == "spherical":
+            scatter = scatter.sum(-1, keepdims=True)
+        if self.shared:
+            scatter, count = scatter.sum(0, keepdims=True), count.sum(keepdims=True)
+        return merged, scatter, count
 
     @property
     def predictive_dof(self) -> Float[Array, "*batch copies"]:
@@ -152,15 +157,14 @@ class NormalInverseWisharts(Conjugate):
         strong prior has large ones.
         """
         after, d = self.update(stats), self.mean.shape[-1]
-        gained = after.dof - self.dof
+        _, scatter, gained = self._added(stats)
         if self._full:
             inverse = inverse_lower(self.root())
-            ratio = matmul(matmul(inverse, after.scale), jnp.swapaxes(inverse, -1, -2))
-            pivots = jnp.diagonal(lax.linalg.cholesky(ratio), axis1=-2, axis2=-1)
-            more = 2 * jnp.log(pivots).sum(-1)
+            share = matmul(matmul(inverse, scatter), jnp.swapaxes(inverse, -1, -2))
+            more = _log_det_beyond_identity(share)
             size = 2 * jnp.log(jnp.diagonal(after.root(), axis1=-2, axis2=-1)).sum(-1)
         else:
-            more = jnp.log1p((after.scale - self.scale) / self.scale).sum(-1)
+            more = jnp.log1p(scatter / self.scale).sum(-1)
             size = jnp.log(after.scale).sum(-1)
         less = jnp.arange(self._p, dtype=self.dof.dtype)[None]
         half = jnp.broadcast_to(0.5 * gained[:, None], (len(gained), self._p))
@@ -247,6 +251,19 @@ def flat_prior(
         covariance,
         shared,
     )
+
+
+def _log_det_beyond_identity(m: Float[Array, "K d d"]) -> Float[Array, "K"]:
+    """`log |I + M|` of positive semi-definite M, to the last digits where M is small too."""
+    trace = jnp.trace(m, axis1=-2, axis2=-1)
+    square = matmul(m, m)
+    # Σ tr Mⁱ (-1)^(i+1) / i, as far as i = 4; beyond it M⁵ is below rounding.
+    series = trace - 0.5 * jnp.trace(square, axis1=-2, axis2=-1)
+    series = series + (square * m).sum((-2, -1)) / 3 - (square * square).sum((-2, -1)) / 4
+    eye = jnp.eye(m.shape[-1], dtype=m.dtype)[None]
+    pivots = jnp.diagonal(lax.linalg.cholesky(eye + m), axis1=-2, axis2=-1)
+    small = trace < (5 * jnp.finfo(m.dtype).eps) ** 0.2
+    return jnp.where(small, series, 2 * jnp.log(pivots).sum(-1))
 
 
 def _chi_squared(key: Array, degrees: Array) -> Array:

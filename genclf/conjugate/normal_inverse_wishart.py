@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from genclf.conjugate.base import spread_to
-from genclf.conjugate.dirichlet import positive
+from genclf.conjugate.base import numbers, positive, spread_to
 from genclf.conjugate.gaussian import NormalInverseWisharts
 from genclf.families.covariance import Magnitudes
 from genclf.statistics import Moments
@@ -55,21 +54,29 @@ class NormalInverseWishart(eqx.Module):
         estimation and model-based clustering", §3.
     """
 
-    mean: Any = None
-    kappa: Any = 0.01
-    scale: Any = None
+    mean: Any = eqx.field(default=None, converter=numbers)
+    kappa: Any = eqx.field(default=0.01, converter=numbers)
+    scale: Any = eqx.field(default=None, converter=numbers)
     dof: Any = None
 
     def problems(self, p: Any = None) -> list[str]:
         """What is wrong with the concrete numbers, in words; p where it is known."""
         wrong = positive("kappa", self.kappa)
-        if self.dof is not None and isinstance(p, int) and not np.all(np.asarray(self.dof) > p - 1):
+        if self.mean is not None and not np.all(np.isfinite(self.mean)):
+            wrong.append(f"mean of the prior is {self.mean}, expected finite")
+        if self.dof is not None and (np.ndim(self.dof) or not np.isfinite(self.dof)):
+            wrong.append(f"dof of the prior is {self.dof}, expected one finite number")
+        elif self.dof is not None and isinstance(p, int) and not self.dof > p - 1:
             wrong.append(f"dof of the prior is {self.dof}, expected > p - 1 = {p - 1}")
         if self.scale is None:
             return wrong
         matrix = np.asarray(self.scale, np.float64)
-        matrix = matrix if matrix.ndim == 2 else np.diag(np.atleast_1d(matrix))
-        if not np.allclose(matrix, matrix.T) or not (np.linalg.eigvalsh(matrix) > 0).all():
+        matrix = matrix if matrix.ndim >= 2 else np.diag(np.atleast_1d(matrix))
+        if matrix.ndim > 2 or matrix.shape[0] != matrix.shape[1]:
+            wrong.append(
+                f"scale of the prior has shape {matrix.shape}, expected (), (d,) or (d, d)"
+            )
+        elif not _positive_definite(matrix):
             wrong.append(f"scale of the prior is {self.scale}, expected positive definite")
         return wrong
 
@@ -121,6 +128,13 @@ class NormalInverseWishart(eqx.Module):
             covariance,
             shared,
         )
+
+
+def _positive_definite(matrix: np.ndarray) -> bool:
+    if not np.isfinite(matrix).all():
+        return False
+    symmetric = np.abs(matrix - matrix.T).max() <= 1e-5 * np.abs(matrix).max()
+    return bool(symmetric and (np.linalg.eigvalsh(matrix) > 0).all())
 
 
 def _dimension(stats: Moments) -> int:

@@ -64,8 +64,14 @@ def is_conjugate(node: Any) -> bool:
     return isinstance(node, Conjugate)
 
 
-def check_proper(parts: PyTree[Conjugate], what: str, verb: str) -> None:
+def check_proper(parts: PyTree[Conjugate], stats: ClassifierStats, what: str, verb: str) -> None:
     """Raise where a concrete distribution is improper, naming block, column and class."""
+    leaves = [leaf for leaf in jax.tree.leaves(stats) if not isinstance(leaf, Tracer)]
+    if any(np.isnan(leaf).any() for leaf in leaves):
+        raise ValueError(
+            "the statistics hold NaN: a label, weight or cell was invalid, and "
+            "genclf.validate(clf, x, y) names it"
+        )
     for prefix, node in named(parts):
         proper = _proper(node)
         if isinstance(proper, Tracer):

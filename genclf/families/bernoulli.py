@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, accumulate, dense_sums
-from genclf.conjugate.dirichlet import Beta, Betas, smoothing_problems
+from genclf.conjugate.beta import Beta, Betas, zeros_of
+from genclf.conjugate.dirichlet import smoothing_problems
 from genclf.families.base import (
     Family,
     LinearScore,
@@ -98,7 +99,7 @@ class BernoulliParams(Params):
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log p_kj + (count_k - total_kj) log (1 - p_kj)`."""
         log_p, log_q = self._logs()
-        absent = _absent(stats)
+        absent = zeros_of(stats)
         return (times_log(stats.total, log_p) + times_log(absent, log_q)).sum()
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
@@ -151,7 +152,7 @@ class Bernoulli(Family):
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
         added = self._pseudo_counts(stats)
-        present, absent = stats.total + added[0], _absent(stats) + added[1]
+        present, absent = stats.total + added[0], zeros_of(stats) + added[1]
         unknown = (present == 0) & (absent == 0)
         present, absent = jnp.where(unknown, 1, present), jnp.where(unknown, 1, absent)
         return BernoulliParams(safe_log(present) - safe_log(absent), self.threshold)
@@ -163,7 +164,7 @@ class Bernoulli(Family):
     def _pseudo_counts(self, stats: Sums) -> tuple[Array, Array]:
         """Of ones and of zeros."""
         if self.prior is not None:
-            return self.prior.pseudo_counts(stats.total, _absent(stats))
+            return self.prior.pseudo_counts(stats.total, zeros_of(stats))
         alpha = jnp.full_like(stats.total, self.alpha)
         return alpha, alpha
 
@@ -195,13 +196,4 @@ class Bernoulli(Family):
         return num_classes * d
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        return smoothing_problems(self.alpha, self.prior)
-
-
-def _absent(stats: Sums) -> Float[Array, "K d"]:
-    """Weight of the zeros: count - total, of which the rounding is no evidence."""
-    count = stats.count if stats.count.ndim > 1 else stats.count[:, None]
-    absent = count - stats.total
-    rounding = 8 * jnp.finfo(absent.dtype).eps * count
-    absent = jnp.where(jnp.abs(absent) <= rounding, 0, absent)
-    return jnp.where(absent < 0, jnp.nan, absent)  # these were no statistics of 0/1 data
+        return smoothing_problems(self.alpha, self.prior, kind=Beta)

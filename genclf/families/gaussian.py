@@ -344,7 +344,9 @@ class Gaussian(Family):
         wrong = [f"{name} is {value}, expected >= 0" for name, value in rules if not value >= 0]
         if self.covariance not in ("full", "diag", "spherical"):
             wrong.append(f"covariance is {self.covariance!r}, expected full, diag or spherical")
-        if self.prior is not None:
+        if self.prior is not None and not isinstance(self.prior, NormalInverseWishart):
+            wrong.append(f"prior is {self.prior!r}, expected a NormalInverseWishart")
+        elif self.prior is not None:
             wrong += self.prior.problems(1 if self.covariance != "full" else d)
             given = [name for name, value in rules if value != 0]
             wrong += [f"{name} and a prior are given, expected one of them" for name in given]

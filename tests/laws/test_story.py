@@ -1,5 +1,7 @@
 """The story told in numpyro is the model: the same density, the same draws, the same inferences."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -314,3 +316,45 @@ def test_what_the_story_refuses():
         jax.jit(lambda y: run(gcf.bayes.story(proper), x, y))(y)
     with pytest.raises(ValueError, match="give x"):
         run(gcf.bayes.story(gcf.SoftmaxRegression(K, l2=1.0)))
+    with pytest.raises(ValueError, match=r"expected \(n,\) labels"):
+        run(gcf.bayes.story(proper), x, np.eye(K)[y])
+    params = gcf.fit(proper, x, y)
+    with pytest.raises(ValueError, match="fitted to 5 features"):
+        run(gcf.bayes.story(params), x[:, :1], y)
+    bits = gcf.fit(gcf.bernoulli_nb(2), np.eye(2, dtype=int), np.arange(2))
+    invalid = np.array([[0.5, 1.0]])
+    assert np.isnan(log_density(gcf.bayes.story(bits), (invalid, np.zeros(1, int)), {}, {})[0])
+
+
+def test_a_distribution_is_no_hyper_parameter_of_a_fit():
+    clf = gcf.multinomial_nb(2, prior=gcf.Dirichlet(dist.Gamma(1.0, 1.0)))
+    with pytest.raises(ValueError, match=r"no number.*distributions are for genclf\.bayes\.story"):
+        gcf.fit(clf, np.eye(2, dtype=int), np.arange(2))
+
+
+def test_posterior_predictive_simulation():
+    model = BY_NAME["categorical"]
+    clf, (x, y) = model.bayesian, model.example("float64")
+    s = gcf.stats(clf, x, y)
+    drawn = gcf.posterior(clf, s).sample(jax.random.key(0), (500,))
+    tables = jnp.exp(drawn.conditional.log_theta).reshape(500, K, 5, 7)
+    sites = {"class_prior": jnp.exp(drawn.log_prior), "theta": tables}
+    told = Predictive(gcf.bayes.story(clf, s), posterior_samples=sites)(
+        jax.random.key(1), num_rows=7
+    )
+    assert told["x"].shape == (500, 7, 5) and told["log_theta"].shape == (500, K, 35)
+    # One draw of the predictive is one row of each draw of the parameters.
+    fast, _ = gcf.sample(jax.random.key(2), gcf.predictive(clf, s), (4001,))
+    for j in range(5):
+        assert same_law(np.asarray(told["x"][:, 0, j]), np.asarray(fast[:, j])) > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"), [("numpyro", "numpyro"), ("funsor", r"genclf\[bayes\]")]
+)
+def test_what_is_not_installed_is_named(monkeypatch, missing, message):
+    x, y = BY_NAME["gaussian"].example("float64")
+    params = gcf.fit(gcf.lda(K), x, y)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=f"pip install .*{message}"):
+        numpyro.handlers.seed(gcf.bayes.story(params), 0)(x, np.where(y == 0, -1, y))
