@@ -338,6 +338,6 @@ def test_intervals_of_what_is_certain_and_of_no_level():
     post = gcf.posterior(clf, s)
     lower, upper = post.interval(0.9)["theta"]
     assert lower[0, 2] == upper[0, 2] == 1 and 0 < lower[0, 0] < upper[0, 0] < 1
-    for level in (0.0, 1.0, 95.0, np.array([0.5, 0.9])):
+    for level in (0.0, 1.0, 95.0, jnp.array([0.5, 0.9])):
         raises("expected one probability between 0 and 1", lambda: post.interval(level))  # noqa: B023
     raises("on the host", lambda: jax.jit(lambda s: gcf.posterior(clf, s).interval())(s))

@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from genclf.accumulate import ClassWeights, einsum, matmul, moments
 from genclf.conjugate.base import Conjugate
@@ -322,7 +322,7 @@ class Gaussian(Family):
             ddof=ddof,
         )
 
-    def check_stats(self, stats: Moments) -> None:
+    def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):
             form = "whole" if self.covariance == "full" else "diagonal"
             raise ValueError(
