@@ -294,6 +294,10 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
 
 def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
     """Raise where statistics are not of this model: of other classes, or of another kind."""
+    if not isinstance(clf, Classifier):
+        raise ValueError(
+            f"clf is a {type(clf).__name__}, expected a Classifier, such as genclf.lda(3)"
+        )
     if not isinstance(stats, ClassifierStats):
         raise ValueError(f"stats is a {type(stats).__name__}, expected statistics of genclf.stats")
     if stats.count.shape != (clf.num_classes,):

@@ -172,6 +172,11 @@ def sample(
         (1000, 1) (1000,)
     """
     require_generative(params, "sample")
+    if not isinstance(params, ClassifierParams):
+        raise ValueError(
+            f"params is a {type(params).__name__}, expected fitted params; those of a posterior "
+            "are drawn by its own method, posterior.sample(key)"
+        )
     return _sample(key, params, tuple(shape))
 
 

@@ -327,6 +327,13 @@ def test_a_prior_of_another_family_is_named():
         raises(f"prior is .*, expected a {name}", lambda: gcf.fit(clf, x, Y))  # noqa: B023
 
 
+def test_no_examples_prefer_no_prior():
+    clf, s = with_stats(gcf.multinomial_nb(2), X.astype(int))
+    nobody = jax.tree.map(jnp.zeros_like, s)
+    assert gcf.log_evidence(clf, nobody) == 0
+    assert not gcf.fit_prior(clf, nobody).converged
+
+
 def test_lists_are_arrays():
     clf = gcf.multinomial_nb(2, prior=gcf.Dirichlet([2.0, 3.0]))
     same = gcf.multinomial_nb(2, prior=gcf.Dirichlet(np.array([2.0, 3.0])))

@@ -196,5 +196,5 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
         -loss(free) * total,
         gradient_norm,
         steps,
-        (gradient_norm <= tol) & inside,
+        (gradient_norm <= tol) & inside & (total > 0),
     )

@@ -157,8 +157,8 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 
     Args:
         clf: the model.
-        stats: statistics of any examples: they say how many features there are, and are the units
-            of a `NormalInverseWishart` that has none of its own.
+        stats: statistics of any examples: they say how many features there are and how long
+            documents are, and are the units of a `NormalInverseWishart` that has none of its own.
 
     Returns:
         A `Posterior`.

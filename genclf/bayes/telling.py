@@ -100,6 +100,11 @@ def story(
         >>> program = gcf.bayes.story(gcf.qda(2, prior=prior), density=heavy)
     """
     require_numpyro()
+    if stats is not None and not isinstance(stats, ClassifierStats):
+        raise ValueError(
+            f"stats is a {type(stats).__name__}, expected statistics of genclf.stats; rows are "
+            "given to the program, story(model)(x, y)"
+        )
     if not isinstance(model, Fitted) and not has_distributions(model):
         check_hyperparameters(model)
 
@@ -141,7 +146,7 @@ def _concrete(y: ArrayLike | None) -> np.ndarray | None:
     labels = None if y is None else np.asarray(y)
     if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "iu"):
         raise ValueError(
-            f"y has shape {labels.shape} and dtype {labels.dtype}, expected (n,) labels"
+            f"y has shape {labels.shape} and dtype {labels.dtype}, expected (n,) integer labels"
         )
     return labels
 

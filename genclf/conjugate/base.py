@@ -48,6 +48,11 @@ class Conjugate(eqx.Module):
     def improper(self, k: int) -> str:
         """What keeps that of class k from one, in words."""
 
+    @property
+    @abc.abstractmethod
+    def example(self) -> str:
+        """A proper prior, as one writes it."""
+
     @abc.abstractmethod
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """Log-density of the values of parameters, given as the params class holds them."""

@@ -97,7 +97,11 @@ class Betas(Conjugate):
         return ((self.a > 0) & (self.b > 0)).all(-1)
 
     def improper(self, k: int) -> str:
-        return "a parameter of the beta distribution is not above 0: give Beta(a > 0, b > 0)"
+        return "a parameter of the beta distribution is not above 0"
+
+    @property
+    def example(self) -> str:
+        return "Beta(1.0, 1.0)"
 
     def update(self, stats: Sums) -> Betas:
         return Betas(self.a + stats.total, self.b + zeros_of(stats))

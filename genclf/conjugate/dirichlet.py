@@ -112,7 +112,11 @@ class Dirichlets(Conjugate):
         return (self.concentration > 0).all(-1)
 
     def improper(self, k: int) -> str:
-        return f"the concentration of {self.value} is not above 0 everywhere: give Dirichlet(a > 0)"
+        return f"the concentration of {self.value} is not above 0 everywhere"
+
+    @property
+    def example(self) -> str:
+        return "Dirichlet(1.0)"
 
     def update(self, stats: Sums) -> Dirichlets:
         return Dirichlets(self.concentration + stats.total, self.field, self.sizes)

@@ -85,15 +85,15 @@ class NormalInverseWisharts(Conjugate):
 
     def improper(self, k: int) -> str:
         copy = 0 if self.shared else k
-        what = f"kappa is {float(self.kappa[k]):g}, expected > 0"
-        if float(self.kappa[k]) > 0:
-            what = f"dof is {float(self.dof[copy]):g}, expected > {self._p - 1}"
-            if float(self.dof[copy]) > self._p - 1:
-                what = "scale is not positive definite"
-        return (
-            f"{what}; more examples, or a proper prior, such as "
-            "Gaussian(prior=NormalInverseWishart())"
-        )
+        if not float(self.kappa[k]) > 0:
+            return f"kappa is {float(self.kappa[k]):g}, expected > 0"
+        if not float(self.dof[copy]) > self._p - 1:
+            return f"dof is {float(self.dof[copy]):g}, expected > {self._p - 1}"
+        return "scale is not positive definite"
+
+    @property
+    def example(self) -> str:
+        return "Gaussian(prior=NormalInverseWishart())"
 
     def pseudo_moments(self) -> tuple[Moments, Array]:
         """The prior as examples: κ of each class, with Ψ as their scatter; and the ddof beside it.

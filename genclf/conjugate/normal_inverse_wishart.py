@@ -38,7 +38,8 @@ class NormalInverseWishart(eqx.Module):
         kappa: κ > 0, the number of examples that `mean` counts as.
         scale: Ψ: a number s for s·I, (d,) for a diagonal, or (d, d). None for the diagonal with
             `(ν - p + 1) v_j K^(-2/d)`, v_j the variance of feature j over all examples: each
-            variance is then scaled-inverse-χ² about its share of v_j.
+            variance is then scaled-inverse-χ² about its share of v_j. Of a feature that is the
+            same in all examples v_j is its square, or 1 if that is 0.
         dof: ν > p - 1; None for p + 2, with which Σ has a mean.
 
     Example:

@@ -66,6 +66,7 @@ def is_conjugate(node: Any) -> bool:
 
 def check_proper(parts: PyTree[Conjugate], stats: ClassifierStats, what: str, verb: str) -> None:
     """Raise where a concrete distribution is improper, naming block, column and class."""
+    more = "more examples, or " if what == "posterior" else ""
     leaves = [leaf for leaf in jax.tree.leaves(stats) if not isinstance(leaf, Tracer)]
     if any(np.isnan(leaf).any() for leaf in leaves):
         raise ValueError(
@@ -83,7 +84,7 @@ def check_proper(parts: PyTree[Conjugate], stats: ClassifierStats, what: str, ve
             where += f"column {column}: " if column else ""
             raise ValueError(
                 f"{verb} needs a proper {what}, and that of class {k} is not: {where}"
-                f"{one.improper(k)}"
+                f"{one.improper(k)}; give {more}a proper prior, such as {node.example}"
             )
 
 

@@ -316,7 +316,7 @@ def test_what_the_story_refuses():
         jax.jit(lambda y: run(gcf.bayes.story(proper), x, y))(y)
     with pytest.raises(ValueError, match="give x"):
         run(gcf.bayes.story(gcf.SoftmaxRegression(K, l2=1.0)))
-    with pytest.raises(ValueError, match=r"expected \(n,\) labels"):
+    with pytest.raises(ValueError, match=r"expected \(n,\) integer labels"):
         run(gcf.bayes.story(proper), x, np.eye(K)[y])
     params = gcf.fit(proper, x, y)
     with pytest.raises(ValueError, match="fitted to 5 features"):
