@@ -31,7 +31,7 @@ SHARED = ["gaussian-shared", "gaussian-diag", "gaussian-spherical-shared"]
 every = pytest.mark.parametrize("model", [m for m in MODELS if m.name not in TWINS], ids=str)
 some = pytest.mark.parametrize("model", FAMILIES, ids=str)
 single = pytest.mark.parametrize(
-    "model", [m for m in FAMILIES if m.name not in ("product", "independent")], ids=str
+    "model", [BY_NAME[n] for n in ("gaussian", "univariate", "bernoulli", "multinomial")], ids=str
 )
 plain = pytest.mark.parametrize(
     "model", [BY_NAME[n] for n in [*SHARED, "bernoulli", "categorical-unequal"]], ids=str
