@@ -28,14 +28,16 @@ TWINS = {
     "presence-tokens", "independent-bernoulli", "independent-categorical", "product-linear",
 }  # fmt: skip
 SHARED = ["gaussian-shared", "gaussian-diag", "gaussian-spherical-shared"]
+TABLES = ["bernoulli", "categorical-unequal", "multinomial"]
+core = pytest.mark.parametrize(
+    "model", [BY_NAME[n] for n in ["gaussian", *SHARED, *TABLES, "product"]], ids=str
+)
 every = pytest.mark.parametrize("model", [m for m in MODELS if m.name not in TWINS], ids=str)
 some = pytest.mark.parametrize("model", FAMILIES, ids=str)
 single = pytest.mark.parametrize(
     "model", [BY_NAME[n] for n in ("gaussian", "univariate", "bernoulli", "multinomial")], ids=str
 )
-plain = pytest.mark.parametrize(
-    "model", [BY_NAME[n] for n in [*SHARED, "bernoulli", "categorical-unequal"]], ids=str
-)
+plain = pytest.mark.parametrize("model", [BY_NAME[n] for n in [*SHARED, *TABLES]], ids=str)
 
 
 def learned(model, n=101, dtype="float64"):
@@ -72,7 +74,7 @@ def test_evidence_is_the_product_of_one_step_ahead_predictives(model):
     np.testing.assert_allclose(gcf.log_evidence(clf, s), total, rtol=1e-11)
 
 
-@every
+@core
 def test_posterior_is_prior_times_likelihood_over_evidence(model):
     clf, x, y, s = learned(model)
     post, before = gcf.posterior(clf, s), gcf.bayes.prior(clf, s)
@@ -83,7 +85,7 @@ def test_posterior_is_prior_times_likelihood_over_evidence(model):
         np.testing.assert_allclose(gcf.log_lik(params, s), joint(params, x, y).sum(), rtol=1e-11)
 
 
-@every
+@core
 def test_fit_is_the_mode(model):
     clf, x, y, s = learned(model)
     post = gcf.posterior(clf, s)
@@ -129,7 +131,7 @@ def test_the_certificate_and_the_roads_agree_on_the_mode(model):
     assert_close(solved.params, params, 1e-9)
 
 
-@every
+@core
 def test_draws_have_the_mean_and_the_intervals_of_the_posterior(model):
     clf, _, _, s = learned(model)
     post = gcf.posterior(clf, s)
@@ -184,7 +186,7 @@ def find(params, name):
     return found[value]() if value in found else getattr(node, value)
 
 
-@every
+@core
 def test_predictive_is_the_average_density_of_draws(model):
     clf, x, _, s = learned(model)
     drawn = gcf.posterior(clf, s).sample(jax.random.key(1), (2003,))
@@ -196,7 +198,7 @@ def test_predictive_is_the_average_density_of_draws(model):
     assert (np.abs(densities.mean(0) - exact) <= 8 * error + 1e-12).all()
 
 
-@some
+@core
 def test_one_flag(model):
     clf, x, y, s = learned(model)
     of = lambda inference: gcf.Classifier(  # noqa: E731

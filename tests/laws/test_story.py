@@ -21,7 +21,10 @@ from genclf.routes.problem import arrays, set_arrays
 from tests.registry import BY_NAME, FAMILIES, MODELS, K, leaves_of
 
 # With priors of their own these are the same as others.
-TWINS = ("gaussian-ridge", "gaussian-diag-ridge", "univariate-shared", "bernoulli-0.3")
+TWINS = {
+    "gaussian-ridge", "gaussian-diag-ridge", "univariate-shared", "bernoulli-0.3",
+    "presence-tokens", "independent-bernoulli", "independent-categorical", "product-linear",
+}  # fmt: skip
 every = pytest.mark.parametrize("model", [m for m in MODELS if m.name not in TWINS], ids=str)
 
 
