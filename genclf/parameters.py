@@ -124,7 +124,7 @@ class Parameter:
     def free(self, stored: Array) -> Any:
         """Unconstrained coordinates of values inside the set; `constrained` undoes it."""
         if self.constraint == "simplex" and self.link == "log":
-            return [_sticks(stored[..., at]) for at in self._equal_tables(stored.shape[-1])]
+            return [_sticks(stored[..., at]) for at in self.equal_tables(stored.shape[-1])]
         if self._link_is_free:
             return stored
         return _rowwise(self._transform().inv, stored, self.event_ndim)
@@ -132,7 +132,7 @@ class Parameter:
     def constrained(self, free: Any, size: int) -> Array:
         """The stored array of unconstrained coordinates; `size` is its last axis."""
         if self.constraint == "simplex" and self.link == "log":
-            places = self._equal_tables(size)
+            places = self.equal_tables(size)
             stored = jnp.zeros((*free[0].shape[:-2], size), free[0].dtype)
             for at, sticks in zip(places, free, strict=True):
                 stored = stored.at[..., at].set(_log_simplex(sticks))
@@ -154,7 +154,7 @@ class Parameter:
             raise ValueError(f"no unconstrained coordinates for {self}")
         return biject_to(self.membership())
 
-    def _equal_tables(self, size: int) -> list[np.ndarray]:
+    def equal_tables(self, size: int) -> list[np.ndarray]:
         """Entries of the tables of each size, (tables, size): they are transformed together."""
         sizes = np.asarray(self.tables or (size,))
         first = np.cumsum(sizes) - sizes

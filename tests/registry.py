@@ -217,6 +217,14 @@ BY_NAME = {model.name: model for model in MODELS}
 FAMILIES = [model for model in MODELS if "-" not in model.name]
 
 
+# With priors of their own these are the same as others.
+TWINS = {
+    "gaussian-ridge", "gaussian-diag-ridge", "univariate-shared", "bernoulli-0.3",
+    "presence-tokens", "independent-bernoulli", "independent-categorical", "product-linear",
+}  # fmt: skip
+DISTINCT = [model for model in MODELS if model.name not in TWINS]
+
+
 # What laws are written with: rows of data whatever its structure, and distances of pytrees.
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from genclf.class_prior import log_class_prior
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
@@ -26,12 +27,13 @@ from genclf.conjugate.whole import (
     class_prior,
     is_conjugate,
     named,
+    over_columns,
+    params_of,
     posteriors,
     priors,
 )
-from genclf.families.base import set_fields
 from genclf.model import check_hyperparameters, require_generative
-from genclf.routes.problem import PRIOR, arrays, start
+from genclf.routes.problem import PRIOR, arrays
 from genclf.statistics import num_features
 
 
@@ -240,16 +242,11 @@ def _params(
     post: Posterior, log_prior: Array | None, arrays_of: Callable, *trees: PyTree
 ) -> ClassifierParams:
     """Params of the arrays that `arrays_of(conjugate, *trees)` has for each family inside."""
-    like, family = start(post.clf, post.like), post.clf.family
-    parts = family.over_parts(
-        lambda part, s, node, *rest: set_fields(part.start(s), "", arrays_of(node, *rest)),
-        post.like.conditional,
-        post.conditional,
-        *trees,
-    )
-    return ClassifierParams(
-        like.log_prior if log_prior is None else log_prior, family.assemble(parts)
-    )
+    family = post.clf.family
+    arrays = family.over_parts(lambda _, *of: arrays_of(*of), post.conditional, *trees)
+    if log_prior is None:
+        log_prior = log_class_prior(post.clf, post.like)
+    return ClassifierParams(log_prior, params_of(post.clf, post.like, arrays))
 
 
 @jax.jit
@@ -284,9 +281,6 @@ def _log_prob(post: Posterior, params: ClassifierParams) -> Float[Array, ""]:
         found = post.labels.log_prob({PRIOR: given[PRIOR]})
     for prefix, node in named(post.conditional):
         own = {k.removeprefix(prefix): a for k, a in given.items() if k.startswith(prefix)}
-        of_node = lambda node, own: node.log_prob(own)  # noqa: E731
         own.pop(PRIOR, None)
-        for _ in node.batch_shape:
-            of_node = jax.vmap(of_node)
-        found = found + of_node(node, own).sum()
+        found = found + over_columns(lambda node, own: node.log_prob(own), node, own).sum()
     return found

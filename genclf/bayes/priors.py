@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from genclf.class_prior import log_class_prior
@@ -16,8 +15,7 @@ from genclf.conjugate.base import Conjugate
 from genclf.conjugate.beta import Betas
 from genclf.conjugate.dirichlet import Dirichlets
 from genclf.conjugate.gaussian import NormalInverseWisharts
-from genclf.conjugate.whole import check_proper, class_prior, is_conjugate, named, priors
-from genclf.families.base import set_fields
+from genclf.conjugate.whole import check_proper, class_prior, is_conjugate, named, params_of, priors
 
 
 def _is_distribution(node: Any) -> bool:
@@ -54,13 +52,8 @@ def draw_parameters(clf: Classifier, stats: ClassifierStats) -> ClassifierParams
         log_prior = draw(labels, "")["log_prior"]
     drawn = [draw(node, prefix) for prefix, node in named(nodes)]
     structure = jax.tree.structure(nodes, is_leaf=is_conjugate)
-    family = clf.family
-    parts = family.over_parts(
-        lambda part, s, arrays: set_fields(part.start(s), "", arrays),
-        stats.conditional,
-        jax.tree.unflatten(structure, drawn),
-    )
-    return ClassifierParams(log_prior, family.assemble(parts))
+    arrays = jax.tree.unflatten(structure, drawn)
+    return ClassifierParams(log_prior, params_of(clf, stats, arrays))
 
 
 @singledispatch
@@ -74,22 +67,16 @@ def _(node: Dirichlets, prefix: str) -> dict[str, Array]:
     import numpyro
     import numpyro.distributions as dist
 
-    a, equal = node.concentration, _equal_tables(node)
+    a = node.concentration
+    equal = node.simplex.equal_tables(a.shape[-1])
     log_theta = jnp.zeros_like(a)
-    for size, at in equal.items():
-        name = prefix + node.value + (f"_{size}" if len(equal) > 1 else "")
+    for at in equal:
+        name = prefix + node.value + (f"_{at.shape[1]}" if len(equal) > 1 else "")
         tables = a if len(node.sizes) < 2 else a[..., at]
         density = dist.Dirichlet(tables).to_event(tables.ndim - 1)
         theta = numpyro.sample(name, density)
         log_theta = log_theta.at[..., at].set(jnp.log(theta).reshape(a[..., at].shape))
     return _kept(prefix, {node.field: log_theta})
-
-
-def _equal_tables(node: Dirichlets) -> dict[int, np.ndarray]:
-    """Where the tables of each size stand: (tables, size)."""
-    sizes = np.asarray(node.sizes or node.concentration.shape[-1:])
-    first = np.cumsum(sizes) - sizes
-    return {int(v): first[sizes == v][:, None] + np.arange(v) for v in np.unique(sizes)}
 
 
 @draw.register

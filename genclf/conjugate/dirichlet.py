@@ -95,7 +95,8 @@ class Dirichlets(Conjugate):
     sizes: tuple[int, ...] = eqx.field(static=True)
 
     @property
-    def _simplex(self) -> Parameter:
+    def simplex(self) -> Parameter:
+        """The set that the tables are in."""
         return Parameter("simplex", "log", tables=self.sizes)
 
     @property
@@ -123,7 +124,7 @@ class Dirichlets(Conjugate):
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + c) - log B(a)`: the values in their order, so without a coefficient."""
-        sums, counts = self._simplex.table_sums, stats.total
+        sums, counts = self.simplex.table_sums, stats.total
         whole = sums(counts)
         beyond = log_rising_beyond(self.concentration, counts).sum()
         beyond = beyond - log_rising_beyond(sums(self.concentration), whole).sum()
@@ -132,7 +133,7 @@ class Dirichlets(Conjugate):
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a_v - 1) log θ_v - log B(a)`."""
         a, log_theta = self.concentration, arrays[self.field]
-        sums = self._simplex.table_sums(a)
+        sums = self.simplex.table_sums(a)
         # a log θ against the largest part of log B(a), of each entry: both are large.
         main = a * (log_theta + jnp.log(self._sums() / a)) - log_theta
         main = jnp.where(a == 1, jnp.log(self._sums()), main)
@@ -141,11 +142,11 @@ class Dirichlets(Conjugate):
     @property
     def _table(self) -> np.ndarray:
         """The table in which each entry stands."""
-        return self._simplex.table_of(self.concentration.shape[-1])
+        return self.simplex.table_of(self.concentration.shape[-1])
 
     def _sums(self) -> Float[Array, "..."]:
         """The concentration of the whole table, at each of its entries."""
-        return self._simplex.table_sums(self.concentration)[..., self._table]
+        return self.simplex.table_sums(self.concentration)[..., self._table]
 
     def expected(self) -> dict[str, Array]:
         """`log a_v / Σ a_v`."""
@@ -154,10 +155,10 @@ class Dirichlets(Conjugate):
     def sample(self, key: Array) -> dict[str, Array]:
         """Gamma variables over their sum, in logarithms: of small concentrations many underflow."""
         log_gamma = jax.random.loggamma(key, self.concentration)
-        table = self._simplex.table_of(log_gamma.shape[-1])
+        table = self.simplex.table_of(log_gamma.shape[-1])
         largest = jnp.full((*log_gamma.shape[:-1], table[-1] + 1), -jnp.inf, log_gamma.dtype)
         log_gamma = log_gamma - largest.at[..., table].max(log_gamma)[..., table]
-        log_sums = jnp.log(self._simplex.table_sums(jnp.exp(log_gamma)))
+        log_sums = jnp.log(self.simplex.table_sums(jnp.exp(log_gamma)))
         return {self.field: log_gamma - log_sums[..., table]}
 
     def interval(self, level: Array) -> dict[str, Interval]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import Dirichlets, smoothing
+from genclf.families.base import set_fields
 
 if TYPE_CHECKING:
     from genclf.classifier import Classifier, ClassifierStats
@@ -52,6 +53,21 @@ def predictives(clf: Classifier, stats: ClassifierStats, given: PyTree[Conjugate
     return clf.family.assemble(parts)
 
 
+def params_of(clf: Classifier, stats: ClassifierStats, arrays: PyTree) -> Params:
+    """The densities of the parameters `arrays`, a dict of them for each family inside."""
+    parts = clf.family.over_parts(
+        lambda part, s, own: set_fields(part.start(s), "", own), stats.conditional, arrays
+    )
+    return clf.family.assemble(parts)
+
+
+def over_columns(f: Callable[..., Any], node: Conjugate, *others: PyTree) -> Any:
+    """`f(node, *others)`, for each column where there are any."""
+    for _ in node.batch_shape:
+        f = jax.vmap(f)
+    return f(node, *others)
+
+
 def named(parts: PyTree[Conjugate]) -> Iterator[tuple[str, Conjugate]]:
     """Each distribution with what precedes the names of its parameters: a block and a dot."""
     found = jax.tree_util.tree_flatten_with_path(parts, is_leaf=is_conjugate)[0]
@@ -74,7 +90,7 @@ def check_proper(parts: PyTree[Conjugate], stats: ClassifierStats, what: str, ve
             "genclf.validate(clf, x, y) names it"
         )
     for prefix, node in named(parts):
-        proper = _proper(node)
+        proper = over_columns(lambda node: node.proper, node)
         if isinstance(proper, Tracer):
             return
         for place in np.argwhere(~np.asarray(proper)):
@@ -86,11 +102,3 @@ def check_proper(parts: PyTree[Conjugate], stats: ClassifierStats, what: str, ve
                 f"{verb} needs a proper {what}, and that of class {k} is not: {where}"
                 f"{one.improper(k)}; give {more}a proper prior, such as {node.example}"
             )
-
-
-def _proper(node: Conjugate) -> Array:
-    """Whether each is proper, with the batch axes in front."""
-    proper = lambda node: node.proper  # noqa: E731
-    for _ in node.batch_shape:
-        proper = jax.vmap(proper)
-    return proper(node)

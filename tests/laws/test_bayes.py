@@ -10,8 +10,8 @@ import genclf as gcf
 from genclf.families.base import Params
 from tests.registry import (
     BY_NAME,
+    DISTINCT,
     FAMILIES,
-    MODELS,
     K,
     assert_close,
     assert_finite,
@@ -22,17 +22,12 @@ from tests.registry import (
 pytestmark = pytest.mark.usefixtures("x64")
 
 ROWS = 13
-# With priors of their own these are the same as others.
-TWINS = {
-    "gaussian-ridge", "gaussian-diag-ridge", "univariate-shared", "bernoulli-0.3",
-    "presence-tokens", "independent-bernoulli", "independent-categorical", "product-linear",
-}  # fmt: skip
 SHARED = ["gaussian-shared", "gaussian-diag", "gaussian-spherical-shared"]
 TABLES = ["bernoulli", "categorical-unequal", "multinomial"]
 core = pytest.mark.parametrize(
     "model", [BY_NAME[n] for n in ["gaussian", *SHARED, *TABLES, "product"]], ids=str
 )
-every = pytest.mark.parametrize("model", [m for m in MODELS if m.name not in TWINS], ids=str)
+every = pytest.mark.parametrize("model", DISTINCT, ids=str)
 some = pytest.mark.parametrize("model", FAMILIES, ids=str)
 single = pytest.mark.parametrize(
     "model", [BY_NAME[n] for n in ("gaussian", "univariate", "bernoulli", "multinomial")], ids=str

@@ -18,14 +18,9 @@ from scipy.stats import chi2_contingency, ks_2samp, kstest
 import genclf as gcf
 from genclf.families.student_t import FINITE
 from genclf.routes.problem import arrays, set_arrays
-from tests.registry import BY_NAME, FAMILIES, MODELS, K, leaves_of
+from tests.registry import BY_NAME, DISTINCT, FAMILIES, K, leaves_of
 
-# With priors of their own these are the same as others.
-TWINS = {
-    "gaussian-ridge", "gaussian-diag-ridge", "univariate-shared", "bernoulli-0.3",
-    "presence-tokens", "independent-bernoulli", "independent-categorical", "product-linear",
-}  # fmt: skip
-every = pytest.mark.parametrize("model", [m for m in MODELS if m.name not in TWINS], ids=str)
+every = pytest.mark.parametrize("model", DISTINCT, ids=str)
 
 
 @pytest.fixture(autouse=True)
