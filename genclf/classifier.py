@@ -97,6 +97,8 @@ class Classifier(Model):
     def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> ClassifierParams:
         if init is not None:
             raise ValueError("init was given, but the estimate of a Classifier is in closed form")
+        if self.family.keeps_examples:
+            return _fit_examples(self, x, y, weights)
         return _estimate(self, _stats(self, x, y, weights))
 
 
@@ -285,11 +287,31 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
 @jax.jit
 def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     check_rows(clf.support, x, y, weights, clf.num_classes)
+    if clf.family.keeps_examples:
+        raise ValueError(
+            f"{clf.family} keeps the examples: it has no sufficient statistics, use genclf.fit"
+        )
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = class_counts(w)
     found = ClassifierStats(Sums(count, count), clf.family.stats(x, w))
     # An invalid row could belong anywhere, so every number of the statistics is in doubt.
     return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
+
+
+def _fit_examples(
+    clf: Classifier, x: PyTree, y: Array, weights: Array | None
+) -> ClassifierParams:
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    if clf.inference == "predictive":
+        raise ValueError(f"{clf.family} has no parameters to integrate out: expected map or ml")
+    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
+    w = jax.tree.map(
+        lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a, w
+    )
+    count = class_counts(w)
+    return ClassifierParams(
+        log_class_prior(clf, ClassifierStats(Sums(count, count), None)), clf.family.fit(x, w)
+    )
 
 
 def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:

@@ -109,9 +109,19 @@ class Independent(Combinator):
     def support(self) -> PyTree[Support]:
         return self.family.support
 
+    @property
+    def keeps_examples(self) -> bool:
+        return self.family.keeps_examples
+
     def stats(self, x: Array, w: ClassWeights) -> PyTree:
         """The family's statistics of each column, with a leading column axis."""
         return jax.vmap(lambda column: self.family.stats(column[:, None], w), in_axes=1)(x)
+
+    def fit(self, x: Array, w: ClassWeights) -> IndependentParams:
+        """The family's params of each column."""
+        return IndependentParams(
+            jax.vmap(lambda column: self.family.fit(column[:, None], w), in_axes=1)(x)
+        )
 
     def over_parts(self, f: Callable[..., Any], *trees: PyTree) -> PyTree:
         """F for all columns at once; every array has a leading column axis."""
@@ -203,10 +213,19 @@ class Product(Combinator):
     def support(self) -> PyTree[Support]:
         return {name: part.support for name, part in self.parts.items()}
 
+    @property
+    def keeps_examples(self) -> bool:
+        return any(part.keeps_examples for part in self.parts.values())
+
     def stats(self, x: dict[str, Any], w: ClassWeights) -> dict[str, PyTree]:
         """The statistics of each block, by name."""
         check_names(x, self.parts)
         return {name: part.stats(x[name], w) for name, part in sorted(self.parts.items())}
+
+    def fit(self, x: dict[str, Any], w: ClassWeights) -> ProductParams:
+        """The params of each block, by name."""
+        check_names(x, self.parts)
+        return ProductParams({name: part.fit(x[name], w) for name, part in self.parts.items()})
 
     def over_parts(self, f: Callable[..., Any], *trees: PyTree) -> dict[str, PyTree]:
         """F for each block, by name."""

@@ -121,6 +121,15 @@ class Family(eqx.Module):
     def estimate(self, stats: PyTree) -> Params:
         """The closed-form estimate from the statistics."""
 
+    @property
+    def keeps_examples(self) -> bool:
+        """Whether the params are the examples themselves, which no statistics stand for."""
+        return False
+
+    def fit(self, x: PyTree, w: ClassWeights) -> Params:
+        """The params of rows x under class weights w."""
+        return self.estimate(self.stats(x, w))
+
     def start(self, stats: PyTree) -> Params:
         """Params inside their sets with which all classes are alike: where an iteration begins."""
         raise ValueError(f"{type(self).__name__} has no `start`; fit_gradient and others need it")
