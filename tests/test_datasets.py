@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import genclf.datasets
-from genclf.datasets import load_house_votes, load_sms_spam, load_vowel
+from genclf.datasets import load_house_votes, load_mushroom, load_sms_spam, load_vowel
 
 DATA = resources.files(genclf.datasets) / "data"
 ATTRIBUTION = (DATA / "ATTRIBUTION.md").read_text("utf-8")
@@ -47,6 +47,9 @@ def test_checksums_of_the_originals():
         "vowel.test.csv.gz": "837c407dfeeb052626d673822ed354f3a4fc67f2bc529c6a193533a0806ed85b",
         "house-votes-84.data.gz": (
             "c87c14110a5ba91d4a1e313ec7392824458152bf071fa5f5452340488337936e"
+        ),
+        "agaricus-lepiota.data.gz": (
+            "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"
         ),
     }
 
@@ -109,7 +112,52 @@ def test_house_votes():
     assert (freeze[votes.y == 1] == 1).sum() == 163 and (freeze[votes.y == 0] == 1).sum() == 14
 
 
-@pytest.mark.parametrize("load", [load_sms_spam, load_vowel, load_house_votes])
+def test_mushroom():
+    mushroom = load_mushroom()
+    assert mushroom.x.shape == (8124, 22) and mushroom.y.shape == (8124,)
+    assert mushroom.x.dtype == mushroom.y.dtype == np.int32
+    assert mushroom.class_names == ("edible", "poisonous")
+    assert np.bincount(mushroom.y).tolist() == [4208, 3916]
+    assert len(mushroom.feature_names) == len(set(mushroom.feature_names)) == 22
+    documented = [6, 4, 10, 2, 9, 4, 3, 2, 12, 2, 6, 4, 4, 9, 9, 2, 4, 3, 8, 9, 6, 7]
+    assert [len(set(names)) for names in mushroom.value_names] == documented
+    assert (mushroom.x < np.array(documented)).all() and mushroom.x.min() == -1
+    # p,x,s,n,t,p,f,c,n,k,e,e,s,s,w,w,p,w,o,p,k,s,u
+    assert mushroom.class_names[mushroom.y[0]] == "poisonous"
+    names = zip(mushroom.value_names, mushroom.x[0], strict=True)
+    assert [values[code] for values, code in names] == [
+        "convex", "smooth", "brown", "bruises", "pungent", "free", "close", "narrow", "black",
+        "enlarging", "equal", "smooth", "smooth", "white", "white", "partial", "white", "one",
+        "pendant", "black", "scattered", "urban",
+    ]  # fmt: skip
+    missing = dict(zip(mushroom.feature_names, (mushroom.x == -1).sum(axis=0), strict=True))
+    assert missing.pop("stalk-root") == 2480 and not any(missing.values())
+    constant = (mushroom.x == mushroom.x[:1]).all(axis=0)
+    assert [mushroom.feature_names[j] for j in constant.nonzero()[0]] == ["veil-type"]
+
+
+def test_mushroom_obeys_the_documented_rules():
+    """The rules of Duch et al. (1997) and the poisonous rows they miss, from the documentation."""
+    mushroom = load_mushroom()
+
+    def has(feature, *values):
+        j = mushroom.feature_names.index(feature)
+        return np.isin(mushroom.x[:, j], [mushroom.value_names[j].index(v) for v in values])
+
+    rules = [
+        ~has("odor", "almond", "anise", "none"),
+        has("spore-print-color", "green"),
+        has("odor", "none")
+        & has("stalk-surface-below-ring", "scaly")
+        & ~has("stalk-color-above-ring", "brown"),
+        has("habitat", "leaves") & has("cap-color", "white"),
+    ]
+    poisonous = np.logical_or.accumulate(rules)
+    assert not poisonous[:, mushroom.y == 0].any()
+    assert (~poisonous[:, mushroom.y == 1]).sum(axis=1).tolist() == [120, 48, 8, 0]
+
+
+@pytest.mark.parametrize("load", [load_sms_spam, load_vowel, load_house_votes, load_mushroom])
 def test_every_call_gives_fresh_arrays(load):
     first, second = load(), load()
     for a, b in zip(first, second, strict=True):
@@ -118,18 +166,19 @@ def test_every_call_gives_fresh_arrays(load):
             np.testing.assert_array_equal(a, b)
 
 
-def test_loads_from_a_zip_with_numpy_alone(tmp_path):
+def test_loads_from_a_zip(tmp_path):
     package = Path(str(resources.files(genclf.datasets)))
     archive = tmp_path / "genclf.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("genclf/__init__.py", "")
-        for path in [package / "__init__.py", *(package / "data").iterdir()]:
+        for path in [*package.glob("*.py"), *(package / "data").iterdir()]:
             file.write(path, Path("genclf", "datasets", path.relative_to(package)).as_posix())
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        "from genclf.datasets import load_house_votes, load_sms_spam, load_vowel;"
-        "print(len(load_sms_spam().y), len(load_vowel().y_test), len(load_house_votes().y));"
-        "print([name for name in ('jax', 'sklearn', 'pandas') if name in sys.modules])"
+        "from genclf.datasets import load_house_votes, load_mushroom, load_sms_spam, load_vowel;"
+        "print(len(load_sms_spam().y), len(load_vowel().y_test), len(load_house_votes().y),"
+        " len(load_mushroom().y));"
+        "print([name for name in ('sklearn', 'pandas') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(archive)],
@@ -138,4 +187,4 @@ def test_loads_from_a_zip_with_numpy_alone(tmp_path):
         cwd=tmp_path,
         check=True,
     )
-    assert done.stdout.split("\n")[:2] == ["5574 462 435", "[]"]
+    assert done.stdout.split("\n")[:2] == ["5574 462 435 8124", "[]"]
