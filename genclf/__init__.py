@@ -34,6 +34,8 @@ from genclf.conjugate.normal_inverse_wishart import (
 from genclf.discriminative import SoftmaxParams as SoftmaxParams
 from genclf.discriminative import SoftmaxRegression as SoftmaxRegression
 from genclf.discriminative import softmax_form as softmax_form
+from genclf.em import EMSolution as EMSolution
+from genclf.em import em as em
 from genclf.families.bernoulli import Bernoulli as Bernoulli
 from genclf.families.bernoulli import BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
@@ -61,6 +63,8 @@ from genclf.inference import log_marginal as log_marginal
 from genclf.inference import log_posterior as log_posterior
 from genclf.inference import predict as predict
 from genclf.inference import sample as sample
+from genclf.mixture import Mixture as Mixture
+from genclf.mixture import MixtureParams as MixtureParams
 from genclf.presets import bernoulli_nb as bernoulli_nb
 from genclf.presets import categorical_nb as categorical_nb
 from genclf.presets import gaussian_nb as gaussian_nb
@@ -113,8 +117,12 @@ __all__ = [
     "with_prior",
     "SoftmaxParams",
     "SoftmaxRegression",
+    "EMSolution",
+    "em",
     "Independent",
     "IndependentParams",
+    "Mixture",
+    "MixtureParams",
     "Product",
     "ProductParams",
     "Bernoulli",

@@ -19,7 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from genclf.statistics import Moments, Sums, divide, merge
 
@@ -92,10 +92,11 @@ def _zeros(function: Callable, *args: PyTree) -> PyTree:
     return jax.tree.map(zeros, jax.eval_shape(function, *args))
 
 
-def _where_fresh(fresh: Array, w: ClassWeights) -> ClassWeights:
+def only(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:
+    """The weights of some rows; 0 of the others."""
     if isinstance(w, Hard):
-        return Hard(w.label, jnp.where(fresh, w.weight, 0), w.num_classes)
-    return jnp.where(fresh[:, None], w, 0)
+        return Hard(w.label, jnp.where(rows, w.weight, 0), w.num_classes)
+    return jnp.where(rows[:, None], w, 0)
 
 
 def accumulate(
@@ -105,12 +106,13 @@ def accumulate(
 
     Rows without weight are the caller's to ignore: they arrive with weight 0 in every class.
     """
-    return _accumulate(lambda x, w: block_stats(x, class_rows(w)), x, w, row_size)
+    return fold_rows(lambda x, w: block_stats(x, class_rows(w)), x, w, row_size)
 
 
-def _accumulate(
+def fold_rows(
     block_stats: Callable[[PyTree, ClassWeights], S], x: PyTree, w: ClassWeights, row_size: int
 ) -> S:
+    """The same for `block_stats(x_block, w_block)`, with the weights as they are given."""
     n, block = _num_rows(w), block_rows(row_size)
     if n <= block:
         return block_stats(x, w)
@@ -120,7 +122,7 @@ def _accumulate(
         first = jnp.minimum(start, n - block)
         x_block, w_block = _slice((x, w), first, block)
         fresh = first + jnp.arange(block) >= start
-        return block_stats(x_block, _where_fresh(fresh, w_block))
+        return block_stats(x_block, only(fresh, w_block))
 
     def step(total: S, start: Array) -> tuple[S, None]:
         return merge(total, one_block(start)), None
@@ -183,11 +185,25 @@ def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
     if isinstance(w, Hard):
         if full and len(x) > _TILE_FROM:
             return _tiled_moments(x, w)
-        return _accumulate(partial(_hard_block, full=full), x, w, x.shape[1])
-    return _accumulate(partial(_soft_block, full=full), x, w, x.shape[1])
+        return fold_rows(partial(_hard_block, full=full), x, w, x.shape[1])
+    return fold_rows(partial(_soft_block, full=full), x, w, x.shape[1])
 
 
-def _one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
+def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: ClassWeights) -> Moments:
+    """Moments of each class from the cells that are seen, with a count for each feature."""
+
+    def of_cells(x: Array, seen: Array, w: Array) -> Moments:
+        column = one_class(x[:, None], jnp.where(seen, w, 0), full=False)
+        return Moments(column.count, column.mean[0], column.scatter[0])
+
+    def block(rows: tuple[Array, Array], w: ClassWeights) -> Moments:
+        of_class = jax.vmap(of_cells, (1, 1, None))
+        return lax.map(lambda w_k: of_class(*rows, w_k), class_rows(w))
+
+    return fold_rows(block, (x, seen), w, 2 * x.shape[1])
+
+
+def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
     """Moments of the rows of one class, without a class axis."""
     x = ignore_absent(x.astype(w.dtype), w != 0)
     # About a row of the class itself, sums keep the digits that an offset would take.
@@ -206,7 +222,25 @@ def _one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mom
 
 
 def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
-    return lax.map(lambda w_k: _one_class(x, w_k, full), w.T)
+    rows, x = w.T, x.astype(w.dtype)
+    # What is not finite spoils the classes in which its row has weight, and no other.
+    bad = ~jnp.isfinite(x)
+    spoiled = matmul((rows != 0).astype(w.dtype), bad.astype(w.dtype)) > 0
+    x = jnp.where(bad, 0, x)
+    count = rows.sum(1)
+    centre = divide(matmul(rows, x), count[:, None])
+
+    def about_centre(at: tuple[Array, Array]) -> tuple[Array, Array]:
+        w, centre = at
+        z = x - centre[None]
+        return matmul(w, z), matmul((w[:, None] * z).T, z) if full else matmul(w, z * z)
+
+    total, scatter = lax.map(about_centre, (rows, centre))
+    drift = divide(total, count[:, None])
+    mean = jnp.where(spoiled, jnp.nan, centre + drift)
+    raw = Moments(count, mean, scatter)
+    spoiled = spoiled[:, :, None] | spoiled[:, None] if full else spoiled
+    return Moments(count, mean, jnp.where(spoiled, jnp.nan, scatter - raw.outer(count, drift)))
 
 
 def _hard_block(x: Shaped[Array, "n d"], w: Hard, *, full: bool) -> Moments:
@@ -244,12 +278,12 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
         offset = (t - first_tile[k]) * tile + jnp.arange(tile)
         rows = order.at[first_row[k] + offset].get(mode="clip")
         weight = jnp.where(offset < size[k], w.weight[rows], 0)
-        part = _one_class(x.at[rows].get(mode="promise_in_bounds"), weight, full=True)
+        part = one_class(x.at[rows].get(mode="promise_in_bounds"), weight, full=True)
         merged = jax.tree.map(lambda leaf: leaf[k], total)._merge(part)
         return jax.tree.map(lambda leaf, new: leaf.at[k].set(new), total, merged), None
 
     def first_rows(x: Array, weight: Array) -> Moments:
-        part = _one_class(x[:tile], weight[:tile], full=True)
+        part = one_class(x[:tile], weight[:tile], full=True)
         return jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf[None], (num_classes, *leaf.shape)), part
         )

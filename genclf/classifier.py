@@ -95,8 +95,12 @@ class Classifier(Model):
         return problems
 
     def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> ClassifierParams:
+        if self.family.hidden:
+            from genclf.em import fit_hidden  # em is made of the verbs here
+
+            return fit_hidden(self, x, y, weights, init)
         if init is not None:
-            raise ValueError("init was given, but the estimate of a Classifier is in closed form")
+            raise ValueError("init was given, but the estimate of this model is in closed form")
         if self.family.keeps_examples:
             return _fit_examples(self, x, y, weights)
         return _estimate(self, _stats(self, x, y, weights))
@@ -193,6 +197,7 @@ def fit(
     check_hyperparameters(clf, widths(x))
     weights = None if weights is None else own(weights, "weights")
     if isinstance(clf, Classifier) and clf.inference == "predictive" and init is None:
+        # Outside traced code it raises where the posterior is improper.
         return estimate(clf, _stats(clf, x, y, weights))
     return _fit(clf, x, y, weights, init)
 
@@ -291,6 +296,12 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
         raise ValueError(
             f"{clf.family} keeps the examples: it has no sufficient statistics, use genclf.fit"
         )
+    if clf.family.hidden:
+        raise ValueError(
+            f"of {clf.family} parts of an example are not seen (components, or missing cells "
+            "of a full covariance): statistics are then expected ones, under params; use "
+            "genclf.fit or genclf.em"
+        )
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = class_counts(w)
     found = ClassifierStats(Sums(count, count), clf.family.stats(x, w))
@@ -298,9 +309,7 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
     return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
 
 
-def _fit_examples(
-    clf: Classifier, x: PyTree, y: Array, weights: Array | None
-) -> ClassifierParams:
+def _fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
     check_rows(clf.support, x, y, weights, clf.num_classes)
     if clf.inference == "predictive":
         raise ValueError(f"{clf.family} has no parameters to integrate out: expected map or ml")

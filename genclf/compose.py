@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights
-from genclf.families.base import Family, Params, Support, over_rows
+from genclf.families.base import Family, Init, Params, Support, over_rows
 
 
 class Combinator(Family):
@@ -69,6 +69,23 @@ class IndependentParams(Params):
         """The sum of the columns' discriminants."""
         return self._sum("discriminant", x)
 
+    def marginalized(self) -> IndependentParams:
+        return IndependentParams(self.columns.marginalized())
+
+    def condition(self, x: Array, r: Float[Array, "*batch K"]) -> PyTree:
+        """The columns' own, with a leading column axis."""
+        of_column = lambda params, column: params.condition(column[..., None], r)  # noqa: E731
+        return jax.vmap(of_column, (0, -1))(self.columns, x)
+
+    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
+        """Each column drawn on its own."""
+        keys = jax.random.split(key, self.num_features)
+        return jax.vmap(
+            lambda params, k, column: params.sample_missing(k, column[..., None], y)[..., 0],
+            (0, 0, -1),
+            -1,
+        )(self.columns, keys, x)
+
     def log_lik(self, stats: PyTree) -> Float[Array, ""]:
         """The sum over the columns."""
         return jax.vmap(lambda params, s: params.log_lik(s))(self.columns, stats).sum()
@@ -113,9 +130,32 @@ class Independent(Combinator):
     def keeps_examples(self) -> bool:
         return self.family.keeps_examples
 
+    @property
+    def hidden(self) -> bool:
+        return self.family.hidden
+
     def stats(self, x: Array, w: ClassWeights) -> PyTree:
         """The family's statistics of each column, with a leading column axis."""
         return jax.vmap(lambda column: self.family.stats(column[:, None], w), in_axes=1)(x)
+
+    def expected_stats(self, params: Params, x: Array, w: ClassWeights) -> PyTree:
+        """The family's of each column."""
+        assert isinstance(params, IndependentParams)
+        of_column = lambda params, column: self.family.expected_stats(params, column[:, None], w)  # noqa: E731
+        return jax.vmap(of_column, (0, 1))(params.columns, x)
+
+    def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> PyTree:
+        """The family's of each column."""
+        of_column = lambda key, column: self.family.initial_stats(key, column[:, None], w, init)  # noqa: E731
+        return jax.vmap(of_column, (0, 1))(jax.random.split(key, x.shape[1]), x)
+
+    def not_monotone(self) -> list[str]:
+        return self.family.not_monotone()
+
+    def dissimilarity(self, x: Array, seed: Array) -> Float[Array, "n"]:
+        """The sum over the columns."""
+        of_column = lambda x, seed: self.family.dissimilarity(x[:, None], seed[None])  # noqa: E731
+        return jax.vmap(of_column, (1, 0))(x, seed).sum(0)
 
     def fit(self, x: Array, w: ClassWeights) -> IndependentParams:
         """The family's params of each column."""
@@ -171,6 +211,21 @@ class ProductParams(Params):
         check_names(x, self.parts)
         return sorted(self.parts.items())
 
+    def marginalized(self) -> ProductParams:
+        return ProductParams({name: part.marginalized() for name, part in self.parts.items()})
+
+    def condition(self, x: dict[str, Any], r: Float[Array, "*batch K"]) -> dict[str, PyTree]:
+        """The blocks' own, by name."""
+        return {name: part.condition(x[name], r) for name, part in self._parts(x)}
+
+    def sample_missing(
+        self, key: Array, x: dict[str, Any], y: Int[Array, "*shape"]
+    ) -> dict[str, PyTree]:
+        """Each block drawn on its own."""
+        keys = jax.random.split(key, len(self.parts))
+        parts = zip(self._parts(x), keys, strict=True)
+        return {name: part.sample_missing(k, x[name], y) for (name, part), k in parts}
+
     def log_lik(self, stats: dict[str, PyTree]) -> Float[Array, ""]:
         """The sum over the blocks."""
         return _total(part.log_lik(stats[name]) for name, part in sorted(self.parts.items()))
@@ -217,10 +272,46 @@ class Product(Combinator):
     def keeps_examples(self) -> bool:
         return any(part.keeps_examples for part in self.parts.values())
 
+    @property
+    def hidden(self) -> bool:
+        return any(part.hidden for part in self.parts.values())
+
     def stats(self, x: dict[str, Any], w: ClassWeights) -> dict[str, PyTree]:
         """The statistics of each block, by name."""
         check_names(x, self.parts)
         return {name: part.stats(x[name], w) for name, part in sorted(self.parts.items())}
+
+    def expected_stats(
+        self, params: Params, x: dict[str, Any], w: ClassWeights
+    ) -> dict[str, PyTree]:
+        """Those of each block, by name."""
+        check_names(x, self.parts)
+        assert isinstance(params, ProductParams)
+        return {
+            name: part.expected_stats(params.parts[name], x[name], w)
+            for name, part in self.parts.items()
+        }
+
+    def initial_stats(
+        self, key: Array, x: dict[str, Any], w: ClassWeights, init: Init
+    ) -> dict[str, PyTree]:
+        """Those of each block, by name."""
+        keys = dict(zip(sorted(self.parts), jax.random.split(key, len(self.parts)), strict=True))
+        return {
+            name: part.initial_stats(keys[name], x[name], w, init)
+            for name, part in self.parts.items()
+        }
+
+    def not_monotone(self) -> list[str]:
+        return [
+            f"{name}: {rule}" for name, part in self.parts.items() for rule in part.not_monotone()
+        ]
+
+    def dissimilarity(self, x: dict[str, Any], seed: dict[str, Any]) -> Float[Array, "n"]:
+        """The sum over the blocks."""
+        return _total(
+            part.dissimilarity(x[name], seed[name]) for name, part in sorted(self.parts.items())
+        )
 
     def fit(self, x: dict[str, Any], w: ClassWeights) -> ProductParams:
         """The params of each block, by name."""

@@ -48,12 +48,13 @@ class Moments(eqx.Module):
     its diagonal. The scatter is a sum, not an average: no divisor has been applied.
 
     Attributes:
-        count: total weight of each class, shape (..., K).
+        count: total weight of each class, shape (..., K); or, where cells are missing, of the cells
+            of each feature that are not, (..., K, d), with a diagonal scatter.
         mean: shape (..., K, d); 0 for a class without weight.
         scatter: shape (..., K, d, d), or (..., K, d) for the diagonal alone.
     """
 
-    count: Float[Array, "*batch_K"]
+    count: Float[Array, "*batch_K_or_K_d"]
     mean: Float[Array, "*batch_K_d"]
     scatter: Float[Array, "*batch_K_d_or_d_d"]
 
@@ -67,9 +68,18 @@ class Moments(eqx.Module):
         """Diagonal of the scatter, shape (..., K, d)."""
         return jnp.diagonal(self.scatter, axis1=-2, axis2=-1) if self.is_full else self.scatter
 
+    @property
+    def of_cells(self) -> bool:
+        """Whether every feature has a count of its own."""
+        return self.count.ndim == self.mean.ndim
+
+    def per_feature(self, weight: Array) -> Array:
+        """A number of the form of the count, for each feature: (..., K, 1) or (..., K, d)."""
+        return weight if self.of_cells else weight[..., None]
+
     def outer(self, weight: Array, deviation: Array) -> Array:
         """`weight · deviation deviationᵀ`, in the form of this scatter."""
-        left = weight[..., None] * deviation
+        left = self.per_feature(weight) * deviation
         return left[..., :, None] * deviation[..., None, :] if self.is_full else left * deviation
 
     def _merge(self, other: Moments) -> Moments:
@@ -78,7 +88,7 @@ class Moments(eqx.Module):
         count = self.count + other.count
         share = divide(other.count, count)
         delta = other.mean - self.mean
-        mean = self.mean + share[..., None] * delta
+        mean = self.mean + self.per_feature(share) * delta
         scatter = self.scatter + other.scatter + self.outer(self.count * share, delta)
         return Moments(count, mean, scatter)
 
@@ -87,10 +97,11 @@ class Moments(eqx.Module):
 
     def _pool(self, add: Callable[[Array], Array]) -> Moments:
         count = add(self.count)
-        centre = divide(add(self.count[..., None] * self.mean), count[..., None])
+        weight, total = self.per_feature(self.count), self.per_feature(count)
+        centre = divide(add(weight * self.mean), total)
         # The centre just found has rounded; one pass over the centred means corrects its drift.
         deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
-        drift = divide(add(self.count[..., None] * deviation), count[..., None])
+        drift = divide(add(weight * deviation), total)
         spread = add(self.scatter + self.outer(self.count, deviation))
         return Moments(count, centre + drift, spread - self.outer(count, drift))
 

@@ -96,6 +96,11 @@ class NormalInverseWishart(eqx.Module):
         dof = _dimension(stats) - 1 + jnp.exp(free["dof"])
         return NormalInverseWishart(self.mean, jnp.exp(free["kappa"]), self.scale, dof)
 
+    def settled(self, stats: Moments) -> NormalInverseWishart:
+        """This prior with the mean and the scale that it has for such statistics."""
+        found = self.resolve(stats, "full", shared=True)
+        return NormalInverseWishart(found.mean[0], self.kappa, found.scale[0], self.dof)
+
     def resolve(self, stats: Moments, covariance: str, shared: bool) -> NormalInverseWisharts:
         """The prior of classes with such statistics; NaN where a number of it is invalid."""
         num_classes, d = stats.mean.shape

@@ -11,7 +11,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -88,6 +88,18 @@ class Params(eqx.Module):
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
         """One draw of x for each label in y; the shape of y leads."""
 
+    def marginalized(self) -> Params:
+        """These params, with missing cells integrated out."""
+        raise ValueError(f"{type(self).__name__} has no marginal densities of some of its features")
+
+    def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
+        """What is known of the features of x, given those that are seen, and p(y | x) = r."""
+        raise ValueError(f"{type(self).__name__} has no conditional densities of its features")
+
+    def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
+        """X with each missing cell drawn given the label y and the cells that are seen."""
+        raise ValueError(f"{type(self).__name__} has no conditional densities of its features")
+
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
         """(coef, intercept) of the discriminant where it is linear in x."""
         raise ValueError(f"{type(self).__name__} has no linear discriminant; {_LINEAR}")
@@ -98,6 +110,9 @@ class Params(eqx.Module):
             f"{type(self).__name__} has no quadratic discriminant; only Gaussian densities have one"
         )
 
+
+Init = Literal["k-means++", "random"]
+"""How clusters begin: about examples drawn far from each other, or from random weights."""
 
 Scalar = float | int | Real[Array, ""]
 """A hyper-parameter: a number, or an array or tracer of no axes."""
@@ -120,6 +135,31 @@ class Family(eqx.Module):
     @abc.abstractmethod
     def estimate(self, stats: PyTree) -> Params:
         """The closed-form estimate from the statistics."""
+
+    @property
+    def hidden(self) -> bool:
+        """Whether an example has parts that are not seen: its statistics are then expected ones."""
+        return False
+
+    def expected_stats(self, params: Params, x: PyTree, w: ClassWeights) -> PyTree:
+        """The statistics that complete examples have on average, given x and the params."""
+        return self.stats(x, w)
+
+    def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:
+        """Statistics to start EM from, where there are no params yet."""
+        return self.stats(x, w)
+
+    def settle(self, stats: PyTree) -> Family:
+        """This family with what its prior takes from the data fixed at that of the statistics."""
+        return self
+
+    def not_monotone(self) -> list[str]:
+        """Hyper-parameters that are no prior, so that EM has no objective to increase."""
+        return []
+
+    def dissimilarity(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
+        """How far rows are from one example, >= 0 and 0 at the same: where to begin a cluster."""
+        return (x != seed[None]).sum(-1).astype(jnp.result_type(float))
 
     @property
     def keeps_examples(self) -> bool:

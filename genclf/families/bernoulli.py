@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import ClassWeights, accumulate, dense_sums
+from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul
 from genclf.conjugate.beta import Beta, Betas, zeros_of
 from genclf.conjugate.dirichlet import smoothing_problems
 from genclf.families.base import (
@@ -22,6 +24,7 @@ from genclf.families.base import (
     safe_log,
     times_log,
 )
+from genclf.families.missing import Missing, allow_missing, is_missing, missing_problems
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
@@ -40,6 +43,13 @@ def _binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d
     return jnp.where(jnp.isnan(x), x, (x > threshold).astype(x.dtype))
 
 
+def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, "*batch 2d"]:
+    """The ones that are seen, and beside them which cells are."""
+    seen = ~is_missing(x, code)
+    ones = jnp.where(seen, _binary(jnp.where(seen, x, 0), threshold), 0)
+    return jnp.concatenate([ones, seen.astype(ones.dtype)], axis=-1)
+
+
 class BernoulliParams(Params):
     """Fitted Bernoulli densities, as `Bernoulli.estimate` returns them.
 
@@ -47,14 +57,18 @@ class BernoulliParams(Params):
         logits: `log p_kj / (1 - p_kj)` of p_kj = p(x_j = 1 | y = k), shape (K, d); ±inf where
             p_kj is 1 or 0. Both log p and log (1-p) keep all their digits in this coordinate.
         threshold: x counts as 1 above it; None where x must be 0 or 1.
+        missing: "marginalize" where missing cells are integrated out, else "error".
+        missing_code: the code of a missing cell of integers.
     """
 
     logits: Float[Array, "K d"]
     threshold: Scalar | None
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
 
     @property
     def support(self) -> Support:
-        return _support(self.threshold)
+        return allow_missing(_support(self.threshold), self.missing, self.missing_code)
 
     @property
     def num_features(self) -> int:
@@ -79,10 +93,21 @@ class BernoulliParams(Params):
         never, always = jnp.isneginf(self.logits), jnp.isposinf(self.logits)
         log_p, log_q = jnp.where(never, 0, log_p), jnp.where(always, 0, log_q)
         never, always = never.astype(log_p.dtype), always.astype(log_p.dtype)
-        return LinearScore(log_p - log_q, log_q.sum(-1), never - always, always.sum(-1))
+        coef, veto = log_p - log_q, never - always
+        if self.missing == "error":
+            return LinearScore(coef, log_q.sum(-1), veto, always.sum(-1))
+        # What no cell says is said by the cells that are seen: Σ_j seen_j log (1-p_j).
+        nothing = jnp.zeros_like(log_q[:, 0])
+        both = jnp.concatenate([coef, log_q], 1), jnp.concatenate([veto, always], 1)
+        return LinearScore(both[0], nothing, both[1], nothing)
 
     def _scored(self, score: LinearScore, x: Array) -> Array:
-        return over_rows(lambda r: score(_binary(r, self.threshold)), x, 1, x.shape[-1])
+        def rows(x: Array) -> Array:
+            if self.missing == "error":
+                return score(_binary(x, self.threshold))
+            return score(_seen(x, self.threshold, self.missing_code))
+
+        return over_rows(rows, x, 1, score.coef.shape[-1])
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`Σ_j x_j log p_kj + (1 - x_j) log (1 - p_kj)`."""
@@ -91,6 +116,23 @@ class BernoulliParams(Params):
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """The same, less its mean over the classes."""
         return self._scored(self._score().centred(), x)
+
+    def marginalized(self) -> BernoulliParams:
+        return replace(self, missing="marginalize")
+
+    def condition(
+        self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]
+    ) -> Float[Array, "*batch d"]:
+        """p(x_j = 1 | what is seen); of a cell that is seen 0 or 1."""
+        seen = ~is_missing(x, self.missing_code)
+        return jnp.where(seen, _binary(x, self.threshold), matmul(r, self.probs))
+
+    def sample_missing(
+        self, key: Array, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"]
+    ) -> Shaped[Array, "*batch d"]:
+        """Missing cells are drawn as 0 or 1, the others stay."""
+        missing = is_missing(x, self.missing_code)
+        return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`log p/(1-p)` and `Σ_j log (1-p_kj)`; infinite where p is 0 or 1."""
@@ -119,6 +161,9 @@ class Bernoulli(Family):
         alpha: α >= 0.
         threshold: if given, x is first turned into `x > threshold`; otherwise x must be 0 or 1.
         prior: a `Beta`, instead of alpha; the estimate is then its mode.
+        missing: "marginalize" integrates missing cells out, which here leaves out their factors, in
+            a score, and their cells, in a fit; "error" takes none.
+        missing_code: a missing cell is NaN, or among integers this code.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -136,18 +181,27 @@ class Bernoulli(Family):
     alpha: Scalar = 1.0
     threshold: Scalar | None = None
     prior: Beta | None = None
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
 
     @property
     def support(self) -> Support:
-        return _support(self.threshold)
+        return allow_missing(_support(self.threshold), self.missing, self.missing_code)
 
     def stats(self, x: Array, w: ClassWeights) -> Sums:
-        """`Sums` of x: count of each class, and of the class's ones in each feature."""
+        """`Sums` of x: count of each class, and of the class's ones in each feature.
+
+        Where cells may be missing the count is one of cells, (K, d).
+        """
+        d = x.shape[1]
 
         def block(x: Array, w: Array) -> Sums:
-            return dense_sums(_binary(x, self.threshold), w)
+            if self.missing == "error":
+                return dense_sums(_binary(x, self.threshold), w)
+            both = dense_sums(_seen(x, self.threshold, self.missing_code), w).total
+            return Sums(both[:, d:], both[:, :d])
 
-        return accumulate(block, x, w, x.shape[1])
+        return accumulate(block, x, w, d)
 
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
@@ -155,11 +209,14 @@ class Bernoulli(Family):
         present, absent = stats.total + added[0], zeros_of(stats) + added[1]
         unknown = (present == 0) & (absent == 0)
         present, absent = jnp.where(unknown, 1, present), jnp.where(unknown, 1, absent)
-        return BernoulliParams(safe_log(present) - safe_log(absent), self.threshold)
+        return self._params(safe_log(present) - safe_log(absent))
+
+    def _params(self, logits: Array) -> BernoulliParams:
+        return BernoulliParams(logits, self.threshold, self.missing, self.missing_code)
 
     def start(self, stats: Sums) -> BernoulliParams:
         """Every probability ½."""
-        return BernoulliParams(jnp.zeros_like(stats.total), self.threshold)
+        return self._params(jnp.zeros_like(stats.total))
 
     def _pseudo_counts(self, stats: Sums) -> tuple[Array, Array]:
         """Of ones and of zeros."""
@@ -175,7 +232,7 @@ class Bernoulli(Family):
         return Sums(count, ones)
 
     def plain(self) -> Bernoulli:
-        return Bernoulli(0.0, self.threshold)
+        return replace(self, alpha=0.0, prior=None)
 
     def conjugate_prior(self, stats: Sums) -> Betas:
         """Beta(α + 1, α + 1), or the prior given."""
@@ -189,11 +246,12 @@ class Bernoulli(Family):
 
     def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Bernoulli:
         prior = self._prior().with_strength(free, stats)
-        return Bernoulli(threshold=self.threshold, prior=prior)
+        return replace(self, alpha=1.0, prior=prior)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """One probability per class and feature."""
         return num_classes * d
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        return smoothing_problems(self.alpha, self.prior, kind=Beta)
+        wrong = smoothing_problems(self.alpha, self.prior, kind=Beta)
+        return wrong + missing_problems(self.missing, self.missing_code, 2)

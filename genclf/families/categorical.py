@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import ClassWeights, accumulate, num_classes
+from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
@@ -19,6 +20,7 @@ from genclf.conjugate.dirichlet import (
     smoothing_problems,
 )
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, safe_log, times_log
+from genclf.families.missing import Missing, allow_missing, is_missing, missing_problems
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
@@ -55,10 +57,20 @@ class Columns(eqx.Module):
     Attributes:
         num_values: number of values of each column.
         unseen: "error" or "ignore"; see `Categorical`.
+        missing: "error" or "marginalize".
+        missing_code: the code of a missing cell of integers.
     """
 
     num_values: tuple[int, ...] = eqx.field(static=True)
     unseen: Unseen = eqx.field(static=True)
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
+
+    @property
+    def support(self) -> Support:
+        return allow_missing(
+            _support(self.num_values, self.unseen), self.missing, self.missing_code
+        )
 
     @property
     def first(self) -> np.ndarray:
@@ -66,7 +78,10 @@ class Columns(eqx.Module):
         return np.cumsum((0, *self.num_values[:-1]))
 
     def places(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
-        """Where each cell stands in the flat table, and whether it has a place there."""
+        """Where each cell stands in the flat table, and whether it has a place there.
+
+        A missing cell has none, so it adds nothing to a score or to a table.
+        """
         wide = _wide(x)
         sizes = _last_axis(self.num_values, wide)
         known = (wide >= 0) & (wide < sizes) & (wide == jnp.floor(wide))
@@ -88,7 +103,7 @@ class CategoricalParams(Params):
 
     @property
     def support(self) -> Support:
-        return _support(self.columns.num_values, self.columns.unseen)
+        return self.columns.support
 
     @property
     def num_features(self) -> int:
@@ -121,6 +136,20 @@ class CategoricalParams(Params):
         """The same, less its mean over the classes."""
         common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0, keepdims=True)
         return self._look_up(self.log_theta - common, x)
+
+    def marginalized(self) -> CategoricalParams:
+        return replace(self, columns=replace(self.columns, missing="marginalize"))
+
+    def condition(self, x: Array, r: Float[Array, "*batch K"]) -> Float[Array, "*batch sum_V"]:
+        """p(x_j = v | what is seen), the columns side by side; of a cell that is seen 0 or 1."""
+        column = np.repeat(np.arange(self.num_features), self.columns.num_values)
+        missing = is_missing(x, self.columns.missing_code)[..., column]
+        own = indicators(x, self.columns.num_values).astype(r.dtype)
+        return jnp.where(missing, matmul(r, jnp.exp(self.log_theta)), own)
+
+    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
+        missing = is_missing(x, self.columns.missing_code)
+        return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
 
     def linear(self) -> tuple[Float[Array, "K sum_V"], Float[Array, "K"]]:
         """The table and 0: linear in the `genclf.indicators` of x; -inf at probability 0."""
@@ -159,6 +188,9 @@ class Categorical(Family):
         alpha: α >= 0.
         unseen: "error" or "ignore".
         prior: a `Dirichlet`, instead of alpha; the estimate is then its mode.
+        missing: "marginalize" integrates missing cells out, which here leaves out their factors, in
+            a score, and their cells, in a fit; "error" takes none.
+        missing_code: a missing cell is NaN, or among integers this code, which is no value.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -176,6 +208,8 @@ class Categorical(Family):
     alpha: Scalar = 1.0
     unseen: Unseen = eqx.field(static=True, default="error")
     prior: Dirichlet | None = None
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
 
     def columns(self, d: int) -> Columns:
         """The layout for d columns; an error where num_values names another number of them."""
@@ -185,11 +219,13 @@ class Categorical(Family):
                 f"x has {d} columns, but Categorical was given num_values for {len(sizes)}: "
                 f"{self.num_values}"
             )
-        return Columns(sizes, self.unseen)
+        return Columns(sizes, self.unseen, self.missing, self.missing_code)
 
     @property
     def support(self) -> Support:
-        return _support(self.num_values, self.unseen)
+        return allow_missing(
+            _support(self.num_values, self.unseen), self.missing, self.missing_code
+        )
 
     def stats(self, x: Array, w: ClassWeights) -> Sums:
         """`Sums` of the indicators of x, the columns side by side."""
@@ -235,7 +271,7 @@ class Categorical(Family):
         return Sums(jnp.zeros_like(stats.count), total)
 
     def plain(self) -> Categorical:
-        return Categorical(self.num_values, 0.0, self.unseen)
+        return replace(self, alpha=0.0, prior=None)
 
     def conjugate_prior(self, stats: Sums) -> Dirichlets:
         """Dirichlet(α + 1) of every table, or the prior given."""
@@ -247,7 +283,7 @@ class Categorical(Family):
 
     def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Categorical:
         prior = smoothing(self.alpha, self.prior).with_strength(free, stats)
-        return Categorical(self.num_values, unseen=self.unseen, prior=prior)
+        return replace(self, alpha=1.0, prior=prior)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V_j - 1 free probabilities per class and column."""
@@ -259,7 +295,7 @@ class Categorical(Family):
         wrong += [f"num_values has {v}, expected >= 1" for v in sizes if v < 1]
         if self.unseen not in ("error", "ignore"):
             wrong.append(f"unseen is {self.unseen!r}, expected 'error' or 'ignore'")
-        return wrong
+        return wrong + missing_problems(self.missing, self.missing_code, int(sizes.max()))
 
 
 def indicators(x: Array, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:

@@ -103,31 +103,32 @@ def estimate_covariance(
     shared: bool,
     spherical: bool,
     ridge: Scalar,
-    ddof: Scalar | Float[Array, "K"],
+    ddof: Scalar | Array,
 ) -> CovarianceEstimate:
     """Covariances of the classes, or the one they share; see `Gaussian` for the rules.
 
     A class without weight takes the covariance within all classes together.
     """
-    n = stats.count.sum()
+    n, of_cells = stats.count.sum(0), stats.of_cells
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
     size = Magnitudes(stats)
     no_spread, floor, square = size.no_spread, size.floor, size.square
     added = ridge * size.typical
 
-    pooled = stats.scatter.sum(0)
+    count, scatter = stats.count, stats.scatter
     if shared:
-        matrix = divide(pooled, _divisor(n, ddof))[None]
-    else:
-        empty, divisor = (
-            a.reshape(-1, *[1] * pooled.ndim)
-            for a in (stats.count == 0, _divisor(stats.count, ddof))
-        )
-        matrix = jnp.where(empty, divide(pooled, n)[None], divide(stats.scatter, divisor))
+        count, scatter = n[None], scatter.sum(0)[None]
+    empty = count == 0
+    divisor = jnp.where(empty, jnp.broadcast_to(n, count.shape), _divisor(count, ddof))
+    each = lambda a: a if of_cells else a.reshape(-1, *[1] * (scatter.ndim - 1))  # noqa: E731
+    scatter = jnp.where(each(empty), stats.scatter.sum(0)[None], scatter)
+    matrix = divide(scatter, each(divisor))
 
     variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
     constant = no_spread[None] | (variance <= floor[None])
     if spherical:
+        if of_cells:  # the mean over cells
+            variance = variance * divide(divisor, divisor.mean(-1, keepdims=True))
         variance = variance.mean(-1, keepdims=True)
         added, floor, square = (a.mean(-1, keepdims=True) for a in (added, floor, square))
         no_spread = no_spread.all(-1, keepdims=True)
@@ -148,9 +149,10 @@ def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar)
     shared, each class has its share of both.
     """
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
-    taken = divide(ddof * stats.count, stats.count.sum()) if shared else ddof
+    total = jnp.broadcast_to(stats.count.sum(0), stats.count.shape)
+    taken = divide(ddof * stats.count, total) if shared else ddof
     taken = jnp.where(stats.count == 0, 0, jnp.broadcast_to(taken, stats.count.shape))
-    added = (stats.count - taken)[:, None] * (ridge * Magnitudes(stats).typical)[None]
+    added = stats.per_feature(stats.count - taken) * (ridge * Magnitudes(stats).typical)[None]
     if stats.is_full:
         added = added[:, :, None] * jnp.eye(added.shape[-1], dtype=added.dtype)[None]
     return Moments(-taken, stats.mean, added)
@@ -179,7 +181,7 @@ class Magnitudes:
 
     def __init__(self, stats: Moments):
         """From the statistics of all classes."""
-        n = stats.count.sum()
+        n = stats.count.sum(0)
         overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
         self.mean = overall.mean
         within = divide(stats.diagonal.sum(0), n)

@@ -1,0 +1,302 @@
+"""EM: the same fit, with weights that are expected where labels or parts of x are not seen.
+
+The state of the iteration is the statistics. A step reads params off them (`estimate`), and makes
+the statistics that complete data would have on average under those params.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
+
+from genclf.accumulate import ClassWeights, Hard, fold_rows
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, estimate
+from genclf.families.base import Init, Scalar, times_log
+from genclf.fixed_point import climb
+from genclf.model import (
+    check_hyperparameters,
+    require_generative,
+    valid_labels,
+    valid_weights,
+    widen,
+)
+from genclf.seeding import initial_weights
+from genclf.shapes import check_examples, check_rows, float_dtype, own, widths
+from genclf.statistics import Sums
+
+
+class EMSolution(eqx.Module):
+    """What `em` and `adapt_prior` found.
+
+    Attributes:
+        params: the fitted classifier.
+        objective: log-likelihood, plus the log of the prior density up to a constant, at the params
+            of every step, shape (max_steps,); NaN after the last, which is that of `params`.
+        converged: whether the last step gained less than the tolerance.
+        steps: number of steps.
+    """
+
+    params: ClassifierParams
+    objective: Float[Array, "*restarts max_steps"]
+    converged: Bool[Array, "*restarts"]
+    steps: Int[Array, "*restarts"]
+
+    @property
+    def value(self) -> Float[Array, "*restarts"]:
+        """The objective at `params`."""
+        last = jnp.expand_dims(self.steps - 1, -1)
+        return jnp.take_along_axis(self.objective, last, axis=-1)[..., 0]
+
+
+def em(
+    clf: Classifier,
+    x: PyTree,
+    y: ArrayLike,
+    *,
+    key: Array,
+    weights: ArrayLike | None = None,
+    unlabelled_weight: Scalar = 1.0,
+    max_steps: int = 1000,
+    tol: Scalar = 1e-6,
+    init: Init | ClassifierParams = "k-means++",
+    restarts: int = 1,
+) -> EMSolution:
+    """Fit with labels, components or cells that are not seen, by expectation-maximisation.
+
+    Maximises `Σ_labelled w_n log p(x_n, y_n) + λ Σ_unlabelled w_n log p(x_n)`, λ =
+    `unlabelled_weight`, plus the log-density of the prior where the model has one. Each step does
+    not decrease it. With all rows labelled it is `fit`; with none a mixture model: Gaussian
+    mixture, latent class analysis, mixture of multinomials. It finds a local maximum; where labels
+    do not say which class is which, classes come in any order.
+
+    A likelihood has no bound where a class may shrink onto a row (a Gaussian's variance, a
+    probability of 0): then give a prior, such as `NormalInverseWishart()`, which is relative to the
+    spread of the data. `ridge` and `ddof` of a Gaussian are no priors and are not taken.
+
+    It begins with the labelled rows alone where every class has some. Otherwise classes without
+    labels begin at rows that are far from each other and from the other classes ("k-means++"), or
+    at random shares of all rows ("random"); so do the components of a `Mixture`.
+
+    Derivatives of `params` are those of the implicit function: exact at a converged solution, by a
+    linear solve, whatever the number of steps. Nothing flows through `objective` or `init`.
+
+    Args:
+        clf: the model.
+        x: rows, as for `fit`; unlabelled rows count.
+        y: labels (n,), -1 where latent; or responsibilities (n, K) that are known.
+        key: a `jax.random` key, for where to begin.
+        weights: weight of each row, (n,).
+        unlabelled_weight: λ >= 0, on top of the weight of each unlabelled row. Text, where words
+            are not as independent as the model says, needs one below 1.
+        max_steps: the most steps.
+        tol: stop when a step gains no more than this in the mean log-likelihood of a row.
+        init: "k-means++", "random", or params to start from.
+        restarts: number of starts, all in one call; the best solution is returned.
+
+    Returns:
+        An `EMSolution`. In traced code invalid labels, weights or cells make it NaN.
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or a hyper-parameter is invalid.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, genclf as gcf
+        >>> x = jnp.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]])
+        >>> found = gcf.em(gcf.gaussian_nb(2), x, jnp.array([0, -1, -1, -1, -1, 1]),
+        ...                key=jax.random.key(0), init="random")
+        >>> print(found.params.conditional.mean.ravel(), found.converged)
+        [ 1. 11.] True
+
+    References:
+        Dempster, Laird & Rubin (1977); Nigam, McCallum, Thrun & Mitchell (2000), "Text
+        classification from labeled and unlabeled documents using EM", §5.3 (λ).
+    """
+    require_generative(clf, "em")
+    x, y = own(x, "x"), own(y, "y")
+    check_hyperparameters(clf, widths(x))
+    weights = None if weights is None else own(weights, "weights")
+    check_for_em(clf)
+    if not isinstance(init, ClassifierParams) and init not in ("k-means++", "random"):
+        raise ValueError(f'init is {init!r}, expected "k-means++", "random" or fitted params')
+    for name, given in (("max_steps", max_steps), ("restarts", restarts)):
+        if given < 1:
+            raise ValueError(f"{name} is {given}, expected >= 1")
+    if isinstance(init, ClassifierParams):
+        if restarts > 1:
+            raise ValueError("restarts begin at different places, but init gives params: one place")
+        return _em(clf, x, y, weights, unlabelled_weight, tol, key, init, "k-means++", max_steps)
+    if restarts == 1:
+        return _em(clf, x, y, weights, unlabelled_weight, tol, key, None, init, max_steps)
+    keys = jax.random.split(key, restarts)
+    return _best_of(clf, x, y, weights, unlabelled_weight, tol, keys, init, max_steps)
+
+
+def fit_hidden(
+    clf: Classifier, x: PyTree, y: Array, weights: Array | None, init: ClassifierParams | None
+) -> ClassifierParams:
+    """What `fit` is of a model with hidden parts: `em` without the unlabelled rows."""
+    check_for_em(clf)
+    key = jax.random.key(0)
+    return _em(clf, x, y, weights, 0.0, 1e-6, key, init, "k-means++", 1000).params
+
+
+def check_for_em(clf: Classifier) -> None:
+    """Raise where EM cannot be a fit of the model."""
+    if clf.family.keeps_examples:
+        raise ValueError(f"{clf.family} keeps the examples: it has no statistics to expect")
+    if clf.inference == "predictive":
+        raise ValueError('inference is "predictive", expected "map" or "ml": EM finds parameters')
+    rules = clf.family.not_monotone()
+    if rules and clf.inference == "map":
+        raise ValueError(
+            f"{', '.join(rules)}: with this rule of a closed form EM would have nothing to "
+            "maximise; give the Gaussian prior=NormalInverseWishart() instead"
+        )
+
+
+@partial(jax.jit, static_argnums=(7, 8))
+def _best_of(
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    unlabelled_weight: Scalar,
+    tol: Scalar,
+    keys: Array,
+    init: Init,
+    max_steps: int,
+) -> EMSolution:
+    def start(key: Array) -> EMSolution:
+        return _em(clf, x, y, weights, unlabelled_weight, tol, key, None, init, max_steps)
+
+    found = jax.vmap(start)(keys)
+    best = jnp.argmax(jnp.where(jnp.isnan(found.value), -jnp.inf, found.value))
+    return jax.tree.map(lambda a: a[best], found)
+
+
+@partial(jax.jit, static_argnums=(8, 9))
+def _em(
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    unlabelled_weight: Scalar,
+    tol: Scalar,
+    key: Array,
+    given: ClassifierParams | None,
+    init: Init,
+    max_steps: int,
+) -> EMSolution:
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    w, invalid = _weights(clf, x, y, weights, unlabelled_weight)
+    if given is None:
+        start = _start(clf, x, w, key, init)
+    else:
+        check_examples(given, x)
+        start = _expectation(clf, lax.stop_gradient(given), x, w)[1]
+    start = lax.stop_gradient(start)
+    if clf.inference == "ml":
+        clf = clf.plain(start)
+    clf = settle(clf, start)
+
+    def step(stats: ClassifierStats) -> tuple[Array, ClassifierStats]:
+        params = estimate(clf, stats)
+        log_lik, expected = _expectation(clf, params, x, w)
+        return log_lik + log_prior(clf, params, expected), expected
+
+    total = (w.weight if isinstance(w, Hard) else w).sum()
+    found = climb(step, start, total, tol, max_steps)
+    params = estimate(clf, found.state)
+    params = jax.tree.map(lambda a: jnp.where(invalid, jnp.nan, a), params)
+    return EMSolution(params, found.objective, found.converged & ~invalid, found.steps)
+
+
+def settle(clf: Classifier, stats: ClassifierStats) -> Classifier:
+    """The model with what its prior takes from the data fixed."""
+    family = clf.family.map_families(lambda family, s: family.settle(s), stats.conditional)
+    return Classifier(family, clf.num_classes, clf.class_alpha, clf.class_prior, clf.inference)
+
+
+def _weights(
+    clf: Classifier, x: PyTree, y: Array, weights: Array | None, unlabelled_weight: Scalar
+) -> tuple[ClassWeights, Array]:
+    """Class weights, where a row of label -1 keeps its weight; and whether any is invalid."""
+    dtype, num_classes = float_dtype(x), clf.num_classes
+    weight = jnp.ones(len(y), dtype) if weights is None else weights.astype(dtype)
+    latent_share = jnp.asarray(unlabelled_weight, dtype)
+    valid = valid_weights(weight).all() & valid_labels(y, num_classes).all()
+    invalid = ~(valid & valid_weights(latent_share))
+    if y.ndim == 2:
+        return y.astype(dtype) * weight[:, None], invalid
+    y = widen(y)
+    known = (y >= 0) & (y < num_classes)
+    label = jnp.where(known, y, -1).astype(jnp.int32)
+    return Hard(label, jnp.where(known, weight, latent_share * weight), num_classes), invalid
+
+
+def _start(clf: Classifier, x: PyTree, w: ClassWeights, key: Array, init: Init) -> ClassifierStats:
+    """Statistics of the labelled rows; with the others where a class has none."""
+    key_labels, key_parts = jax.random.split(key)
+    if isinstance(w, Hard):
+        shares = initial_weights(
+            key_labels, clf.family.dissimilarity, x, w.label, w.weight, clf.num_classes, init
+        )
+        shares = shares * w.weight[:, None]
+        labelled = jnp.where(w.label[:, None] >= 0, shares, 0)
+        w = jnp.where((labelled.sum(0) > 0).all(), labelled, shares)
+    count = w.sum(0)
+    parts = clf.family.initial_stats(key_parts, x, w, init)
+    return ClassifierStats(Sums(count, count), parts)
+
+
+def _expectation(
+    clf: Classifier, params: ClassifierParams, x: PyTree, w: ClassWeights
+) -> tuple[Float[Array, ""], ClassifierStats]:
+    """The log-likelihood of what is seen, and the statistics that are expected."""
+
+    def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
+        score = params.with_log_prior(params.conditional.log_prob(x))
+        if isinstance(w, Hard):
+            highest = score.max(1)
+            possible = highest > -jnp.inf  # also False on NaN
+            ratio = jnp.exp(score - jnp.where(possible, highest, 0)[:, None])
+            # A row that is impossible in all classes tells none from another.
+            ratio = jnp.where(
+                jnp.isneginf(highest)[:, None], jnp.exp(params.log_prior)[None], ratio
+            )
+            total = ratio.sum(1)
+            marginal, share = highest + jnp.log(total), ratio / total[:, None]
+            hot = w.label[:, None] == jnp.arange(clf.num_classes, dtype=w.label.dtype)[None]
+            used, latent = w.weight > 0, w.label < 0
+            r = jnp.where(latent[:, None], share, hot.astype(share.dtype)) * w.weight[:, None]
+            r = jnp.where(used[:, None], r, 0)
+            own = jnp.where(hot, score, 0).sum(1)
+            log_lik = jnp.where(used, w.weight * jnp.where(latent, marginal, own), 0).sum()
+        else:
+            r, log_lik = w, jnp.where(w > 0, w * jnp.where(w > 0, score, 0), 0).sum()
+        count = r.sum(0)
+        expected = clf.family.expected_stats(params.conditional, x, r)
+        return Sums(count.sum()[None], log_lik[None]), ClassifierStats(Sums(count, count), expected)
+
+    found, expected = fold_rows(block, x, w, _row_size(x, clf.num_classes))
+    return found.total[0], expected
+
+
+def _row_size(x: PyTree, num_classes: int) -> int:
+    return num_classes + sum(a.shape[-1] for a in jax.tree.leaves(x))
+
+
+def log_prior(
+    clf: Classifier, params: ClassifierParams, stats: ClassifierStats
+) -> Float[Array, ""]:
+    """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none."""
+    found = params.conditional.log_lik(clf.family.prior_stats(stats.conditional))
+    if clf.fixed_prior is None:
+        alpha = clf.class_pseudo_counts(stats.count)
+        found = found + times_log(alpha, params.log_prior).sum()
+    return found

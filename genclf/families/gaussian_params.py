@@ -1,0 +1,242 @@
+"""Fitted Gaussian densities: scores, forms, likelihoods and draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, Shaped
+
+from genclf.accumulate import einsum, matmul
+from genclf.families.base import Params, Support, over_rows, spread
+from genclf.families.ellipsoid import (
+    Covariance,
+    fold_distances,
+    inverse_scale,
+    log_determinants,
+    scaled_noise,
+    squares,
+    whiten,
+)
+from genclf.families.marginal import (
+    Densities,
+    GaussianFeatures,
+    cell_scores,
+    common_norms,
+    expected_features,
+    in_units,
+    marginal_scores,
+    missing_given_seen,
+)
+from genclf.families.missing import Missing, allow_missing
+from genclf.families.student_t import FINITE
+from genclf.parameters import Parameter
+from genclf.statistics import Moments
+
+_LOG_2PI = math.log(2 * math.pi)
+Scores = Callable[[Array], Array]
+
+
+class GaussianParams(Params):
+    """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
+
+    Attributes:
+        mean: class means, shape (K, d).
+        scale: a square root of the covariance, with a class axis of length 1 where the classes
+            share it. "full": lower Cholesky factor L, Σ = L Lᵀ, shape (K or 1, d, d); "diag":
+            standard deviations, (K or 1, d); "spherical": one standard deviation, (K or 1, 1).
+        covariance: "full", "diag" or "spherical".
+        shared: whether all classes have one covariance.
+        missing: "marginalize" where NaN stands for a missing cell, else "error".
+    """
+
+    mean: Float[Array, "K d"]
+    scale: Float[Array, "..."]
+    covariance: Covariance = eqx.field(static=True)
+    shared: bool = eqx.field(static=True)
+    missing: Missing = eqx.field(static=True, default="error")
+
+    @property
+    def support(self) -> Support:
+        return allow_missing(FINITE, self.missing)
+
+    def marginalized(self) -> GaussianParams:
+        return replace(self, missing="marginalize")
+
+    @property
+    def num_features(self) -> int:
+        return self.mean.shape[-1]
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        scale = ("lower_cholesky", 2) if self.covariance == "full" else ("positive", 1)
+        return {"mean": Parameter("real"), "scale": Parameter(scale[0], event_ndim=scale[1])}
+
+    @property
+    def elementwise(self) -> bool:
+        return self.covariance == "diag"
+
+    def standard(self) -> GaussianParams:
+        """Mean 0 and scale 1."""
+        one = jnp.ones_like(self.scale)
+        if self.covariance == "full":
+            one = jnp.tril(jnp.triu(one))
+        return self._replace(jnp.zeros_like(self.mean), one)
+
+    def affine(self, units: GaussianParams) -> GaussianParams:
+        """Of `m + L z`: mean `m + L mean` and scale `L scale`."""
+        if self.covariance == "full":
+            root = jnp.broadcast_to(units.scale, (len(self.mean), *units.scale.shape[1:]))
+            mean, scale = einsum("kij,kj->ki", root, self.mean), matmul(units.scale, self.scale)
+        else:
+            mean = jnp.broadcast_to(units.scale, self.mean.shape) * self.mean
+            scale = units.scale * self.scale
+        return self._replace(units.mean + mean, scale)
+
+    def _replace(self, mean: Array, scale: Array) -> GaussianParams:
+        return replace(self, mean=mean, scale=scale)
+
+    @property
+    def covariances(self) -> Float[Array, "*batch K d d"]:
+        """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
+        d = self.mean.shape[-1]
+        if self.covariance == "full":
+            matrices = einsum("...ij,...lj->...il", self.scale, self.scale)
+        else:
+            eye = jnp.eye(d, dtype=self.scale.dtype)
+            variances = jnp.broadcast_to(self.scale**2, (*self.scale.shape[:-1], d))
+            matrices = variances[..., None] * jnp.broadcast_to(eye, (*variances.shape, d))
+        return jnp.broadcast_to(matrices, (*self.mean.shape, d))
+
+    def _inverse_scale(self) -> Array:
+        return inverse_scale(self.scale, self.covariance)
+
+    def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
+        """`-½ log |2π Σ_k|` in two terms: the class's own, free of units, and what all share."""
+        own, common = log_determinants(self.scale, self.covariance, self.mean.shape[-1])
+        return -own, -common - 0.5 * self.mean.shape[-1] * _LOG_2PI
+
+    def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
+
+        def complete(rows: Array) -> Array:
+            return self._log_prob_less_common(rows) + self._log_norms()[1]
+
+        def seen(rows: Array) -> Array:
+            common = common_norms(rows, self.in_units().unit)
+            return self._seen_less_common(rows) + common[:, None]
+
+        if self.missing == "error":
+            return complete(x)
+        return self._marginal(x, complete, seen)
+
+    def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        half = -0.5 * fold_distances(
+            x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
+        )
+        return half + spread(self._log_norms()[0], half)
+
+    def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """Up to a common term; linear, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, where Σ is shared."""
+        complete = self._linear_scores if self.shared else self._log_prob_less_common
+        if self.missing == "error":
+            return complete(x)
+        return self._marginal(x, complete, self._seen_less_common)
+
+    def _linear_scores(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        centre = self.mean.mean(0, keepdims=True)
+        coef, intercept = self._linear_about(centre)
+        return over_rows(
+            lambda rows: matmul(rows.astype(self.mean.dtype) - centre, coef.T) + intercept[None],
+            x,
+            1,
+            self.mean.shape[-1],
+        )
+
+    def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
+        """The one for blocks of rows without a missing cell, the other for those with."""
+
+        def rows(x: Array) -> Array:
+            return lax.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
+
+        d = self.mean.shape[-1]
+        return over_rows(rows, x, 1, 2 * d * d if self.covariance == "full" else 2 * d)
+
+    def in_units(self) -> Densities:
+        """The densities in units of their own, whatever the structure."""
+        return in_units(self.mean, self.scale, self.covariance)
+
+    def _seen_less_common(self, rows: Array) -> Array:
+        given = self.in_units()
+        if self.covariance == "full":
+            return marginal_scores(rows, given)
+        return cell_scores(rows, self.mean, self.scale, given.unit)
+
+    def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
+        """Mean and covariance of the features of examples whose class has the probabilities r."""
+        batch, d = x.shape[:-1], x.shape[-1]
+        rows = x.reshape(-1, d), r.reshape(-1, r.shape[-1])
+        found = expected_features(*rows, self.in_units())
+        return jax.tree.map(lambda a: a.reshape(*batch, *a.shape[1:]), found)
+
+    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
+        """X with each missing cell drawn given y and the cells that are seen."""
+        drawn, d = self.sample(key, y), x.shape[-1]
+        # x_m + Σ_mo Σ_oo⁻¹ (seen - x_o) of a whole draw x has the conditional distribution.
+        apart = (x.astype(drawn.dtype) - drawn).reshape(-1, d)
+        more = missing_given_seen(apart, y.reshape(-1), self.in_units())
+        return jnp.where(jnp.isnan(x), drawn + more.reshape(drawn.shape), x.astype(drawn.dtype))
+
+    def _linear_about(self, centre: Float[Array, "1 d"]) -> tuple[Array, Array]:
+        inverse = self._inverse_scale()[0]
+        z = whiten(inverse, self.mean - centre, self.covariance)
+        coef = matmul(z, inverse) if self.covariance == "full" else z * inverse[None]
+        return coef, -0.5 * squares(z)
+
+    def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
+        """`Σ⁻¹ μ_k` and `-½ μ_kᵀ Σ⁻¹ μ_k`, for a shared covariance."""
+        if not self.shared:
+            raise ValueError(
+                "the boundary between Gaussians with a covariance of their own is quadratic; "
+                "use quadratic_form, or fit Gaussian(shared=True)"
+            )
+        return self._linear_about(jnp.zeros_like(self.mean[:1]))
+
+    def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
+        """`-½ Σ_k⁻¹`, `Σ_k⁻¹ μ_k` and `-½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k|`."""
+        num_classes, d = self.mean.shape
+        inverse = self._inverse_scale()
+        if self.covariance == "full":
+            precision = einsum("kji,kjl->kil", inverse, inverse)
+        else:
+            precision = (inverse**2)[..., None] * jnp.eye(d, dtype=inverse.dtype)[None]
+        precision = jnp.broadcast_to(precision, (num_classes, d, d))
+        coef = einsum("kij,kj->ki", precision, self.mean)
+        intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self._log_norms())
+        return -0.5 * precision, coef, intercept
+
+    def log_lik(self, stats: Moments) -> Float[Array, ""]:
+        """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""
+        inverse = self._inverse_scale()
+        if stats.of_cells:
+            scale = jnp.broadcast_to(self.scale, stats.mean.shape)
+            norms = stats.count * (-jnp.log(scale) - 0.5 * _LOG_2PI)
+        else:
+            norms = stats.count * sum(self._log_norms())
+        about_mean = stats.scatter + stats.outer(stats.count, stats.mean - self.mean)
+        if self.covariance == "full":
+            inverse = jnp.broadcast_to(inverse, about_mean.shape)
+            trace = einsum("kij,kil,kjl->k", inverse, inverse, about_mean)
+        else:
+            trace = (about_mean * inverse**2).sum(-1)
+        return norms.sum() - 0.5 * trace.sum()
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
+        """`mean_y + L_y ε` with standard normal ε."""
+        noise = jax.random.normal(key, (*y.shape, self.mean.shape[-1]), self.mean.dtype)
+        return self.mean[y] + scaled_noise(noise, self.scale, self.covariance, y)

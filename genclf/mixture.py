@@ -1,0 +1,207 @@
+"""Several components within a class: mixture discriminant analysis, topics within a category."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.accumulate import ClassWeights, class_rows
+from genclf.classifier import ClassifierStats
+from genclf.conjugate.dirichlet import smoothing_problems
+from genclf.families.base import Family, Init, Params, Scalar, Support, safe_log, times_log
+from genclf.seeding import initial_weights
+from genclf.statistics import Sums
+
+
+class MixtureParams(Params):
+    """Fitted mixtures, as `fit` and `em` of a `Mixture` return them.
+
+    Attributes:
+        log_weight: log p(component | class), shape (K, J); -inf for one that cannot occur.
+        components: the params of all components as if they were K J classes; component j of class
+            k is number k J + j.
+    """
+
+    log_weight: Float[Array, "K J"]
+    components: Params
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return self.components.support
+
+    @property
+    def num_features(self) -> PyTree[int]:
+        return self.components.num_features
+
+    def log_prob(self, x: PyTree) -> Float[Array, "*batch K"]:
+        """`log Σ_j p(j | k) p(x | k, j)`."""
+        return jax.nn.logsumexp(self.scores(self.components.log_prob(x)), axis=-1)
+
+    def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
+        """The same, of the components' discriminants."""
+        return jax.nn.logsumexp(self.scores(self.components.discriminant(x)), axis=-1)
+
+    def scores(self, each: Float[Array, "*batch KJ"]) -> Float[Array, "*batch K J"]:
+        """`log p(j | k)` plus a score of each component."""
+        each = each.reshape(*each.shape[:-1], *self.log_weight.shape)
+        weight = jnp.broadcast_to(self.log_weight, each.shape)
+        never = jnp.isneginf(weight)
+        return jnp.where(never, -jnp.inf, each + jnp.where(never, 0, weight))
+
+    def shares(self, x: PyTree) -> Float[Array, "*batch K J"]:
+        """p(component | x, class); those before x is seen, where x is impossible in the class."""
+        score = self.scores(self.components.log_prob(x))
+        impossible = jnp.isneginf(score).all(-1, keepdims=True)
+        weight = jnp.broadcast_to(self.log_weight, score.shape)
+        return jax.nn.softmax(jnp.where(impossible, weight, score), axis=-1)
+
+    def log_lik(self, stats: ClassifierStats) -> Float[Array, ""]:
+        """`Σ_kj count_kj log p(j | k)`, plus that of the components."""
+        count = stats.count.reshape(self.log_weight.shape)
+        own = times_log(count, self.log_weight).sum()
+        return own + self.components.log_lik(stats.conditional)
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
+        """A component of class y, and a draw from it."""
+        key_component, key_x = jax.random.split(key)
+        component = jax.random.categorical(key_component, self.log_weight[y])
+        return self.components.sample(key_x, self._number(y, component))
+
+    def _number(self, y: Int[Array, "*shape"], component: Array) -> Int[Array, "*shape"]:
+        return y * self.log_weight.shape[-1] + component.astype(y.dtype)
+
+    def marginalized(self) -> MixtureParams:
+        return replace(self, components=self.components.marginalized())
+
+    def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
+        """As the components' own, with the probability of each component given x."""
+        each = r[..., None] * self.shares(x)
+        return self.components.condition(x, each.reshape(*r.shape[:-1], -1))
+
+    def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
+        key_component, key_x = jax.random.split(key)
+        score = self.scores(self.components.log_prob(x))
+        of_class = jnp.take_along_axis(score, y[..., None, None], axis=-2)[..., 0, :]
+        component = jax.random.categorical(key_component, of_class)
+        return self.components.sample_missing(key_x, x, self._number(y, component))
+
+
+class Mixture(Family):
+    """A mixture of J components within each class: `p(x | y=k) = Σ_j p(j | k) p(x | k, j)`.
+
+    The family says what a component can be, and what it shares it shares among the components of
+    all classes: `Mixture(Gaussian(shared=True), 3)` is mixture discriminant analysis. There is no
+    closed form: `em` maximises the likelihood, and so does `fit`, from `jax.random.key(0)`. A
+    Gaussian component can shrink onto a row, which makes the likelihood infinite; with
+    `prior=NormalInverseWishart()` it cannot.
+
+    Args:
+        family: of each component.
+        num_components: J, in each class.
+        alpha: Dirichlet smoothing of the weights, `p(j | k) = (n_kj + α) / (n_k + J α)`.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x = jnp.array([[0.0], [0.2], [8.0], [8.2], [4.0], [4.2]])
+        >>> clf = gcf.Classifier(gcf.Mixture(gcf.Gaussian(shared=True), 2), num_classes=2)
+        >>> params = gcf.fit(clf, x, jnp.array([0, 0, 0, 0, 1, 1]))
+        >>> print(gcf.predict(params, x))
+        [0 0 0 0 1 1]
+
+    References:
+        Hastie & Tibshirani (1996), "Discriminant analysis by Gaussian mixtures"; Nigam et al.
+        (2000), §6.2.
+    """
+
+    family: Family
+    num_components: int = eqx.field(static=True)
+    alpha: Scalar = 0.0
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return self.family.support
+
+    @property
+    def hidden(self) -> bool:
+        return True
+
+    @property
+    def keeps_examples(self) -> bool:
+        return self.family.keeps_examples
+
+    def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
+        raise ValueError("a Mixture has statistics under params only: its components are not seen")
+
+    def expected_stats(self, params: Params, x: PyTree, w: ClassWeights) -> ClassifierStats:
+        """Those of a classifier of K J classes, with the components' shares for weights."""
+        assert isinstance(params, MixtureParams)
+        weight = class_rows(w).T[..., None]
+        each = jnp.where(
+            weight > 0, weight * params.shares(x), 0
+        )  # a row without may hold anything
+        each = each.reshape(len(each), -1)
+        count = each.sum(0)
+        found = self.family.expected_stats(params.components, x, each)
+        return ClassifierStats(Sums(count, count), found)
+
+    def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> ClassifierStats:
+        """Each class cut into J parts by itself."""
+        key_seeds, key_parts = jax.random.split(key)
+        rows = class_rows(w)
+        unknown = jnp.full(rows.shape[1], -1, jnp.int32)
+
+        def of_class(key: Array, w_k: Array) -> Array:
+            seed = self.family.dissimilarity
+            return initial_weights(key, seed, x, unknown, w_k, self.num_components, init)
+
+        shares = jax.vmap(of_class)(jax.random.split(key_seeds, len(rows)), rows)
+        each = jnp.moveaxis(shares * rows[..., None], 0, 1).reshape(rows.shape[1], -1)
+        count = each.sum(0)
+        found = self.family.initial_stats(key_parts, x, each, init)
+        return ClassifierStats(Sums(count, count), found)
+
+    def estimate(self, stats: ClassifierStats) -> MixtureParams:
+        """Weights of the components, and their params; equal weights in an empty class."""
+        count = stats.count.reshape(-1, self.num_components) + self.alpha
+        count = jnp.where(count.sum(1, keepdims=True) == 0, 1, count)
+        log_weight = safe_log(count) - jnp.log(count.sum(1, keepdims=True))
+        return MixtureParams(log_weight, self.family.estimate(stats.conditional))
+
+    def prior_stats(self, stats: ClassifierStats) -> ClassifierStats:
+        count = jnp.full_like(stats.count, self.alpha)
+        return ClassifierStats(Sums(count, count), self.family.prior_stats(stats.conditional))
+
+    def plain(self) -> Mixture:
+        return replace(self, alpha=0.0)
+
+    def map_families(self, f: Callable[[Any, PyTree], Any], stats: ClassifierStats) -> Mixture:
+        inner = self.family.map_families(f, stats.conditional)
+        return replace(f(self, stats), family=inner)
+
+    def not_monotone(self) -> list[str]:
+        return self.family.not_monotone()
+
+    def dissimilarity(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
+        return self.family.dissimilarity(x, seed)
+
+    def num_parameters(self, num_classes: int, d: Any) -> int:
+        """Weights, J - 1 per class, and those of K J components."""
+        each = self.family.num_parameters(num_classes * self.num_components, d)
+        return num_classes * (self.num_components - 1) + each
+
+    def check_stats(self, stats: PyTree) -> None:
+        if not isinstance(stats, ClassifierStats):
+            raise ValueError(f"Mixture estimates from ClassifierStats, got {stats!r}")
+        self.family.check_stats(stats.conditional)
+
+    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        wrong = self.family.invalid_hyperparameters(d) + smoothing_problems(self.alpha, None)
+        if self.num_components < 1:
+            wrong.append(f"num_components is {self.num_components}, expected >= 1")
+        return wrong

@@ -1,0 +1,78 @@
+"""Where clusters begin: about examples drawn far from each other (k-means++), or anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.families.base import Init
+
+
+def initial_weights(
+    key: Array,
+    dissimilarity: Callable[[PyTree, PyTree], Array],
+    x: PyTree,
+    label: Int[Array, "n"],
+    weight: Float[Array, "n"],
+    num_clusters: int,
+    init: Init,
+) -> Float[Array, "n J"]:
+    """Shares of each row in the clusters, summing to 1; `label` is the cluster or -1.
+
+    Args:
+        key: a `jax.random` key.
+        dissimilarity: of rows x from one example.
+        x: rows; one of weight 0 may hold anything.
+        label: clusters of rows that are known; such a cluster begins at one of its own rows.
+        weight: of each row.
+        num_clusters: J.
+        init: the way.
+    """
+    if init == "random":
+        shares = jax.random.exponential(key, (len(label), num_clusters), weight.dtype)
+        shares = shares / shares.sum(1, keepdims=True)
+    else:
+        nearest = _nearest_seed(key, dissimilarity, x, label, weight, num_clusters)
+        shares = _one_hot(nearest, num_clusters, weight.dtype)
+    return jnp.where(label[:, None] < 0, shares, _one_hot(label, num_clusters, weight.dtype))
+
+
+def _one_hot(label: Int[Array, "n"], num_classes: int, dtype: jnp.dtype) -> Float[Array, "n J"]:
+    return (label[:, None] == jnp.arange(num_classes, dtype=label.dtype)[None]).astype(dtype)
+
+
+def _nearest_seed(
+    key: Array,
+    dissimilarity: Callable[[PyTree, PyTree], Array],
+    x: PyTree,
+    label: Int[Array, "n"],
+    weight: Float[Array, "n"],
+    num_clusters: int,
+) -> Int[Array, "n"]:
+    """The seed that each row is nearest to; seeds are drawn one after the other.
+
+    A seed of a cluster without known rows is drawn with a probability in proportion to the
+    dissimilarity from the seeds before it: Arthur & Vassilvitskii (2007), "k-means++".
+    """
+    known = _one_hot(label, num_clusters, weight.dtype) * weight[:, None]
+    is_known = known.sum(0) > 0
+    latent = jnp.where(label < 0, weight, 0)
+    order = jnp.argsort(~is_known, stable=True).astype(label.dtype)
+
+    def next_seed(i: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+        distance, nearest = at
+        k = order[i]
+        far = jnp.where(latent > 0, latent * jnp.where(i == 0, 1, distance), 0)
+        far = jnp.where(far.sum() > 0, far, latent)  # fewer different rows than clusters
+        chances = jnp.where(is_known[k], known[:, k], far)
+        row = jax.random.categorical(jax.random.fold_in(key, i), jnp.log(chances))
+        found = dissimilarity(x, jax.tree.map(lambda a: a[row], x)).astype(distance.dtype)
+        closer = found < distance
+        return jnp.where(closer, found, distance), jnp.where(closer, k, nearest)
+
+    start = jnp.full_like(weight, jnp.inf), jnp.zeros_like(label)
+    return lax.fori_loop(0, num_clusters, next_seed, start)[1]
