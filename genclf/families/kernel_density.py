@@ -101,10 +101,9 @@ class KernelDensityParams(Params):
         return self.examples.reshape(-1, d)[row] + self.bandwidth[y] * noise
 
 
-class _Rule(eqx.Module):
-    """A rule for the bandwidth: its name is no leaf, as a number in its place is."""
-
-    name: str = eqx.field(static=True)
+@jax.tree_util.register_static
+class _Rule(str):
+    """The name of a rule: a part of the structure, where a number in its place is a leaf."""
 
 
 def _rule_or_number(bandwidth: Any) -> Any:
@@ -153,7 +152,7 @@ class KernelDensity(Family):
         Density Estimation, §3.4.4 (leave-one-out likelihood) and eq. 4.14.
     """
 
-    bandwidth: Scalar | str | _Rule = eqx.field(default="scott", converter=_rule_or_number)
+    bandwidth: Scalar | str = eqx.field(default="scott", converter=_rule_or_number)
     leave_one_out: bool = eqx.field(static=True, default=False)
 
     @property
@@ -190,9 +189,9 @@ class KernelDensity(Family):
         return eqx.tree_at(lambda p: p.bandwidth, params, multiplier[:, None] * bandwidth)
 
     def _factor(self, count: Float[Array, "K"], d: int) -> Float[Array, "K"]:
-        if not isinstance(self.bandwidth, _Rule):
+        if not isinstance(self.bandwidth, str):
             return jnp.full_like(count, self.bandwidth)
-        size = count if self.bandwidth.name == "scott" else count * (d + 2) / 4
+        size = count if self.bandwidth == "scott" else count * (d + 2) / 4
         return size ** (-1 / (d + 4))
 
     def stats(self, x: PyTree, w: ClassWeights) -> NoReturn:
@@ -208,13 +207,13 @@ class KernelDensity(Family):
         raise ValueError(_KEEPS + "the number of its parameters grows with theirs")
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        if isinstance(self.bandwidth, _Rule):
-            name = self.bandwidth.name
-            wrong = "" if name in ("scott", "silverman") else repr(name)
+        given = self.bandwidth
+        if isinstance(given, str):
+            valid = given in ("scott", "silverman")
         else:
-            factor = self.bandwidth
-            wrong = "" if factor > 0 and math.isfinite(factor) else str(factor)
-        return [f"bandwidth is {wrong}, expected scott, silverman or a number > 0"] if wrong else []
+            valid = bool(given > 0) and math.isfinite(given)
+        expected = "expected scott, silverman or a finite number > 0"
+        return [] if valid else [f"bandwidth is {given!r}, {expected}"]
 
 
 def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:
