@@ -41,8 +41,13 @@ def of_model(family, x):
     return {"a": x[:, :2], "b": x[:, 2:]} if isinstance(family, gcf.Product) else x
 
 
+@jax.jit
+def _log_prob(params, x):
+    return params.conditional.log_prob(x)
+
+
 def log_prob(params, x):
-    return np.asarray(jax.jit(lambda p, x: p.conditional.log_prob(x))(params, x))
+    return np.asarray(_log_prob(params, x))
 
 
 def assert_same_scores(found, expected, x, tolerance=1e-12):
@@ -134,7 +139,7 @@ def test_absent_rows_leave_no_trace(name, how):
     x, y, _ = example(float)
     present = np.arange(N) < 43
     expected = gcf.fit(clf, x[:43], y[:43])
-    new = x[:13].copy()
+    new = jnp.asarray(x[:13])
     x[43:] = np.nan
 
     def fitted(weights):
@@ -147,16 +152,6 @@ def test_absent_rows_leave_no_trace(name, how):
     assert_same_scores(fitted(present.astype(float)), expected, new)
     total = lambda w: fitted(w).conditional.log_prob(new).sum()  # noqa: E731
     assert_finite(jax.grad(total)(jnp.asarray(present.astype(float))))
-
-
-@pytest.mark.usefixtures("x64")
-def test_a_row_absent_from_one_class_may_be_present_in_another():
-    x, y, _ = example(float)
-    x[5] = np.nan
-    found = log_prob(gcf.fit(classifier(), x, np.eye(K)[y]), x[:5])
-    others = np.arange(K) != y[5]
-    assert np.isfinite(gcf.fit(classifier(), x, np.eye(K)[y]).conditional.examples).mean() > 0.9
-    assert np.isnan(found[:, y[5]]).all() or not others.any()
 
 
 @pytest.mark.usefixtures("x64")
@@ -338,9 +333,9 @@ def test_empty_single_and_constant_classes_are_finite(name, dtype):
     assert np.isneginf(params.log_prior[2])
     assert not (gcf.predict(params, new) == 2).any()
     # One example, or examples that are all alike, are one bump, as wide as the classes together.
-    single = gcf.fit(clf, x, y).conditional
+    single = params.conditional
     if name == "joint":
-        typical = np.sqrt(sum(x[y == k].var(0) * (y == k).sum() for k in range(5)) / N)
+        typical = np.sqrt(sum(x[y == k].var(0) * (y == k).sum() for k in (0, 1, 3, 4)) / N)
         np.testing.assert_allclose(single.bandwidth[4], typical, rtol=1e-4)
         factor = (y == 1).sum() ** (-1 / (D + 4))
         np.testing.assert_allclose(single.bandwidth[1], factor * typical, rtol=1e-4)
@@ -428,7 +423,7 @@ def test_there_are_no_statistics():
     s = gcf.stats(gcf.gaussian_nb(K), x, y)
     calls = [
         lambda: gcf.stats(clf, x, y),
-        lambda: clf.family.stats(x, np.eye(K)[y]),
+        lambda: clf.family.stats(jnp.asarray(x), jnp.eye(K)[y]),
         lambda: gcf.estimate(clf, s),
         lambda: gcf.log_lik(params, s),
         lambda: gcf.num_parameters(clf, D),
