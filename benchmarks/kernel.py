@@ -32,7 +32,8 @@ def cases(n: int, d: int) -> Iterator[tuple[str, float, float]]:
         return [KernelDensity(bandwidth=factor).fit(rows).score_samples for rows in own]
 
     def peers_of_scipy() -> list[Callable]:
-        return [lambda q, kde=gaussian_kde(rows.T, factor): kde.logpdf(q.T) for rows in own]
+        densities = [gaussian_kde(rows.T, factor) for rows in own]
+        return [lambda q, density=density: density.logpdf(q.T) for density in densities]
 
     def scores(densities: list[Callable]) -> np.ndarray:
         return np.stack([score(new) for score in densities], -1)

@@ -151,7 +151,7 @@ def test_absent_rows_leave_no_trace(name, how):
 
     assert_same_scores(fitted(present.astype(float)), expected, new)
     total = lambda w: fitted(w).conditional.log_prob(new).sum()  # noqa: E731
-    assert_finite(jax.grad(total)(jnp.asarray(present.astype(float))))
+    assert_finite(jax.jit(jax.grad(total))(jnp.asarray(present.astype(float))))
 
 
 @pytest.mark.usefixtures("x64")
@@ -329,7 +329,9 @@ def test_empty_single_and_constant_classes_are_finite(name, dtype):
 
     params = gcf.fit(clf, x, y)
     assert_finite(log_prob(params, new))
-    assert_finite(jax.grad(score, (0, 1, 2))(jnp.asarray(x), jnp.ones(N, dtype), jnp.asarray(new)))
+    assert_finite(
+        jax.jit(jax.grad(score, (0, 1, 2)))(jnp.asarray(x), jnp.ones(N, dtype), jnp.asarray(new))
+    )
     assert np.isneginf(params.log_prior[2])
     assert not (gcf.predict(params, new) == 2).any()
     # One example, or examples that are all alike, are one bump, as wide as the classes together.
@@ -384,7 +386,7 @@ def test_derivatives_are_finite_differences(wrap, soft):
     at = (x, weights, jnp.asarray(0.4), new)
     change = jax.tree.map(lambda a: jnp.asarray(np.random.default_rng(5).normal(size=a.shape)), at)
     change = (change[0], jnp.abs(change[1]), *change[2:])
-    found = jax.grad(score, (0, 1, 2, 3))(*at)
+    found = jax.jit(jax.grad(score, (0, 1, 2, 3)))(*at)
     for i in range(4):
         alone = [jnp.zeros_like(a) if j != i else a for j, a in enumerate(change)]
         moved = lambda h: score(*(a + h * da for a, da in zip(at, alone, strict=True)))  # noqa: B023, E731
