@@ -298,9 +298,7 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
     return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
 
 
-def _fit_examples(
-    clf: Classifier, x: PyTree, y: Array, weights: Array | None
-) -> ClassifierParams:
+def _fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
     check_rows(clf.support, x, y, weights, clf.num_classes)
     if clf.inference == "predictive":
         raise ValueError(f"{clf.family} has no parameters to integrate out: expected map or ml")

@@ -75,7 +75,7 @@ class KernelDensityParams(Params):
                 met = jax.tree.map(lambda a: a[k], seen).meet(half, weight, one)
                 return jax.tree.map(lambda a, new: a.at[k].set(new), seen, met), None
 
-            none = Nearby.none(x, (len(inverse),), 1)
+            none = Nearby.none(x, inverse, 1)
             tiles = (self.examples, self.weight, self.label)
             seen = lax.scan(jax.checkpoint(step), none, tiles)[0]
             score = jax.vmap(lambda seen: seen.log_sum(one)[0], out_axes=1)(seen)

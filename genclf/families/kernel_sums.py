@@ -51,16 +51,17 @@ class Nearby(eqx.Module):
     total: Float[Array, "*classes G m"]
 
     @classmethod
-    def none(cls, x: Float[Array, "d m"], classes: tuple[int, ...], num_kernels: int) -> Nearby:
-        """No example yet."""
+    def none(
+        cls, x: Float[Array, "d m"], inverse: Float[Array, "*classes d"], num_kernels: int
+    ) -> Nearby:
+        """No example yet, of the classes of these inverse bandwidths."""
 
-        def zeros(x: Array) -> Nearby:
-            return cls(
-                jnp.broadcast_to(x[0], (*classes, x.shape[1])),
-                jnp.broadcast_to(x[0], (*classes, num_kernels, x.shape[1])),
-            )
+        def zeros(x: Array, inverse: Array) -> Nearby:
+            shape = (*inverse.shape[:-1], num_kernels, x.shape[1])
+            nearest = jnp.broadcast_to(x[0], (*shape[:-2], shape[-1])) + inverse[..., :1]
+            return cls(nearest, jnp.broadcast_to(nearest[..., None, :], shape))
 
-        zero = varying_zeros(zeros, x)
+        zero = varying_zeros(zeros, x, inverse)
         return cls(zero.nearest + jnp.inf, zero.total)
 
     def meet(
@@ -114,13 +115,14 @@ def leave_one_out(
 
             return lax.cond(label[u] == k, meet, lambda seen: seen, seen), None
 
-        seen = lax.scan(add_examples, Nearby.none(x, (), len(sharpness)), jnp.arange(num_tiles))[0]
+        none = Nearby.none(x, inverse[k], len(sharpness))
+        seen = lax.scan(add_examples, none, jnp.arange(num_tiles))[0]
         score = seen.log_sum(sharpness) - d * log_multiplier[:, k][:, None]
         counted = (weight[t] > 0) & ~jnp.isposinf(seen.nearest)
         sums = jnp.where(counted[None], weight[t][None] * score, 0).sum(1)
         return total.at[:, k].add(sums), None
 
-    zero = varying_zeros(lambda a, b: a * b[0, 0], log_multiplier, bandwidth)
+    zero = varying_zeros(lambda a, b: a + b[None, :, 0], log_multiplier, bandwidth)
     return lax.scan(add_rows, zero, jnp.arange(num_tiles))[0]
 
 
