@@ -20,7 +20,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
-from benchmarks import bayes, discriminative, roads
+from benchmarks import bayes, discriminative, kernel, roads
 from benchmarks.timing import machine, peak_bytes, seconds
 
 MODELS: dict[str, tuple[Callable[[int], gcf.Classifier], type]] = {
@@ -134,6 +134,8 @@ def main() -> None:
     cases += [Row(case, clock(a), clock(b), b / a, f"≥ {aim}") for case, a, b, aim in softmax]
     by_road = roads.ratios(20_000 // scale, 20, 5)
     cases += [Row(case, clock(a), clock(b), b / a, "") for case, a, b in by_road]
+    for case, a, b in (case for d in (1, 5) for case in kernel.cases(10_000 // scale, d)):
+        cases.append(Row(case, clock(a), clock(b), b / a, ""))
     for case, ours, theirs in bayes.scoring(scale):
         label = f"{case}: predictive beside plug-in"
         cases.append(Row(label, clock(ours), clock(theirs), theirs / ours, "≥ 0.5"))

@@ -47,6 +47,8 @@ from genclf.families.dirichlet_multinomial import (
 from genclf.families.gaussian import Gaussian as Gaussian
 from genclf.families.gaussian import GaussianDiagnosis as GaussianDiagnosis
 from genclf.families.gaussian import GaussianParams as GaussianParams
+from genclf.families.kernel_density import KernelDensity as KernelDensity
+from genclf.families.kernel_density import KernelDensityParams as KernelDensityParams
 from genclf.families.multinomial import Multinomial as Multinomial
 from genclf.families.multinomial import MultinomialParams as MultinomialParams
 from genclf.families.student_t import StudentTParams as StudentTParams
@@ -133,6 +135,8 @@ __all__ = [
     "Gaussian",
     "GaussianDiagnosis",
     "GaussianParams",
+    "KernelDensity",
+    "KernelDensityParams",
     "Multinomial",
     "MultinomialParams",
     "Tokens",

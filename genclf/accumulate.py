@@ -77,7 +77,7 @@ def _num_rows(tree: PyTree) -> int:
     return jax.tree.leaves(tree)[0].shape[0]
 
 
-def _zeros(function: Callable, *args: PyTree) -> PyTree:
+def varying_zeros(function: Callable, *args: PyTree) -> PyTree:
     """Zeros of the shape and dtype that `function(*args)` returns, varying over the same axes.
 
     Within `jax.shard_map` a scan wants its first carry to vary over the mesh as the later ones do.
@@ -127,7 +127,7 @@ def fold_rows(
     def step(total: S, start: Array) -> tuple[S, None]:
         return merge(total, one_block(start)), None
 
-    return lax.scan(step, _zeros(one_block, jnp.asarray(0)), jnp.arange(0, n, block))[0]
+    return lax.scan(step, varying_zeros(one_block, jnp.asarray(0)), jnp.arange(0, n, block))[0]
 
 
 def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
@@ -144,7 +144,7 @@ def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
         one = f(_slice(x, jnp.asarray(0), block))
         return jnp.broadcast_to(one[:1], (n, *one.shape[1:]))
 
-    return lax.scan(step, _zeros(all_rows, x), jnp.arange(0, n, block))[0]
+    return lax.scan(step, varying_zeros(all_rows, x), jnp.arange(0, n, block))[0]
 
 
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:
@@ -266,18 +266,10 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     share = max(1, n // (4 * num_classes))
     tile = min(max(1 << (share.bit_length() - 1), 128), 4096)
 
-    label = jnp.where(w.label < 0, num_classes, w.label)
-    order = _stable_order(label, num_classes + 1)
-    classes = jnp.arange(num_classes, dtype=label.dtype)
-    size = (label[None, :] == classes[:, None]).sum(1)
-    tiles = -(-size // tile)
-    first_row, first_tile = jnp.cumsum(size) - size, jnp.cumsum(tiles) - tiles
+    count, tile_of = class_tiles(w, tile)
 
     def step(total: Moments, t: Array) -> tuple[Moments, None]:
-        k = (first_tile <= t).sum() - 1
-        offset = (t - first_tile[k]) * tile + jnp.arange(tile)
-        rows = order.at[first_row[k] + offset].get(mode="clip")
-        weight = jnp.where(offset < size[k], w.weight[rows], 0)
+        k, rows, weight = tile_of(t)
         part = one_class(x.at[rows].get(mode="promise_in_bounds"), weight, full=True)
         merged = jax.tree.map(lambda leaf: leaf[k], total)._merge(part)
         return jax.tree.map(lambda leaf, new: leaf.at[k].set(new), total, merged), None
@@ -288,8 +280,30 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
             lambda leaf: jnp.broadcast_to(leaf[None], (num_classes, *leaf.shape)), part
         )
 
-    zero = _zeros(first_rows, x, w.weight)
-    return lax.scan(step, zero, jnp.arange(n // tile + num_classes))[0]
+    zero = varying_zeros(first_rows, x, w.weight)
+    return lax.scan(step, zero, jnp.arange(count))[0]
+
+
+def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array, Array, Array]]]:
+    """The rows in tiles of one class each: how many, and t -> class, rows and weights of tile t.
+
+    Places that no row takes, up to whole tiles at the end, hold another row with weight 0.
+    """
+    num_classes = w.num_classes
+    label = jnp.where(w.label < 0, num_classes, w.label)
+    order = _stable_order(label, num_classes + 1)
+    classes = jnp.arange(num_classes, dtype=label.dtype)
+    size = (label[None, :] == classes[:, None]).sum(1)
+    tiles = -(-size // tile)
+    first_row, first_tile = jnp.cumsum(size) - size, jnp.cumsum(tiles) - tiles
+
+    def tile_of(t: Array) -> tuple[Array, Array, Array]:
+        k = (first_tile <= t).sum() - 1
+        offset = (t - first_tile[k]) * tile + jnp.arange(tile)
+        rows = order.at[first_row[k] + offset].get(mode="clip")
+        return k, rows, jnp.where(offset < size[k], w.weight[rows], 0)
+
+    return len(label) // tile + num_classes, tile_of
 
 
 def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:

@@ -143,7 +143,7 @@ def validate(
     if not used.any():
         raise ValueError("no row has both a label and a weight above 0, expected at least one")
     _check_cells(model.support, x, used)
-    if isinstance(model, Classifier):
+    if isinstance(model, Classifier) and not model.family.keeps_examples:
         _check_determined(_diagnose(model, x, labels, weight).conditional, "")
         if model.inference == "predictive":
             s = stats(model, x, labels, weight)

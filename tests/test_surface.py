@@ -88,6 +88,7 @@ SIGNATURES = {
     "Bernoulli": {"alpha": 1.0, "threshold": None, "prior": None},
     "Categorical": {"num_values": REQUIRED, "alpha": 1.0, "unseen": "error", "prior": None},
     "Multinomial": {"alpha": 1.0, "presence": False, "prior": None},
+    "KernelDensity": {"bandwidth": "scott", "leave_one_out": False},
     "Independent": {"family": REQUIRED},
     "Product": {"parts": REQUIRED},
 }  # fmt: skip
@@ -144,6 +145,7 @@ def test_presets_are_compositions():
         gcf.Bernoulli(alpha=0.5, threshold=1.0),
         gcf.Categorical((2, 3), alpha=0.5, unseen="ignore"),
         gcf.Multinomial(alpha=0.5, presence=True),
+        gcf.KernelDensity(bandwidth=0.5),
         gcf.Independent(gcf.Gaussian(ridge=0.1)),
         gcf.Product({"a": gcf.Gaussian(ridge=0.1), "b": gcf.Bernoulli(alpha=0.5)}),
     ],
