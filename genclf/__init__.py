@@ -34,8 +34,8 @@ from genclf.conjugate.normal_inverse_wishart import (
 from genclf.discriminative import SoftmaxParams as SoftmaxParams
 from genclf.discriminative import SoftmaxRegression as SoftmaxRegression
 from genclf.discriminative import softmax_form as softmax_form
-from genclf.em import EMSolution as EMSolution
-from genclf.em import em as em
+from genclf.expectation import EMSolution as EMSolution
+from genclf.expectation import em as em
 from genclf.families.bernoulli import Bernoulli as Bernoulli
 from genclf.families.bernoulli import BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
@@ -46,9 +46,10 @@ from genclf.families.dirichlet_multinomial import (
 )
 from genclf.families.gaussian import Gaussian as Gaussian
 from genclf.families.gaussian import GaussianDiagnosis as GaussianDiagnosis
-from genclf.families.gaussian import GaussianParams as GaussianParams
+from genclf.families.gaussian_params import GaussianParams as GaussianParams
 from genclf.families.kernel_density import KernelDensity as KernelDensity
 from genclf.families.kernel_density import KernelDensityParams as KernelDensityParams
+from genclf.families.marginal import GaussianFeatures as GaussianFeatures
 from genclf.families.multinomial import Multinomial as Multinomial
 from genclf.families.multinomial import MultinomialParams as MultinomialParams
 from genclf.families.student_t import StudentTParams as StudentTParams
@@ -58,6 +59,8 @@ from genclf.forms import logistic_form as logistic_form
 from genclf.forms import num_boundary_parameters as num_boundary_parameters
 from genclf.forms import num_parameters as num_parameters
 from genclf.forms import quadratic_form as quadratic_form
+from genclf.imputation import Conditional as Conditional
+from genclf.imputation import condition as condition
 from genclf.inference import discriminant as discriminant
 from genclf.inference import log_joint as log_joint
 from genclf.inference import log_lik as log_lik
@@ -73,6 +76,7 @@ from genclf.presets import gaussian_nb as gaussian_nb
 from genclf.presets import lda as lda
 from genclf.presets import multinomial_nb as multinomial_nb
 from genclf.presets import qda as qda
+from genclf.prior_shift import adapt_prior as adapt_prior
 from genclf.routes.ascent import GradientSolution as GradientSolution
 from genclf.routes.certificate import Certificate as Certificate
 from genclf.routes.certificate import certify as certify
@@ -119,7 +123,11 @@ __all__ = [
     "with_prior",
     "SoftmaxParams",
     "SoftmaxRegression",
+    "Conditional",
+    "condition",
+    "GaussianFeatures",
     "EMSolution",
+    "adapt_prior",
     "em",
     "Independent",
     "IndependentParams",

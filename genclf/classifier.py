@@ -96,7 +96,7 @@ class Classifier(Model):
 
     def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> ClassifierParams:
         if self.family.hidden:
-            from genclf.em import fit_hidden  # em is made of the verbs here
+            from genclf.expectation import fit_hidden  # em is made of the verbs here
 
             return fit_hidden(self, x, y, weights, init)
         if init is not None:

@@ -1,0 +1,114 @@
+"""What a fitted classifier knows of features that are missing, given those that are not."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Int, PyTree
+
+from genclf.classifier import ClassifierParams
+from genclf.inference import log_posterior
+from genclf.model import require_generative, valid_labels, widen
+from genclf.shapes import check_examples, own
+
+
+class Conditional(eqx.Module):
+    """Distribution of the label and of the missing cells of examples, as `condition` returns it.
+
+    Attributes:
+        log_posterior: log p(y | what is seen), shape (..., K); 0 and -inf where y was given.
+        features: of a Gaussian `GaussianFeatures`, mean (..., d) and covariance (..., d, d); of
+            Bernoulli features the probability of 1, (..., d); of categorical ones the
+            probabilities of all values, the columns side by side, (..., Σ_j V_j). Cells that are
+            seen have their own value, with covariance 0 or probability 1. A dict for a `Product`,
+            a leading column axis for `Independent`.
+        params: the classifier, with missing cells integrated out.
+        x: the examples.
+    """
+
+    log_posterior: Float[Array, "*batch K"]
+    features: PyTree
+    params: ClassifierParams
+    x: PyTree
+
+    def sample(self, key: Array, shape: tuple[int, ...] = ()) -> tuple[PyTree, Int[Array, "..."]]:
+        """Draws of the label and the missing cells, together: multiple imputation.
+
+        Args:
+            key: a `jax.random` key.
+            shape: shape of the draws, in front of the batch axes; () for one.
+
+        Returns:
+            (x, y): x with no cell missing, and the label.
+        """
+        return _sample(self, key, tuple(shape))
+
+
+def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -> Conditional:
+    """The distribution of what is missing in x, given the cells that are seen and, if known, y.
+
+    A missing cell is NaN, or among integers the family's `missing_code` (-1). Without a label the
+    features are those of the mixture over classes, `p(x_m | x_o) = Σ_k p(y=k | x_o) p(x_m | x_o,
+    k)`: the mean is the best guess under squared error, and the covariance holds what is unknown
+    within the classes and about them. For a Gaussian class, with m missing and o seen,
+    `E[x_m | x_o, k] = μ_m + Σ_mo Σ_oo⁻¹ (x_o - μ_o)`, covariance `Σ_mm - Σ_mo Σ_oo⁻¹ Σ_om`.
+
+    Args:
+        params: a fitted classifier; it may have been fitted to complete data.
+        x: one example, or any leading batch axes.
+        y: labels of the batch shape, -1 where unknown; None: all unknown.
+
+    Returns:
+        A `Conditional`.
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or the density has no conditional ones.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x = jnp.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 7.0]])
+        >>> params = gcf.fit(gcf.qda(1), x, jnp.zeros(4, int))
+        >>> found = gcf.condition(params, jnp.array([2.0, jnp.nan]))
+        >>> print(found.features.mean, found.features.covariance)
+        [2.   4.4] [[0.    0.   ]
+         [0.    0.075]]
+
+    References:
+        Little & Rubin (2019), Statistical Analysis with Missing Data, §7.4 and §11.2.
+    """
+    require_generative(params, "condition")
+    return _condition(params, own(x, "x"), None if y is None else own(y, "y"))
+
+
+@jax.jit
+def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditional:
+    check_examples(params, x)
+    params = ClassifierParams(params.log_prior, params.conditional.marginalized())
+    log_p = log_posterior(params, x)
+    if y is not None:
+        if y.shape != log_p.shape[:-1] or not jnp.issubdtype(y.dtype, jnp.integer):
+            raise ValueError(
+                f"y has shape {y.shape} and dtype {y.dtype}, expected integer labels of shape "
+                f"{log_p.shape[:-1]}, -1 where unknown"
+            )
+        num_classes, y = log_p.shape[-1], widen(y)[..., None]
+        hot = jnp.broadcast_to(y, log_p.shape) == jnp.arange(num_classes, dtype=y.dtype)
+        given = jnp.where(hot, jnp.zeros_like(log_p), -jnp.inf)
+        given = jnp.where(valid_labels(y, num_classes), given, jnp.nan)
+        log_p = jnp.where(y == -1, log_p, given)
+    return Conditional(log_p, params.conditional.condition(x, jnp.exp(log_p)), params, x)
+
+
+@partial(jax.jit, static_argnums=2)
+def _sample(given: Conditional, key: Array, shape: tuple[int, ...]) -> tuple[PyTree, Array]:
+    def one(key: Array) -> tuple[PyTree, Array]:
+        key_y, key_x = jax.random.split(key)
+        y = jax.random.categorical(key_y, given.log_posterior).astype(jnp.int32)
+        return given.params.conditional.sample_missing(key_x, given.x, y), y
+
+    for _ in shape:
+        one = jax.vmap(one)
+    return one(jax.random.split(key, shape) if shape else key)
