@@ -10,12 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
+from genclf.accumulate import class_counts
 from genclf.classifier import Classifier, stats
 from genclf.conjugate.whole import check_proper, posteriors
 from genclf.families.base import Support
 from genclf.families.gaussian import GaussianDiagnosis
-from genclf.model import Fitted, Model, check_hyperparameters, valid_labels, valid_weights, widen
-from genclf.shapes import blocks, cells, check_examples, check_rows, own
+from genclf.model import (
+    Fitted,
+    Model,
+    check_hyperparameters,
+    class_weights,
+    valid_labels,
+    valid_weights,
+    widen,
+)
+from genclf.shapes import blocks, cells, check_examples, check_rows, float_dtype, own
 
 _SHOWN = 5  # offenders named in one message
 
@@ -31,7 +40,8 @@ class Diagnosis(eqx.Module):
             negative or not finite.
         invalid_weights: number of weights that are negative or not finite.
         conditional: the family's own: `GaussianDiagnosis` (too few rows, constant features, rank
-            and condition number) for Gaussians, a dict for `Product`, else None.
+            and condition number) for Gaussians, a dict for `Product`, else None; None too where the
+            model has no sufficient statistics.
     """
 
     count: Float[Array, "K"]
@@ -76,17 +86,24 @@ def diagnose(
 
 @jax.jit
 def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
-    s = stats(clf, x, y, weights)
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
+    count = jnp.where(invalid, jnp.nan, class_counts(w))
+    conditional = None
+    if clf.family.additive:
+        s = stats(clf, x, y, weights)
+        plain = clf.plain(s) if clf.inference == "ml" else clf
+        conditional = plain.family.diagnose(s.conditional)
     found = {
         name: (~support.valid(x)).sum() for name, _, support, x in blocks(clf.family.support, x)
     }
     return Diagnosis(
-        count=s.count,
-        empty=s.count == 0,
+        count=count,
+        empty=count == 0,
         invalid_cells=found["x"] if "x" in found else found,
         invalid_labels=(~valid_labels(y, clf.num_classes)).sum(),
         invalid_weights=jnp.int32(0) if weights is None else (~valid_weights(weights)).sum(),
-        conditional=(clf.plain(s) if clf.inference == "ml" else clf).family.diagnose(s.conditional),
+        conditional=conditional,
     )
 
 
@@ -95,6 +112,8 @@ def validate(
     x: PyTree,
     y: ArrayLike | None = None,
     weights: ArrayLike | None = None,
+    *,
+    latent: bool = False,
 ) -> None:
     """Raise if this data is not what the model takes, naming the first offenders.
 
@@ -108,6 +127,7 @@ def validate(
         x: rows, as for `fit` and `predict`.
         y: labels (n,) or responsibilities (n, K); only with a model.
         weights: weight of each row, (n,); only with y.
+        latent: whether unlabelled rows take part, as they do in `em`.
 
     Raises:
         ValueError: names the argument, row, column and value, what was expected and what to do.
@@ -136,14 +156,15 @@ def validate(
     weight = None if weights is None else own(weights, "weights")
     check_rows(model.support, x, labels, weight, model.num_classes)
     _check_labels(labels, model.num_classes)
-    used = np.asarray(widen(labels) >= 0 if labels.ndim == 1 else (labels > 0).any(1))
+    used = np.asarray(widen(labels) >= -latent if labels.ndim == 1 else (labels > 0).any(1))
     if weight is not None:
         _raise_at(~np.asarray(valid_weights(weight)), weight, "weights", "a finite number >= 0")
         used = used & (np.asarray(weight) > 0)
     if not used.any():
-        raise ValueError("no row has both a label and a weight above 0, expected at least one")
+        label = "" if latent else "both a label and "
+        raise ValueError(f"no row has {label}a weight above 0, expected at least one")
     _check_cells(model.support, x, used)
-    if isinstance(model, Classifier) and not model.family.keeps_examples:
+    if isinstance(model, Classifier) and not latent:
         _check_determined(_diagnose(model, x, labels, weight).conditional, "")
         if model.inference == "predictive":
             s = stats(model, x, labels, weight)

@@ -19,7 +19,7 @@ from genclf.class_prior import log_class_prior, log_fixed, prior_problem
 from genclf.conjugate.base import numbers
 from genclf.conjugate.dirichlet import Dirichlet, pseudo_counts, smoothing_problems
 from genclf.conjugate.whole import check_proper, class_posterior, posteriors, predictives
-from genclf.families.base import Family, Params, Scalar, Support, spread
+from genclf.families.base import Family, Params, Scalar, Support, spread, times_log
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights, require_generative
 from genclf.shapes import check_rows, float_dtype, own, widths
 from genclf.statistics import Sums, num_features
@@ -292,15 +292,11 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
 @jax.jit
 def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     check_rows(clf.support, x, y, weights, clf.num_classes)
-    if clf.family.keeps_examples:
+    if not clf.family.additive:
+        why = "its params are the examples" if clf.family.keeps_examples else "some are not seen"
         raise ValueError(
-            f"{clf.family} keeps the examples: it has no sufficient statistics, use genclf.fit"
-        )
-    if clf.family.hidden:
-        raise ValueError(
-            f"of {clf.family} parts of an example are not seen (components, or missing cells "
-            "of a full covariance): statistics are then expected ones, under params; use "
-            "genclf.fit or genclf.em"
+            f"{clf.family} has no sufficient statistics of examples ({why}): use genclf.fit, or "
+            'genclf.em, with inference "map" or "ml"'
         )
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = class_counts(w)
@@ -311,8 +307,6 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
 
 def _fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
     check_rows(clf.support, x, y, weights, clf.num_classes)
-    if clf.inference == "predictive":
-        raise ValueError(f"{clf.family} has no parameters to integrate out: expected map or ml")
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     w = jax.tree.map(
         lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a, w
@@ -321,6 +315,20 @@ def _fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -
     return ClassifierParams(
         log_class_prior(clf, ClassifierStats(Sums(count, count), None)), clf.family.fit(x, w)
     )
+
+
+def log_prior_density(
+    clf: Classifier, params: ClassifierParams, stats: ClassifierStats
+) -> Float[Array, ""]:
+    """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none.
+
+    The statistics are the units of what a prior leaves to the data.
+    """
+    found = params.conditional.log_lik(clf.family.prior_stats(stats.conditional))
+    if clf.fixed_prior is None:
+        alpha = clf.class_pseudo_counts(stats.count)
+        found = found + times_log(alpha, params.log_prior).sum()
+    return found
 
 
 def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:

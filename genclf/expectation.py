@@ -15,8 +15,14 @@ from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, Hard, fold_rows
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, estimate
-from genclf.families.base import Init, Scalar, times_log
+from genclf.classifier import (
+    Classifier,
+    ClassifierParams,
+    ClassifierStats,
+    estimate,
+    log_prior_density,
+)
+from genclf.families.base import Init, Scalar
 from genclf.fixed_point import climb
 from genclf.model import (
     check_hyperparameters,
@@ -207,7 +213,7 @@ def _em(
     def step(stats: ClassifierStats) -> tuple[Array, ClassifierStats]:
         params = estimate(clf, stats)
         log_lik, expected = _expectation(clf, params, x, w)
-        return log_lik + log_prior(clf, params, expected), expected
+        return log_lik + log_prior_density(clf, params, expected), expected
 
     total = (w.weight if isinstance(w, Hard) else w).sum()
     found = climb(step, start, total, tol, max_steps)
@@ -289,14 +295,3 @@ def _expectation(
 
 def _row_size(x: PyTree, num_classes: int) -> int:
     return num_classes + sum(a.shape[-1] for a in jax.tree.leaves(x))
-
-
-def log_prior(
-    clf: Classifier, params: ClassifierParams, stats: ClassifierStats
-) -> Float[Array, ""]:
-    """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none."""
-    found = params.conditional.log_lik(clf.family.prior_stats(stats.conditional))
-    if clf.fixed_prior is None:
-        alpha = clf.class_pseudo_counts(stats.count)
-        found = found + times_log(alpha, params.log_prior).sum()
-    return found

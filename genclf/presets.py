@@ -10,6 +10,7 @@ from genclf.families.base import Scalar
 from genclf.families.bernoulli import Bernoulli
 from genclf.families.categorical import Categorical
 from genclf.families.gaussian import Gaussian
+from genclf.families.missing import Missing
 from genclf.families.multinomial import Multinomial
 
 
@@ -20,6 +21,7 @@ def lda(
     class_alpha: Scalar = 0.0,
     prior: NormalInverseWishart | None = None,
     inference: Inference = "map",
+    missing: Missing = "error",
 ) -> Classifier:
     """Linear discriminant analysis: Gaussian classes with one shared covariance.
 
@@ -32,6 +34,7 @@ def lda(
         class_alpha: smoothing of the class prior; see `Classifier`.
         prior: of the parameters, instead; see the family.
         inference: "ml", "map" or "predictive"; see `Classifier`.
+        missing: "error" or "marginalize"; see the family.
 
     Example:
         >>> import genclf as gcf
@@ -44,7 +47,7 @@ def lda(
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
     return Classifier(
-        Gaussian(shared=True, ridge=ridge, prior=prior),
+        Gaussian(shared=True, ridge=ridge, prior=prior, missing=missing),
         num_classes,
         class_alpha,
         inference=inference,
@@ -58,6 +61,7 @@ def qda(
     class_alpha: Scalar = 0.0,
     prior: NormalInverseWishart | None = None,
     inference: Inference = "map",
+    missing: Missing = "error",
 ) -> Classifier:
     """Quadratic discriminant analysis: Gaussian classes, each with its own covariance.
 
@@ -70,6 +74,7 @@ def qda(
         class_alpha: smoothing of the class prior; see `Classifier`.
         prior: of the parameters, instead; see the family.
         inference: "ml", "map" or "predictive"; see `Classifier`.
+        missing: "error" or "marginalize"; see the family.
 
     Example:
         >>> import genclf as gcf
@@ -82,7 +87,10 @@ def qda(
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
     return Classifier(
-        Gaussian(ridge=ridge, prior=prior), num_classes, class_alpha, inference=inference
+        Gaussian(ridge=ridge, prior=prior, missing=missing),
+        num_classes,
+        class_alpha,
+        inference=inference,
     )
 
 
@@ -93,6 +101,7 @@ def gaussian_nb(
     class_alpha: Scalar = 0.0,
     prior: NormalInverseWishart | None = None,
     inference: Inference = "map",
+    missing: Missing = "error",
 ) -> Classifier:
     """Gaussian naive Bayes: Gaussian classes with diagonal covariances of their own.
 
@@ -105,6 +114,7 @@ def gaussian_nb(
         class_alpha: smoothing of the class prior; see `Classifier`.
         prior: of the parameters, instead; see the family.
         inference: "ml", "map" or "predictive"; see `Classifier`.
+        missing: "error" or "marginalize"; see the family.
 
     Example:
         >>> import genclf as gcf
@@ -114,7 +124,7 @@ def gaussian_nb(
         0.539
     """
     return Classifier(
-        Gaussian(covariance="diag", ridge=ridge, prior=prior),
+        Gaussian(covariance="diag", ridge=ridge, prior=prior, missing=missing),
         num_classes,
         class_alpha,
         inference=inference,
@@ -128,6 +138,7 @@ def bernoulli_nb(
     class_alpha: Scalar = 0.0,
     prior: Beta | None = None,
     inference: Inference = "map",
+    missing: Missing = "error",
 ) -> Classifier:
     """Bernoulli naive Bayes for 0/1 features, where absence is evidence too.
 
@@ -139,6 +150,7 @@ def bernoulli_nb(
         class_alpha: smoothing of the class prior; see `Classifier`.
         prior: of the parameters, instead; see the family.
         inference: "ml", "map" or "predictive"; see `Classifier`.
+        missing: "error" or "marginalize"; see the family.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -147,7 +159,10 @@ def bernoulli_nb(
         [0 1]
     """
     return Classifier(
-        Bernoulli(alpha=alpha, prior=prior), num_classes, class_alpha, inference=inference
+        Bernoulli(alpha=alpha, prior=prior, missing=missing),
+        num_classes,
+        class_alpha,
+        inference=inference,
     )
 
 
@@ -158,6 +173,7 @@ def multinomial_nb(
     class_alpha: Scalar = 0.0,
     prior: Dirichlet | None = None,
     inference: Inference = "map",
+    missing: Missing = "error",
 ) -> Classifier:
     """Multinomial naive Bayes for word counts or token sequences.
 
@@ -169,6 +185,7 @@ def multinomial_nb(
         class_alpha: smoothing of the class prior; see `Classifier`.
         prior: of the parameters, instead; see the family.
         inference: "ml", "map" or "predictive"; see `Classifier`.
+        missing: "error" or "marginalize"; see the family.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -177,7 +194,10 @@ def multinomial_nb(
         [0 1]
     """
     return Classifier(
-        Multinomial(alpha=alpha, prior=prior), num_classes, class_alpha, inference=inference
+        Multinomial(alpha=alpha, prior=prior, missing=missing),
+        num_classes,
+        class_alpha,
+        inference=inference,
     )
 
 
@@ -189,6 +209,7 @@ def categorical_nb(
     class_alpha: Scalar = 0.0,
     prior: Dirichlet | None = None,
     inference: Inference = "map",
+    missing: Missing = "error",
 ) -> Classifier:
     """Categorical naive Bayes for columns of codes.
 
@@ -201,6 +222,7 @@ def categorical_nb(
         class_alpha: smoothing of the class prior; see `Classifier`.
         prior: of the parameters, instead; see the family.
         inference: "ml", "map" or "predictive"; see `Classifier`.
+        missing: "error" or "marginalize"; see the family.
 
     Example:
         >>> import genclf as gcf
@@ -210,7 +232,7 @@ def categorical_nb(
         42
     """
     return Classifier(
-        Categorical(num_values, alpha=alpha, prior=prior),
+        Categorical(num_values, alpha=alpha, prior=prior, missing=missing),
         num_classes,
         class_alpha,
         inference=inference,

@@ -27,6 +27,16 @@ SIGNATURES = {
     "log_marginal": {"params": REQUIRED, "x": REQUIRED},
     "discriminant": {"params": REQUIRED, "x": REQUIRED},
     "log_lik": {"params": REQUIRED, "stats": REQUIRED},
+    "em": {
+        "clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "*": None, "key": REQUIRED,
+        "weights": None, "unlabelled_weight": 1.0, "max_steps": 1000, "tol": 1e-6,
+        "init": "k-means++", "restarts": 1,
+    },
+    "adapt_prior": {
+        "params": REQUIRED, "x": REQUIRED, "weights": None, "*": None,
+        "max_steps": 1000, "tol": 1e-6,
+    },
+    "condition": {"params": REQUIRED, "x": REQUIRED, "y": None},
     "sample": {"key": REQUIRED, "params": REQUIRED, "shape": ()},
     "with_prior": {"params": REQUIRED, "class_prior": REQUIRED},
     "linear_form": {"params": REQUIRED},
@@ -36,31 +46,33 @@ SIGNATURES = {
     "num_boundary_parameters": {
         "num_classes": REQUIRED, "d": REQUIRED, "*": None, "quadratic": False
     },
-    "validate": {"model": REQUIRED, "x": REQUIRED, "y": None, "weights": None},
+    "validate": {
+        "model": REQUIRED, "x": REQUIRED, "y": None, "weights": None, "*": None, "latent": False
+    },
     "diagnose": {"clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None},
     "lda": {
         "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
-        "prior": None, "inference": "map",
+        "prior": None, "inference": "map", "missing": "error",
     },
     "qda": {
         "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
-        "prior": None, "inference": "map",
+        "prior": None, "inference": "map", "missing": "error",
     },
     "gaussian_nb": {
         "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
-        "prior": None, "inference": "map",
+        "prior": None, "inference": "map", "missing": "error",
     },
     "bernoulli_nb": {
         "num_classes": REQUIRED, "*": None, "alpha": 1.0, "class_alpha": 0.0,
-        "prior": None, "inference": "map",
+        "prior": None, "inference": "map", "missing": "error",
     },
     "multinomial_nb": {
         "num_classes": REQUIRED, "*": None, "alpha": 1.0, "class_alpha": 0.0,
-        "prior": None, "inference": "map",
+        "prior": None, "inference": "map", "missing": "error",
     },
     "categorical_nb": {
         "num_classes": REQUIRED, "num_values": REQUIRED, "*": None,
-        "alpha": 1.0, "class_alpha": 0.0, "prior": None, "inference": "map",
+        "alpha": 1.0, "class_alpha": 0.0, "prior": None, "inference": "map", "missing": "error",
     },
     "Classifier": {
         "family": REQUIRED, "num_classes": REQUIRED, "class_alpha": 0.0, "class_prior": None,
@@ -83,11 +95,20 @@ SIGNATURES = {
         "log_posterior": REQUIRED, "y": REQUIRED, "*": None, "num_bins": 10, "weights": None
     },
     "Gaussian": {
-        "covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0, "prior": None
+        "covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0, "prior": None,
+        "missing": "error",
     },
-    "Bernoulli": {"alpha": 1.0, "threshold": None, "prior": None},
-    "Categorical": {"num_values": REQUIRED, "alpha": 1.0, "unseen": "error", "prior": None},
-    "Multinomial": {"alpha": 1.0, "presence": False, "prior": None},
+    "Bernoulli": {
+        "alpha": 1.0, "threshold": None, "prior": None, "missing": "error", "missing_code": -1
+    },
+    "Categorical": {
+        "num_values": REQUIRED, "alpha": 1.0, "unseen": "error", "prior": None,
+        "missing": "error", "missing_code": -1,
+    },
+    "Multinomial": {
+        "alpha": 1.0, "presence": False, "prior": None, "missing": "error", "missing_code": -1
+    },
+    "Mixture": {"family": REQUIRED, "num_components": REQUIRED, "alpha": 0.0},
     "KernelDensity": {"bandwidth": "scott", "leave_one_out": False},
     "Independent": {"family": REQUIRED},
     "Product": {"parts": REQUIRED},

@@ -166,6 +166,11 @@ class Family(eqx.Module):
         """Whether the params are the examples themselves, which no statistics stand for."""
         return False
 
+    @property
+    def additive(self) -> bool:
+        """Whether examples enter the estimate as a sum that needs no params."""
+        return not (self.hidden or self.keeps_examples)
+
     def fit(self, x: PyTree, w: ClassWeights) -> Params:
         """The params of rows x under class weights w."""
         return self.estimate(self.stats(x, w))

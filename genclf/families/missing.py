@@ -30,7 +30,7 @@ def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support
     )
 
 
-def missing_problems(missing: Missing, code: int = -1, num_values: int = 0) -> list[str]:
+def missing_problems(missing: Missing, code: int = -1, num_values: int | float = 0) -> list[str]:
     """What is wrong with these hyper-parameters, in words; codes 0..num_values-1 are values."""
     if missing not in ("error", "marginalize"):
         return [f"missing is {missing!r}, expected 'error' or 'marginalize'"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import ClassWeights, accumulate, dense_sums, num_classes
+from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul, num_classes
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import (
     Dirichlet,
@@ -21,6 +22,7 @@ from genclf.conjugate.dirichlet import (
 )
 from genclf.families.base import (
     Family,
+    Init,
     LinearScore,
     Params,
     Scalar,
@@ -30,7 +32,8 @@ from genclf.families.base import (
     times_log,
 )
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
-from genclf.families.tokens import COUNTS, Tokens, counts_of, valid_counts
+from genclf.families.missing import Missing, allow_missing, is_missing, missing_problems
+from genclf.families.tokens import COUNTS, Tokens, apart, counts_of, valid_counts
 from genclf.parameters import Parameter
 from genclf.statistics import Sums, divide
 
@@ -43,15 +46,19 @@ class MultinomialParams(Params):
         mean_length: average number of words in a document, the same for all classes. The
             densities are conditional on the length; only `sample` uses it.
         presence: whether documents are reduced to the words present in them.
+        missing: "marginalize" where words may be uncounted, else "error".
+        missing_code: what stands for the count of such a word among integers.
     """
 
     log_theta: Float[Array, "K V"]
     mean_length: Float[Array, ""]
     presence: bool = eqx.field(static=True)
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
 
     @property
     def support(self) -> Support:
-        return COUNTS
+        return allow_missing(COUNTS, self.missing, self.missing_code)
 
     @property
     def num_features(self) -> int:
@@ -70,7 +77,7 @@ class MultinomialParams(Params):
     def _scored(self, score: LinearScore, x: Array | Tokens) -> Array:
         size = score.coef.shape[-1]
         if not isinstance(x, Tokens):
-            return over_rows(lambda rows: score(self._features(rows)), x, 1, size)
+            return over_rows(lambda rows: self._score_counts(score, rows), x, 1, size)
         table = jnp.where(score.veto > 0, -jnp.inf, score.coef).T
 
         def look_up(rows: Tokens) -> Array:
@@ -82,8 +89,56 @@ class MultinomialParams(Params):
 
         return over_rows(look_up, x, 1, x.ids.shape[-1] * table.shape[-1])
 
-    def _features(self, x: Array) -> Float[Array, "*batch V"]:
-        return counts_of(x, self.presence)
+    def _score_counts(self, score: LinearScore, x: Array) -> Array:
+        if self.missing == "error":
+            return score(counts_of(x, self.presence))
+        counts, seen = self.counted(x)
+        mass = self.counted_mass(seen)
+        # Σ_seen x_j log (θ_kj / mass_k): words that are counted, given how many those are.
+        length = counts.sum(-1, keepdims=True)
+        return score(counts) - length * jnp.log(jnp.where(mass > 0, mass, 1))
+
+    def counted(self, x: Array) -> tuple[Float[Array, "*batch V"], Bool[Array, "*batch V"]]:
+        """Counts, 0 where missing, and which are not."""
+        seen = ~is_missing(x, self.missing_code)
+        return counts_of(jnp.where(seen, x, 0), self.presence), seen
+
+    def counted_mass(self, seen: Bool[Array, "*batch V"]) -> Float[Array, "*batch K"]:
+        """Probability in each class of the words that are counted."""
+        theta = jnp.exp(self.log_theta)
+        mass = matmul(seen.astype(theta.dtype), theta.T)
+        return jnp.where(seen.all(-1, keepdims=True), 1, mass)
+
+    def expected_counts(self, x: Array, w: Float[Array, "n K"]) -> Float[Array, "K V"]:
+        """`Σ_n w_nk x_nj`, where an uncounted word has the mean `length θ_kj / mass_k`."""
+        counts, seen = self.counted(x)
+        missing = (~seen & (w != 0).any(1, keepdims=True)).astype(w.dtype)
+        more = matmul((w * self._ratio(counts, seen)).T, missing) * jnp.exp(self.log_theta)
+        return dense_sums(counts, w.T).total + more
+
+    def _ratio(self, counts: Array, seen: Array) -> Float[Array, "*batch K"]:
+        mass = self.counted_mass(seen)
+        return divide(jnp.broadcast_to(counts.sum(-1, keepdims=True), mass.shape), mass)
+
+    def marginalized(self) -> MultinomialParams:
+        return replace(self, missing="marginalize")
+
+    def condition(self, x: Array, r: Float[Array, "*batch K"]) -> Float[Array, "*batch V"]:
+        """Expected counts; of a word that is counted its own."""
+        counts, seen = self.counted(x)
+        return jnp.where(
+            seen, counts, matmul(r * self._ratio(counts, seen), jnp.exp(self.log_theta))
+        )
+
+    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
+        """Words drawn until as many as counted are among those counted: negative multinomial."""
+        key_rate, key_words = jax.random.split(key)
+        counts, seen = self.counted(x)
+        length = counts.sum(-1)
+        mass = jnp.take_along_axis(self.counted_mass(seen), y[..., None], -1)[..., 0]
+        rate = jax.random.gamma(key_rate, jnp.where(length > 0, length, 1)) / mass
+        rate = jnp.where(length > 0, rate, 0)[..., None] * jnp.exp(self.log_theta)[y]
+        return jnp.where(seen, x, jax.random.poisson(key_words, rate).astype(x.dtype))
 
     def log_prob(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
         """`Σ_j x_j log θ_kj`: the log-probability of the sequence of words, given its length."""
@@ -129,6 +184,10 @@ class Multinomial(Family):
             (the same summed over words + V α). It is *not* the Bernoulli model: absent words are
             no evidence.
         prior: a `Dirichlet`, instead of alpha; the estimate is then its mode.
+        missing: "marginalize" takes words of a document that were not counted: the others are then
+            a document over a smaller vocabulary, of θ_kj over their sum. A fit is by EM; "error"
+            takes none.
+        missing_code: an uncounted word is NaN, or among integers this code.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -146,10 +205,33 @@ class Multinomial(Family):
     alpha: Scalar = 1.0
     presence: bool = eqx.field(static=True, default=False)
     prior: Dirichlet | None = None
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
 
     @property
     def support(self) -> Support:
-        return COUNTS
+        return allow_missing(COUNTS, self.missing, self.missing_code)
+
+    @property
+    def hidden(self) -> bool:
+        return self.missing == "marginalize"
+
+    def expected_stats(self, params: Params, x: Array | Tokens, w: ClassWeights) -> Sums:
+        if not self.hidden or isinstance(x, Tokens):
+            return self.stats(x, w)
+        assert isinstance(params, MultinomialParams)
+        of = params.expected_counts
+        return accumulate(lambda x, w: Sums(w.sum(1), of(x, w.T)), x, w, x.shape[1])
+
+    def initial_stats(self, key: Array, x: Array | Tokens, w: ClassWeights, init: Init) -> Sums:
+        """Those of the words that are counted."""
+        if self.hidden and not isinstance(x, Tokens):
+            x = jnp.where(is_missing(x, self.missing_code), 0, x)
+        return self.stats(x, w)
+
+    def dissimilarity(self, x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
+        """1 less the cosine of which words are present."""
+        return apart(x, seed)
 
     def stats(self, x: Array | Tokens, w: ClassWeights) -> Sums:
         """`Sums` of x: weight of each class, and count of every word in it."""
@@ -177,7 +259,9 @@ class Multinomial(Family):
 
     def _params(self, log_theta: Array, stats: Sums) -> MultinomialParams:
         mean_length = divide(stats.total.sum(), stats.count.sum())
-        return MultinomialParams(log_theta, mean_length, self.presence)
+        return MultinomialParams(
+            log_theta, mean_length, self.presence, self.missing, self.missing_code
+        )
 
     def start(self, stats: Sums) -> MultinomialParams:
         """Uniform tables."""
@@ -190,7 +274,7 @@ class Multinomial(Family):
         return Sums(jnp.zeros_like(stats.count), total)
 
     def plain(self) -> Multinomial:
-        return Multinomial(0.0, self.presence)
+        return replace(self, alpha=0.0, prior=None)
 
     def conjugate_prior(self, stats: Sums) -> Dirichlets:
         """Dirichlet(α + 1), or the prior given."""
@@ -208,11 +292,12 @@ class Multinomial(Family):
 
     def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Multinomial:
         prior = smoothing(self.alpha, self.prior).with_strength(free, stats)
-        return Multinomial(presence=self.presence, prior=prior)
+        return replace(self, alpha=1.0, prior=prior)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V - 1 free probabilities per class."""
         return num_classes * (d - 1)
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        return smoothing_problems(self.alpha, self.prior)
+        wrong = smoothing_problems(self.alpha, self.prior)
+        return wrong + missing_problems(self.missing, self.missing_code, math.inf)

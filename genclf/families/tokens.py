@@ -69,3 +69,18 @@ def counts_of(x: Array, presence: bool) -> Float[Array, "*batch V"]:
     """The counts as floats, NaN where they are none; with `presence` reduced to 0 and 1."""
     x = poison(x, COUNTS)
     return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
+
+
+def apart(x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
+    """1 - |A ∩ B| / √(|A| |B|) of the sets of words of each row and of the seed."""
+    if isinstance(x, Tokens):
+        assert isinstance(seed, Tokens)
+        here, rows = seed.counts() > 0, x.distinct()
+        inside = here.at[rows.ids].get(mode="fill", fill_value=False, wrap_negative_indices=False)
+        sizes = (rows.mask & inside).sum(1), rows.mask.sum(1), here.sum()
+    else:
+        assert not isinstance(seed, Tokens)
+        present = x > 0
+        sizes = (present & (seed > 0)[None]).sum(1), present.sum(1), (seed > 0).sum()
+    common, size, own = (a.astype(jnp.result_type(float)) for a in sizes)
+    return 1 - common / jnp.sqrt(jnp.maximum(size * own, 1))

@@ -14,8 +14,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import class_rows
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, stats
-from genclf.families.base import Params, set_fields, times_log
+from genclf.classifier import (
+    Classifier,
+    ClassifierParams,
+    ClassifierStats,
+    log_prior_density,
+    stats,
+)
+from genclf.families.base import Params, set_fields
 from genclf.inference import log_joint
 from genclf.model import class_weights
 from genclf.parameters import Parameter
@@ -50,11 +56,7 @@ class Problem(eqx.Module):
 
     def log_prior(self, params: ClassifierParams) -> Float[Array, ""]:
         """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none."""
-        found = params.conditional.log_lik(self.clf.family.prior_stats(self.stats.conditional))
-        if self.clf.fixed_prior is None:
-            alpha = self.clf.class_pseudo_counts(self.stats.count)
-            found = found + times_log(alpha, params.log_prior).sum()
-        return found
+        return log_prior_density(self.clf, params, self.stats)
 
 
 def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[Array, ""]:
