@@ -324,7 +324,7 @@ def log_prior_density(
 
     The statistics are the units of what a prior leaves to the data.
     """
-    found = params.conditional.log_lik(clf.family.prior_stats(stats.conditional))
+    found = clf.family.log_prior(params.conditional, stats.conditional)
     if clf.fixed_prior is None:
         alpha = clf.class_pseudo_counts(stats.count)
         found = found + times_log(alpha, params.log_prior).sum()

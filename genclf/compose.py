@@ -152,6 +152,11 @@ class Independent(Combinator):
     def not_monotone(self) -> list[str]:
         return self.family.not_monotone()
 
+    def log_prior(self, params: Params, stats: PyTree) -> Float[Array, ""]:
+        """The sum over the columns."""
+        assert isinstance(params, IndependentParams)
+        return jax.vmap(self.family.log_prior)(params.columns, stats).sum()
+
     def dissimilarity(self, x: Array, seed: Array) -> Float[Array, "n"]:
         """The sum over the columns."""
         of_column = lambda x, seed: self.family.dissimilarity(x[:, None], seed[None])  # noqa: E731
@@ -306,6 +311,12 @@ class Product(Combinator):
         return [
             f"{name}: {rule}" for name, part in self.parts.items() for rule in part.not_monotone()
         ]
+
+    def log_prior(self, params: Params, stats: dict[str, PyTree]) -> Float[Array, ""]:
+        """The sum over the blocks."""
+        assert isinstance(params, ProductParams)
+        named = sorted(self.parts.items())
+        return _total(part.log_prior(params.parts[name], stats[name]) for name, part in named)
 
     def dissimilarity(self, x: dict[str, Any], seed: dict[str, Any]) -> Float[Array, "n"]:
         """The sum over the blocks."""

@@ -59,6 +59,61 @@ class EMSolution(eqx.Module):
         return jnp.take_along_axis(self.objective, last, axis=-1)[..., 0]
 
 
+class Expectation(eqx.Module):
+    """The E step: what complete data would be on average, given what is seen and the params.
+
+    Attributes:
+        clf: the model.
+        x: rows.
+        w: their class weights; a row of label -1 is latent, with its weight.
+    """
+
+    clf: Classifier
+    x: PyTree
+    w: ClassWeights
+
+    @property
+    def total(self) -> Float[Array, ""]:
+        """Weight of all rows."""
+        return (self.w.weight if isinstance(self.w, Hard) else self.w).sum()
+
+    def __call__(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
+        """The objective at the params, and the statistics that are expected under them."""
+        family = self.clf.family
+
+        def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
+            score = params.with_log_prior(params.conditional.log_prob(x))
+            r, log_lik = _responsibilities(score, params.log_prior, w)
+            count = r.sum(0)
+            expected = family.expected_stats(params.conditional, x, r)
+            seen = Sums(count.sum()[None], log_lik[None])
+            return seen, ClassifierStats(Sums(count, count), expected)
+
+        width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
+        found, expected = fold_rows(block, self.x, self.w, width)
+        return found.total[0] + log_prior_density(self.clf, params, expected), expected
+
+
+def _responsibilities(
+    score: Float[Array, "n K"], log_prior: Float[Array, "K"], w: ClassWeights
+) -> tuple[Float[Array, "n K"], Float[Array, ""]]:
+    """Expected class weights of rows, and the log-likelihood of what is seen of them."""
+    if not isinstance(w, Hard):
+        return w, jnp.where(w > 0, w * jnp.where(w > 0, score, 0), 0).sum()
+    highest = score.max(1)
+    possible = highest > -jnp.inf  # also False on NaN
+    ratio = jnp.exp(score - jnp.where(possible, highest, 0)[:, None])
+    # A row that is impossible in all classes tells none from another.
+    ratio = jnp.where(jnp.isneginf(highest)[:, None], jnp.exp(log_prior)[None], ratio)
+    total = ratio.sum(1)
+    hot = w.label[:, None] == jnp.arange(score.shape[1], dtype=w.label.dtype)[None]
+    used, latent = w.weight > 0, w.label < 0
+    share = jnp.where(latent[:, None], ratio / total[:, None], hot.astype(score.dtype))
+    log_p = jnp.where(latent, highest + jnp.log(total), jnp.where(hot, score, 0).sum(1))
+    r = jnp.where(used[:, None], share * w.weight[:, None], 0)
+    return r, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()
+
+
 def em(
     clf: Classifier,
     x: PyTree,
@@ -198,51 +253,61 @@ def _em(
     init: Init,
     max_steps: int,
 ) -> EMSolution:
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    w, invalid = _weights(clf, x, y, weights, unlabelled_weight)
+    expect, invalid = _expectation(clf, x, y, weights, unlabelled_weight)
     if given is None:
-        start = _start(clf, x, w, key, init)
+        start = _start(clf, x, expect.w, key, init)
     else:
         check_examples(given, x)
-        start = _expectation(clf, lax.stop_gradient(given), x, w)[1]
+        start = expect(lax.stop_gradient(given))[1]
     start = lax.stop_gradient(start)
     if clf.inference == "ml":
         clf = clf.plain(start)
-    clf = settle(clf, start)
+    clf = _settle(clf, start)
+    expect = Expectation(clf, x, expect.w)
 
     def step(stats: ClassifierStats) -> tuple[Array, ClassifierStats]:
-        params = estimate(clf, stats)
-        log_lik, expected = _expectation(clf, params, x, w)
-        return log_lik + log_prior_density(clf, params, expected), expected
+        return expect(estimate(clf, stats))
 
-    total = (w.weight if isinstance(w, Hard) else w).sum()
-    found = climb(step, start, total, tol, max_steps)
+    found = climb(step, start, expect.total, tol, max_steps)
     params = estimate(clf, found.state)
     params = jax.tree.map(lambda a: jnp.where(invalid, jnp.nan, a), params)
     return EMSolution(params, found.objective, found.converged & ~invalid, found.steps)
 
 
-def settle(clf: Classifier, stats: ClassifierStats) -> Classifier:
+def em_step(
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None = None,
+    unlabelled_weight: Scalar = 1.0,
+) -> Expectation:
+    """The E step of `em`, as a function of params; `estimate` is the M step."""
+    return _expectation(clf, x, y, weights, unlabelled_weight)[0]
+
+
+def _settle(clf: Classifier, stats: ClassifierStats) -> Classifier:
     """The model with what its prior takes from the data fixed."""
     family = clf.family.map_families(lambda family, s: family.settle(s), stats.conditional)
     return Classifier(family, clf.num_classes, clf.class_alpha, clf.class_prior, clf.inference)
 
 
-def _weights(
+def _expectation(
     clf: Classifier, x: PyTree, y: Array, weights: Array | None, unlabelled_weight: Scalar
-) -> tuple[ClassWeights, Array]:
-    """Class weights, where a row of label -1 keeps its weight; and whether any is invalid."""
+) -> tuple[Expectation, Array]:
+    """The E step, where a row of label -1 keeps its weight; and whether a number is invalid."""
+    check_rows(clf.support, x, y, weights, clf.num_classes)
     dtype, num_classes = float_dtype(x), clf.num_classes
     weight = jnp.ones(len(y), dtype) if weights is None else weights.astype(dtype)
     latent_share = jnp.asarray(unlabelled_weight, dtype)
     valid = valid_weights(weight).all() & valid_labels(y, num_classes).all()
     invalid = ~(valid & valid_weights(latent_share))
     if y.ndim == 2:
-        return y.astype(dtype) * weight[:, None], invalid
+        return Expectation(clf, x, y.astype(dtype) * weight[:, None]), invalid
     y = widen(y)
     known = (y >= 0) & (y < num_classes)
     label = jnp.where(known, y, -1).astype(jnp.int32)
-    return Hard(label, jnp.where(known, weight, latent_share * weight), num_classes), invalid
+    w = Hard(label, jnp.where(known, weight, latent_share * weight), num_classes)
+    return Expectation(clf, x, w), invalid
 
 
 def _start(clf: Classifier, x: PyTree, w: ClassWeights, key: Array, init: Init) -> ClassifierStats:
@@ -258,40 +323,3 @@ def _start(clf: Classifier, x: PyTree, w: ClassWeights, key: Array, init: Init) 
     count = w.sum(0)
     parts = clf.family.initial_stats(key_parts, x, w, init)
     return ClassifierStats(Sums(count, count), parts)
-
-
-def _expectation(
-    clf: Classifier, params: ClassifierParams, x: PyTree, w: ClassWeights
-) -> tuple[Float[Array, ""], ClassifierStats]:
-    """The log-likelihood of what is seen, and the statistics that are expected."""
-
-    def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
-        score = params.with_log_prior(params.conditional.log_prob(x))
-        if isinstance(w, Hard):
-            highest = score.max(1)
-            possible = highest > -jnp.inf  # also False on NaN
-            ratio = jnp.exp(score - jnp.where(possible, highest, 0)[:, None])
-            # A row that is impossible in all classes tells none from another.
-            ratio = jnp.where(
-                jnp.isneginf(highest)[:, None], jnp.exp(params.log_prior)[None], ratio
-            )
-            total = ratio.sum(1)
-            marginal, share = highest + jnp.log(total), ratio / total[:, None]
-            hot = w.label[:, None] == jnp.arange(clf.num_classes, dtype=w.label.dtype)[None]
-            used, latent = w.weight > 0, w.label < 0
-            r = jnp.where(latent[:, None], share, hot.astype(share.dtype)) * w.weight[:, None]
-            r = jnp.where(used[:, None], r, 0)
-            own = jnp.where(hot, score, 0).sum(1)
-            log_lik = jnp.where(used, w.weight * jnp.where(latent, marginal, own), 0).sum()
-        else:
-            r, log_lik = w, jnp.where(w > 0, w * jnp.where(w > 0, score, 0), 0).sum()
-        count = r.sum(0)
-        expected = clf.family.expected_stats(params.conditional, x, r)
-        return Sums(count.sum()[None], log_lik[None]), ClassifierStats(Sums(count, count), expected)
-
-    found, expected = fold_rows(block, x, w, _row_size(x, clf.num_classes))
-    return found.total[0], expected
-
-
-def _row_size(x: PyTree, num_classes: int) -> int:
-    return num_classes + sum(a.shape[-1] for a in jax.tree.leaves(x))

@@ -173,9 +173,11 @@ class Mixture(Family):
         log_weight = safe_log(count) - jnp.log(count.sum(1, keepdims=True))
         return MixtureParams(log_weight, self.family.estimate(stats.conditional))
 
-    def prior_stats(self, stats: ClassifierStats) -> ClassifierStats:
-        count = jnp.full_like(stats.count, self.alpha)
-        return ClassifierStats(Sums(count, count), self.family.prior_stats(stats.conditional))
+    def log_prior(self, params: Params, stats: ClassifierStats) -> Float[Array, ""]:
+        assert isinstance(params, MixtureParams)
+        alpha = jnp.full_like(params.log_weight, self.alpha)
+        own = times_log(alpha, params.log_weight).sum()
+        return own + self.family.log_prior(params.components, stats.conditional)
 
     def plain(self) -> Mixture:
         return replace(self, alpha=0.0)

@@ -225,6 +225,68 @@ TWINS = {
 DISTINCT = [model for model in MODELS if model.name not in TWINS]
 
 
+# Models of which parts are not seen: components of a class, and cells of x.
+
+
+def with_holes(maker, share=0.3):
+    """The data with a share of the cells missing: NaN, or -1 among integers."""
+
+    def make(rng, y, dtype):
+        return holes(rng, maker(rng, y, dtype), share)
+
+    return make
+
+
+def holes(rng, x, share=0.3):
+    if isinstance(x, dict):
+        return {name: holes(rng, block, share) for name, block in x.items()}
+    if isinstance(x, gcf.Tokens):
+        return x
+    code = np.nan if np.issubdtype(x.dtype, np.floating) else -1
+    return np.where(rng.random(x.shape) < share, np.asarray(code, x.dtype), x)
+
+
+def marginalizing(family):
+    """The family with missing cells integrated out, inside combinators too."""
+    inside = lambda f: hasattr(f, "missing")  # noqa: E731
+    seen = lambda f: replace(f, missing="marginalize") if inside(f) else f  # noqa: E731
+    return jax.tree.map(seen, family, is_leaf=inside)
+
+
+_REGULAR = gcf.Gaussian(prior=gcf.NormalInverseWishart())
+_REGULAR_MIX = replace(_MIX, parts=_MIX.parts | {"size": _REGULAR})
+MIXTURES = [
+    Model("mixture", gcf.Mixture(_REGULAR, 2), reals),
+    Model("mixture-shared", gcf.Mixture(replace(_REGULAR, shared=True), 2, alpha=0.7), reals),
+    Model("mixture-tokens", gcf.Mixture(gcf.Multinomial(), 2), tokens),
+    Model("mixture-product", gcf.Mixture(_REGULAR_MIX, 2), _MIXED),
+    Model("independent-mixture", gcf.Independent(gcf.Mixture(_REGULAR, 2)), reals),
+    Model(
+        "product-mixture",
+        gcf.Product({"size": gcf.Mixture(_REGULAR, 2), "word": gcf.Bernoulli()}),
+        blocks(size=reals, word=bits),
+    ),
+]
+SEEN_IN_PART = [
+    "gaussian", "gaussian-shared", "gaussian-diag", "gaussian-diag-shared", "gaussian-spherical",
+    "gaussian-spherical-shared", "univariate", "bernoulli", "bernoulli-threshold", "categorical",
+    "categorical-unequal", "multinomial", "presence", "independent", "independent-categorical",
+]  # fmt: skip
+WITH_HOLES = [
+    *(
+        replace(
+            BY_NAME[name],
+            name=f"{name}-holes",
+            family=marginalizing(BY_NAME[name].family),
+            data=with_holes(BY_NAME[name].data),
+        )
+        for name in SEEN_IN_PART
+    ),
+    Model("product-holes", marginalizing(_REGULAR_MIX), with_holes(_MIXED)),
+    Model("mixture-holes", marginalizing(gcf.Mixture(_REGULAR, 2)), with_holes(reals)),
+]
+
+
 # What laws are written with: rows of data whatever its structure, and distances of pytrees.
 
 

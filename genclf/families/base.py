@@ -187,6 +187,10 @@ class Family(eqx.Module):
         """
         return jax.tree.map(jnp.zeros_like, stats)
 
+    def log_prior(self, params: Params, stats: PyTree) -> Float[Array, ""]:
+        """Log-density of any params under the hyper-parameters, up to a constant."""
+        return params.log_lik(self.prior_stats(stats))
+
     def plain(self) -> Family:
         """This family without hyper-parameters that regularise: maximum likelihood."""
         return self

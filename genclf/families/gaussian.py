@@ -185,10 +185,26 @@ class Gaussian(Family):
         """
         if self.prior is None:
             return regularisation(stats, shared=self.shared, ridge=self.ridge, ddof=self.ddof)
-        pseudo, ddof = self._pseudo_moments(self.prior, stats)
-        others = jnp.full_like(stats.count, -ddof / len(stats.count) if self.shared else -ddof)
+        pseudo, others = self._pseudo_and_others(self.prior, stats)
         at_mode = merge(stats, pseudo).mean
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
+
+    def log_prior(self, params: Params, stats: Moments) -> Float[Array, ""]:
+        """The same at any params: what the divisor takes stands at their means."""
+        if self.prior is None:
+            return params.log_lik(self.prior_stats(stats))
+        assert isinstance(params, GaussianParams)
+        pseudo, others = self._pseudo_and_others(self.prior, stats)
+        there = Moments(others, params.mean, jnp.zeros_like(stats.scatter))
+        return params.log_lik(pseudo) + params.log_lik(there)
+
+    def _pseudo_and_others(
+        self, prior: NormalInverseWishart, stats: Moments
+    ) -> tuple[Moments, Array]:
+        """The prior as examples, and the count that the divisor takes besides theirs."""
+        pseudo, ddof = self._pseudo_moments(prior, stats)
+        share = -ddof / len(stats.count) if self.shared else -ddof
+        return pseudo, jnp.full_like(stats.count, share)
 
     def plain(self) -> Gaussian:
         return replace(self, ridge=0.0, ddof=0.0, prior=None)
