@@ -124,7 +124,7 @@ def em(
     unlabelled_weight: Scalar = 1.0,
     max_steps: int = 1000,
     tol: Scalar = 1e-6,
-    init: Init | ClassifierParams = "k-means++",
+    init: str | ClassifierParams = "k-means++",
     restarts: int = 1,
 ) -> EMSolution:
     """Fit with labels, components or cells that are not seen, by expectation-maximisation.
@@ -277,12 +277,13 @@ def _em(
 def em_step(
     clf: Classifier,
     x: PyTree,
-    y: Array,
-    weights: Array | None = None,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
     unlabelled_weight: Scalar = 1.0,
 ) -> Expectation:
     """The E step of `em`, as a function of params; `estimate` is the M step."""
-    return _expectation(clf, x, y, weights, unlabelled_weight)[0]
+    weights = None if weights is None else own(weights, "weights")
+    return _expectation(clf, own(x, "x"), own(y, "y"), weights, unlabelled_weight)[0]
 
 
 def _settle(clf: Classifier, stats: ClassifierStats) -> Classifier:

@@ -92,8 +92,11 @@ def _iterate(
 
     def turn(at: _At) -> _At:
         value, following = step(at.state)
-        done = (value - at.value <= tol * total) | jnp.isnan(value)
-        state = jax.tree.map(lambda a, b: jnp.where(done, a, b), at.state, following)
+        spoiled = jnp.isnan(value)
+        done = (value - at.value <= tol * total) | spoiled
+        last = done | (at.step + 1 == max_steps)
+        state = jax.tree.map(lambda a, b: jnp.where(last, a, b), at.state, following)
+        state = jax.tree.map(lambda a: jnp.where(spoiled, jnp.nan, a), state)
         objective = at.objective.at[at.step].set(value)
         return _At(state, value, objective, at.step + 1, done)
 

@@ -43,7 +43,7 @@ def _binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d
     return jnp.where(jnp.isnan(x), x, (x > threshold).astype(x.dtype))
 
 
-def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, "*batch 2d"]:
+def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, "*batch twice_d"]:
     """The ones that are seen, and beside them which cells are."""
     seen = ~is_missing(x, code)
     ones = jnp.where(seen, _binary(jnp.where(seen, x, 0), threshold), 0)

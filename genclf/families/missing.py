@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from genclf.families.base import Support
+from genclf.families.tokens import Tokens
 
 Missing = Literal["error", "marginalize"]
 
@@ -24,10 +26,13 @@ def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support
     """The support, with missing cells where they are to be integrated out."""
     if missing == "error":
         return support
-    return Support(
-        lambda x: support.valid(x) | is_missing(x, code),
-        f"{support.expected}, or NaN ({code} among integers) where it is missing",
-    )
+
+    def valid(x: Array | Tokens) -> Bool[Array, "..."]:
+        found = support.valid(x)
+        return found if isinstance(x, Tokens) else found | is_missing(x, code)
+
+    expected = f"{support.expected}, or NaN ({code} among integers) where it is missing"
+    return replace(support, valid=valid, expected=expected)
 
 
 def missing_problems(missing: Missing, code: int = -1, num_values: int | float = 0) -> list[str]:
