@@ -315,7 +315,7 @@ def test_the_best_of_restarts_is_kept(x64):
     keys = jax.random.split(jax.random.key(KEY), 5)
     alone = [gcf.em(model.classifier, x, 0 * y - 1, key=key, init="random") for key in keys]
     values = [float(found.value) for found in alone]
-    best = run(model.classifier, x, 0 * y - 1, init="random", restarts=5)
+    best = run(model.classifier, x, 0 * y - 1, restarts=5, max_steps=1000)
     assert max(values) - min(values) > 0.1
     np.testing.assert_allclose(best.value, max(values), rtol=1e-9)
     np.testing.assert_allclose(trace(best)[-1], best.value)
@@ -377,7 +377,7 @@ def test_classes_without_labels_begin_apart_from_those_with(x64):
     y = np.repeat(np.arange(3), 31)
     x = 20.0 * y[:, None] + rng.normal(size=(93, 2))
     hidden = np.where((y == 1) & (np.arange(93) % 2 == 0), 1, -1)
-    found = run(gcf.lda(3), x, hidden, restarts=5)
+    found = run(gcf.lda(3), x, hidden, restarts=5, init="k-means++")
     label = np.asarray(gcf.predict(found.params, x))
     assert (label[y == 1] == 1).all()
     assert len({(a, b) for a, b in zip(y, label, strict=True)}) == 3
