@@ -138,7 +138,7 @@ class Family(eqx.Module):
 
     @property
     def hidden(self) -> bool:
-        """Whether an example has parts that are not seen: its statistics are then expected ones."""
+        """Whether an example has unseen parts, so that its statistics are expected ones."""
         return False
 
     def expected_stats(self, params: Params, x: PyTree, w: ClassWeights) -> PyTree:
