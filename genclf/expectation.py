@@ -266,27 +266,29 @@ def _expectation(
     """The log-likelihood of what is seen, and the statistics that are expected."""
 
     def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
-        score = params.with_log_prior(params.conditional.log_prob(x))
+        # Classes first and rows last, so that the arithmetic is in vectors of rows.
+        score = params.with_log_prior(params.conditional.log_prob(x)).T
         if isinstance(w, Hard):
-            highest = score.max(1)
+            highest = score.max(0)
             possible = highest > -jnp.inf  # also False on NaN
-            ratio = jnp.exp(score - jnp.where(possible, highest, 0)[:, None])
+            ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
             # A row that is impossible in all classes tells none from another.
             ratio = jnp.where(
-                jnp.isneginf(highest)[:, None], jnp.exp(params.log_prior)[None], ratio
+                jnp.isneginf(highest)[None], jnp.exp(params.log_prior)[:, None], ratio
             )
-            total = ratio.sum(1)
-            marginal, share = highest + jnp.log(total), ratio / total[:, None]
-            hot = w.label[:, None] == jnp.arange(clf.num_classes, dtype=w.label.dtype)[None]
+            total = ratio.sum(0)
+            marginal, share = highest + jnp.log(total), ratio / total[None]
+            hot = w.label[None] == jnp.arange(clf.num_classes, dtype=w.label.dtype)[:, None]
             used, latent = w.weight > 0, w.label < 0
-            r = jnp.where(latent[:, None], share, hot.astype(share.dtype)) * w.weight[:, None]
-            r = jnp.where(used[:, None], r, 0)
-            own = jnp.where(hot, score, 0).sum(1)
+            r = jnp.where(latent[None], share, hot.astype(share.dtype)) * w.weight[None]
+            r = jnp.where(used[None], r, 0)
+            own = jnp.where(hot, score, 0).sum(0)
             log_lik = jnp.where(used, w.weight * jnp.where(latent, marginal, own), 0).sum()
         else:
-            r, log_lik = w, jnp.where(w > 0, w * jnp.where(w > 0, score, 0), 0).sum()
-        count = r.sum(0)
-        expected = clf.family.expected_stats(params.conditional, x, r)
+            r = w.T
+            log_lik = jnp.where(r > 0, r * jnp.where(r > 0, score, 0), 0).sum()
+        count = r.sum(1)
+        expected = clf.family.expected_stats(params.conditional, x, r.T)
         return Sums(count.sum()[None], log_lik[None]), ClassifierStats(Sums(count, count), expected)
 
     found, expected = fold_rows(block, x, w, _row_size(x, clf.num_classes))
@@ -294,4 +296,4 @@ def _expectation(
 
 
 def _row_size(x: PyTree, num_classes: int) -> int:
-    return num_classes + sum(a.shape[-1] for a in jax.tree.leaves(x))
+    return 8 * (num_classes + sum(a.shape[-1] for a in jax.tree.leaves(x)))
