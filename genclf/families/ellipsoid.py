@@ -73,7 +73,7 @@ def fold_distances(
         return over_classes(lambda s, own: fold(z - s[:, None], own), shift, of_class, x=z)
 
     alike = len(scale) == 1
-    return over_rows(shared if alike else per_class, x, 1, 2 * mean.shape[-1])
+    return over_rows(shared if alike else per_class, x, 1, 8 * mean.shape[-1])
 
 
 def over_classes(f: Callable[..., Array], *leaves: Array, x: Array) -> Array:
