@@ -296,5 +296,5 @@ def _expectation(
 
 
 def _row_size(x: PyTree, num_classes: int) -> int:
-    # With what a step makes of a row a block stays in the cache: three times as fast.
+    # With what a step makes of a row a block stays in the cache.
     return 8 * (num_classes + sum(a.shape[-1] for a in jax.tree.leaves(x)))
