@@ -20,7 +20,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
-from benchmarks import bayes, discriminative, kernel, roads
+from benchmarks import bayes, discriminative, kernel, mixtures, roads
 from benchmarks.timing import machine, peak_bytes, seconds
 
 MODELS: dict[str, tuple[Callable[[int], gcf.Classifier], type]] = {
@@ -136,6 +136,13 @@ def main() -> None:
     cases += [Row(case, clock(a), clock(b), b / a, "") for case, a, b in by_road]
     for case, a, b in (case for d in (1, 5) for case in kernel.cases(10_000 // scale, d)):
         cases.append(Row(case, clock(a), clock(b), b / a, ""))
+    latent = [
+        *mixtures.large(100_000 // scale, 10, 8),
+        *(case for d in (2, 5) for case in mixtures.many(100 // scale, 1000, d, 3)),
+    ]
+    cases += [Row(case, clock(a), clock(b), b / a, f"≥ {aim}") for case, a, b, aim in latent]
+    for case, a, b in mixtures.missing(10_000 // scale, 10, 5):
+        cases.append(Row(case, clock(a), "" if b is None else clock(b), b and b / a, ""))
     for case, ours, theirs in bayes.scoring(scale):
         label = f"{case}: predictive beside plug-in"
         cases.append(Row(label, clock(ours), clock(theirs), theirs / ours, "≥ 0.5"))

@@ -222,21 +222,25 @@ def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
 
 
 def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
-    rows, x = w.T, x.astype(w.dtype)
-    # What is not finite spoils the classes in which its row has weight, and no other.
+    # Features and classes first and rows last, so that the arithmetic is in vectors of rows.
+    rows, x = w.T, x.T.astype(w.dtype)
     bad = ~jnp.isfinite(x)
-    spoiled = matmul((rows != 0).astype(w.dtype), bad.astype(w.dtype)) > 0
     x = jnp.where(bad, 0, x)
     count = rows.sum(1)
-    centre = divide(matmul(rows, x), count[:, None])
+    centre = divide(matmul(rows, x.T), count[:, None])
 
     def about_centre(at: tuple[Array, Array]) -> tuple[Array, Array]:
         w, centre = at
-        z = x - centre[None]
-        return matmul(w, z), matmul((w[:, None] * z).T, z) if full else matmul(w, z * z)
+        z = x - centre[:, None]
+        return matmul(z, w), matmul(w[None] * z, z.T) if full else matmul(z * z, w)
+
+    def beside_bad() -> Array:
+        return matmul((rows != 0).astype(w.dtype), bad.T.astype(w.dtype)) > 0
 
     total, scatter = lax.map(about_centre, (rows, centre))
     drift = divide(total, count[:, None])
+    # What is not finite spoils the classes in which its row has weight, and no other.
+    spoiled = lax.cond(bad.any(), beside_bad, lambda: jnp.isnan(centre))
     mean = jnp.where(spoiled, jnp.nan, centre + drift)
     raw = Moments(count, mean, scatter)
     spoiled = spoiled[:, :, None] | spoiled[:, None] if full else spoiled

@@ -35,6 +35,8 @@ from genclf.seeding import initial_weights
 from genclf.shapes import check_examples, check_rows, float_dtype, own, widths
 from genclf.statistics import Sums
 
+_TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected
+
 
 class EMSolution(eqx.Module):
     """What `em` and `adapt_prior` found.
@@ -203,7 +205,7 @@ def fit_hidden(
     """What `fit` is of a model with hidden parts: `em` without the unlabelled rows."""
     check_for_em(clf)
     key = jax.random.key(0)
-    return _em(clf, x, y, weights, 0.0, 1e-6, key, init, "k-means++", 1000).params
+    return _em(clf, x, y, weights, 0.0, _TOL_OF_FIT, key, init, "k-means++", 1000).params
 
 
 def check_for_em(clf: Classifier) -> None:
@@ -324,3 +326,46 @@ def _start(clf: Classifier, x: PyTree, w: ClassWeights, key: Array, init: Init) 
     count = w.sum(0)
     parts = clf.family.initial_stats(key_parts, x, w, init)
     return ClassifierStats(Sums(count, count), parts)
+<<<<<<< HEAD
+=======
+
+
+def _expectation(
+    clf: Classifier, params: ClassifierParams, x: PyTree, w: ClassWeights
+) -> tuple[Float[Array, ""], ClassifierStats]:
+    """The log-likelihood of what is seen, and the statistics that are expected."""
+
+    def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
+        # Classes first and rows last, so that the arithmetic is in vectors of rows.
+        score = params.with_log_prior(params.conditional.log_prob(x)).T
+        if isinstance(w, Hard):
+            highest = score.max(0)
+            possible = highest > -jnp.inf  # also False on NaN
+            ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
+            # A row that is impossible in all classes tells none from another.
+            ratio = jnp.where(
+                jnp.isneginf(highest)[None], jnp.exp(params.log_prior)[:, None], ratio
+            )
+            total = ratio.sum(0)
+            marginal, share = highest + jnp.log(total), ratio / total[None]
+            hot = w.label[None] == jnp.arange(clf.num_classes, dtype=w.label.dtype)[:, None]
+            used, latent = w.weight > 0, w.label < 0
+            r = jnp.where(latent[None], share, hot.astype(share.dtype)) * w.weight[None]
+            r = jnp.where(used[None], r, 0)
+            own = jnp.where(hot, score, 0).sum(0)
+            log_lik = jnp.where(used, w.weight * jnp.where(latent, marginal, own), 0).sum()
+        else:
+            r = w.T
+            log_lik = jnp.where(r > 0, r * jnp.where(r > 0, score, 0), 0).sum()
+        count = r.sum(1)
+        expected = clf.family.expected_stats(params.conditional, x, r.T)
+        return Sums(count.sum()[None], log_lik[None]), ClassifierStats(Sums(count, count), expected)
+
+    found, expected = fold_rows(block, x, w, _row_size(x, clf.num_classes))
+    return found.total[0], expected
+
+
+def _row_size(x: PyTree, num_classes: int) -> int:
+    # With what a step makes of a row a block stays in the cache.
+    return 8 * (num_classes + sum(a.shape[-1] for a in jax.tree.leaves(x)))
+>>>>>>> bench

@@ -2,6 +2,7 @@
 
 A scale is a square root of a covariance with a class axis of length 1 where classes share it:
 "full": lower Cholesky factors (K or 1, d, d); "diag": (K or 1, d); "spherical": (K or 1, 1).
+Deviations have the features first and the rows last, so that the arithmetic is in vectors of rows.
 """
 
 from __future__ import annotations
@@ -27,15 +28,13 @@ def inverse_scale(scale: Array, covariance: Covariance) -> Array:
 
 
 def whiten(inverse: Array, deviation: Array, covariance: Covariance) -> Array:
-    """Z with |z|² = deviationᵀ Σ⁻¹ deviation, for the inverse scale of one class."""
-    if covariance == "full":
-        return matmul(deviation, inverse.T)
-    return deviation * jnp.broadcast_to(inverse, deviation.shape)
+    """Z (d, n) with |z|² = deviationᵀ Σ⁻¹ deviation, for the inverse scale of one class."""
+    return matmul(inverse, deviation) if covariance == "full" else inverse[:, None] * deviation
 
 
 def squares(z: Array) -> Array:
-    """|z|² over the last axis; as a product it takes 40% of the time of the sum."""
-    return matmul(z * z, jnp.ones(z.shape[-1], z.dtype))
+    """|z|² over the first axis; as a product it takes less time than as a sum."""
+    return matmul(jnp.ones(len(z), z.dtype), z * z)
 
 
 def fold_distances(
@@ -53,33 +52,35 @@ def fold_distances(
         mean: class means.
         scale: one for each class, or one for all.
         covariance: its structure.
-        fold: of z (rows, d) and one entry of `of_class`, a number for each row.
+        fold: of z (d, rows) and one entry of `of_class`, a number for each row.
         of_class: what else a class has, with a leading class axis.
     """
     inverse = inverse_scale(scale, covariance)
 
     def per_class(rows: Array) -> Array:
-        def distance(mean: Array, inverse: Array, own: Array) -> Array:
-            return fold(whiten(inverse, rows.astype(mean.dtype) - mean[None], covariance), own)
+        x = rows.astype(mean.dtype).T
 
-        return over_classes(distance, mean, inverse, of_class, x=rows)
+        def distance(mean: Array, inverse: Array, own: Array) -> Array:
+            return fold(whiten(inverse, x - mean[:, None], covariance), own)
+
+        return over_classes(distance, mean, inverse, of_class, x=x)
 
     def shared(rows: Array) -> Array:
         # Whiten once, about the centre of the means; classes then differ by a shift.
         centre = mean.mean(0, keepdims=True)
-        z = whiten(inverse[0], rows.astype(mean.dtype) - centre, covariance)
-        shift = whiten(inverse[0], mean - centre, covariance)
-        return over_classes(lambda s, own: fold(z - s[None], own), shift, of_class, x=rows)
+        z = whiten(inverse[0], (rows.astype(mean.dtype) - centre).T, covariance)
+        shift = whiten(inverse[0], (mean - centre).T, covariance).T
+        return over_classes(lambda s, own: fold(z - s[:, None], own), shift, of_class, x=z)
 
     alike = len(scale) == 1
-    return over_rows(shared if alike else per_class, x, 1, 2 * mean.shape[-1])
+    return over_rows(shared if alike else per_class, x, 1, 8 * mean.shape[-1])
 
 
 def over_classes(f: Callable[..., Array], *leaves: Array, x: Array) -> Array:
     """F over the class axis: all at once for few rows, in turn where (n, K, d) would be big."""
     if x.size * len(leaves[0]) <= 2**16:
-        return jnp.moveaxis(jax.vmap(f)(*leaves), 0, -1)
-    return jnp.moveaxis(lax.map(lambda leaf: f(*leaf), leaves), 0, -1)
+        return jax.vmap(f)(*leaves).T
+    return lax.map(lambda leaf: f(*leaf), leaves).T
 
 
 def log_determinants(

@@ -194,8 +194,8 @@ class GaussianParams(Params):
 
     def _linear_about(self, centre: Float[Array, "1 d"]) -> tuple[Array, Array]:
         inverse = self._inverse_scale()[0]
-        z = whiten(inverse, self.mean - centre, self.covariance)
-        coef = matmul(z, inverse) if self.covariance == "full" else z * inverse[None]
+        z = whiten(inverse, (self.mean - centre).T, self.covariance)
+        coef = whiten(inverse.T, z, self.covariance).T
         return coef, -0.5 * squares(z)
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:

@@ -67,7 +67,7 @@ class StudentTParams(Params):
 
         def fold(z: Array, own: Array) -> Array:
             if self.covariance == "diag":
-                return jnp.log1p(z * z).sum(-1) * own[1]
+                return jnp.log1p(z * z).sum(0) * own[1]
             return jnp.log1p(squares(z) * own[0]) * own[1]
 
         per_class = jnp.stack([1 / (self.inflation * dof), -0.5 * (dof + p)], 1)
