@@ -91,8 +91,9 @@ class Expectation(eqx.Module):
             seen = Sums(count.sum()[None], log_lik[None])
             return seen, ClassifierStats(Sums(count, count), expected)
 
+        # With what a step makes of a row a block stays in the cache.
         width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
-        found, expected = fold_rows(block, self.x, self.w, width)
+        found, expected = fold_rows(block, self.x, self.w, 8 * width)
         return found.total[0] + log_prior_density(self.clf, params, expected), expected
 
 
@@ -100,20 +101,22 @@ def _responsibilities(
     score: Float[Array, "n K"], log_prior: Float[Array, "K"], w: ClassWeights
 ) -> tuple[Float[Array, "n K"], Float[Array, ""]]:
     """Expected class weights of rows, and the log-likelihood of what is seen of them."""
+    # Classes first and rows last, so that the arithmetic is in vectors of rows.
+    score = score.T
     if not isinstance(w, Hard):
-        return w, jnp.where(w > 0, w * jnp.where(w > 0, score, 0), 0).sum()
-    highest = score.max(1)
+        return w, jnp.where(w > 0, w * jnp.where(w > 0, score.T, 0), 0).sum()
+    highest = score.max(0)
     possible = highest > -jnp.inf  # also False on NaN
-    ratio = jnp.exp(score - jnp.where(possible, highest, 0)[:, None])
+    ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
     # A row that is impossible in all classes tells none from another.
-    ratio = jnp.where(jnp.isneginf(highest)[:, None], jnp.exp(log_prior)[None], ratio)
-    total = ratio.sum(1)
-    hot = w.label[:, None] == jnp.arange(score.shape[1], dtype=w.label.dtype)[None]
+    ratio = jnp.where(jnp.isneginf(highest)[None], jnp.exp(log_prior)[:, None], ratio)
+    total = ratio.sum(0)
+    hot = w.label[None] == jnp.arange(len(score), dtype=w.label.dtype)[:, None]
     used, latent = w.weight > 0, w.label < 0
-    share = jnp.where(latent[:, None], ratio / total[:, None], hot.astype(score.dtype))
-    log_p = jnp.where(latent, highest + jnp.log(total), jnp.where(hot, score, 0).sum(1))
-    r = jnp.where(used[:, None], share * w.weight[:, None], 0)
-    return r, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()
+    share = jnp.where(latent[None], ratio / total[None], hot.astype(score.dtype))
+    log_p = jnp.where(latent, highest + jnp.log(total), jnp.where(hot, score, 0).sum(0))
+    r = jnp.where(used[None], share * w.weight[None], 0)
+    return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()
 
 
 def em(
@@ -326,46 +329,3 @@ def _start(clf: Classifier, x: PyTree, w: ClassWeights, key: Array, init: Init) 
     count = w.sum(0)
     parts = clf.family.initial_stats(key_parts, x, w, init)
     return ClassifierStats(Sums(count, count), parts)
-<<<<<<< HEAD
-=======
-
-
-def _expectation(
-    clf: Classifier, params: ClassifierParams, x: PyTree, w: ClassWeights
-) -> tuple[Float[Array, ""], ClassifierStats]:
-    """The log-likelihood of what is seen, and the statistics that are expected."""
-
-    def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
-        # Classes first and rows last, so that the arithmetic is in vectors of rows.
-        score = params.with_log_prior(params.conditional.log_prob(x)).T
-        if isinstance(w, Hard):
-            highest = score.max(0)
-            possible = highest > -jnp.inf  # also False on NaN
-            ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
-            # A row that is impossible in all classes tells none from another.
-            ratio = jnp.where(
-                jnp.isneginf(highest)[None], jnp.exp(params.log_prior)[:, None], ratio
-            )
-            total = ratio.sum(0)
-            marginal, share = highest + jnp.log(total), ratio / total[None]
-            hot = w.label[None] == jnp.arange(clf.num_classes, dtype=w.label.dtype)[:, None]
-            used, latent = w.weight > 0, w.label < 0
-            r = jnp.where(latent[None], share, hot.astype(share.dtype)) * w.weight[None]
-            r = jnp.where(used[None], r, 0)
-            own = jnp.where(hot, score, 0).sum(0)
-            log_lik = jnp.where(used, w.weight * jnp.where(latent, marginal, own), 0).sum()
-        else:
-            r = w.T
-            log_lik = jnp.where(r > 0, r * jnp.where(r > 0, score, 0), 0).sum()
-        count = r.sum(1)
-        expected = clf.family.expected_stats(params.conditional, x, r.T)
-        return Sums(count.sum()[None], log_lik[None]), ClassifierStats(Sums(count, count), expected)
-
-    found, expected = fold_rows(block, x, w, _row_size(x, clf.num_classes))
-    return found.total[0], expected
-
-
-def _row_size(x: PyTree, num_classes: int) -> int:
-    # With what a step makes of a row a block stays in the cache.
-    return 8 * (num_classes + sum(a.shape[-1] for a in jax.tree.leaves(x)))
->>>>>>> bench
