@@ -167,8 +167,10 @@ def fit(
     """The estimate: maximum likelihood, or with smoothing maximum a posteriori.
 
     For a `Classifier` it is in closed form, `fit(clf, x, y, w) = estimate(clf, stats(clf, x, y,
-    w))`; for `SoftmaxRegression` it is the maximum of the conditional likelihood. A NumPy array is
-    copied once, a JAX array is not.
+    w))`; where parts of an example are not seen (a `Mixture`, missing cells of a full covariance),
+    it is `em` of the labelled rows, from `jax.random.key(0)`, to a gain of 1e-8; for
+    `SoftmaxRegression` it is the maximum of the conditional likelihood. A NumPy array is copied
+    once, a JAX array is not.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
@@ -176,8 +178,8 @@ def fit(
         y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
             leaves out), or responsibilities >= 0 of shape (n, K).
         weights: weight of each row, >= 0, shape (n,); None for ones.
-        init: params to start `SoftmaxRegression` from, `SoftmaxParams` or those of a generative
-            model; a closed form starts from nothing.
+        init: params to start an iteration from: for `SoftmaxRegression` `SoftmaxParams` or those of
+            a generative model; a closed form starts from nothing.
 
     Returns:
         `ClassifierParams` or `SoftmaxParams`; NaN in traced code where labels, weights or cells are

@@ -361,3 +361,21 @@ def test_29_a_hundred_batches_with_one_odd_tail():
         return total
 
     assert compilations(run) <= 2
+
+
+# Mixtures. 18, 19 and 21 are laws of tests/laws/test_em.py, 22 of tests/laws/test_missing.py.
+
+
+def test_20_two_rows_two_spheres(dtype):
+    """Both variances are what the prior gives for one row of zero scatter."""
+    x = np.array([[9999.0], [0.0]], dtype)
+    kappa, dof, scale = 0.01, 3.0, 2.0
+    prior = gcf.NormalInverseWishart(mean=4999.5, kappa=kappa, scale=scale, dof=dof)
+    clf = gcf.Classifier(gcf.Gaussian("spherical", prior=prior), 2)
+    start = gcf.fit(clf, x, np.array([0, 1]))
+    found = gcf.em(clf, x, np.array([-1, -1]), key=jax.random.key(0), init=start)
+    variances = np.asarray(found.params.conditional.covariances).ravel()
+    shrunk = kappa / (1 + kappa) * 4999.5**2
+    expected = (scale + shrunk) / (1 + dof + 1 + 2)
+    np.testing.assert_allclose(variances, expected, rtol=1e-6)
+    assert variances[0] == variances[1]
