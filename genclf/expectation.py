@@ -271,12 +271,11 @@ def _em(
     expect = Expectation(clf, x, expect.w)
 
     def step(stats: ClassifierStats) -> tuple[Array, ClassifierStats]:
-        return expect(estimate(clf, stats))
+        value, expected = expect(estimate(clf, stats))
+        return jnp.where(invalid, jnp.nan, value), expected
 
     found = climb(step, start, expect.total, tol, max_steps)
-    params = estimate(clf, found.state)
-    params = jax.tree.map(lambda a: jnp.where(invalid, jnp.nan, a), params)
-    return EMSolution(params, found.objective, found.converged & ~invalid, found.steps)
+    return EMSolution(estimate(clf, found.state), found.objective, found.converged, found.steps)
 
 
 def em_step(
@@ -319,6 +318,10 @@ def _expectation(
 def _start(clf: Classifier, x: PyTree, w: ClassWeights, key: Array, init: Init) -> ClassifierStats:
     """Statistics of the labelled rows; with the others where a class has none."""
     key_labels, key_parts = jax.random.split(key)
+    # A row without weight may hold anything: where clusters begin it is a copy of one with.
+    used = w.weight > 0 if isinstance(w, Hard) else (w > 0).any(1)
+    stand_in = jnp.where(used, jnp.arange(len(used)), jnp.argmax(used))
+    x = jax.tree.map(lambda a: a[stand_in], x)
     if isinstance(w, Hard):
         shares = initial_weights(
             key_labels, clf.family.dissimilarity, x, w.label, w.weight, clf.num_classes, init
