@@ -6,6 +6,7 @@ the statistics that complete data would have on average under those params.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import equinox as eqx
@@ -158,7 +159,7 @@ def em(
         key: a `jax.random` key, for where to begin.
         weights: weight of each row, (n,).
         unlabelled_weight: λ >= 0, on top of the weight of each unlabelled row. Text, where words
-            are not as independent as the model says, needs one below 1.
+            are not as independent as the model says, may need one below 1.
         max_steps: the most steps.
         tol: stop when a step gains no more than this in the mean log-likelihood of a row.
         init: "k-means++", "random", or params to start from.
@@ -293,7 +294,7 @@ def em_step(
 def _settle(clf: Classifier, stats: ClassifierStats) -> Classifier:
     """The model with what its prior takes from the data fixed."""
     family = clf.family.map_families(lambda family, s: family.settle(s), stats.conditional)
-    return Classifier(family, clf.num_classes, clf.class_alpha, clf.class_prior, clf.inference)
+    return replace(clf, family=family)
 
 
 def _expectation(
