@@ -20,6 +20,7 @@ from genclf.model import (
     Model,
     check_hyperparameters,
     class_weights,
+    require_generative,
     valid_labels,
     valid_weights,
     widen,
@@ -79,6 +80,7 @@ def diagnose(
         >>> print(found.conditional.rank, found.conditional.condition.round())
         [1 2] [inf  3.]
     """
+    require_generative(clf, "diagnose")
     return _diagnose(
         clf, own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights")
     )

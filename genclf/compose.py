@@ -70,7 +70,7 @@ class IndependentParams(Params):
         return self._sum("discriminant", x)
 
     def marginalized(self) -> IndependentParams:
-        return IndependentParams(self.columns.marginalized())
+        return IndependentParams(jax.vmap(lambda params: params.marginalized())(self.columns))
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> PyTree:
         """The columns' own, with a leading column axis."""
@@ -138,11 +138,22 @@ class Independent(Combinator):
         """The family's statistics of each column, with a leading column axis."""
         return jax.vmap(lambda column: self.family.stats(column[:, None], w), in_axes=1)(x)
 
-    def expected_stats(self, params: Params, x: Array, w: ClassWeights) -> PyTree:
+    def complete(self, params: Params, x: Array) -> tuple[Float[Array, "n K"], PyTree]:
         """The family's of each column."""
         assert isinstance(params, IndependentParams)
-        of_column = lambda params, column: self.family.expected_stats(params, column[:, None], w)  # noqa: E731
-        return jax.vmap(of_column, (0, 1))(params.columns, x)
+        of_column = lambda params, column: self.family.complete(params, column[:, None])[1]  # noqa: E731
+        return params.log_prob(x), jax.vmap(of_column, (0, 1))(params.columns, x)
+
+    def expected_stats(
+        self, params: Params, completion: PyTree, x: Array, w: ClassWeights
+    ) -> PyTree:
+        """The family's of each column."""
+        assert isinstance(params, IndependentParams)
+
+        def of_column(params: Params, completion: PyTree, column: Array) -> PyTree:
+            return self.family.expected_stats(params, completion, column[:, None], w)
+
+        return jax.vmap(of_column, (0, 0, 1))(params.columns, completion, x)
 
     def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> PyTree:
         """The family's of each column."""
@@ -286,14 +297,26 @@ class Product(Combinator):
         check_names(x, self.parts)
         return {name: part.stats(x[name], w) for name, part in sorted(self.parts.items())}
 
-    def expected_stats(
-        self, params: Params, x: dict[str, Any], w: ClassWeights
-    ) -> dict[str, PyTree]:
-        """Those of each block, by name."""
+    def complete(
+        self, params: Params, x: dict[str, Any]
+    ) -> tuple[Float[Array, "n K"], dict[str, PyTree]]:
+        """The sum of the scores of the blocks, and the completion of each, by name."""
         check_names(x, self.parts)
         assert isinstance(params, ProductParams)
+        found = {
+            name: part.complete(params.parts[name], x[name])
+            for name, part in sorted(self.parts.items())
+        }
+        completions = {name: completion for name, (_, completion) in found.items()}
+        return _total(score for score, _ in found.values()), completions
+
+    def expected_stats(
+        self, params: Params, completion: dict[str, PyTree], x: dict[str, Any], w: ClassWeights
+    ) -> dict[str, PyTree]:
+        """Those of each block, by name."""
+        assert isinstance(params, ProductParams)
         return {
-            name: part.expected_stats(params.parts[name], x[name], w)
+            name: part.expected_stats(params.parts[name], completion[name], x[name], w)
             for name, part in self.parts.items()
         }
 

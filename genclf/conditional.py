@@ -138,6 +138,24 @@ class Problem(eqx.Module):
         some = self.w.weight if isinstance(self.w, Hard) else self.w
         return self._map_scores(of_rows, v).all() & (self.present.sum() > 1) & (some > 0).any()
 
+    def sets_apart(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
+        """Whether the scores of one class alone separate its rows from all others.
+
+        Then the more of them the better, however the other classes overlap. The gap must be more
+        than a thousandth of how far any two scores of a row are apart.
+        """
+
+        def of_rows(score: Array, w: Array) -> Array:
+            has = (w > 0).astype(jnp.int32)
+            lowest = jnp.where(has > 0, score, jnp.inf)
+            highest = jnp.where(has.sum(0, keepdims=True, dtype=has.dtype) > has, score, -jnp.inf)
+            return jnp.concatenate([lowest, -highest]).T
+
+        lowest, highest = jnp.split(self._map_scores(of_rows, v).min(0, initial=jnp.inf), 2)
+        change = self.largest_change(v)
+        gap = lowest + highest
+        return ((gap > 1e-3 * change) & jnp.isfinite(gap)).any()
+
     def recedes(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
         """Whether `v` is a direction in which the objective falls forever.
 

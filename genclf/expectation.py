@@ -32,7 +32,7 @@ from genclf.model import (
     valid_weights,
     widen,
 )
-from genclf.seeding import initial_weights
+from genclf.seeding import initial_weights, one_hot
 from genclf.shapes import check_examples, check_rows, float_dtype, own, widths
 from genclf.statistics import Sums
 
@@ -85,16 +85,20 @@ class Expectation(eqx.Module):
         family = self.clf.family
 
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
-            score = params.with_log_prior(params.conditional.log_prob(x))
+            log_p, completion = family.complete(params.conditional, x)
+            score = params.with_log_prior(log_p)
             r, log_lik = _responsibilities(score, params.log_prior, w)
             count = r.sum(0)
-            expected = family.expected_stats(params.conditional, x, r)
+            expected = family.expected_stats(params.conditional, completion, x, r)
             seen = Sums(count.sum()[None], log_lik[None])
             return seen, ClassifierStats(Sums(count, count), expected)
 
         # With what a step makes of a row a block stays in the cache.
+        one = jax.tree.map(lambda a: a[:1], self.x)
+        made = jax.tree.leaves(jax.eval_shape(family.complete, params.conditional, one))
         width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
-        found, expected = fold_rows(block, self.x, self.w, 8 * width)
+        row_size = 8 * width + sum(a.size for a in made)
+        found, expected = fold_rows(block, self.x, self.w, row_size)
         return found.total[0] + log_prior_density(self.clf, params, expected), expected
 
 
@@ -106,7 +110,7 @@ def _responsibilities(
     score = score.T
     if not isinstance(w, Hard):
         return w, jnp.where(w > 0, w * jnp.where(w > 0, score.T, 0), 0).sum()
-    highest = score.max(0)
+    highest = lax.stop_gradient(score.max(0))
     possible = highest > -jnp.inf  # also False on NaN
     ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
     # A row that is impossible in all classes tells none from another.
@@ -208,8 +212,12 @@ def fit_hidden(
 ) -> ClassifierParams:
     """What `fit` is of a model with hidden parts: `em` without the unlabelled rows."""
     check_for_em(clf)
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    if y.ndim == 1:  # known responsibilities: no class has to look for where to begin
+        valid = valid_labels(y, clf.num_classes)[:, None]
+        y = jnp.where(valid, one_hot(widen(y), clf.num_classes, float_dtype(x)), jnp.nan)
     key = jax.random.key(0)
-    return _em(clf, x, y, weights, 0.0, _TOL_OF_FIT, key, init, "k-means++", 1000).params
+    return _em(clf, x, y, weights, 1.0, _TOL_OF_FIT, key, init, "k-means++", 1000).params
 
 
 def check_for_em(clf: Classifier) -> None:
@@ -270,13 +278,17 @@ def _em(
         clf = clf.plain(start)
     clf = _settle(clf, start)
     expect = Expectation(clf, x, expect.w)
-
-    def step(stats: ClassifierStats) -> tuple[Array, ClassifierStats]:
-        value, expected = expect(estimate(clf, stats))
-        return jnp.where(invalid, jnp.nan, value), expected
-
-    found = climb(step, start, expect.total, tol, max_steps)
+    found = climb(_step, (expect, invalid), start, expect.total, tol, max_steps)
     return EMSolution(estimate(clf, found.state), found.objective, found.converged, found.steps)
+
+
+def _step(
+    given: tuple[Expectation, Array], stats: ClassifierStats
+) -> tuple[Array, ClassifierStats]:
+    """Params of the statistics, and what is expected under them."""
+    expect, invalid = given
+    value, expected = expect(estimate(expect.clf, stats))
+    return jnp.where(invalid, jnp.nan, value), expected
 
 
 def em_step(

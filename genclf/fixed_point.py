@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.dtypes import float0
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.statistics import Moments, Sums, pool
 
 _RESTART = 30
 Linear = Callable[[PyTree], PyTree]
+A = TypeVar("A")
 
 
 class Climb(NamedTuple):
@@ -41,7 +45,8 @@ class _At(NamedTuple):
 
 
 def climb(
-    step: Callable[[PyTree], tuple[Array, PyTree]],
+    step: Callable[[A, PyTree], tuple[Array, PyTree]],
+    given: A,
     start: PyTree,
     total: Float[Array, ""],
     tol: Any,
@@ -50,34 +55,41 @@ def climb(
     """Iterate `state -> (objective at it, next state)`.
 
     Derivatives of the state are those of the implicit function at a fixed point, `ds = (I - J)⁻¹
-    ∂step`, by GMRES in units of the statistics.
+    ∂step`, by GMRES in units of the statistics. They are traced only where they are taken, so
+    `step` closes over no arrays.
 
     Args:
-        step: does not decrease the objective.
+        step: of what is given and a state; it does not decrease the objective.
+        given: what the state is a function of.
         start: statistics.
         total: weight; the gain of a step is measured per unit of it.
         tol: gain at which to stop.
         max_steps: after which to stop.
     """
-    tol, total = lax.stop_gradient((jnp.asarray(tol, total.dtype), total))
 
-    def solve(_: Any, start: PyTree) -> tuple[PyTree, tuple[Array, ...]]:
-        end = _iterate(step, start, total, tol, max_steps)
-        converged = end.done & ~jnp.isnan(end.value)
-        # What goes along with a root must be of a dtype that has derivatives.
-        others = end.objective, converged, end.step
-        return end.state, tuple(other.astype(total.dtype) for other in others)
+    @jax.custom_jvp
+    def solve(given: A, start: PyTree, total: Array, tol: Array) -> Climb:
+        end = _iterate(partial(step, given), start, total, tol, max_steps)
+        return Climb(end.state, end.objective, end.done & ~jnp.isnan(end.value), end.step)
 
-    def residual(state: PyTree) -> PyTree:
-        return jax.tree.map(jnp.subtract, step(state)[1], state)
+    @solve.defjvp
+    def derivative(primals: tuple, tangents: tuple) -> tuple[Climb, Climb]:
+        (given, start, _, _), found = primals, solve(*primals)
 
-    def tangent_solve(linear: Linear, target: PyTree) -> PyTree:
-        return _solve_in_units(linear, target, units)
+        def residual(state: PyTree) -> PyTree:
+            return jax.tree.map(jnp.subtract, state, step(given, state)[1])
 
-    units = jax.tree.map(_units, start, is_leaf=lambda node: isinstance(node, Sums | Moments))
-    state, others = lax.custom_root(residual, start, solve, tangent_solve, has_aux=True)
-    objective, converged, steps = lax.stop_gradient(others)
-    return Climb(state, objective, converged > 0, steps.astype(jnp.int32))
+        target = jax.jvp(lambda given: step(given, found.state)[1], (given,), tangents[:1])[1]
+        linear = jax.linearize(residual, found.state)[1]
+        units = jax.tree.map(_units, start, is_leaf=lambda node: isinstance(node, Sums | Moments))
+        still = jax.tree.map(_no_tangent, found)
+        return found, still._replace(state=_solve_in_units(linear, target, units))
+
+    return solve(given, start, total, jnp.asarray(tol, total.dtype))
+
+
+def _no_tangent(a: Array) -> Array | np.ndarray:
+    return jnp.zeros_like(a) if jnp.issubdtype(a.dtype, jnp.floating) else np.zeros(a.shape, float0)
 
 
 def _iterate(

@@ -7,11 +7,12 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, ArrayLike, Float, Int, PyTree
 
 from genclf.classifier import ClassifierParams
 from genclf.inference import log_posterior
-from genclf.model import require_generative, valid_labels, widen
+from genclf.model import require_generative, widen
 from genclf.shapes import check_examples, own
 
 
@@ -22,9 +23,10 @@ class Conditional(eqx.Module):
         log_posterior: log p(y | what is seen), shape (..., K); 0 and -inf where y was given.
         features: of a Gaussian `GaussianFeatures`, mean (..., d) and covariance (..., d, d); of
             Bernoulli features the probability of 1, (..., d); of categorical ones the
-            probabilities of all values, the columns side by side, (..., Σ_j V_j). Cells that are
-            seen have their own value, with covariance 0 or probability 1. A dict for a `Product`,
-            a leading column axis for `Independent`.
+            probabilities of all values, the columns side by side, (..., Σ_j V_j); of counts the
+            expected ones, and `Tokens` as they are. Cells that are seen have their own value, with
+            covariance 0 or probability 1. A dict for a `Product`, a leading column axis for
+            `Independent`.
         params: the classifier, with missing cells integrated out.
         x: the examples.
     """
@@ -94,10 +96,10 @@ def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditio
                 f"y has shape {y.shape} and dtype {y.dtype}, expected integer labels of shape "
                 f"{log_p.shape[:-1]}, -1 where unknown"
             )
-        num_classes, y = log_p.shape[-1], widen(y)[..., None]
-        hot = jnp.broadcast_to(y, log_p.shape) == jnp.arange(num_classes, dtype=y.dtype)
+        y = widen(y)[..., None]
+        hot = y == lax.broadcasted_iota(y.dtype, log_p.shape, log_p.ndim - 1)
         given = jnp.where(hot, jnp.zeros_like(log_p), -jnp.inf)
-        given = jnp.where(valid_labels(y, num_classes), given, jnp.nan)
+        given = jnp.where((y >= 0) & (y < log_p.shape[-1]), given, jnp.nan)
         log_p = jnp.where(y == -1, log_p, given)
     return Conditional(log_p, params.conditional.condition(x, jnp.exp(log_p)), params, x)
 

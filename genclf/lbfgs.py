@@ -78,7 +78,8 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
         # do not, however small the gradient, and the way they go loses no row. A start may be
         # there already.
         far = problem.largest_change(last.step) > _STUCK_MOVING
-        falls = problem.recedes(last.v - end.v) | problem.separates(last.v) | far
+        apart = problem.separates(last.v) | problem.sets_apart(last.v)
+        falls = problem.recedes(last.v - end.v) | apart | far
         separable = falls & (jnp.asarray(problem.l2) == 0)
         # With no minimum ahead, the first point of the tolerance is as good as any.
         back = separable | (jnp.linalg.norm(last.grad) > jnp.linalg.norm(end.grad))

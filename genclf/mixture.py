@@ -54,9 +54,8 @@ class MixtureParams(Params):
         never = jnp.isneginf(weight)
         return jnp.where(never, -jnp.inf, each + jnp.where(never, 0, weight))
 
-    def shares(self, x: PyTree) -> Float[Array, "*batch K J"]:
-        """p(component | x, class); those before x is seen, where x is impossible in the class."""
-        score = self.scores(self.components.log_prob(x))
+    def shares(self, score: Float[Array, "*batch K J"]) -> Float[Array, "*batch K J"]:
+        """p(component | x, class) of `scores`; p(component | class) where x is impossible there."""
         impossible = jnp.isneginf(score).all(-1, keepdims=True)
         weight = jnp.broadcast_to(self.log_weight, score.shape)
         return jax.nn.softmax(jnp.where(impossible, weight, score), axis=-1)
@@ -81,7 +80,7 @@ class MixtureParams(Params):
 
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
         """As the components' own, with the probability of each component given x."""
-        each = r[..., None] * self.shares(x)
+        each = r[..., None] * self.shares(self.scores(self.components.log_prob(x)))
         return self.components.condition(x, each.reshape(*r.shape[:-1], -1))
 
     def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
@@ -138,16 +137,26 @@ class Mixture(Family):
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
         raise ValueError("a Mixture has statistics under params only: its components are not seen")
 
-    def expected_stats(self, params: Params, x: PyTree, w: ClassWeights) -> ClassifierStats:
+    def complete(
+        self, params: Params, x: PyTree
+    ) -> tuple[Float[Array, "n K"], tuple[Array, PyTree]]:
+        """The components' own, and their shares."""
+        assert isinstance(params, MixtureParams)
+        each, inner = self.family.complete(params.components, x)
+        score = params.scores(each)
+        return jax.nn.logsumexp(score, axis=-1), (params.shares(score), inner)
+
+    def expected_stats(
+        self, params: Params, completion: tuple[Array, PyTree], x: PyTree, w: ClassWeights
+    ) -> ClassifierStats:
         """Those of a classifier of K J classes, with the components' shares for weights."""
         assert isinstance(params, MixtureParams)
+        shares, inner = completion
         weight = class_rows(w).T[..., None]
-        each = jnp.where(
-            weight > 0, weight * params.shares(x), 0
-        )  # a row without may hold anything
+        each = jnp.where(weight > 0, weight * shares, 0)  # a row without may hold anything
         each = each.reshape(len(each), -1)
         count = each.sum(0)
-        found = self.family.expected_stats(params.components, x, each)
+        found = self.family.expected_stats(params.components, inner, x, each)
         return ClassifierStats(Sums(count, count), found)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> ClassifierStats:

@@ -84,17 +84,21 @@ def _adapt_prior(
     own_prior = jnp.where(jnp.isneginf(params.log_prior), 0, params.log_prior)
     density = jnp.where(used[:, None], score - own_prior[None], 0)
 
-    def log_prior(prior: Sums) -> Float[Array, "K"]:
-        return safe_log(prior.count) - jnp.log(prior.count.sum())
-
-    def step(prior: Sums) -> tuple[Array, Sums]:
-        joint = density + log_prior(prior)[None]
-        marginal = jax.nn.logsumexp(joint, axis=1)
-        share = jnp.exp(joint - marginal[:, None]) * weight[:, None]
-        count = jnp.where(used[:, None], share, 0).sum(0)
-        return jnp.where(used, weight * marginal, 0).sum(), Sums(count, count)
-
     start = jnp.exp(params.log_prior) * weight.sum()
-    found = climb(step, Sums(start, start), weight.sum(), tol, max_steps)
-    adapted = ClassifierParams(log_prior(found.state), params.conditional)
+    found = climb(_step, (density, weight), Sums(start, start), weight.sum(), tol, max_steps)
+    adapted = ClassifierParams(_log_prior(found.state), params.conditional)
     return EMSolution(adapted, found.objective, found.converged, found.steps)
+
+
+def _log_prior(prior: Sums) -> Float[Array, "K"]:
+    return safe_log(prior.count) - jnp.log(prior.count.sum())
+
+
+def _step(given: tuple[Array, Array], prior: Sums) -> tuple[Array, Sums]:
+    density, weight = given
+    used = weight != 0
+    joint = density + _log_prior(prior)[None]
+    marginal = jax.nn.logsumexp(joint, axis=1)
+    share = jnp.exp(joint - marginal[:, None]) * weight[:, None]
+    count = jnp.where(used[:, None], share, 0).sum(0)
+    return jnp.where(used, weight * marginal, 0).sum(), Sums(count, count)

@@ -37,11 +37,12 @@ def initial_weights(
         shares = shares / shares.sum(1, keepdims=True)
     else:
         nearest = _nearest_seed(key, dissimilarity, x, label, weight, num_clusters)
-        shares = _one_hot(nearest, num_clusters, weight.dtype)
-    return jnp.where(label[:, None] < 0, shares, _one_hot(label, num_clusters, weight.dtype))
+        shares = one_hot(nearest, num_clusters, weight.dtype)
+    return jnp.where(label[:, None] < 0, shares, one_hot(label, num_clusters, weight.dtype))
 
 
-def _one_hot(label: Int[Array, "n"], num_classes: int, dtype: jnp.dtype) -> Float[Array, "n J"]:
+def one_hot(label: Int[Array, "n"], num_classes: int, dtype: jnp.dtype) -> Float[Array, "n J"]:
+    """1 in the column of the label; a row of label -1 is 0."""
     return (label[:, None] == jnp.arange(num_classes, dtype=label.dtype)[None]).astype(dtype)
 
 
@@ -58,7 +59,7 @@ def _nearest_seed(
     A seed of a cluster without known rows is drawn with a probability in proportion to the
     dissimilarity from the seeds before it: Arthur & Vassilvitskii (2007), "k-means++".
     """
-    known = _one_hot(label, num_clusters, weight.dtype) * weight[:, None]
+    known = one_hot(label, num_clusters, weight.dtype) * weight[:, None]
     is_known = known.sum(0) > 0
     latent = jnp.where(label < 0, weight, 0)
     order = jnp.argsort(~is_known, stable=True).astype(label.dtype)

@@ -1,6 +1,7 @@
 """Strict settings for every test, and the two precisions as fixtures."""
 
 import itertools
+import os
 from pathlib import Path
 
 import jax
@@ -17,8 +18,14 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
 
-# Nearly all the time of these tests is compilation: workers share what they compile, and the next
+# Nearly all the time of these tests is compilation. So it is quick rather than good, unless
+# GENCLF_OPTIMIZED is set: then it is what users have. Workers share what they compile, and the next
 # run finds it again.
+if not os.environ.get("GENCLF_OPTIMIZED"):
+    jax.config.update("jax_disable_most_optimizations", True)
+    if jax.__version_info__ < (0, 11):  # later ones do not know the flag, and stop
+        given = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{given} --xla_cpu_use_fusion_emitters=false"
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

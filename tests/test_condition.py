@@ -71,7 +71,7 @@ def test_the_label_is_a_special_case(model, x64):
     mixed = gcf.condition(params, x, np.where(np.arange(N) % 2, y, -1))
     own = np.where(np.arange(K) == y[:, None], 0, -np.inf)
     expected = np.where((np.arange(N) % 2)[:, None], own, found.log_posterior)
-    np.testing.assert_array_equal(mixed.log_posterior, expected)
+    np.testing.assert_allclose(mixed.log_posterior, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "categorical-unequal", "independent"])
@@ -108,7 +108,7 @@ def test_uncounted_words(x64):
     found = gcf.condition(params, row)
     np.testing.assert_allclose(found.features, [4, 6 * 0.2 / 0.8, 2])
     drawn = found.sample(jax.random.key(0), (DRAWS,))[0]
-    assert (drawn[:, [0, 2]] == np.array([4, 2])).all()
+    assert (np.asarray(drawn)[:, [0, 2]] == [4, 2]).all()
     # Negative binomial: mean 1.5, variance mean (1 + 0.2 / 0.8).
     assert abs(drawn[:, 1].mean() - 1.5) < 5 * np.sqrt(1.875 / DRAWS)
     assert abs(drawn[:, 1].var() - 1.875) < 0.25
@@ -168,14 +168,14 @@ def test_categories_are_drawn_by_their_probabilities(x64):
 
 
 def test_better_than_the_mean_on_the_vowels():
-    """A formant from the others: half the squared error of the class means."""
+    """A formant of new speakers from the others: two thirds of the error of the class means."""
     vowel = gcf.datasets.load_vowel()
-    params = gcf.fit(gcf.qda(11), vowel.x_train, vowel.y_train)
+    params = gcf.fit(gcf.lda(11), vowel.x_train, vowel.y_train)
     x = np.where(np.arange(10) == 1, np.nan, vowel.x_test)
     found = gcf.condition(params, x, vowel.y_test).features.mean[:, 1]
     by_class = np.asarray(params.conditional.mean)[vowel.y_test, 1]
     truth = vowel.x_test[:, 1]
-    assert ((found - truth) ** 2).mean() < 0.6 * ((by_class - truth) ** 2).mean()
+    assert ((found - truth) ** 2).mean() < 0.7 * ((by_class - truth) ** 2).mean()
 
 
 def test_one_example_and_batches(x64):

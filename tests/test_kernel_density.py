@@ -132,8 +132,10 @@ def test_weight_k_is_k_repetitions(name):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("how", ["weight 0", "label -1", "soft label 0"])
-@pytest.mark.parametrize("name", ["joint", "leave-one-out", "independent"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("joint", "weight 0"), ("independent", "label -1"), ("leave-one-out", "soft label 0")],
+)
 def test_absent_rows_leave_no_trace(name, how):
     clf = classifier(FAMILIES[name])
     x, y, _ = example(float)
@@ -179,20 +181,17 @@ def test_no_unit_matters(name, scale, dtype):
     np.testing.assert_allclose(found, expected, rtol=TOLERANCE[dtype.name], atol=1e-7)
 
 
+@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", FAMILIES)
-def test_jit_is_eager_is_vmap(name, dtype):
+def test_jit_of_vmap_is_eager(name):
     clf = classifier(FAMILIES[name])
-    sets = [example(dtype, n=41, seed=seed) for seed in range(2)]
+    sets = [example(float, n=41, seed=seed) for seed in range(2)]
     xs, ys, ws = (np.stack(arrays) for arrays in zip(*sets, strict=True))
     new = of_model(clf.family, xs[0][:7])
     score = lambda x, y, w: gcf.log_joint(gcf.fit(clf, of_model(clf.family, x), y, w), new)  # noqa: E731
-    found = jax.vmap(score)(jnp.asarray(xs), jnp.asarray(ys), jnp.asarray(ws))
+    found = jax.jit(jax.vmap(score))(xs, ys, ws)
     for i in range(2):
-        one = score(xs[i], ys[i], ws[i])
-        tolerance = TOLERANCE[dtype.name]
-        np.testing.assert_allclose(found[i], one, rtol=tolerance, atol=tolerance)
-        jitted = jax.jit(score)(xs[i], ys[i], ws[i])
-        np.testing.assert_allclose(jitted, one, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(found[i], score(xs[i], ys[i], ws[i]), rtol=1e-10, atol=1e-10)
 
 
 def test_another_number_compiles_nothing():
@@ -317,8 +316,8 @@ def test_repeated_rows_take_the_multiplier_to_its_end():
 
 
 @pytest.mark.parametrize("name", ["joint", "leave-one-out", "independent"])
-def test_empty_single_and_constant_classes_are_finite(name, dtype):
-    clf = classifier(FAMILIES[name], num_classes=5)
+def test_empty_single_and_constant_classes_are_finite(name):
+    clf, dtype = classifier(FAMILIES[name], num_classes=5), np.dtype("float32")
     x, y, _ = example(dtype)
     y[y == 2] = 3  # no row of class 2; one of class 4; class 1 is constant
     y[0], x[y == 1] = 4, 2.5
@@ -370,8 +369,9 @@ def test_what_is_invalid_is_nan():
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("soft", [False, True])
-@pytest.mark.parametrize("wrap", [lambda family: family, gcf.Independent])
+@pytest.mark.parametrize(
+    ("wrap", "soft"), [(lambda family: family, False), (gcf.Independent, True)]
+)
 def test_derivatives_are_finite_differences(wrap, soft):
     x, y, weights = (jnp.asarray(a) for a in example(float, n=41, d=2))
     weights = weights.at[:3].set(0)  # the derivative by the weight of an absent row too
@@ -429,11 +429,11 @@ def test_there_are_no_statistics():
         lambda: gcf.estimate(clf, s),
         lambda: gcf.log_lik(params, s),
         lambda: gcf.num_parameters(clf, D),
-        lambda: gcf.diagnose(clf, x, y),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match="keeps the examples"):
+        with pytest.raises(ValueError, match=r"keeps the examples|params are the examples"):
             call()
+    assert gcf.diagnose(clf, x, y).conditional is None
 
 
 def test_validate_reads_the_cells():

@@ -141,8 +141,14 @@ class Family(eqx.Module):
         """Whether an example has unseen parts, so that its statistics are expected ones."""
         return False
 
-    def expected_stats(self, params: Params, x: PyTree, w: ClassWeights) -> PyTree:
-        """The statistics that complete examples have on average, given x and the params."""
+    def complete(self, params: Params, x: PyTree) -> tuple[Float[Array, "n K"], PyTree]:
+        """`log_prob` of rows, and what the params say of their unseen parts, row by row."""
+        return params.log_prob(x), None
+
+    def expected_stats(
+        self, params: Params, completion: PyTree, x: PyTree, w: ClassWeights
+    ) -> PyTree:
+        """The statistics that complete examples have on average: see `complete`."""
         return self.stats(x, w)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from genclf.accumulate import ClassWeights, moments, moments_of_cells, only
+from genclf.accumulate import ClassWeights, fold_rows, moments, moments_of_cells, only
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.gaussian import NormalInverseWisharts, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
@@ -24,7 +24,7 @@ from genclf.families.covariance import (
 )
 from genclf.families.ellipsoid import Covariance
 from genclf.families.gaussian_params import GaussianParams
-from genclf.families.marginal import expected_moments
+from genclf.families.marginal import Completion, expected_moments
 from genclf.families.missing import Missing, allow_missing, missing_problems
 from genclf.families.student_t import FINITE, StudentTParams
 from genclf.statistics import Moments, divide, merge, pool
@@ -105,18 +105,30 @@ class Gaussian(Family):
             )
         return moments(x, only(seen[:, 0], w), full=True)
 
-    def expected_stats(self, params: Params, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
+    def complete(
+        self, params: Params, x: Shaped[Array, "n d"]
+    ) -> tuple[Float[Array, "n K"], Completion | None]:
         if not self.hidden or x.shape[1] == 1:
-            return self.stats(x, w)
+            return params.log_prob(x), None
         assert isinstance(params, GaussianParams)
-        return expected_moments(x, w, params.in_units())
+        return params.complete(x)
+
+    def expected_stats(
+        self, params: Params, completion: PyTree, x: Shaped[Array, "n d"], w: ClassWeights
+    ) -> Moments:
+        return self.stats(x, w) if completion is None else expected_moments(completion, x, w)
 
     def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> Moments:
         """As if a feature's missing cells were distributed as its others in the class."""
         if not self.hidden or x.shape[1] == 1:
             return self.stats(x, w)
         cells = Gaussian("diag", missing="marginalize")
-        return self.expected_stats(cells.estimate(cells.stats(x, w)), x, w)
+        params = cells.estimate(cells.stats(x, w))
+
+        def block(x: Array, w: ClassWeights) -> Moments:
+            return expected_moments(params.complete(x)[1], x, w)
+
+        return fold_rows(block, x, w, params.mean.size * x.shape[1])
 
     def settle(self, stats: Moments) -> Gaussian:
         if not self.hidden or self.prior is None or stats.mean.shape[-1] == 1:

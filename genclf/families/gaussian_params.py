@@ -24,14 +24,17 @@ from genclf.families.ellipsoid import (
     whiten,
 )
 from genclf.families.marginal import (
+    Completion,
     Densities,
     GaussianFeatures,
     cell_scores,
     common_norms,
+    completed,
     expected_features,
     in_units,
     marginal_scores,
     missing_given_seen,
+    nothing_to_complete,
 )
 from genclf.families.missing import Missing, allow_missing
 from genclf.families.student_t import FINITE
@@ -166,6 +169,20 @@ class GaussianParams(Params):
 
         d = self.mean.shape[-1]
         return over_rows(rows, x, 1, 2 * d * d if self.covariance == "full" else 2 * d)
+
+    def complete(self, x: Shaped[Array, "n d"]) -> tuple[Float[Array, "n K"], Completion]:
+        """`log_prob` of rows with missing cells, and their conditional means and covariances."""
+        given = self.in_units()
+
+        def without_holes() -> tuple[Array, Completion]:
+            score = self._log_prob_less_common(x) + self._log_norms()[1]
+            return score, nothing_to_complete(x, given)
+
+        def with_holes() -> tuple[Array, Completion]:
+            score, completion = completed(x, given)
+            return score + common_norms(x, given.unit)[:, None], completion
+
+        return lax.cond(jnp.isnan(x).any(), with_holes, without_holes)
 
     def in_units(self) -> Densities:
         """The densities in units of their own, whatever the structure."""

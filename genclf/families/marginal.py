@@ -9,19 +9,17 @@ is not. Rows are the last axis: the arithmetic is in vectors of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.accumulate import (
     ClassWeights,
     class_rows,
     einsum,
-    fold_rows,
     matmul,
     moments,
     one_class,
@@ -111,12 +109,11 @@ def in_units(mean: Float[Array, "K d"], scale: Array, covariance: Covariance) ->
     return Densities(mean, einsum("kij,klj->kil", root, root), unit)
 
 
-def map_eliminated(
-    f: Callable[..., PyTree], x: Shaped[Array, "n d"], given: Densities, *leaves: PyTree
-) -> PyTree:
-    """`f(eliminated, mean_k, *leaves_k)` of each class, of rows x with NaN where missing.
+def eliminate_seen(x: Shaped[Array, "n d"], given: Densities) -> Eliminated:
+    """What is left of rows with NaN where missing, for each class, in the given units.
 
-    The eliminated deviations are (d, n) and in the given units.
+    `distance` is (K, n) and `deviation` (K, d, n); `log_det` and `covariance` begin with one axis
+    of as many covariances as there are.
     """
     seen = ~jnp.isnan(x.T)
     x = jnp.where(seen, x.T, 0).astype(given.mean.dtype)
@@ -127,26 +124,28 @@ def map_eliminated(
     if len(given.matrix) == 1:  # one elimination serves all classes
         every = jnp.moveaxis(jax.vmap(deviation)(given.mean), 0, 1)
         shared = eliminate(given.matrix[0], every, seen)
+        return Eliminated(
+            shared.distance,
+            shared.log_det[None],
+            jnp.moveaxis(shared.deviation, 1, 0),
+            shared.covariance[None],
+        )
 
-        def of_shared(at: tuple) -> PyTree:
-            distance, deviation, mean, own = at
-            return f(shared._replace(distance=distance, deviation=deviation), mean, *own)
-
-        deviations = jnp.moveaxis(shared.deviation, 1, 0)
-        return lax.map(of_shared, (shared.distance, deviations, given.mean, leaves))
-
-    def of_class(at: tuple) -> PyTree:
-        matrix, mean, own = at
+    def of_class(at: tuple[Array, Array]) -> Eliminated:
+        matrix, mean = at
         found = eliminate(matrix, deviation(mean)[:, None], seen)
-        one = found._replace(distance=found.distance[0], deviation=found.deviation[:, 0])
-        return f(one, mean, *own)
+        return found._replace(distance=found.distance[0], deviation=found.deviation[:, 0])
 
-    return lax.map(of_class, (given.matrix, given.mean, leaves))
+    return lax.map(of_class, (given.matrix, given.mean))
+
+
+def _scores(left: Eliminated) -> Float[Array, "n K"]:
+    return -0.5 * (left.distance + left.log_det).T
 
 
 def marginal_scores(x: Shaped[Array, "n d"], given: Densities) -> Float[Array, "n K"]:
     """`log N` of what is seen, less the part that all classes share: `common_norms`."""
-    return map_eliminated(lambda e, _: -0.5 * (e.distance + e.log_det), x, given).T
+    return _scores(eliminate_seen(x, given))
 
 
 def cell_scores(
@@ -170,39 +169,61 @@ def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Arra
     return matmul((~jnp.isnan(x)).astype(norm.dtype), norm)
 
 
-def expected_moments(x: Shaped[Array, "n d"], w: ClassWeights, given: Densities) -> Moments:
+class Completion(NamedTuple):
+    """What Gaussians say of the missing cells of rows, given the class and the cells seen.
+
+    Attributes:
+        mean: rows with conditional means for missing cells, (K, n, d).
+        covariance: conditional covariances, 0 where seen, (K or 1, d, d, n).
+    """
+
+    mean: Float[Array, "K n d"]
+    covariance: Float[Array, "copies d d n"]
+
+
+def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "n K"], Completion]:
+    """`marginal_scores` of rows, and their completion."""
+    left = eliminate_seen(x, given)
+    guess = given.mean[:, :, None] - left.deviation * given.unit[None, :, None]
+    mean = jnp.where(jnp.isnan(x)[None], guess.mT, x.astype(guess.dtype)[None])
+    units = given.unit[:, None] * given.unit[None]
+    return _scores(left), Completion(mean, left.covariance * units[None, :, :, None])
+
+
+def nothing_to_complete(x: Shaped[Array, "n d"], given: Densities) -> Completion:
+    """The completion of rows without missing cells."""
+    mean = jnp.broadcast_to(x.astype(given.mean.dtype), (len(given.mean), *x.shape))
+    return Completion(mean, jnp.zeros((*given.matrix.shape, len(x)), mean.dtype))
+
+
+def expected_moments(completion: Completion, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
     """Moments of each class as expected of complete rows, given what is seen of them.
 
     A missing cell counts with its conditional mean, and the scatter gains the conditional
     covariance: without it variances would shrink.
     """
-    units = given.unit[:, None] * given.unit[None]
+    rows = class_rows(w)
 
-    def block(x: Array, w: ClassWeights) -> Moments:
-        rows = class_rows(w)
+    def with_holes() -> Moments:
+        of_class = lambda at: one_class(at[0], at[1], full=True)  # noqa: E731
+        found = lax.map(of_class, (completion.mean, rows))
+        covariance = completion.covariance
+        if len(covariance) == 1:
+            more = einsum("ijn,kn->kij", covariance[0], rows)
+        else:
+            more = einsum("kijn,kn->kij", covariance, rows)
+        return Moments(found.count, found.mean, found.scatter + more)
 
-        def of_class(e: Eliminated, mean: Array, w_k: Array) -> Moments:
-            guess = mean[None] - (e.deviation * given.unit[:, None]).T
-            found = one_class(jnp.where(jnp.isnan(x), guess, x.astype(mean.dtype)), w_k, full=True)
-            more = units * einsum("ijn,n->ij", e.covariance, w_k)
-            return Moments(found.count, found.mean, found.scatter + more)
-
-        complete = ~(jnp.isnan(x) & (rows != 0).any(0)[:, None]).any()
-        return lax.cond(
-            complete,
-            lambda: moments(x, w, full=True),
-            lambda: map_eliminated(of_class, x, given, rows),
-        )
-
-    return fold_rows(block, x, w, 2 * x.shape[1] ** 2)
+    present = (rows != 0).any(0)[:, None]
+    has_holes = (jnp.isnan(x) & present).any()
+    return lax.cond(has_holes, with_holes, lambda: moments(x, w, full=True))
 
 
 def missing_given_seen(
     x: Shaped[Array, "n d"], y: Int[Array, "n"], given: Densities
 ) -> Float[Array, "n d"]:
     """`Σ_mo Σ_oo⁻¹ x_o` of the class y of each row, 0 where seen."""
-    about_zero = given._replace(mean=jnp.zeros_like(given.mean))
-    shifts = map_eliminated(lambda e, _: -e.deviation, x, about_zero)
+    shifts = -eliminate_seen(x, given._replace(mean=jnp.zeros_like(given.mean))).deviation
     of_class = jnp.take_along_axis(shifts, y[None, None], axis=0)[0]
     return of_class.T * given.unit[None]
 
@@ -223,15 +244,9 @@ def expected_features(
     x: Shaped[Array, "n d"], r: Float[Array, "n K"], given: Densities
 ) -> GaussianFeatures:
     """Mean and covariance of rows whose class has the probabilities r."""
-    units = given.unit[:, None] * given.unit[None]
-
-    def of_class(e: Eliminated, mean: Array) -> tuple[Array, Array]:
-        guess = mean[None] - (e.deviation * given.unit[:, None]).T
-        covariance = jnp.moveaxis(e.covariance, 2, 0) * units[None]
-        return jnp.where(jnp.isnan(x), guess, x.astype(mean.dtype)), covariance
-
-    means, covariances = map_eliminated(of_class, x, given)
+    _, (means, covariance) = completed(x, given)
     mean = einsum("nk,knd->nd", r, means)
     apart = means - mean[None]
-    within = einsum("nk,knij->nij", r, covariances)
+    covariances = jnp.broadcast_to(covariance, (len(means), *covariance.shape[1:]))
+    within = einsum("nk,kijn->nij", r, covariances)
     return GaussianFeatures(mean, within + einsum("nk,kni,knj->nij", r, apart, apart))

@@ -123,15 +123,23 @@ class MultinomialParams(Params):
     def marginalized(self) -> MultinomialParams:
         return replace(self, missing="marginalize")
 
-    def condition(self, x: Array, r: Float[Array, "*batch K"]) -> Float[Array, "*batch V"]:
-        """Expected counts; of a word that is counted its own."""
+    def condition(
+        self, x: Array | Tokens, r: Float[Array, "*batch K"]
+    ) -> Float[Array, "*batch V"] | Tokens:
+        """Expected counts; of a word that is counted its own. Tokens have no missing cells."""
+        if isinstance(x, Tokens):
+            return x
         counts, seen = self.counted(x)
         return jnp.where(
             seen, counts, matmul(r * self._ratio(counts, seen), jnp.exp(self.log_theta))
         )
 
-    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
+    def sample_missing(
+        self, key: Array, x: Array | Tokens, y: Int[Array, "*shape"]
+    ) -> Array | Tokens:
         """Words drawn until as many as counted are among those counted: negative multinomial."""
+        if isinstance(x, Tokens):
+            return x
         key_rate, key_words = jax.random.split(key)
         counts, seen = self.counted(x)
         length = counts.sum(-1)
@@ -216,7 +224,9 @@ class Multinomial(Family):
     def hidden(self) -> bool:
         return self.missing == "marginalize"
 
-    def expected_stats(self, params: Params, x: Array | Tokens, w: ClassWeights) -> Sums:
+    def expected_stats(
+        self, params: Params, completion: None, x: Array | Tokens, w: ClassWeights
+    ) -> Sums:
         if not self.hidden or isinstance(x, Tokens):
             return self.stats(x, w)
         assert isinstance(params, MultinomialParams)
