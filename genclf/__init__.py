@@ -22,10 +22,6 @@ from genclf.classifier import estimate as estimate
 from genclf.classifier import fit as fit
 from genclf.classifier import stats as stats
 from genclf.classifier import with_prior as with_prior
-from genclf.compose import Independent as Independent
-from genclf.compose import IndependentParams as IndependentParams
-from genclf.compose import Product as Product
-from genclf.compose import ProductParams as ProductParams
 from genclf.conjugate.beta import Beta as Beta
 from genclf.conjugate.dirichlet import Dirichlet as Dirichlet
 from genclf.conjugate.normal_inverse_wishart import (
@@ -61,6 +57,8 @@ from genclf.forms import num_parameters as num_parameters
 from genclf.forms import quadratic_form as quadratic_form
 from genclf.imputation import Conditional as Conditional
 from genclf.imputation import condition as condition
+from genclf.independent import Independent as Independent
+from genclf.independent import IndependentParams as IndependentParams
 from genclf.inference import discriminant as discriminant
 from genclf.inference import log_joint as log_joint
 from genclf.inference import log_lik as log_lik
@@ -77,6 +75,8 @@ from genclf.presets import lda as lda
 from genclf.presets import multinomial_nb as multinomial_nb
 from genclf.presets import qda as qda
 from genclf.prior_shift import adapt_prior as adapt_prior
+from genclf.product import Product as Product
+from genclf.product import ProductParams as ProductParams
 from genclf.routes.ascent import GradientSolution as GradientSolution
 from genclf.routes.certificate import Certificate as Certificate
 from genclf.routes.certificate import certify as certify

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from genclf.compose import check_names
 from genclf.families.base import Support
 from genclf.families.tokens import Tokens
 from genclf.model import Fitted, widen
+from genclf.product import check_names
 
 _NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
 

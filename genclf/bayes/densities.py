@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, PyTree
 
-from genclf.compose import IndependentParams, ProductParams
 from genclf.families.base import Params
 from genclf.families.bernoulli import BernoulliParams
 from genclf.families.categorical import CategoricalParams
@@ -19,6 +18,8 @@ from genclf.families.gaussian import GaussianParams
 from genclf.families.multinomial import MultinomialParams
 from genclf.families.student_t import StudentTParams
 from genclf.families.tokens import Tokens, counts_of
+from genclf.independent import IndependentParams
+from genclf.product import ProductParams
 
 
 def require_numpyro() -> None:
