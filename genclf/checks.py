@@ -15,6 +15,7 @@ from genclf.classifier import Classifier, stats
 from genclf.conjugate.whole import check_proper, posteriors
 from genclf.families.base import Support
 from genclf.families.gaussian import GaussianDiagnosis
+from genclf.families.tokens import Tokens
 from genclf.model import (
     Fitted,
     Model,
@@ -121,8 +122,9 @@ def validate(
 
     Compiled functions cannot raise on values: there, what is wrong turns into NaN. Call this on
     the host, once, before a fit (with labels) or before predictions (without). With labels it
-    also raises where a Gaussian's covariance is not determined by the data and nothing
-    regularises it. Rows of weight 0 and unlabelled rows (-1) may hold anything in a fit.
+    also raises where a Gaussian's covariance is not determined by the labelled rows and nothing
+    regularises it, and where a column has no value at all. Rows of weight 0 and unlabelled rows
+    (-1) may hold anything in a fit.
 
     Args:
         model: a `Classifier` or `SoftmaxRegression`, or fitted params.
@@ -166,9 +168,12 @@ def validate(
         label = "" if latent else "both a label and "
         raise ValueError(f"no row has {label}a weight above 0, expected at least one")
     _check_cells(model.support, x, used)
-    if isinstance(model, Classifier) and not latent:
-        _check_determined(_diagnose(model, x, labels, weight).conditional, "")
-        if model.inference == "predictive":
+    if isinstance(model, Classifier):
+        found = _diagnose(model, x, labels, weight)
+        # EM begins with the labelled rows alone, where every class has some.
+        if not latent or not np.asarray(found.empty).any():
+            _check_determined(found.conditional, "", latent)
+        if model.inference == "predictive" and not latent:
             s = stats(model, x, labels, weight)
             check_proper(posteriors(model, s), s, "posterior", "the predictive")
 
@@ -190,6 +195,13 @@ def _check_cells(support: PyTree[Support], x: PyTree, used: np.ndarray | None) -
         if used is not None:
             wrong = wrong & used[:, None]
         _raise_at(wrong, cells(block), name, rule.expected)
+        if used is not None and rule.missing is not None and not isinstance(block, Tokens):
+            gone = np.flatnonzero((np.asarray(rule.missing(block)) | ~used[:, None]).all(0))
+            if len(gone):
+                raise ValueError(
+                    f"columns {gone.tolist()} of {name} have no value in any row that takes part: "
+                    "a density of them cannot be fitted; leave them out"
+                )
 
 
 def _raise_at(wrong: np.ndarray, values: Array, name: str, expected: str) -> None:
@@ -210,11 +222,11 @@ def _raise_at(wrong: np.ndarray, values: Array, name: str, expected: str) -> Non
     raise ValueError(message)
 
 
-def _check_determined(found: Any, prefix: str) -> None:
+def _check_determined(found: Any, prefix: str, latent: bool) -> None:
     """Raise where a Gaussian's covariance is singular with nothing to regularise it."""
     if isinstance(found, dict):
         for name, part in found.items():
-            _check_determined(part, f"x[{name!r}]: ")
+            _check_determined(part, f"x[{name!r}]: ", latent)
     if not isinstance(found, GaussianDiagnosis):
         return
     d = found.constant.shape[-1]
@@ -226,6 +238,8 @@ def _check_determined(found: Any, prefix: str) -> None:
         everywhere = np.asarray(found.constant).reshape(-1, d).all(0) & (not column)
         if everywhere.any():
             advice = f"drop features {np.flatnonzero(everywhere).tolist()}, constant in all classes"
+        elif latent:
+            advice = "em would begin there: give prior=NormalInverseWishart(), or more labels"
         else:
             pooling = "" if found.shared else ", pool those of all classes (shared=True)"
             advice = f"set ridge > 0, e.g. 1e-3, drop or merge features, use more rows{pooling}"

@@ -295,10 +295,13 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
 def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     check_rows(clf.support, x, y, weights, clf.num_classes)
     if not clf.family.additive:
-        why = "its params are the examples" if clf.family.keeps_examples else "some are not seen"
+        if clf.family.keeps_examples:
+            raise ValueError(
+                f"{clf.family} keeps the examples and has no statistics of them: use genclf.fit"
+            )
         raise ValueError(
-            f"{clf.family} has no sufficient statistics of examples ({why}): use genclf.fit, or "
-            'genclf.em, with inference "map" or "ml"'
+            f"{clf.family} has no statistics of examples, of which parts are not seen: use "
+            'genclf.fit or genclf.em, with inference "map" or "ml"'
         )
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = class_counts(w)

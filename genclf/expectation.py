@@ -12,6 +12,7 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
@@ -24,7 +25,7 @@ from genclf.classifier import (
     log_prior_density,
 )
 from genclf.families.base import Init, Scalar
-from genclf.fixed_point import climb
+from genclf.fixed_point import Climb, climb
 from genclf.model import (
     check_hyperparameters,
     require_generative,
@@ -48,18 +49,26 @@ class EMSolution(eqx.Module):
             of every step, shape (max_steps,); NaN after the last, which is that of `params`.
         converged: whether the last step gained less than the tolerance.
         steps: number of steps.
+        values: where each of the restarts ended, shape (restarts,); the others are of the best.
     """
 
     params: ClassifierParams
-    objective: Float[Array, "*restarts max_steps"]
-    converged: Bool[Array, "*restarts"]
-    steps: Int[Array, "*restarts"]
+    objective: Float[Array, "*batch max_steps"]
+    converged: Bool[Array, "*batch"]
+    steps: Int[Array, "*batch"]
+    values: Float[Array, "*batch restarts"]
 
     @property
-    def value(self) -> Float[Array, "*restarts"]:
-        """The objective at `params`."""
+    def value(self) -> Float[Array, "*batch"]:
+        """The objective at `params`; by hyper-parameters and data its derivative is exact."""
         last = jnp.expand_dims(self.steps - 1, -1)
         return jnp.take_along_axis(self.objective, last, axis=-1)[..., 0]
+
+
+def solution(params: ClassifierParams, found: Climb) -> EMSolution:
+    """Of one start."""
+    value = found.objective[found.steps - 1]
+    return EMSolution(params, found.objective, found.converged, found.steps, value[None])
 
 
 class Expectation(eqx.Module):
@@ -76,9 +85,9 @@ class Expectation(eqx.Module):
     w: ClassWeights
 
     @property
-    def total(self) -> Float[Array, ""]:
-        """Weight of all rows."""
-        return (self.w.weight if isinstance(self.w, Hard) else self.w).sum()
+    def weight(self) -> Float[Array, "n"]:
+        """Weight of each row."""
+        return self.w.weight if isinstance(self.w, Hard) else self.w.sum(1)
 
     def __call__(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         """The objective at the params, and the statistics that are expected under them."""
@@ -149,12 +158,16 @@ def em(
     probability of 0): then give a prior, such as `NormalInverseWishart()`, which is relative to the
     spread of the data. `ridge` and `ddof` of a Gaussian are no priors and are not taken.
 
-    It begins with the labelled rows alone where every class has some. Otherwise classes without
-    labels begin at rows that are far from each other and from the other classes ("k-means++"), or
-    at random shares of all rows ("random"); so do the components of a `Mixture`.
+    It begins with the labelled rows alone where every class has some. Otherwise, and in restarts
+    after the first, unlabelled rows take part: classes begin at rows of their own or, without any,
+    at rows that are far from each other ("k-means++"), or at random shares of the unlabelled rows
+    ("random"); so do the components of a `Mixture`. A start, or a solution, in which a class has
+    too few rows for its covariance is singular, and of the highest likelihood: `validate` with
+    `latent=True` names the first, and `diagnose(clf, x, exp(log_posterior(params, x)))` the second.
 
     Derivatives of `params` are those of the implicit function: exact at a converged solution, by a
-    linear solve, whatever the number of steps. Nothing flows through `objective` or `init`.
+    linear solve, whatever the number of steps, and of no meaning at another. So are those of
+    `value`. Nothing flows through the rest of `objective`, or through `init`.
 
     Args:
         clf: the model.
@@ -165,12 +178,15 @@ def em(
         unlabelled_weight: λ >= 0, on top of the weight of each unlabelled row. Text, where words
             are not as independent as the model says, may need one below 1.
         max_steps: the most steps.
-        tol: stop when a step gains no more than this in the mean log-likelihood of a row.
+        tol: stop when a step gains no more than this in the mean log-likelihood of a row. Where EM
+            is slow, params are further from the maximum than that; in float32 a gain of about 1e-7
+            is the least that can be seen.
         init: "k-means++", "random", or params to start from.
         restarts: number of starts, all in one call; the best solution is returned.
 
     Returns:
-        An `EMSolution`. In traced code invalid labels, weights or cells make it NaN.
+        An `EMSolution`, of the best start. In traced code invalid labels, weights or cells make
+        it NaN.
 
     Raises:
         ValueError: a shape or dtype does not fit, or a hyper-parameter is invalid.
@@ -178,8 +194,8 @@ def em(
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
         >>> x = jnp.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]])
-        >>> found = gcf.em(gcf.gaussian_nb(2), x, jnp.array([0, -1, -1, -1, -1, 1]),
-        ...                key=jax.random.key(0), init="random")
+        >>> found = gcf.em(gcf.gaussian_nb(2), x, jnp.array([0, 0, -1, -1, 1, 1]),
+        ...                key=jax.random.key(0))
         >>> print(found.params.conditional.mean.ravel(), found.converged)
         [ 1. 11.] True
 
@@ -192,19 +208,22 @@ def em(
     check_hyperparameters(clf, widths(x))
     weights = None if weights is None else own(weights, "weights")
     check_for_em(clf)
+    if np.ndim(unlabelled_weight):
+        shape = np.shape(unlabelled_weight)
+        raise ValueError(f"unlabelled_weight has shape {shape}, expected one number; see weights")
     if not isinstance(init, ClassifierParams) and init not in ("k-means++", "random"):
         raise ValueError(f'init is {init!r}, expected "k-means++", "random" or fitted params')
-    for name, given in (("max_steps", max_steps), ("restarts", restarts)):
-        if given < 1:
-            raise ValueError(f"{name} is {given}, expected >= 1")
+    for name, number in (("max_steps", max_steps), ("restarts", restarts)):
+        if number < 1:
+            raise ValueError(f"{name} is {number}, expected >= 1")
+    data = clf, x, y, weights, unlabelled_weight, tol
     if isinstance(init, ClassifierParams):
         if restarts > 1:
             raise ValueError("restarts begin at different places, but init gives params: one place")
-        return _em(clf, x, y, weights, unlabelled_weight, tol, key, init, "k-means++", max_steps)
+        return _em(*data, key, init, True, "k-means++", max_steps)
     if restarts == 1:
-        return _em(clf, x, y, weights, unlabelled_weight, tol, key, None, init, max_steps)
-    keys = jax.random.split(key, restarts)
-    return _best_of(clf, x, y, weights, unlabelled_weight, tol, keys, init, max_steps)
+        return _em(*data, key, None, True, init, max_steps)
+    return _best_of(*data, jax.random.split(key, restarts), init, max_steps)
 
 
 def fit_hidden(
@@ -217,7 +236,7 @@ def fit_hidden(
         valid = valid_labels(y, clf.num_classes)[:, None]
         y = jnp.where(valid, one_hot(widen(y), clf.num_classes, float_dtype(x)), jnp.nan)
     key = jax.random.key(0)
-    return _em(clf, x, y, weights, 1.0, _TOL_OF_FIT, key, init, "k-means++", 1000).params
+    return _em(clf, x, y, weights, 1.0, _TOL_OF_FIT, key, init, True, "k-means++", 1000).params
 
 
 def check_for_em(clf: Classifier) -> None:
@@ -246,15 +265,16 @@ def _best_of(
     init: Init,
     max_steps: int,
 ) -> EMSolution:
-    def start(key: Array) -> EMSolution:
-        return _em(clf, x, y, weights, unlabelled_weight, tol, key, None, init, max_steps)
+    def start(key: Array, labelled: Array) -> EMSolution:
+        return _em(clf, x, y, weights, unlabelled_weight, tol, key, None, labelled, init, max_steps)
 
-    found = jax.vmap(start)(keys)
-    best = jnp.argmax(jnp.where(jnp.isnan(found.value), -jnp.inf, found.value))
-    return jax.tree.map(lambda a: a[best], found)
+    found = jax.vmap(start)(keys, jnp.arange(len(keys)) == 0)
+    values = found.values[:, 0]
+    best = jnp.argmax(jnp.where(jnp.isnan(values), -jnp.inf, values))
+    return replace(jax.tree.map(lambda a: a[best], found), values=values)
 
 
-@partial(jax.jit, static_argnums=(8, 9))
+@partial(jax.jit, static_argnums=(9, 10))
 def _em(
     clf: Classifier,
     x: PyTree,
@@ -264,22 +284,29 @@ def _em(
     tol: Scalar,
     key: Array,
     given: ClassifierParams | None,
+    labelled: bool | Array,
     init: Init,
     max_steps: int,
 ) -> EMSolution:
     expect, invalid = _expectation(clf, x, y, weights, unlabelled_weight)
     if given is None:
-        start = _start(clf, x, expect.w, key, init)
+        start = _start(clf, x, expect.w, key, labelled, init)
     else:
         check_examples(given, x)
-        start = expect(lax.stop_gradient(given))[1]
+        try:
+            if len(given.log_prior) != clf.num_classes:
+                raise ValueError("another number of classes")
+            start = expect(lax.stop_gradient(given))[1]
+        except (AssertionError, AttributeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"init is {type(given.conditional).__name__} of {len(given.log_prior)} classes, "
+                f"with which EM of {clf} cannot begin; expected params of such a model"
+            ) from error
     start = lax.stop_gradient(start)
     if clf.inference == "ml":
-        clf = clf.plain(start)
-    clf = _settle(clf, start)
-    expect = Expectation(clf, x, expect.w)
-    found = climb(_step, (expect, invalid), start, expect.total, tol, max_steps)
-    return EMSolution(estimate(clf, found.state), found.objective, found.converged, found.steps)
+        expect = replace(expect, clf=clf.plain(start))
+    found = climb(_step, (expect, invalid), start, expect.weight.sum(), tol, max_steps)
+    return solution(estimate(expect.clf, found.state), found)
 
 
 def _step(
@@ -303,12 +330,6 @@ def em_step(
     return _expectation(clf, own(x, "x"), own(y, "y"), weights, unlabelled_weight)[0]
 
 
-def _settle(clf: Classifier, stats: ClassifierStats) -> Classifier:
-    """The model with what its prior takes from the data fixed."""
-    family = clf.family.map_families(lambda family, s: family.settle(s), stats.conditional)
-    return replace(clf, family=family)
-
-
 def _expectation(
     clf: Classifier, x: PyTree, y: Array, weights: Array | None, unlabelled_weight: Scalar
 ) -> tuple[Expectation, Array]:
@@ -320,16 +341,21 @@ def _expectation(
     valid = valid_weights(weight).all() & valid_labels(y, num_classes).all()
     invalid = ~(valid & valid_weights(latent_share))
     if y.ndim == 2:
-        return Expectation(clf, x, y.astype(dtype) * weight[:, None]), invalid
-    y = widen(y)
-    known = (y >= 0) & (y < num_classes)
-    label = jnp.where(known, y, -1).astype(jnp.int32)
-    w = Hard(label, jnp.where(known, weight, latent_share * weight), num_classes)
-    return Expectation(clf, x, w), invalid
+        expect = Expectation(clf, x, y.astype(dtype) * weight[:, None])
+    else:
+        y = widen(y)
+        known = (y >= 0) & (y < num_classes)
+        label = jnp.where(known, y, -1).astype(jnp.int32)
+        w = Hard(label, jnp.where(known, weight, latent_share * weight), num_classes)
+        expect = Expectation(clf, x, w)
+    family = clf.family.settle(x, expect.weight, num_classes)
+    return replace(expect, clf=replace(clf, family=family)), invalid
 
 
-def _start(clf: Classifier, x: PyTree, w: ClassWeights, key: Array, init: Init) -> ClassifierStats:
-    """Statistics of the labelled rows; with the others where a class has none."""
+def _start(
+    clf: Classifier, x: PyTree, w: ClassWeights, key: Array, labelled: bool | Array, init: Init
+) -> ClassifierStats:
+    """Statistics of the rows; of those with labels where `labelled` and every class has some."""
     key_labels, key_parts = jax.random.split(key)
     # A row without weight may hold anything: where clusters begin it is a copy of one with.
     used = w.weight > 0 if isinstance(w, Hard) else (w > 0).any(1)
@@ -340,8 +366,8 @@ def _start(clf: Classifier, x: PyTree, w: ClassWeights, key: Array, init: Init) 
             key_labels, clf.family.dissimilarity, x, w.label, w.weight, clf.num_classes, init
         )
         shares = shares * w.weight[:, None]
-        labelled = jnp.where(w.label[:, None] >= 0, shares, 0)
-        w = jnp.where((labelled.sum(0) > 0).all(), labelled, shares)
+        known = jnp.where(w.label[:, None] >= 0, shares, 0)
+        w = jnp.where((known.sum(0) > 0).all() & labelled, known, shares)
     count = w.sum(0)
     parts = clf.family.initial_stats(key_parts, x, w, init)
     return ClassifierStats(Sums(count, count), parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,8 @@ def climb(
     """Iterate `state -> (objective at it, next state)`.
 
     Derivatives of the state are those of the implicit function at a fixed point, `ds = (I - J)⁻¹
-    ∂step`, by GMRES in units of the statistics. They are traced only where they are taken, so
+    ∂step`, by GMRES in units of the statistics; that of the last objective is the one at a fixed
+    state, which maximises it. They are traced only where they are taken, so
     `step` closes over no arrays.
 
     Args:
@@ -79,17 +80,19 @@ def climb(
         def residual(state: PyTree) -> PyTree:
             return jax.tree.map(jnp.subtract, state, step(given, state)[1])
 
-        target = jax.jvp(lambda given: step(given, found.state)[1], (given,), tangents[:1])[1]
+        at_state = lambda given: step(given, found.state)  # noqa: E731
+        gain, target = jax.jvp(at_state, (given,), tangents[:1])[1]
         linear = jax.linearize(residual, found.state)[1]
         units = jax.tree.map(_units, start, is_leaf=lambda node: isinstance(node, Sums | Moments))
-        still = jax.tree.map(_no_tangent, found)
-        return found, still._replace(state=_solve_in_units(linear, target, units))
+        moved = Climb(
+            state=_solve_in_units(linear, target, units),
+            objective=jnp.zeros_like(found.objective).at[found.steps - 1].set(gain),
+            converged=cast(Array, np.zeros((), float0)),
+            steps=cast(Array, np.zeros((), float0)),
+        )
+        return found, moved
 
     return solve(given, start, total, jnp.asarray(tol, total.dtype))
-
-
-def _no_tangent(a: Array) -> Array | np.ndarray:
-    return jnp.zeros_like(a) if jnp.issubdtype(a.dtype, jnp.floating) else np.zeros(a.shape, float0)
 
 
 def _iterate(

@@ -44,13 +44,14 @@ class Conditional(eqx.Module):
             shape: shape of the draws, in front of the batch axes; () for one.
 
         Returns:
-            (x, y): x with no cell missing, and the label.
+            (x, y): x with no cell missing, and the label; -1 where the posterior is NaN, and the
+            cells drawn there mean nothing.
         """
         return _sample(self, key, tuple(shape))
 
 
 def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -> Conditional:
-    """The distribution of what is missing in x, given the cells that are seen and, if known, y.
+    """Impute: the distribution of what is missing in x, given what is seen and, if known, y.
 
     A missing cell is NaN, or among integers the family's `missing_code` (-1). Without a label the
     features are those of the mixture over classes, `p(x_m | x_o) = Σ_k p(y=k | x_o) p(x_m | x_o,
@@ -109,6 +110,8 @@ def _sample(given: Conditional, key: Array, shape: tuple[int, ...]) -> tuple[PyT
     def one(key: Array) -> tuple[PyTree, Array]:
         key_y, key_x = jax.random.split(key)
         y = jax.random.categorical(key_y, given.log_posterior).astype(jnp.int32)
+        # NaN names no class.
+        y = jnp.where(jnp.isnan(given.log_posterior).any(-1), -1, y)
         return given.params.conditional.sample_missing(key_x, given.x, y), y
 
     for _ in shape:

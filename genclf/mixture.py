@@ -54,8 +54,12 @@ class MixtureParams(Params):
         never = jnp.isneginf(weight)
         return jnp.where(never, -jnp.inf, each + jnp.where(never, 0, weight))
 
+    def responsibilities(self, x: PyTree) -> Float[Array, "*batch K J"]:
+        """p(component | x, class); p(component | class) where x is impossible in the class."""
+        return self.shares(self.scores(self.components.log_prob(x)))
+
     def shares(self, score: Float[Array, "*batch K J"]) -> Float[Array, "*batch K J"]:
-        """p(component | x, class) of `scores`; p(component | class) where x is impossible there."""
+        """The `responsibilities`, of `scores`."""
         impossible = jnp.isneginf(score).all(-1, keepdims=True)
         weight = jnp.broadcast_to(self.log_weight, score.shape)
         return jax.nn.softmax(jnp.where(impossible, weight, score), axis=-1)
@@ -80,7 +84,7 @@ class MixtureParams(Params):
 
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
         """As the components' own, with the probability of each component given x."""
-        each = r[..., None] * self.shares(self.scores(self.components.log_prob(x)))
+        each = r[..., None] * self.responsibilities(x)
         return self.components.condition(x, each.reshape(*r.shape[:-1], -1))
 
     def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
@@ -175,6 +179,10 @@ class Mixture(Family):
         found = self.family.initial_stats(key_parts, x, each, init)
         return ClassifierStats(Sums(count, count), found)
 
+    def settle(self, x: PyTree, weight: Float[Array, "n"], num_classes: int) -> Mixture:
+        family = self.family.settle(x, weight, num_classes * self.num_components)
+        return replace(self, family=family)
+
     def estimate(self, stats: ClassifierStats) -> MixtureParams:
         """Weights of the components, and their params; equal weights in an empty class."""
         count = stats.count.reshape(-1, self.num_components) + self.alpha
@@ -212,6 +220,12 @@ class Mixture(Family):
         self.family.check_stats(stats.conditional)
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+        if not isinstance(self.family, Family):
+            return [f"Mixture has family {self.family!r}, expected a family, such as Gaussian()"]
+        if self.family.keeps_examples:
+            return [
+                f"Mixture of {self.family}: it keeps the examples, expected a family with params"
+            ]
         wrong = self.family.invalid_hyperparameters(d) + smoothing_problems(self.alpha, None)
         if self.num_components < 1:
             wrong.append(f"num_components is {self.num_components}, expected >= 1")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
 from genclf.classifier import ClassifierParams
-from genclf.expectation import EMSolution
+from genclf.expectation import EMSolution, solution
 from genclf.families.base import Scalar, safe_log
 from genclf.fixed_point import climb
 from genclf.inference import log_joint
@@ -21,8 +21,8 @@ from genclf.statistics import Sums
 def adapt_prior(
     params: ClassifierParams,
     x: PyTree,
-    weights: ArrayLike | None = None,
     *,
+    weights: ArrayLike | None = None,
     max_steps: int = 1000,
     tol: Scalar = 1e-6,
 ) -> EMSolution:
@@ -87,7 +87,7 @@ def _adapt_prior(
     start = jnp.exp(params.log_prior) * weight.sum()
     found = climb(_step, (density, weight), Sums(start, start), weight.sum(), tol, max_steps)
     adapted = ClassifierParams(_log_prior(found.state), params.conditional)
-    return EMSolution(adapted, found.objective, found.converged, found.steps)
+    return solution(adapted, found)
 
 
 def _log_prior(prior: Sums) -> Float[Array, "K"]:
@@ -101,4 +101,5 @@ def _step(given: tuple[Array, Array], prior: Sums) -> tuple[Array, Sums]:
     marginal = jax.nn.logsumexp(joint, axis=1)
     share = jnp.exp(joint - marginal[:, None]) * weight[:, None]
     count = jnp.where(used[:, None], share, 0).sum(0)
-    return jnp.where(used, weight * marginal, 0).sum(), Sums(count, count)
+    value = jnp.where(used, weight * marginal, 0).sum()
+    return jnp.where(used.any(), value, jnp.nan), Sums(count, count)

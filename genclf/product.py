@@ -145,6 +145,11 @@ class Product(Combinator):
             for name, part in self.parts.items()
         }
 
+    def settle(self, x: dict[str, Any], weight: Float[Array, "n"], num_classes: int) -> Product:
+        """Each block by itself."""
+        parts = self.parts.items()
+        return Product({name: part.settle(x[name], weight, num_classes) for name, part in parts})
+
     def not_monotone(self) -> list[str]:
         return [
             f"{name}: {rule}" for name, part in self.parts.items() for rule in part.not_monotone()

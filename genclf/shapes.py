@@ -27,10 +27,13 @@ def own(x: PyTree, name: str) -> PyTree:
     def convert(a: Any) -> Array:
         host = a if isinstance(a, jax.Array) else np.asarray(a)
         if not any(jnp.issubdtype(host.dtype, kind) for kind in _NUMBERS):
-            raise ValueError(
-                f"{name} has dtype {host.dtype}, expected real numbers; genclf.text turns text "
-                "into counts, and np.unique(column, return_inverse=True) values into codes"
+            hint = (
+                "None is none: a missing value is NaN, and a label that is not known -1"
+                if host.dtype == object and None in np.asarray(host).ravel().tolist()
+                else "genclf.text turns text into counts, and np.unique(column, "
+                "return_inverse=True) values into codes"
             )
+            raise ValueError(f"{name} has dtype {host.dtype}, expected real numbers; {hint}")
         if isinstance(a, jax.Array):
             return a
         if host.dtype.kind in "iu" and host.size and host.dtype.itemsize == 8:

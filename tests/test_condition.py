@@ -203,4 +203,6 @@ def test_clear_errors():
     )
     with pytest.raises(ValueError, match="KernelDensityParams"):
         gcf.condition(kernels, x)
-    assert np.isnan(gcf.condition(params, x, np.full(N, K)).features.mean).any()
+    invalid = gcf.condition(params, x, np.full(N, K))
+    assert np.isnan(invalid.features.mean).any()
+    assert (invalid.sample(jax.random.key(0))[1] == -1).all()

@@ -1,6 +1,7 @@
 """EM, one claim at a time: derivatives, restarts, where it begins, numbers from the formulas."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
@@ -8,7 +9,7 @@ from jax import lax
 import genclf as gcf
 from genclf.expectation import em_step
 from tests.laws.test_em import KEY, MODELS, hide, run, trace, with_prior
-from tests.registry import BY_NAME, K, N, assert_close, concatenate, spoil
+from tests.registry import BY_NAME, K, N, assert_close, concatenate, holes, spoil
 
 GRADIENTS = [
     m
@@ -22,8 +23,7 @@ def test_implicit_derivatives(model, x64):
     """Of a held-out score: as unrolled, and as finite differences."""
     (x, y), (seen, _) = model.example("float64", n=53), model.example("float64", seed=1)
     y, weights = hide(y, 0.5), np.ones(len(y))
-    # A prior that takes its units from cells in part missing is settled once, by `em` alone.
-    clf = model.classifier if model.name.endswith("-holes") else with_prior(model)
+    clf = with_prior(model)
     start = run(clf, x, y).params
 
     def score(params):
@@ -63,8 +63,57 @@ def test_the_best_of_restarts_is_kept(x64):
     values = [float(found.value) for found in alone]
     best = run(model.classifier, x, 0 * y - 1, restarts=5, max_steps=1000)
     assert max(values) - min(values) > 0.1
+    np.testing.assert_allclose(best.values, values, rtol=1e-9)
     np.testing.assert_allclose(best.value, max(values), rtol=1e-9)
     np.testing.assert_allclose(trace(best)[-1], best.value)
+
+
+def test_restarts_begin_elsewhere_though_every_class_has_labels(x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    clf, y = with_prior(BY_NAME["gaussian"]), hide(y, 0.2)
+    one, many = (run(clf, x, y, restarts=count) for count in (1, 5))
+    np.testing.assert_allclose(many.values[:1], one.values, rtol=1e-9)
+    assert len(np.unique(np.asarray(many.values).round(6))) > 1
+    assert many.value >= one.value
+
+
+def test_a_prior_does_not_depend_on_the_start(x64):
+    """That takes its units from data of which cells are missing."""
+    x, y = BY_NAME["gaussian"].example("float64")
+    y = hide(y, 0.2)
+    strict = gcf.qda(K, prior=gcf.NormalInverseWishart())
+    clf = gcf.qda(K, prior=gcf.NormalInverseWishart(), missing="marginalize")
+    start = run(strict, x, y, tol=1e-12, max_steps=2000).params
+    found = run(clf, x, y, tol=1e-12, max_steps=2000)
+    assert_close(jax.tree.leaves(found.params), jax.tree.leaves(start), 1e-5)
+    holed = holes(np.random.default_rng(0), x, 0.2)
+    first = run(clf, holed, y, tol=1e-12, max_steps=2000)
+    again = run(clf, holed, y, init=first.params, tol=1e-12, max_steps=2000)
+    assert again.steps < 5
+    np.testing.assert_allclose(again.value, first.value, rtol=1e-10)
+
+
+def test_init_of_another_model_is_named():
+    x, y = BY_NAME["gaussian"].example("float32")
+    others = gcf.fit(gcf.gaussian_nb(K), x, y), gcf.fit(gcf.lda(K - 1), x, np.minimum(y, K - 2))
+    for other in others:
+        with pytest.raises(ValueError, match=r"init is GaussianParams of . classes"):
+            run(gcf.qda(K), x, y, init=other)
+    with pytest.raises((ValueError, TypeError), match="unlabelled_weight"):
+        run(gcf.qda(K), x, y, unlabelled_weight=np.ones(N))
+
+
+def test_the_value_has_the_derivative_of_the_objective(x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    y = hide(y, 0.3)
+
+    @jax.jit
+    def value(share):
+        clf = with_prior(BY_NAME["gaussian"])
+        return run(clf, x, y, unlabelled_weight=share, tol=0.0, max_steps=2000).value
+
+    differ = (value(0.3001) - value(0.2999)) / 2e-4
+    np.testing.assert_allclose(jax.grad(value)(0.3), differ, rtol=1e-5)
 
 
 def test_bernoulli_mixture_step_by_step(x64):
@@ -218,6 +267,7 @@ def test_invalid_numbers_are_not_confident():
         (gcf.qda(K), {"max_steps": 0}, "max_steps"),
         (gcf.qda(K), {"restarts": 0}, "restarts"),
         (gcf.Classifier(gcf.Mixture(gcf.Gaussian(), 0), K), {}, "num_components"),
+        (gcf.Classifier(gcf.Mixture(gcf.KernelDensity(), 2), K), {}, "keeps the examples"),
     ],
 )
 def test_clear_errors(clf, more, message):
@@ -226,10 +276,30 @@ def test_clear_errors(clf, more, message):
         run(clf, x, y, **more)
 
 
+def test_validate_names_a_start_without_a_covariance():
+    x, y = BY_NAME["gaussian"].example("float64")
+    few = np.full(N, -1)
+    for k in range(K):
+        few[np.flatnonzero(y == k)[:2]] = k
+    with pytest.raises(ValueError, match=r"class 0 has rank 1 of 5: em would begin there"):
+        gcf.validate(gcf.qda(K), x, few, latent=True)
+    gcf.validate(with_prior(BY_NAME["gaussian"]), x, few, latent=True)
+    gcf.validate(gcf.qda(K), x, np.full(N, -1), latent=True)
+
+
+def test_the_component_of_a_row(x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    found = gcf.fit(gcf.Classifier(gcf.Mixture(gcf.Gaussian(shared=True), 2), K), x, y).conditional
+    log_p = np.asarray(found.components.log_prob(jnp.asarray(x))).reshape(N, K, 2)
+    joint = np.exp(log_p + np.asarray(found.log_weight))
+    expected = joint / joint.sum(-1, keepdims=True)
+    np.testing.assert_allclose(found.responsibilities(jnp.asarray(x)), expected, atol=1e-12)
+
+
 def test_hidden_parts_have_no_statistics():
     x, y = BY_NAME["gaussian"].example("float32")
     for family in (gcf.Mixture(gcf.Gaussian(), 2), gcf.Gaussian(missing="marginalize")):
-        with pytest.raises(ValueError, match="no sufficient statistics"):
+        with pytest.raises(ValueError, match="parts are not seen"):
             gcf.stats(gcf.Classifier(family, K), x, y)
         gcf.validate(gcf.Classifier(family, K), x, y)
         assert gcf.diagnose(gcf.Classifier(family, K), x, y).conditional is None

@@ -54,7 +54,7 @@ def test_weights_are_repetitions_and_densities_stay(x64):
     params, x, _ = shifted(MODELS[0])
     weights = np.random.default_rng(0).integers(0, 3, 503)
     holed = np.where(weights[:, None] == 0, np.nan, x)
-    found = gcf.adapt_prior(params, holed, weights.astype(float))
+    found = gcf.adapt_prior(params, holed, weights=weights.astype(float))
     repeated = gcf.adapt_prior(params, np.repeat(np.asarray(x), weights, axis=0))
     np.testing.assert_allclose(found.params.log_prior, repeated.params.log_prior, rtol=1e-10)
     np.testing.assert_array_equal(found.params.conditional.mean, params.conditional.mean)
@@ -86,12 +86,14 @@ def test_any_density_and_any_transform(x64):
 def test_invalid_input():
     params, x, _ = shifted(MODELS[0])
     with pytest.raises(ValueError, match="weights has shape"):
-        gcf.adapt_prior(params, x, np.ones(3))
+        gcf.adapt_prior(params, x, weights=np.ones(3))
     with pytest.raises(ValueError, match="expected rows"):
         gcf.adapt_prior(params, x[0])
     with pytest.raises(ValueError, match="max_steps"):
         gcf.adapt_prior(params, x, max_steps=0)
-    bad = gcf.adapt_prior(params, x, np.full(503, -1.0))
+    nothing = gcf.adapt_prior(params, x, weights=np.zeros(503))
+    assert np.isnan(nothing.params.log_prior).all() and not nothing.converged
+    bad = gcf.adapt_prior(params, x, weights=np.full(503, -1.0))
     assert np.isnan(bad.params.log_prior).all() and not bad.converged
     broken = gcf.adapt_prior(params, np.where(np.arange(503)[:, None] == N, np.nan, x))
     assert np.isnan(broken.params.log_prior).all()

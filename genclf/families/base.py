@@ -34,11 +34,13 @@ class Support:
         valid: x -> mask of the cells that are allowed, of the shape of x.
         expected: the rule in words, as an error message completes "expected ...".
         tokens: whether x may also be `Tokens`.
+        missing: x -> mask of the cells that hold no value, where some may.
     """
 
     valid: Callable[[Any], Bool[Array, "..."]]
     expected: str
     tokens: bool = False
+    missing: Callable[[Any], Bool[Array, "..."]] | None = None
 
 
 class Params(eqx.Module):
@@ -155,8 +157,8 @@ class Family(eqx.Module):
         """Statistics to start EM from, where there are no params yet."""
         return self.stats(x, w)
 
-    def settle(self, stats: PyTree) -> Family:
-        """This family with what its prior takes from the data fixed at that of the statistics."""
+    def settle(self, x: PyTree, weight: Float[Array, "n"], num_classes: int) -> Family:
+        """This family, where its prior takes numbers from unseen parts with those of the seen."""
         return self
 
     def not_monotone(self) -> list[str]:

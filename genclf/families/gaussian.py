@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from genclf.accumulate import ClassWeights, fold_rows, moments, moments_of_cells, only
+from genclf.accumulate import ClassWeights, Hard, fold_rows, moments, moments_of_cells, only
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.gaussian import NormalInverseWisharts, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
@@ -130,10 +130,13 @@ class Gaussian(Family):
 
         return fold_rows(block, x, w, params.mean.size * x.shape[1])
 
-    def settle(self, stats: Moments) -> Gaussian:
-        if not self.hidden or self.prior is None or stats.mean.shape[-1] == 1:
+    def settle(
+        self, x: Shaped[Array, "n d"], weight: Float[Array, "n"], num_classes: int
+    ) -> Gaussian:
+        if not self.hidden or self.prior is None or x.shape[1] == 1:
             return self
-        return replace(self, prior=self.prior.settled(stats))
+        together = Hard(jnp.zeros(len(x), jnp.int32), weight, num_classes)
+        return replace(self, prior=self.prior.settled(moments_of_cells(x, ~jnp.isnan(x), together)))
 
     def not_monotone(self) -> list[str]:
         rules = [("ridge", self.ridge), ("ddof", self.ddof)]

@@ -149,8 +149,7 @@ def test_likelihood_rises_without_a_prior(model, x64):
     np.testing.assert_allclose(found.value, expected, rtol=1e-12)
 
 
-# 23 rows with holes do not determine a covariance (with more, see the laws of missing cells), and
-# a prior in units of the data is settled by `em` alone.
+# 23 rows with holes do not determine a covariance (with more, see the laws of missing cells).
 OTHERS = ("gaussian-holes", "product-holes")
 STATIONARY = [m for m in MODELS if "mixture" not in m.name and m.name not in OTHERS]
 

@@ -269,6 +269,9 @@ def test_a_value_that_is_none_is_still_invalid():
         gcf.validate(clf, x, np.array([0, 1, 0, 1]))
     params = gcf.fit(clf, x, np.array([0, 1, 0, 1]))
     assert np.isnan(params.conditional.log_theta).any()
+    never = np.where(np.arange(D) == 1, -1, 0).repeat(4).reshape(D, 4).T
+    with pytest.raises(ValueError, match=r"columns \[1\] of x have no value in any row"):
+        gcf.validate(clf, never, np.array([0, 1, 0, 1]))
     infinite = np.full((3, 2), np.inf, "float32")
     with pytest.raises(ValueError, match="is inf"):
         gcf.validate(gcf.lda(2, missing="marginalize"), infinite, np.array([0, 1, 1]))
