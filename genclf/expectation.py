@@ -156,7 +156,8 @@ def em(
 
     A likelihood has no bound where a class may shrink onto a row (a Gaussian's variance, a
     probability of 0): then give a prior, such as `NormalInverseWishart()`, which is relative to the
-    spread of the data. `ridge` and `ddof` of a Gaussian are no priors and are not taken.
+    spread of the data. It bounds the objective; the best maximum may still be one with a small
+    class. `ridge` and `ddof` of a Gaussian are no priors and are not taken.
 
     It begins with the labelled rows alone where every class has some. Otherwise, and in restarts
     after the first, unlabelled rows take part: classes begin at rows of their own or, without any,
