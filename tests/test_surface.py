@@ -33,7 +33,7 @@ SIGNATURES = {
         "init": "k-means++", "restarts": 1,
     },
     "adapt_prior": {
-        "params": REQUIRED, "x": REQUIRED, "weights": None, "*": None,
+        "params": REQUIRED, "x": REQUIRED, "*": None, "weights": None,
         "max_steps": 1000, "tol": 1e-6,
     },
     "condition": {"params": REQUIRED, "x": REQUIRED, "y": None},
