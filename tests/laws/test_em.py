@@ -251,9 +251,8 @@ IN_UNITS = [m for m in MODELS if m.data is REAL]
 def test_units_do_not_matter(model, dtype):
     x, y = model.example(dtype)
     clf, y = with_prior(model), hide(y, 0.2)
-    is_double = dtype == np.float64
-    tolerance = 1e-7 if is_double else 3e-3
-    for scale in (1e-6, 1e6) if is_double else (2.0**-20, 2.0**20):
+    tolerance = 1e-7 if dtype == np.float64 else 3e-3
+    for scale in (1e-6, 1e6):
         found, other = (run(clf, a, y, tol=-1.0) for a in (x, x * np.asarray(scale, x.dtype)))
         posterior = jnp.exp(gcf.log_posterior(found.params, x))
         scaled = jnp.exp(gcf.log_posterior(other.params, x * np.asarray(scale, x.dtype)))
