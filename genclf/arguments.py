@@ -1,0 +1,168 @@
+"""Single values that a user gives: in which set they lie, and what to say of those that do not.
+
+A `Domain` is declared once for an argument or a hyper-parameter. Of a concrete value outside it an
+error names the argument, the value and what was expected; a traced one becomes NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Real
+
+Scalar = float | int | Real[Array, ""]
+"""A number, or an array or tracer of no axes."""
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: arrays by shape and dtype, everything else by a short repr."""
+    if isinstance(value, jax.Array | np.ndarray) and (value.ndim or isinstance(value, Tracer)):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"the function {value.__name__}"
+    text = " ".join((str if isinstance(value, jax.Array | np.generic) else repr)(value).split())
+    return text if len(text) <= 60 else f"a {type(value).__name__}"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The set in which a value lies.
+
+    Attributes:
+        expected: the set in words, as an error message completes "expected ...".
+        contains: whether a concrete value is in it.
+        valid: which numbers of an array are in it, in traced code; None where the value is static.
+        optional: whether None stands for a default.
+        plural: whether arrays are taken, or one number alone.
+    """
+
+    expected: str
+    contains: Callable[[Any], bool]
+    valid: Callable[[Array], Bool[Array, "..."]] | None = None
+    optional: bool = False
+    plural: bool = False
+
+    def problem(self, value: Any, name: str) -> str | None:
+        """What is wrong with a value, in words."""
+        if value is None and self.optional:
+            return None
+        if isinstance(value, Tracer) and self.valid is not None:
+            good = jnp.issubdtype(value.dtype, jnp.number) and (self.plural or value.ndim == 0)
+        else:
+            good = not isinstance(value, Tracer) and self.contains(value)
+        return None if good else f"{name} is {shown(value)}, expected {self.expected}"
+
+    def checked(self, value: Any, name: str) -> Any:
+        """The value; an error where it is concrete and wrong, NaN where it is traced and wrong."""
+        if problem := self.problem(value, name):
+            raise ValueError(problem)
+        return self.sound(value)
+
+    def sound(self, value: Any) -> Any:
+        """A traced value with NaN where it is outside; others as they are."""
+        if self.valid is None or not isinstance(value, Tracer):
+            return value
+        if not jnp.issubdtype(value.dtype, jnp.floating):
+            value = value.astype(jnp.result_type(float))
+        return jnp.where(self.valid(value), value, jnp.nan)
+
+
+def _real(value: Any) -> np.ndarray | None:
+    """A value as real numbers; None where it is none."""
+    if value is None or isinstance(value, str | bytes | dict | set | np.ma.MaskedArray):
+        return None
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError):
+        return None
+    return found if found.dtype.kind in "fiub" else None
+
+
+def _numbers(
+    expected: str, valid: Callable[[Any], Any], *, optional: bool = False, plural: bool = False
+) -> Domain:
+    def contains(value: Any) -> bool:
+        found = _real(value)
+        if found is None or (found.ndim and not plural):
+            return False
+        return bool(np.all(valid(found.astype(np.float64))))
+
+    return Domain(expected, contains, valid, optional, plural)
+
+
+def _not_negative(a: Any) -> Any:
+    return (a >= 0) & (a < math.inf)
+
+
+def _positive(a: Any) -> Any:
+    return (a > 0) & (a < math.inf)
+
+
+def _finite(a: Any) -> Any:
+    return abs(a) < math.inf
+
+
+NON_NEGATIVE = _numbers(">= 0, a finite number", _not_negative)
+POSITIVE = _numbers("> 0, a finite number", _positive)
+FINITE_NUMBER = _numbers("a finite number", _finite)
+OPTIONAL_FINITE = _numbers("a finite number, or None", _finite, optional=True)
+FINITES = _numbers("finite numbers, one or an array", _finite, plural=True)
+POSITIVES = _numbers("> 0 and finite, one number or an array", _positive, plural=True)
+TOLERANCE = _numbers(">= 0, a finite number, or None", _not_negative, optional=True)
+FLAG = Domain("True or False", lambda value: isinstance(value, bool | np.bool_))
+
+
+def one_of(*names: str) -> Domain:
+    """One of these words."""
+    words = ", ".join(repr(name) for name in names[:-1])
+    return Domain(
+        f"{words} or {names[-1]!r}", lambda value: isinstance(value, str) and value in names
+    )
+
+
+def whole(least: int, most: int | None = None, *, optional: bool = False) -> Domain:
+    """A whole number of Python, or of NumPy, from `least` on."""
+
+    def contains(value: Any) -> bool:
+        number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        return number and value >= least and (most is None or value <= most)
+
+    expected = f">= {least}, a whole number" + ("" if most is None else f" up to {most}")
+    return Domain(expected + (", or None" if optional else ""), contains, optional=optional)
+
+
+def whole_number(value: Any, name: str, least: int) -> int:
+    """The whole number; an error where it is none, or below the least."""
+    return int(whole(least).checked(value, name))
+
+
+def random_key(value: Any, name: str) -> Array:
+    """The key; an error where it is no key of `jax.random`, or more than one."""
+    hint = "a key of jax.random, such as jax.random.key(0)"
+    if isinstance(value, jax.Array):
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            if value.ndim == 0:
+                return value
+            raise ValueError(f"{name} holds keys of shape {value.shape}, expected one; use vmap")
+        if value.dtype == jnp.uint32 and value.ndim == 1:
+            return value  # a raw key
+    raise ValueError(f"{name} is {shown(value)}, expected {hint}")
+
+
+def draw_shape(value: Any, name: str) -> tuple[int, ...]:
+    """The shape of draws: a tuple of whole numbers >= 0."""
+    sizes = value if isinstance(value, tuple | list) else None
+    if sizes is None or any(whole(0).problem(size, name) for size in sizes):
+        raise ValueError(
+            f"{name} is {shown(value)}, expected a tuple of whole numbers >= 0, such as (1000,)"
+        )
+    return tuple(int(size) for size in sizes)
