@@ -17,7 +17,7 @@ from genclf.checks import diagnose as diagnose
 from genclf.checks import validate as validate
 from genclf.classifier import Classifier as Classifier
 from genclf.classifier import ClassifierParams as ClassifierParams
-from genclf.classifier import ClassifierStats as ClassifierStats
+from genclf.classifier import empty as empty
 from genclf.classifier import estimate as estimate
 from genclf.classifier import fit as fit
 from genclf.classifier import stats as stats
@@ -90,11 +90,13 @@ from genclf.select.calibration import Calibration as Calibration
 from genclf.select.calibration import calibration as calibration
 from genclf.select.learning_curve import LearningCurve as LearningCurve
 from genclf.select.learning_curve import learning_curve as learning_curve
+from genclf.statistics import ClassifierStats as ClassifierStats
 from genclf.statistics import Moments as Moments
 from genclf.statistics import Sums as Sums
 from genclf.statistics import merge as merge
 from genclf.statistics import pool as pool
 from genclf.statistics import remove as remove
+from genclf.statistics import scale as scale
 
 __version__ = _version("genclf")
 
@@ -111,6 +113,7 @@ __all__ = [
     "ClassifierParams",
     "ClassifierStats",
     "discriminant",
+    "empty",
     "estimate",
     "fit",
     "log_joint",
@@ -189,4 +192,5 @@ __all__ = [
     "merge",
     "pool",
     "remove",
+    "scale",
 ]

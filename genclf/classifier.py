@@ -7,22 +7,25 @@ invalid about labels or weights has turned the statistics into NaN.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import class_counts
+from genclf.arguments import FINITES, NON_NEGATIVE, one_of, whole
 from genclf.class_prior import log_class_prior, log_fixed, prior_problem
 from genclf.conjugate.base import numbers
 from genclf.conjugate.dirichlet import Dirichlet, pseudo_counts, smoothing_problems
 from genclf.conjugate.whole import check_proper, class_posterior, posteriors, predictives
-from genclf.families.base import Family, Params, Scalar, Support, spread, times_log
-from genclf.model import Fitted, Model, check_hyperparameters, class_weights, require_generative
-from genclf.shapes import check_rows, float_dtype, own, widths
-from genclf.statistics import Sums, num_features
+from genclf.families.base import FAMILY, Family, Params, Scalar, Support, spread, times_log
+from genclf.model import Fitted, Model, check_hyperparameters, class_weights
+from genclf.shapes import check_labels, check_rows, check_some_labels, float_dtype, own
+from genclf.statistics import ClassifierStats, Sums, num_features
+from genclf.verb import ArrayLike, verb
 
 Inference = Literal["ml", "map", "predictive"]
 
@@ -52,6 +55,19 @@ class Classifier(Model):
         >>> print(jnp.exp(params.log_prior))
         [0.667 0.333]
     """
+
+    domains: ClassVar = {
+        "family": FAMILY,
+        "num_classes": whole(1),
+        "class_alpha": NON_NEGATIVE,
+        "class_prior": replace(
+            FINITES,
+            expected="class probabilities of shape (K,), a Dirichlet, or None",
+            contains=lambda given: isinstance(given, Dirichlet) or FINITES.contains(given),
+            optional=True,
+        ),
+        "inference": one_of("ml", "map", "predictive"),
+    }
 
     family: Family
     num_classes: int = eqx.field(static=True)
@@ -90,8 +106,6 @@ class Classifier(Model):
         if self.fixed_prior is not None:
             problem = prior_problem(self.fixed_prior, self.num_classes, "class_prior")
             problems += [problem] if problem else []
-        if self.inference not in ("ml", "map", "predictive"):
-            problems.append(f"inference is {self.inference!r}, expected ml, map or predictive")
         return problems
 
     def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> ClassifierParams:
@@ -125,6 +139,10 @@ class ClassifierParams(Fitted):
     def num_features(self) -> PyTree[int]:
         return self.conditional.num_features
 
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.log_prior.shape[:-1]
+
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         return self.with_log_prior(self.conditional.discriminant(x))
 
@@ -144,23 +162,13 @@ class ClassifierParams(Fitted):
         return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))
 
 
-class ClassifierStats(eqx.Module):
-    """Sufficient statistics of (x, y), as `stats` returns them.
-
-    Attributes:
-        labels: `Sums` with the total weight of each class.
-        conditional: the family's statistics of x.
-    """
-
-    labels: Sums
-    conditional: PyTree
-
-    @property
-    def count(self) -> Float[Array, "*batch K"]:
-        """Total weight of each class, shape (K,); sums to the total weight of labelled rows."""
-        return self.labels.count
+def _fitted_or_none(init: Any, name: str) -> Any:
+    if init is None or isinstance(init, Fitted):
+        return init
+    raise ValueError(f"{name} is {shown(init)}, expected fitted params, as fit returns them")
 
 
+@verb(any_model=True, init=_fitted_or_none)
 def fit(
     clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
 ) -> Any:
@@ -195,15 +203,15 @@ def fit(
         >>> print(gcf.predict(params, jnp.array([[0.4], [5.1]])))
         [0 1]
     """
-    x, y = own(x, "x"), own(y, "y")
-    check_hyperparameters(clf, widths(x))
-    weights = None if weights is None else own(weights, "weights")
+    check_labels(y, clf.num_classes)
+    check_some_labels(y, weights)
     if isinstance(clf, Classifier) and clf.inference == "predictive" and init is None:
         # Outside traced code it raises where the posterior is improper.
         return estimate(clf, _stats(clf, x, y, weights))
     return _fit(clf, x, y, weights, init)
 
 
+@verb
 def stats(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> ClassifierStats:
@@ -229,12 +237,49 @@ def stats(
         >>> print(s.count)
         [1. 0. 1.]
     """
-    require_generative(clf, "stats")
-    return _stats(
-        clf, own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights")
-    )
+    check_labels(y, clf.num_classes)
+    return _stats(clf, x, y, weights)
 
 
+@verb(x=None)
+def empty(clf: Classifier, x: PyTree) -> ClassifierStats:
+    """Statistics of no examples: what a stream begins with, the identity of `merge`.
+
+    Args:
+        clf: the model.
+        x: rows of any number, or their `jax.ShapeDtypeStruct`: only their structure, number of
+            features and dtype are read.
+
+    Returns:
+        `ClassifierStats` that are 0 throughout.
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or the model has no statistics.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf, x = gcf.gaussian_nb(2), jnp.array([[0.0], [2.0], [5.0]])
+        >>> s = gcf.empty(clf, x)
+        >>> for row, label in zip(x, [0, 0, 1]):
+        ...     s = gcf.merge(s, gcf.stats(clf, row[None], jnp.array([label])))
+        >>> print(s.count, s.conditional.mean.ravel())
+        [2. 1.] [1. 5.]
+    """
+    rows = jax.tree.map(_no_rows, x if _is_abstract(x) else own(x, "x"))
+    made = jax.eval_shape(_stats, clf, rows, jax.ShapeDtypeStruct((0,), jnp.int32), None)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), made)
+
+
+def _is_abstract(x: PyTree) -> bool:
+    leaves = jax.tree.leaves(x)
+    return bool(leaves) and all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves)
+
+
+def _no_rows(x: Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((0, *x.shape[1:]) if x.ndim else (), x.dtype)
+
+
+@verb
 def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """The closed-form estimate from statistics.
 
@@ -255,7 +300,6 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         >>> print(gcf.estimate(clf, s).conditional.mean.ravel())
         [1. 5.]
     """
-    require_generative(clf, "estimate")
     check_statistics(clf, stats)
     check_hyperparameters(clf, num_features(stats.conditional))
     if clf.inference == "predictive":
@@ -263,6 +307,7 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     return _estimate(clf, stats)
 
 
+@verb
 def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> ClassifierParams:
     """The same class densities under another class prior, e.g. of another population.
 
@@ -283,8 +328,10 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
         >>> print(jnp.exp(gcf.with_prior(params, jnp.array([0.5, 0.5])).log_prior))
         [0.5 0.5]
     """
-    require_generative(params, "with_prior")
-    problem = prior_problem(class_prior, params.log_prior.shape[-1], "class_prior")
+    class_prior = numbers(class_prior)
+    num_classes = len(params.log_prior)
+    problem = FINITES.problem(class_prior, "class_prior")
+    problem = problem or prior_problem(class_prior, num_classes, "class_prior")
     if problem:
         raise ValueError(problem)
     log_prior = log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))
@@ -305,7 +352,8 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
         )
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = class_counts(w)
-    found = ClassifierStats(Sums(count, count), clf.family.stats(x, w))
+    summed = clf.family.stats(x, w)
+    found = ClassifierStats(Sums(count, count), summed, clf.family.statistic(summed))
     # An invalid row could belong anywhere, so every number of the statistics is in doubt.
     return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
 
@@ -338,18 +386,17 @@ def log_prior_density(
 
 def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
     """Raise where statistics are not of this model: of other classes, or of another kind."""
-    if not isinstance(clf, Classifier):
-        raise ValueError(
-            f"clf is a {type(clf).__name__}, expected a Classifier, such as genclf.lda(3)"
-        )
-    if not isinstance(stats, ClassifierStats):
-        raise ValueError(f"stats is a {type(stats).__name__}, expected statistics of genclf.stats")
     if stats.count.shape != (clf.num_classes,):
         raise ValueError(
             f"stats.count has shape {stats.count.shape}, expected ({clf.num_classes},): one number "
-            "per class of the model (statistics with a batch axis take jax.vmap, or pool)"
+            "per class of the model"
         )
     clf.family.check_stats(stats.conditional)
+    expected = clf.family.statistic(stats.conditional)
+    if stats.statistic not in (None, expected):
+        raise ValueError(
+            f"stats are of another model: of {stats.statistic}; this one takes {expected}"
+        )
 
 
 @jax.jit

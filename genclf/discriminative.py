@@ -12,6 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
 from genclf.accumulate import class_counts, matmul
+from genclf.arguments import NON_NEGATIVE, one_of, whole
 from genclf.classifier import ClassifierParams
 from genclf.conditional import Problem, make_problem
 from genclf.families.base import Scalar, Support, over_rows, poison, spread
@@ -63,6 +64,10 @@ class SoftmaxParams(Fitted):
     @property
     def num_features(self) -> int:
         return self.coef.shape[-1]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.coef.shape[:-2]
 
     def discriminant(self, x: Real[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`zᵀ matrix_k z + coef_k · z + intercept_k`."""
@@ -132,6 +137,12 @@ class SoftmaxRegression(Model):
 
     generative: ClassVar[bool] = False
 
+    domains: ClassVar = {
+        "num_classes": whole(1),
+        "l2": NON_NEGATIVE,
+        "features": one_of("linear", "quadratic"),
+    }
+
     num_classes: int = eqx.field(static=True)
     l2: Scalar = 0.0
     features: Features = eqx.field(static=True, default="linear")
@@ -141,10 +152,7 @@ class SoftmaxRegression(Model):
         return FINITE
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        problems = [] if self.l2 >= 0 else [f"l2 is {self.l2}, expected >= 0"]
-        if self.features not in ("linear", "quadratic"):
-            problems.append(f"features is {self.features!r}, expected 'linear' or 'quadratic'")
-        return problems
+        return []
 
     def _fit(self, x: Array, y: Array, weights: Array | None, init: Any) -> SoftmaxParams:
         check_rows(FINITE, x, y, weights, self.num_classes)

@@ -8,12 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, ArrayLike, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
+from genclf.arguments import draw_shape, random_key
 from genclf.classifier import ClassifierParams
 from genclf.inference import log_posterior
-from genclf.model import require_generative, widen
+from genclf.model import widen
 from genclf.shapes import check_examples, own
+from genclf.verb import ArrayLike, verb
 
 
 class Conditional(eqx.Module):
@@ -47,9 +49,10 @@ class Conditional(eqx.Module):
             (x, y): x with no cell missing, and the label; -1 where the posterior is NaN, and the
             cells drawn there mean nothing.
         """
-        return _sample(self, key, tuple(shape))
+        return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
 
+@verb(y=lambda y, name: None if y is None else own(y, name))
 def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -> Conditional:
     """Impute: the distribution of what is missing in x, given what is seen and, if known, y.
 
@@ -82,8 +85,7 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
     References:
         Little & Rubin (2019), Statistical Analysis with Missing Data, §7.4 and §11.2.
     """
-    require_generative(params, "condition")
-    return _condition(params, own(x, "x"), None if y is None else own(y, "y"))
+    return _condition(params, x, y)
 
 
 @jax.jit

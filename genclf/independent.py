@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights
 from genclf.combinator import Combinator
-from genclf.families.base import Family, Init, Params, Support, over_rows
+from genclf.families.base import FAMILY, Family, Init, Params, Support, over_rows
 
 
 class IndependentParams(Params):
@@ -64,6 +64,10 @@ class IndependentParams(Params):
             -1,
         )(self.columns, keys, x)
 
+    @property
+    def statistic(self) -> str:
+        return _in_words(self.num_features, self.columns.statistic)
+
     def log_lik(self, stats: PyTree) -> Float[Array, ""]:
         """The sum over the columns."""
         return jax.vmap(lambda params, s: params.log_lik(s))(self.columns, stats).sum()
@@ -79,6 +83,11 @@ class IndependentParams(Params):
         """The columns' coefficients side by side; the sum of their intercepts."""
         coef, intercept = jax.vmap(lambda params: params.linear())(self.columns)
         return jnp.moveaxis(coef, 0, 1).reshape(coef.shape[1], -1), intercept.sum(0)
+
+
+def _in_words(num_columns: int, each: str) -> str:
+    """What the statistics of so many columns are of."""
+    return f"{num_columns} columns, each: {each}"
 
 
 class Independent(Combinator):
@@ -98,6 +107,8 @@ class Independent(Combinator):
         [0 0 1 1]
     """
 
+    domains: ClassVar = {"family": FAMILY}
+
     family: Family
 
     @property
@@ -115,6 +126,11 @@ class Independent(Combinator):
     def stats(self, x: Array, w: ClassWeights) -> PyTree:
         """The family's statistics of each column, with a leading column axis."""
         return jax.vmap(lambda column: self.family.stats(column[:, None], w), in_axes=1)(x)
+
+    def statistic(self, stats: PyTree) -> str:
+        one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stats)
+        num_columns = len(jax.tree.leaves(stats)[0])
+        return _in_words(num_columns, self.family.statistic(one))
 
     def complete(self, params: Params, x: Array) -> tuple[Float[Array, "n K"], PyTree]:
         """The family's of each column."""

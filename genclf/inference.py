@@ -11,12 +11,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.classifier import ClassifierParams, ClassifierStats
+from genclf.classifier import ClassifierParams
 from genclf.families.base import times_log
-from genclf.model import Fitted, require_generative
-from genclf.shapes import check_examples, own
+from genclf.model import Fitted
+from genclf.padding import by_rows
+from genclf.shapes import check_examples
+from genclf.statistics import ClassifierStats
+from genclf.verb import verb
 
 
+@verb(x=None)
 def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
     """`log p(x, y=k) = log π_k + log p(x | y=k)`.
 
@@ -33,10 +37,10 @@ def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
         >>> print(jnp.exp(gcf.log_joint(params, jnp.array([1]))).round(3))
         [0.333 0.167]
     """
-    require_generative(params, "log_joint")
-    return _log_joint(params, own(x, "x"))
+    return by_rows(_log_joint, params, x)
 
 
+@verb(any_model=True, x=None)
 def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     """Discriminant functions δ_k(x): the log-joint up to a term that all classes share.
 
@@ -62,9 +66,10 @@ def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     References:
         Hastie, Tibshirani & Friedman (2009), eqs. 4.10 and 4.12.
     """
-    return _discriminant(params, own(x, "x"))
+    return by_rows(_discriminant, params, x)
 
 
+@verb(any_model=True, x=None)
 def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     """`log p(y=k | x)`, by Bayes' rule.
 
@@ -87,9 +92,10 @@ def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
         >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([1]))).round(4))
         [0.75 0.25]
     """
-    return _log_posterior(params, own(x, "x"))
+    return by_rows(_log_posterior, params, x)
 
 
+@verb(x=None)
 def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
     """`log p(x) = log Σ_k p(x, y=k)`: how familiar x is; low values are novelties.
 
@@ -106,10 +112,10 @@ def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
         >>> print(jnp.exp(gcf.log_marginal(params, jnp.array([[0], [1]]))))
         [0.5 0.5]
     """
-    require_generative(params, "log_marginal")
-    return _log_marginal(params, own(x, "x"))
+    return by_rows(_log_marginal, params, x)
 
 
+@verb(any_model=True, x=None)
 def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
     """The most probable class; the lowest of equals.
 
@@ -127,9 +133,10 @@ def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
         >>> print(gcf.predict(gcf.fit(gcf.qda(2), x, y), jnp.array([[0.2], [jnp.nan]])))
         [ 0 -1]
     """
-    return _predict(params, own(x, "x"))
+    return by_rows(_predict, params, x)
 
 
+@verb
 def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""]:
     """Log-likelihood `Σ_nk w_nk log p(x_n, y=k)`, from the statistics alone.
 
@@ -147,10 +154,20 @@ def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""
         >>> print(gcf.log_lik(params, gcf.stats(clf, x, y)).round(3))
         -8.448
     """
-    require_generative(params, "log_lik")
+    if stats.count.shape != params.log_prior.shape:
+        raise ValueError(
+            f"stats.count has shape {stats.count.shape}, expected {params.log_prior.shape}: one "
+            "number per class of params"
+        )
+    if stats.statistic not in (None, params.conditional.statistic):
+        raise ValueError(
+            f"stats are of another model: of {stats.statistic}; params take "
+            f"{params.conditional.statistic}"
+        )
     return _log_lik(params, stats)
 
 
+@verb
 def sample(
     key: Array, params: ClassifierParams, shape: tuple[int, ...] = ()
 ) -> tuple[PyTree, Int[Array, "..."]]:
@@ -171,13 +188,7 @@ def sample(
         >>> print(xs.shape, ys.shape)
         (1000, 1) (1000,)
     """
-    require_generative(params, "sample")
-    if not isinstance(params, ClassifierParams):
-        raise ValueError(
-            f"params is a {type(params).__name__}, expected fitted params; those of a posterior "
-            "are drawn by its own method, posterior.sample(key)"
-        )
-    return _sample(key, params, tuple(shape))
+    return _sample(key, params, shape)
 
 
 @jax.jit
@@ -205,7 +216,8 @@ def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
 @jax.jit
 def _predict(params: Fitted, x: PyTree) -> Array:
     score = _discriminant(params, x)
-    possible = ~jnp.isnan(score).any(-1) & (score > -jnp.inf).any(-1)
+    # NaN, +inf, or -inf in all classes: then the posterior is NaN.
+    possible = jnp.isfinite(score.max(-1))
     return jnp.where(possible, jnp.argmax(score, -1), -1).astype(jnp.int32)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,11 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, class_rows
-from genclf.classifier import ClassifierStats
-from genclf.conjugate.dirichlet import smoothing_problems
-from genclf.families.base import Family, Init, Params, Scalar, Support, safe_log, times_log
+from genclf.arguments import NON_NEGATIVE, whole
+from genclf.families.base import FAMILY, Family, Init, Params, Scalar, Support, safe_log, times_log
 from genclf.seeding import initial_weights
-from genclf.statistics import Sums
+from genclf.statistics import ClassifierStats, Sums
 
 
 class MixtureParams(Params):
@@ -64,6 +63,10 @@ class MixtureParams(Params):
         weight = jnp.broadcast_to(self.log_weight, score.shape)
         return jax.nn.softmax(jnp.where(impossible, weight, score), axis=-1)
 
+    @property
+    def statistic(self) -> str:
+        return _in_words(self.log_weight.shape[-1], self.components.statistic)
+
     def log_lik(self, stats: ClassifierStats) -> Float[Array, ""]:
         """`Σ_kj count_kj log p(j | k)`, plus that of the components."""
         count = stats.count.reshape(self.log_weight.shape)
@@ -95,6 +98,11 @@ class MixtureParams(Params):
         return self.components.sample_missing(key_x, x, self._number(y, component))
 
 
+def _in_words(num_components: int, each: str) -> str:
+    """What the statistics of so many components are of."""
+    return f"{num_components} components of each class, each: {each}"
+
+
 class Mixture(Family):
     """A mixture of J components within each class: `p(x | y=k) = Σ_j p(j | k) p(x | k, j)`.
 
@@ -121,6 +129,8 @@ class Mixture(Family):
         Hastie & Tibshirani (1996), "Discriminant analysis by Gaussian mixtures"; Nigam et al.
         (2000), §6.2.
     """
+
+    domains: ClassVar = {"family": FAMILY, "num_components": whole(1), "alpha": NON_NEGATIVE}
 
     family: Family
     num_components: int = eqx.field(static=True)
@@ -183,6 +193,9 @@ class Mixture(Family):
         family = self.family.settle(x, weight, num_classes * self.num_components)
         return replace(self, family=family)
 
+    def statistic(self, stats: ClassifierStats) -> str:
+        return _in_words(self.num_components, self.family.statistic(stats.conditional))
+
     def estimate(self, stats: ClassifierStats) -> MixtureParams:
         """Weights of the components, and their params; equal weights in an empty class."""
         count = stats.count.reshape(-1, self.num_components) + self.alpha
@@ -220,13 +233,8 @@ class Mixture(Family):
         self.family.check_stats(stats.conditional)
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        if not isinstance(self.family, Family):
-            return [f"Mixture has family {self.family!r}, expected a family, such as Gaussian()"]
         if self.family.keeps_examples:
             return [
                 f"Mixture of {self.family}: it keeps the examples, expected a family with params"
             ]
-        wrong = self.family.invalid_hyperparameters(d) + smoothing_problems(self.alpha, None)
-        if self.num_components < 1:
-            wrong.append(f"num_components is {self.num_components}, expected >= 1")
-        return wrong
+        return self.family.invalid_hyperparameters(d)

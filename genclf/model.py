@@ -1,22 +1,33 @@
 """What the verbs ask of a model and of its params, generative or not."""
 
 import abc
-from typing import TYPE_CHECKING, Any, ClassVar
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import ClassWeights, Hard
+from genclf.arguments import shown
 from genclf.families.base import Support
+from genclf.hyperparameters import Declared, problems, sound
 
 
 class Fitted(eqx.Module):
     """What was learned: scores of K classes, `p(y=k | x) = softmax_k(discriminant(x))`."""
 
     generative: ClassVar[bool] = True
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_no_attribute(self, name))
+
+    @property
+    @abc.abstractmethod
+    def batch_shape(self) -> tuple[int, ...]:
+        """Axes in front of those of one fit, as `jax.vmap` makes them."""
 
     @property
     @abc.abstractmethod
@@ -41,10 +52,29 @@ class Fitted(eqx.Module):
         """(matrix, coef, intercept) of the discriminant where it is quadratic in x."""
 
 
-class Model(eqx.Module):
+def _no_attribute(given: object, name: str) -> str:
+    """What to say of an attribute that there is none of: verbs are functions."""
+    hint = f": it is a function, genclf.{name}({_FIRST[name]}, ...)" if name in _FIRST else ""
+    return f"{type(given).__name__} has no attribute {name!r}{hint}"
+
+
+_FIRST = {
+    **dict.fromkeys(("fit", "stats", "estimate", "em", "diagnose", "validate", "certify"), "clf"),
+    **dict.fromkeys(("fit_gradient", "fit_lagrange", "posterior", "predictive"), "clf"),
+    **dict.fromkeys(("predict", "log_joint", "log_posterior", "log_marginal"), "params"),
+    **dict.fromkeys(("log_lik", "adapt_prior", "condition", "with_prior"), "params"),
+    "sample": "key",
+}
+
+
+class Model(Declared):
     """How to learn from labelled examples of K classes; fields are hyper-parameters."""
 
     generative: ClassVar[bool] = True
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_no_attribute(self, name))
+
     if TYPE_CHECKING:  # at run time it would be taken for the default of the field
 
         @property
@@ -74,24 +104,72 @@ def require_generative(given: object, verb: str) -> None:
         )
 
 
-def check_hyperparameters(clf: Model, d: Any = None) -> None:
-    """Raise on invalid hyper-parameters, as far as they are concrete; d features, if known."""
+M = TypeVar("M", bound=Model)
+
+
+def check_hyperparameters(clf: M, d: Any = None, name: str = "clf") -> M:
+    """The model, whose traced hyper-parameters are NaN where they are invalid.
+
+    Args:
+        clf: a model; an error says what is wrong with its concrete hyper-parameters.
+        d: number of features in the structure of x, if known.
+        name: of the argument.
+    """
     if not isinstance(clf, Model):
+        hint = ""
+        if isinstance(clf, Fitted):
+            hint = "; these are fitted params, which fit returns"
+        elif isinstance(clf, type) and issubclass(clf, Model):
+            hint = "; this is the class itself, not an object of it"
+        elif isinstance(clf, Declared):
+            hint = "; a family becomes one by Classifier(family, num_classes)"
         raise ValueError(
-            f"clf is {clf!r}, expected a Classifier, such as genclf.lda(num_classes=3)"
+            f"{name} is {shown(clf)}, expected a Classifier, such as genclf.lda(num_classes=3)"
+            f"{hint}"
         )
-    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(clf)):
-        return
-    try:
-        problems = clf.invalid_hyperparameters(d)
-    except TypeError as error:
+    wrong = problems(clf) or clf.invalid_hyperparameters(d)
+    if wrong:
+        if has_distributions(clf):
+            wrong.append("distributions of numpyro are for genclf.bayes.story alone")
+        raise ValueError("; ".join(wrong))
+    return sound(clf)
+
+
+def has_distributions(clf: Any) -> bool:
+    """Whether a hyper-parameter is a distribution of numpyro, which only a story takes."""
+    numpyro = sys.modules.get("numpyro.distributions")  # without it there is none
+    if numpyro is None:
+        return False
+    is_distribution = lambda node: isinstance(node, numpyro.Distribution)  # noqa: E731
+    return any(map(is_distribution, jax.tree.leaves(clf, is_leaf=is_distribution)))
+
+
+def check_params(params: Any, name: str, verb: str) -> None:
+    """Raise unless these are params of one fit: arrays without a batch axis."""
+    if not isinstance(params, Fitted):
+        if isinstance(params, Model | Declared):
+            hint = "; this is a model before its fit: params = genclf.fit(clf, x, y)"
+        elif isinstance(params, jax.Array | np.ndarray):
+            hint = f"; the arguments are {verb}(params, x)" if verb in _OF_X else ""
+        else:
+            hint = ""
         raise ValueError(
-            f"a hyper-parameter is no number ({error}); distributions are for genclf.bayes.story"
-        ) from error
-    if clf.num_classes < 1:
-        problems.append(f"num_classes is {clf.num_classes}, expected >= 1")
-    if problems:
-        raise ValueError("; ".join(problems))
+            f"{name} is {shown(params)}, expected a fitted classifier, as fit returns it{hint}"
+        )
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not hasattr(leaf, "dtype") or not hasattr(leaf, "ndim"):
+            raise ValueError(
+                f"{name}{jax.tree_util.keystr(path)} is {shown(leaf)}, expected an array, as fit "
+                "returns it"
+            )
+    if batch := params.batch_shape:
+        raise ValueError(
+            f"{name} have batch axes of shape {batch}, expected the params of one fit: those of "
+            f"many, as from jax.vmap(genclf.fit, ...), take jax.vmap(genclf.{verb}, ...)"
+        )
+
+
+_OF_X = ("predict", "log_joint", "log_posterior", "log_marginal", "discriminant", "condition")
 
 
 def widen(labels: Array) -> Array:

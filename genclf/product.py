@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights
+from genclf.arguments import Domain
 from genclf.combinator import Combinator
-from genclf.families.base import Family, Init, Params, Support
+from genclf.families.base import FAMILY, Family, Init, Params, Support
 
 
 class ProductParams(Params):
@@ -57,6 +58,10 @@ class ProductParams(Params):
         parts = zip(self._parts(x), keys, strict=True)
         return {name: part.sample_missing(k, x[name], y) for (name, part), k in parts}
 
+    @property
+    def statistic(self) -> str:
+        return _in_words((name, part.statistic) for name, part in self.parts.items())
+
     def log_lik(self, stats: dict[str, PyTree]) -> Float[Array, ""]:
         """The sum over the blocks."""
         return _total(part.log_lik(stats[name]) for name, part in sorted(self.parts.items()))
@@ -72,6 +77,22 @@ class ProductParams(Params):
         forms = {name: part.linear() for name, part in sorted(self.parts.items())}
         coefs = {name: coef for name, (coef, _) in forms.items()}
         return coefs, _total(intercept for _, intercept in forms.values())
+
+
+def _in_words(parts: Iterable[tuple[str, str]]) -> str:
+    """What the statistics of named parts are of."""
+    return "; ".join(f"{name}: {words}" for name, words in sorted(parts))
+
+
+_PARTS = Domain(
+    "a dict of families by name, such as {'size': Gaussian()}",
+    lambda parts: (
+        isinstance(parts, dict)
+        and bool(parts)
+        and all(isinstance(name, str) for name in parts)
+        and all(map(FAMILY.contains, parts.values()))
+    ),
+)
 
 
 class Product(Combinator):
@@ -95,6 +116,10 @@ class Product(Combinator):
 
     parts: dict[str, Family]
 
+    def __init__(self, parts: dict[str, Family]):
+        """Raise at once on keys that are no names: JAX sorts them before any verb is called."""
+        self.parts = _PARTS.checked(parts, "parts")
+
     @property
     def support(self) -> PyTree[Support]:
         return {name: part.support for name, part in self.parts.items()}
@@ -111,6 +136,9 @@ class Product(Combinator):
         """The statistics of each block, by name."""
         check_names(x, self.parts)
         return {name: part.stats(x[name], w) for name, part in sorted(self.parts.items())}
+
+    def statistic(self, stats: dict[str, PyTree]) -> str:
+        return _in_words((name, part.statistic(stats[name])) for name, part in self.parts.items())
 
     def complete(
         self, params: Params, x: dict[str, Any]

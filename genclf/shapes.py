@@ -11,42 +11,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
+from genclf.arguments import shown
 from genclf.families.base import Support
 from genclf.families.tokens import Tokens
-from genclf.model import Fitted, widen
+from genclf.model import widen
 from genclf.product import check_names
-
-_NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
 
 
 def own(x: PyTree, name: str) -> PyTree:
     """X as JAX arrays; NumPy arrays are copied, since the caller may refill them later."""
-
-    def convert(a: Any) -> Array:
-        host = a if isinstance(a, jax.Array) else np.asarray(a)
-        if not any(jnp.issubdtype(host.dtype, kind) for kind in _NUMBERS):
-            hint = (
-                "None is none: a missing value is NaN, and a label that is not known -1"
-                if host.dtype == object and None in np.asarray(host).ravel().tolist()
-                else "genclf.text turns text into counts, and np.unique(column, "
-                "return_inverse=True) values into codes"
-            )
-            raise ValueError(f"{name} has dtype {host.dtype}, expected real numbers; {hint}")
-        if isinstance(a, jax.Array):
-            return a
-        if host.dtype.kind in "iu" and host.size and host.dtype.itemsize == 8:
-            narrow = jnp.iinfo(jnp.result_type(int))
-            if host.max() > narrow.max or host.min() < narrow.min:
-                return jnp.asarray(host.astype(float))  # JAX would wrap it around
-        # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change.
-        return jnp.asarray(np.array(host))
-
     if isinstance(x, dict):
+        if not all(isinstance(key, str) for key in x):
+            raise ValueError(f"{name} has keys {list(x)}, expected names of parts, which are str")
         return {key: own(block, f"{name}[{key!r}]") for key, block in x.items()}
     if isinstance(x, Tokens):
-        ids, mask = convert(x.ids), convert(x.mask)
+        ids, mask = _array(x.ids, f"{name}.ids"), _array(x.mask, f"{name}.mask")
         if not jnp.issubdtype(ids.dtype, jnp.integer) or mask.dtype != bool:
             raise ValueError(
                 f"{name} has ids of dtype {ids.dtype} and a mask of {mask.dtype}, expected integer "
@@ -57,8 +39,84 @@ def own(x: PyTree, name: str) -> PyTree:
                 f"{name}.mask has shape {mask.shape}, expected {ids.shape}, as the ids"
             )
         return Tokens(widen(ids), mask, x.vocab_size)
-    numbers = convert(x)
+    numbers = _array(x, name)
     return numbers.astype(jnp.int8) if numbers.dtype == bool else numbers
+
+
+def _array(given: Any, name: str) -> Array:
+    if isinstance(given, jax.Array):
+        if not any(jnp.issubdtype(given.dtype, kind) for kind in _NUMBERS):
+            raise ValueError(f"{name} has dtype {given.dtype}, expected real numbers")
+        return given
+    host = host_numbers(given, name)
+    if host.dtype.kind in "iu" and host.size and host.dtype.itemsize == 8:
+        narrow = jnp.iinfo(jnp.result_type(int))
+        if host.max() > narrow.max or host.min() < narrow.min:
+            host = host.astype(float)  # JAX would wrap it around
+    # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change.
+    return jnp.asarray(np.array(host))
+
+
+_NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
+
+
+def host_numbers(given: Any, name: str) -> np.ndarray:
+    """Real numbers in an array of NumPy, of a dtype that JAX knows; an error says what is wrong."""
+    if given is None:
+        raise ValueError(
+            f"{name} is None, expected an array of numbers; a missing value is NaN, and a "
+            "label that is not known -1"
+        )
+    if isinstance(given, np.ma.MaskedArray):
+        if np.ma.getmaskarray(given).any():
+            raise ValueError(
+                f"{name} is a masked array, whose mask would be lost: put NaN in its place, "
+                f"{name}.astype(float).filled(np.nan), for models with missing='marginalize'"
+            )
+        given = given.data
+    if hasattr(given, "toarray"):
+        raise ValueError(
+            f"{name} is a sparse {type(given).__name__}, expected a dense array: {name}.toarray(), "
+            "or for word counts genclf.Tokens"
+        )
+    try:
+        host = np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is {shown(given)}, expected an array of numbers") from error
+    if host.dtype.kind in "iufb" or jnp.issubdtype(host.dtype, jnp.floating):
+        # Not the order of bytes of another machine, nor extended precision.
+        native = host.dtype.newbyteorder("=")
+        return host.astype(np.float64 if host.dtype.itemsize > 8 else native, copy=False)
+    if host.ndim == 0 and not isinstance(given, str | np.generic | np.ndarray):
+        raise ValueError(f"{name} is {shown(given)}, expected an array of numbers")
+    raise ValueError(
+        f"{name} has dtype {host.dtype}, expected real numbers; {_way_out(given, host, name)}"
+    )
+
+
+def _way_out(given: Any, host: np.ndarray, name: str) -> str:
+    """What to do with an array that does not hold numbers."""
+    if host.dtype.kind == "O" and any(value is None for value in host.ravel().tolist()):
+        return "a missing value is NaN, and a label that is not known -1, in place of None"
+    if host.dtype.kind == "O" and hasattr(given, "dtypes") and hasattr(given, "columns"):
+        kinds = [f"{c!r}" for c, kind in given.dtypes.items() if kind.kind not in "iufb"]
+        return (
+            f"the columns {', '.join(kinds[:5])} hold none: pd.factorize turns values into codes, "
+            "for Categorical, and a Product takes columns of several kinds"
+        )
+    if host.dtype.kind in "mM":
+        return "dates and durations are numbers after a division, as by np.timedelta64(1, 'D')"
+    if host.dtype.kind == "c":
+        return "the real and the imaginary part are two columns"
+    if name == "y":
+        return (
+            "integers 0..K-1: class_names, y = np.unique(labels, return_inverse=True) turns labels "
+            "of any kind into them"
+        )
+    return (
+        "genclf.text turns text into counts, and np.unique(column, return_inverse=True) values "
+        "into codes"
+    )
 
 
 def blocks(
@@ -77,7 +135,7 @@ def blocks(
         yield from blocks(support[part], x[part], f"{name}[{part!r}]", (*path, part))
 
 
-def cells(x: Array | Tokens) -> Array:
+def cells(x: Array | np.ndarray | Tokens) -> Any:
     """The array whose shape is that of the data: x itself, or the word ids of tokens."""
     return x.ids if isinstance(x, Tokens) else x
 
@@ -100,6 +158,8 @@ def check_rows(
             raise ValueError(
                 f"{name} has shape {shape}, expected (n, d): one row per example{hint}"
             )
+        if not shape[1] and not isinstance(block, Tokens):
+            raise ValueError(f"{name} has shape {shape}, expected at least one feature")
         if n is not None and shape[0] != n:
             raise ValueError(f"{name} has {shape[0]} rows, but the blocks before it have {n}")
         n = shape[0]
@@ -108,13 +168,15 @@ def check_rows(
             f"y has shape {y.shape}, expected ({n},) labels or ({n}, {num_classes}) "
             f"responsibilities for the {n} rows of x"
         )
-    if y.ndim == 2 and y.shape[1] != num_classes:
+    integral = jnp.issubdtype(y.dtype, jnp.integer)
+    if y.ndim == 2 and (y.shape[1] != num_classes or (integral and num_classes == 1)):
+        column = "; labels in a column are y[:, 0]" if y.shape[1] == 1 else ""
         raise ValueError(
-            f"y has shape {y.shape}, expected ({n}, {num_classes}): one column of "
-            f"responsibilities per class, num_classes = {num_classes}"
+            f"y has shape {y.shape} and dtype {y.dtype}, expected ({n}, {num_classes}) "
+            f"responsibilities, one column per class (num_classes = {num_classes}), or ({n},) "
+            f"integer labels{column}"
         )
     unsigned = jnp.issubdtype(y.dtype, jnp.unsignedinteger) and y.dtype.itemsize >= 4
-    integral = jnp.issubdtype(y.dtype, jnp.integer)
     if y.ndim == 1 and (unsigned or not integral):
         raise ValueError(
             f"y has dtype {y.dtype}, expected signed integer labels 0..{num_classes - 1} (or a "
@@ -124,10 +186,49 @@ def check_rows(
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
 
 
+def check_labels(y: Array, num_classes: int) -> None:
+    """Raise on a concrete label that is no class: compiled code can only make it NaN."""
+    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not _readable(y):
+        return
+    labels = np.asarray(y)
+    wrong = np.flatnonzero((labels < -1) | (labels >= num_classes))
+    if not len(wrong):
+        return
+    row, last = wrong[0], num_classes - 1
+    hint = ""
+    if labels.min() == 1 and labels.max() == num_classes:
+        hint = "; labels begin at 0: subtract 1"
+    elif labels.min() >= -1 and labels.max() < 1000:
+        hint = f"; or num_classes={labels.max() + 1}, if it is a class"
+    elif labels.min() >= -1:
+        hint = "; np.unique(labels, return_inverse=True)[1] are labels from 0 on"
+    raise ValueError(
+        f"y[{row}] is {labels[row]} (row {row}), expected a label in 0..{last} (num_classes = "
+        f"{num_classes}), or -1 for an unlabelled row{hint}"
+    )
+
+
+def check_some_labels(y: Array, weights: Array | None) -> None:
+    """Raise where the concrete rows are none of any class: there is nothing to learn from."""
+    if y.ndim not in (1, 2) or not _readable(y) or not (weights is None or _readable(weights)):
+        return
+    labelled: np.ndarray = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
+    if weights is not None and weights.shape == labelled.shape:
+        labelled = labelled & (np.asarray(weights) != 0)
+    if not labelled.any():
+        raise ValueError(
+            f"none of the {len(labelled)} rows has both a label and a weight above 0: there is "
+            "nothing to learn from (genclf.em takes rows without labels)"
+        )
+
+
+def _readable(a: Array) -> bool:
+    """Whether the numbers are known here and now."""
+    return not isinstance(a, Tracer) and a.is_fully_addressable
+
+
 def check_examples(params: Any, x: PyTree) -> None:
     """Raise unless params are fitted, and x holds examples of as many features as were fitted."""
-    if not isinstance(params, Fitted):
-        raise ValueError(f"params is {params!r}, expected a fitted classifier, as fit returns it")
     batch = None
     for name, path, _, block in blocks(params.support, x):
         shape, fitted = cells(block).shape, params.num_features

@@ -180,7 +180,7 @@ def test_text_names_the_way_out():
         (gcf.bernoulli_nb(K, alpha=-1.0), "alpha is -1.0, expected >= 0"),
         (gcf.multinomial_nb(K, alpha=-1.0), "alpha is -1.0, expected >= 0"),
         (gcf.categorical_nb(K, V, alpha=-1.0), "alpha is -1.0, expected >= 0"),
-        (gcf.categorical_nb(K, 0), "num_values has 0, expected >= 1"),
+        (gcf.categorical_nb(K, 0), "num_values is 0, expected >= 1"),
         (gcf.Classifier(gcf.Independent(gcf.Bernoulli(alpha=-1.0)), K), "alpha is -1.0"),
         (
             gcf.Classifier(gcf.Product({"a": gcf.Gaussian(ridge=-1.0), "b": gcf.Bernoulli()}), K),

@@ -17,6 +17,7 @@ from genclf.classifier import Classifier, ClassifierStats
 from genclf.conjugate.whole import check_proper, class_prior, priors
 from genclf.families.base import Family, times_log
 from genclf.routes.ascent import any_promotion
+from genclf.verb import verb
 
 _MAX_STEPS = 200
 
@@ -43,6 +44,7 @@ class PriorSolution(eqx.Module):
     converged: Bool[Array, ""]
 
 
+@verb
 def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     """Marginal likelihood: `log p(x, y) = log ∫ p(x, y | θ) p(θ) dθ` of all examples together.
 
@@ -71,11 +73,12 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     References:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §5.3.2.
     """
-    check_model(clf, stats, "log_evidence")
+    check_model(clf, stats)
     check_proper(_priors(clf, stats), stats, "prior", "log_evidence")
     return _log_evidence(clf, stats)
 
 
+@verb
 def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     """Empirical Bayes: the strength of each prior that makes the data most probable.
 
@@ -106,7 +109,7 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     References:
         Minka (2000), "Estimating a Dirichlet distribution"; Murphy (2012), §5.6.
     """
-    check_model(clf, stats, "fit_prior")
+    check_model(clf, stats)
     check_proper(_priors(clf, stats), stats, "prior", "fit_prior")
     return _fit_prior(clf, stats)
 

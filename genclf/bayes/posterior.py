@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from genclf.arguments import draw_shape, random_key
 from genclf.class_prior import log_class_prior
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
-    ClassifierStats,
     check_statistics,
     estimate,
 )
@@ -32,9 +32,10 @@ from genclf.conjugate.whole import (
     posteriors,
     priors,
 )
-from genclf.model import check_hyperparameters, require_generative
+from genclf.model import check_hyperparameters
 from genclf.routes.problem import PRIOR, arrays
-from genclf.statistics import num_features
+from genclf.statistics import ClassifierStats, num_features
+from genclf.verb import verb
 
 
 class Posterior(eqx.Module):
@@ -89,7 +90,7 @@ class Posterior(eqx.Module):
             key: a `jax.random` key.
             shape: shape of the draws; it leads in every array. () for one.
         """
-        return _sample(self, key, tuple(shape))
+        return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
     def interval(self, level: float | Array = 0.95) -> dict[str, Interval]:
         """Central credible intervals of each parameter by itself, computed on the host.
@@ -115,6 +116,7 @@ class Posterior(eqx.Module):
 _LOG_NAMES = ("log_prior", "log_theta", "logits")
 
 
+@verb
 def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The exact posterior distribution of the parameters: the conjugate prior and the data.
 
@@ -148,12 +150,13 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     References:
         Gelman et al. (2013), Bayesian Data Analysis, §2.4, §3.4 and §3.6.
     """
-    check_model(clf, stats, "posterior")
+    check_model(clf, stats)
     found = _posterior(clf, stats)
     check_proper(found.conditional, stats, "posterior", "posterior")
     return found
 
 
+@verb
 def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The distribution of the parameters before the data: the posterior of no examples.
 
@@ -176,12 +179,13 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
         [[1.5 1.5 1.5]
          [1.5 1.5 1.5]]
     """
-    check_model(clf, stats, "prior")
+    check_model(clf, stats)
     found = _prior(clf, stats)
     check_proper(found.conditional, stats, "prior", "prior")
     return found
 
 
+@verb
 def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params whose densities have the parameters integrated out: p(x, y | data).
 
@@ -212,13 +216,12 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     References:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.4.4 and §4.6.3.6.
     """
-    check_model(clf, stats, "predictive")
+    check_model(clf, stats)
     return estimate(_with_inference(clf, "predictive"), stats)
 
 
-def check_model(clf: Classifier, stats: ClassifierStats, verb: str) -> None:
-    """Raise unless it is generative, with valid hyper-parameters."""
-    require_generative(clf, verb)
+def check_model(clf: Classifier, stats: ClassifierStats) -> None:
+    """Raise unless the statistics are of this model, whose hyper-parameters fit them."""
     check_statistics(clf, stats)
     check_hyperparameters(clf, num_features(stats.conditional))
 

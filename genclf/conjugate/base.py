@@ -151,8 +151,11 @@ def spread_to(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Arra
 
 
 def numbers(value: Any) -> Any:
-    """A list or tuple as an array; anything else as it is."""
-    return np.asarray(value, float) if isinstance(value, list | tuple) else value
+    """A list or tuple of numbers as an array; anything else as it is."""
+    try:
+        return np.asarray(value, float) if isinstance(value, list | tuple) else value
+    except (TypeError, ValueError):
+        return value  # a verb says what is wrong with it
 
 
 def entropy(counts: Array, whole: Array) -> Float[Array, ""]:
@@ -165,10 +168,3 @@ def entropy(counts: Array, whole: Array) -> Float[Array, ""]:
 def positive_or_nan(a: Array) -> Array:
     """NaN where a parameter that must be above 0 is not."""
     return jnp.where(a > 0, a, jnp.nan)
-
-
-def positive(name: str, value: Any) -> list[str]:
-    """The complaint about a concrete parameter that is not above 0 everywhere."""
-    if np.all(np.isfinite(value) & (np.asarray(value) > 0)):
-        return []
-    return [f"{name} of the prior is {value}, expected > 0 and finite"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from genclf.arguments import POSITIVES
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
@@ -18,15 +19,15 @@ from genclf.conjugate.base import (
     log_gamma_beyond,
     log_rising_beyond,
     numbers,
-    positive,
     positive_or_nan,
     quantile,
     spread_to,
 )
+from genclf.hyperparameters import Declared
 from genclf.statistics import Sums
 
 
-class Beta(eqx.Module):
+class Beta(Declared):
     """A beta prior of probabilities: `p(p_kj) ∝ p_kj^(a-1) (1 - p_kj)^(b-1)`.
 
     With `total` ones among `count` it gives the mode `(total + a - 1) / (count + a + b - 2)`, which
@@ -48,12 +49,10 @@ class Beta(eqx.Module):
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.3.
     """
 
+    domains: ClassVar = {"a": POSITIVES, "b": POSITIVES}
+
     a: Any = eqx.field(converter=numbers)
     b: Any = eqx.field(converter=numbers)
-
-    def problems(self) -> list[str]:
-        """What is wrong with the concrete numbers, in words."""
-        return positive("a", self.a) + positive("b", self.b)
 
     def pseudo_counts(self, ones: Array, zeros: Array) -> tuple[Array, Array]:
         """`a - 1` and `b - 1`, or as much less than nothing as there is to take."""

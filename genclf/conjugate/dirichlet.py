@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from genclf.arguments import POSITIVES
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
@@ -19,16 +20,16 @@ from genclf.conjugate.base import (
     log_gamma_beyond,
     log_rising_beyond,
     numbers,
-    positive,
     positive_or_nan,
     quantile,
     spread_to,
 )
+from genclf.hyperparameters import Declared, is_concrete
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
 
-class Dirichlet(eqx.Module):
+class Dirichlet(Declared):
     """A Dirichlet prior of tables of probabilities: `p(θ) ∝ Π_v θ_v^(a_v - 1)`.
 
     With counts c it gives the mode `θ_v ∝ c_v + a_v - 1`, which `fit` returns, and the mean
@@ -53,11 +54,9 @@ class Dirichlet(eqx.Module):
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.4.
     """
 
-    concentration: Any = eqx.field(converter=numbers)
+    domains: ClassVar = {"concentration": POSITIVES}
 
-    def problems(self) -> list[str]:
-        """What is wrong with the concrete numbers, in words."""
-        return positive("concentration", self.concentration)
+    concentration: Any = eqx.field(converter=numbers)
 
     def pseudo_counts(self, total: Array) -> Array:
         """`a - 1`, or as much less than nothing as there is to take: `-total`."""
@@ -184,16 +183,8 @@ def pseudo_counts(alpha: Any, prior: Dirichlet | None, total: Array) -> Array:
 
 
 def smoothing_problems(
-    alpha: Any,
-    prior: Any,
-    name: str = "alpha",
-    usual: float = 1.0,
-    kind: Any = Dirichlet,
+    alpha: Any, prior: Any, name: str = "alpha", usual: float = 1.0
 ) -> list[str]:
-    """What is wrong with them as far as they are concrete, in words."""
-    if prior is None:
-        return [] if alpha >= 0 else [f"{name} is {alpha}, expected >= 0"]
-    if not isinstance(prior, kind):
-        return [f"prior is {prior!r}, expected a {kind.__name__}"]
-    both = [f"{name} and a prior are given, expected one of them"] if alpha != usual else []
-    return prior.problems() + both
+    """The complaint about both smoothing and a prior, as far as they are concrete."""
+    both = prior is not None and is_concrete(alpha) and alpha != usual
+    return [f"{name} and a prior are given, expected one of them"] if both else []

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from genclf.conjugate.base import numbers, positive, spread_to
+from genclf.arguments import FINITES, OPTIONAL_FINITE, POSITIVES
+from genclf.conjugate.base import numbers, spread_to
 from genclf.conjugate.gaussian import NormalInverseWisharts
 from genclf.families.covariance import Magnitudes
+from genclf.hyperparameters import Declared, is_concrete
 from genclf.statistics import Moments
 
 
-class NormalInverseWishart(eqx.Module):
+class NormalInverseWishart(Declared):
     """A conjugate prior of Gaussian classes: `Σ ~ IW(dof, scale)`, `μ_k | Σ ~ N(mean, Σ / kappa)`.
 
     `p(Σ) ∝ |Σ|^(-(ν+p+1)/2) exp(-½ tr Ψ Σ⁻¹)`, ν = `dof` > p - 1 and Ψ = `scale`. With a "full"
@@ -55,6 +58,13 @@ class NormalInverseWishart(eqx.Module):
         estimation and model-based clustering", §3.
     """
 
+    domains: ClassVar = {
+        "mean": replace(FINITES, optional=True),
+        "kappa": POSITIVES,
+        "scale": replace(FINITES, optional=True),
+        "dof": OPTIONAL_FINITE,
+    }
+
     mean: Any = eqx.field(default=None, converter=numbers)
     kappa: Any = eqx.field(default=0.01, converter=numbers)
     scale: Any = eqx.field(default=None, converter=numbers)
@@ -62,14 +72,11 @@ class NormalInverseWishart(eqx.Module):
 
     def problems(self, p: Any = None) -> list[str]:
         """What is wrong with the concrete numbers, in words; p where it is known."""
-        wrong = positive("kappa", self.kappa)
-        if self.mean is not None and not np.all(np.isfinite(self.mean)):
-            wrong.append(f"mean of the prior is {self.mean}, expected finite")
-        if self.dof is not None and (np.ndim(self.dof) or not np.isfinite(self.dof)):
-            wrong.append(f"dof of the prior is {self.dof}, expected one finite number")
-        elif self.dof is not None and isinstance(p, int) and not self.dof > p - 1:
+        wrong = []
+        known = self.dof is not None and is_concrete(self.dof) and isinstance(p, int)
+        if known and not self.dof > p - 1:
             wrong.append(f"dof of the prior is {self.dof}, expected > p - 1 = {p - 1}")
-        if self.scale is None:
+        if self.scale is None or not is_concrete(self.scale):
             return wrong
         matrix = np.asarray(self.scale, np.float64)
         matrix = matrix if matrix.ndim >= 2 else np.diag(np.atleast_1d(matrix))

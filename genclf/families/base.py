@@ -16,10 +16,12 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree, Real
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, map_rows, matmul
+from genclf.arguments import Scalar as Scalar
 from genclf.conjugate.base import Conjugate
+from genclf.hyperparameters import Declared, kind_of
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
@@ -82,6 +84,11 @@ class Params(eqx.Module):
         """`log_prob` up to a term that all classes share, at the least cost and rounding."""
         return self.log_prob(x)
 
+    @property
+    def statistic(self) -> str:
+        """What `log_lik` takes sums of: the family's word for it."""
+        return type(self).__name__.removesuffix("Params")
+
     @abc.abstractmethod
     def log_lik(self, stats: PyTree) -> Float[Array, ""]:
         """`Σ_nk w_nk log p(x_n | k)`, from the statistics alone."""
@@ -116,13 +123,10 @@ class Params(eqx.Module):
 Init = Literal["k-means++", "random"]
 """How clusters begin: about examples drawn far from each other, or from random weights."""
 
-Scalar = float | int | Real[Array, ""]
-"""A hyper-parameter: a number, or an array or tracer of no axes."""
-
 _LINEAR = "linear are shared-covariance Gaussian, Bernoulli, categorical and multinomial models"
 
 
-class Family(eqx.Module):
+class Family(Declared):
     """How to learn p(x | y) for K classes; fields are hyper-parameters (floats are leaves)."""
 
     @property
@@ -133,6 +137,10 @@ class Family(eqx.Module):
     @abc.abstractmethod
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
         """Sufficient statistics of rows x under class weights w."""
+
+    def statistic(self, stats: PyTree) -> str:
+        """What these are sums of, in words: statistics of other words do not go with them."""
+        return type(self).__name__
 
     @abc.abstractmethod
     def estimate(self, stats: PyTree) -> Params:
@@ -251,7 +259,10 @@ class Family(eqx.Module):
         return None
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        """What is wrong with the concrete hyper-parameters, in words; d features, where known."""
+        """What is wrong with hyper-parameters of which each is in its domain, in words.
+
+        Those that contradict each other, or d features, where d is known.
+        """
         return []
 
 
@@ -322,3 +333,7 @@ class LinearScore(eqx.Module):
         score, vetoed = jnp.split(both, 2, axis=-1)
         impossible = vetoed + spread(self.veto_intercept, score) > 0
         return jnp.where(impossible, -jnp.inf, score + spread(self.intercept, score))
+
+
+FAMILY = kind_of(Family, such_as="genclf.Gaussian()")
+"""The domain of a family inside a model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul
+from genclf.arguments import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.conjugate.beta import Beta, Betas, zeros_of
 from genclf.conjugate.dirichlet import smoothing_problems
 from genclf.families.base import (
@@ -24,7 +25,15 @@ from genclf.families.base import (
     safe_log,
     times_log,
 )
-from genclf.families.missing import Missing, allow_missing, is_missing, missing_problems
+from genclf.families.missing import (
+    CODE,
+    MISSING,
+    Missing,
+    allow_missing,
+    is_missing,
+    missing_problems,
+)
+from genclf.hyperparameters import kind_of
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
@@ -48,6 +57,12 @@ def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, 
     seen = ~is_missing(x, code)
     ones = jnp.where(seen, _binary(jnp.where(seen, x, 0), threshold), 0)
     return jnp.concatenate([ones, seen.astype(ones.dtype)], axis=-1)
+
+
+def _in_words(d: int, threshold: Scalar | None, missing: Missing) -> str:
+    """What the `Sums` of d features are of."""
+    what = "0/1 features" if threshold is None else "features above a threshold"
+    return f"ones of {d} {what}" + (", by cell" if missing == "marginalize" else "")
 
 
 class BernoulliParams(Params):
@@ -138,6 +153,10 @@ class BernoulliParams(Params):
         """`log p/(1-p)` and `Σ_j log (1-p_kj)`; infinite where p is 0 or 1."""
         return self.logits, self._logs()[1].sum(-1)
 
+    @property
+    def statistic(self) -> str:
+        return _in_words(self.num_features, self.threshold, self.missing)
+
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log p_kj + (count_k - total_kj) log (1 - p_kj)`."""
         log_p, log_q = self._logs()
@@ -178,6 +197,14 @@ class Bernoulli(Family):
         classification", eqs. 1 and 3.
     """
 
+    domains: ClassVar = {
+        "alpha": NON_NEGATIVE,
+        "threshold": OPTIONAL_FINITE,
+        "prior": kind_of(Beta, such_as="Beta(2.0, 2.0)", optional=True),
+        "missing": MISSING,
+        "missing_code": CODE,
+    }
+
     alpha: Scalar = 1.0
     threshold: Scalar | None = None
     prior: Beta | None = None
@@ -202,6 +229,9 @@ class Bernoulli(Family):
             return Sums(both[:, d:], both[:, :d])
 
         return accumulate(block, x, w, d)
+
+    def statistic(self, stats: Sums) -> str:
+        return _in_words(stats.total.shape[-1], self.threshold, self.missing)
 
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
@@ -253,5 +283,5 @@ class Bernoulli(Family):
         return num_classes * d
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        wrong = smoothing_problems(self.alpha, self.prior, kind=Beta)
+        wrong = smoothing_problems(self.alpha, self.prior)
         return wrong + missing_problems(self.missing, self.missing_code, 2)

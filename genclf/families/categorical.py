@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes
+from genclf.arguments import NON_NEGATIVE, Domain, one_of, whole
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
@@ -20,7 +21,15 @@ from genclf.conjugate.dirichlet import (
     smoothing_problems,
 )
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, safe_log, times_log
-from genclf.families.missing import Missing, allow_missing, is_missing, missing_problems
+from genclf.families.missing import (
+    CODE,
+    MISSING,
+    Missing,
+    allow_missing,
+    is_missing,
+    missing_problems,
+)
+from genclf.hyperparameters import kind_of
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
@@ -89,6 +98,11 @@ class Columns(eqx.Module):
         return code + _last_axis(self.first, code), known
 
 
+def _in_words(columns: Columns) -> str:
+    """What the `Sums` of these columns are of."""
+    return f"rows with each value of columns of {columns.num_values} values"
+
+
 class CategoricalParams(Params):
     """Fitted tables, as `Categorical.estimate` returns them.
 
@@ -155,6 +169,10 @@ class CategoricalParams(Params):
         """The table and 0: linear in the `genclf.indicators` of x; -inf at probability 0."""
         return self.log_theta, jnp.zeros_like(self.log_theta[:, 0])
 
+    @property
+    def statistic(self) -> str:
+        return _in_words(self.columns)
+
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kjv total_kjv log p(x_j = v | k)`."""
         return times_log(stats.total, self.log_theta).sum()
@@ -166,9 +184,25 @@ class CategoricalParams(Params):
         return jnp.stack(draws, axis=-1).astype(jnp.int32)
 
 
-def _hashable(num_values: Any) -> int | tuple[int, ...]:
-    """Python integers, so that the family can be static whatever sequence was given."""
-    return int(num_values) if np.ndim(num_values) == 0 else tuple(int(v) for v in num_values)
+_SIZE = whole(1, 2**31 - 1)
+_NUM_VALUES = Domain(
+    ">= 1, a whole number, or a tuple of them",
+    lambda sizes: (
+        bool(sizes) and all(map(_SIZE.contains, sizes))
+        if isinstance(sizes, tuple)
+        else _SIZE.contains(sizes)
+    ),
+)
+
+
+def _hashable(num_values: Any) -> Any:
+    """Python integers, so that the family can be static whatever sequence of them was given."""
+    if isinstance(num_values, list | tuple | np.ndarray | jax.Array) and np.ndim(num_values) == 1:
+        return tuple(map(_hashable, num_values))
+    whole_array = isinstance(num_values, np.ndarray | jax.Array | np.generic) and (
+        num_values.ndim == 0 and num_values.dtype.kind in "iu"
+    )
+    return int(num_values) if whole_array else num_values
 
 
 class Categorical(Family):
@@ -203,6 +237,15 @@ class Categorical(Family):
     References:
         Bishop (2006), Pattern Recognition and Machine Learning, §4.2.3.
     """
+
+    domains: ClassVar = {
+        "num_values": _NUM_VALUES,
+        "alpha": NON_NEGATIVE,
+        "unseen": one_of("error", "ignore"),
+        "prior": kind_of(Dirichlet, such_as="Dirichlet(2.0)", optional=True),
+        "missing": MISSING,
+        "missing_code": CODE,
+    }
 
     num_values: int | tuple[int, ...] = eqx.field(static=True, converter=_hashable)
     alpha: Scalar = 1.0
@@ -242,6 +285,9 @@ class Categorical(Family):
 
         return accumulate(block, x, w, x.shape[1] * num_classes(w))
 
+    def statistic(self, stats: Sums) -> str:
+        return _in_words(self._columns_of(stats))
+
     def estimate(self, stats: Sums) -> CategoricalParams:
         """Smoothed log θ of every column; uniform for a class without examples."""
         columns = self._columns_of(stats)
@@ -257,7 +303,12 @@ class Categorical(Family):
 
     def _columns_of(self, stats: Sums) -> Columns:
         size, v = stats.total.shape[-1], self.num_values
-        return self.columns(len(v) if isinstance(v, tuple) else size // v)
+        columns = self.columns(len(v) if isinstance(v, tuple) else size // v)
+        if sum(columns.num_values) != size:
+            raise ValueError(
+                f"the statistics are of {size} values in all, but Categorical has num_values = {v}"
+            )
+        return columns
 
     def start(self, stats: Sums) -> CategoricalParams:
         """Uniform tables."""
@@ -291,11 +342,8 @@ class Categorical(Family):
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
         wrong = smoothing_problems(self.alpha, self.prior)
-        sizes = np.atleast_1d(self.num_values)
-        wrong += [f"num_values has {v}, expected >= 1" for v in sizes if v < 1]
-        if self.unseen not in ("error", "ignore"):
-            wrong.append(f"unseen is {self.unseen!r}, expected 'error' or 'ignore'")
-        return wrong + missing_problems(self.missing, self.missing_code, int(sizes.max()))
+        largest = int(np.max(self.num_values))
+        return wrong + missing_problems(self.missing, self.missing_code, largest)
 
 
 def indicators(x: Array, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:

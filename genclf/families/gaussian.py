@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from genclf.accumulate import ClassWeights, Hard, fold_rows, moments, moments_of_cells, only
+from genclf.arguments import FLAG, NON_NEGATIVE, one_of
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.gaussian import NormalInverseWisharts, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
@@ -23,10 +23,11 @@ from genclf.families.covariance import (
     root_of_total,
 )
 from genclf.families.ellipsoid import Covariance
-from genclf.families.gaussian_params import GaussianParams
+from genclf.families.gaussian_params import GaussianParams, moments_in_words
 from genclf.families.marginal import Completion, expected_moments
-from genclf.families.missing import Missing, allow_missing, missing_problems
+from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.student_t import FINITE, StudentTParams
+from genclf.hyperparameters import is_concrete, kind_of
 from genclf.statistics import Moments, divide, merge, pool
 
 
@@ -73,6 +74,15 @@ class Gaussian(Family):
     References:
         Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning, §4.3.
     """
+
+    domains: ClassVar = {
+        "covariance": one_of("full", "diag", "spherical"),
+        "shared": FLAG,
+        "ridge": NON_NEGATIVE,
+        "ddof": NON_NEGATIVE,
+        "prior": kind_of(NormalInverseWishart, such_as="NormalInverseWishart()", optional=True),
+        "missing": MISSING,
+    }
 
     covariance: Covariance = eqx.field(static=True, default="full")
     shared: bool = eqx.field(static=True, default=False)
@@ -139,8 +149,12 @@ class Gaussian(Family):
         return replace(self, prior=self.prior.settled(moments_of_cells(x, ~jnp.isnan(x), together)))
 
     def not_monotone(self) -> list[str]:
+        return self._rules()
+
+    def _rules(self) -> list[str]:
+        """The names of ridge and ddof, where they are concrete and not 0."""
         rules = [("ridge", self.ridge), ("ddof", self.ddof)]
-        return [name for name, value in rules if not isinstance(value, Tracer) and value != 0]
+        return [name for name, value in rules if is_concrete(value) and value != 0]
 
     def dissimilarity(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
         """Squared distance in standard deviations of each feature; 0 where missing."""
@@ -272,6 +286,9 @@ class Gaussian(Family):
             ddof=ddof,
         )
 
+    def statistic(self, stats: Moments) -> str:
+        return moments_in_words(stats.mean.shape[-1], self.covariance, stats.of_cells)
+
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):
             form = "whole" if self.covariance == "full" else "diagonal"
@@ -291,14 +308,7 @@ class Gaussian(Family):
         return self._covariance(*self._with_prior(stats)).diagnose(count, self.shared)
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        rules = [("ridge", self.ridge), ("ddof", self.ddof)]
-        wrong = [f"{name} is {value}, expected >= 0" for name, value in rules if not value >= 0]
-        if self.covariance not in ("full", "diag", "spherical"):
-            wrong.append(f"covariance is {self.covariance!r}, expected full, diag or spherical")
-        if self.prior is not None and not isinstance(self.prior, NormalInverseWishart):
-            wrong.append(f"prior is {self.prior!r}, expected a NormalInverseWishart")
-        elif self.prior is not None:
-            wrong += self.prior.problems(1 if self.covariance != "full" else d)
-            given = [name for name, value in rules if value != 0]
-            wrong += [f"{name} and a prior are given, expected one of them" for name in given]
-        return wrong + missing_problems(self.missing)
+        if self.prior is None:
+            return []
+        wrong = [f"{name} and a prior are given, expected one of them" for name in self._rules()]
+        return wrong + self.prior.problems(1 if self.covariance != "full" else d)

@@ -45,6 +45,12 @@ _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
+def moments_in_words(d: int, covariance: Covariance, by_cell: bool) -> str:
+    """What the `Moments` of a Gaussian of d features are of."""
+    spread = "scatter matrix" if covariance == "full" else "scatter of each"
+    return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
+
+
 class GaussianParams(Params):
     """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
 
@@ -236,6 +242,11 @@ class GaussianParams(Params):
         coef = einsum("kij,kj->ki", precision, self.mean)
         intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self._log_norms())
         return -0.5 * precision, coef, intercept
+
+    @property
+    def statistic(self) -> str:
+        by_cell = self.missing == "marginalize" and self.covariance != "full"
+        return moments_in_words(self.num_features, self.covariance, by_cell)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any, ClassVar, NoReturn
 
 import equinox as eqx
 import jax
@@ -19,6 +19,7 @@ from genclf.accumulate import (
     ignore_absent,
     moments,
 )
+from genclf.arguments import FLAG, POSITIVE
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, poison, spread
 from genclf.families.covariance import Magnitudes
 from genclf.families.ellipsoid import log_determinants
@@ -106,6 +107,15 @@ class _Rule(str):
     """The name of a rule: a part of the structure, where a number in its place is a leaf."""
 
 
+_BANDWIDTH = replace(
+    POSITIVE,
+    expected="'scott', 'silverman' or a finite number > 0",
+    contains=lambda given: (
+        given in ("scott", "silverman") if isinstance(given, str) else POSITIVE.contains(given)
+    ),
+)
+
+
 def _rule_or_number(bandwidth: Any) -> Any:
     return _Rule(bandwidth) if isinstance(bandwidth, str) else bandwidth
 
@@ -151,6 +161,8 @@ class KernelDensity(Family):
         Scott (1992), Multivariate Density Estimation, §6.3.1 and eq. 6.42; Silverman (1986),
         Density Estimation, §3.4.4 (leave-one-out likelihood) and eq. 4.14.
     """
+
+    domains: ClassVar = {"bandwidth": _BANDWIDTH, "leave_one_out": FLAG}
 
     bandwidth: Scalar | str = eqx.field(default="scott", converter=_rule_or_number)
     leave_one_out: bool = eqx.field(static=True, default=False)
@@ -205,15 +217,6 @@ class KernelDensity(Family):
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         raise ValueError(_KEEPS + "the number of its parameters grows with theirs")
-
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        given = self.bandwidth
-        if isinstance(given, str):
-            valid = given in ("scott", "silverman")
-        else:
-            valid = bool(given > 0) and math.isfinite(given)
-        expected = "expected scott, silverman or a finite number > 0"
-        return [] if valid else [f"bandwidth is {given!r}, {expected}"]
 
 
 def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:

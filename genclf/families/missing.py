@@ -9,18 +9,24 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from genclf.arguments import one_of, whole
 from genclf.families.base import Support
 from genclf.families.tokens import Tokens
 
 Missing = Literal["error", "marginalize"]
+MISSING = one_of("error", "marginalize")
+CODE = whole(-(2**31), 2**31 - 1)
 
 
 def is_missing(x: Array, code: int = -1) -> Bool[Array, "..."]:
     """Which cells are missing: NaN, or equal to the code."""
     if jnp.issubdtype(x.dtype, jnp.floating):
         return jnp.isnan(x)
-    # Unsigned and narrow codes are compared where the code can be written.
-    return (x.astype(jnp.int32) if x.dtype != jnp.int64 else x) == code
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        held = jnp.iinfo(x.dtype)
+        if not held.min <= code <= held.max:  # such as -1 among unsigned integers
+            return jnp.zeros(x.shape, bool)
+    return x == jnp.asarray(code, x.dtype)
 
 
 def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support:
@@ -38,8 +44,6 @@ def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support
 
 def missing_problems(missing: Missing, code: int = -1, num_values: int | float = 0) -> list[str]:
     """What is wrong with these hyper-parameters, in words; codes 0..num_values-1 are values."""
-    if missing not in ("error", "marginalize"):
-        return [f"missing is {missing!r}, expected 'error' or 'marginalize'"]
     if missing == "marginalize" and 0 <= code < num_values:
         return [f"missing_code is {code}, which is a value; expected another code, such as -1"]
     return []

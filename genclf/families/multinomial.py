@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul, num_classes
+from genclf.arguments import FLAG, NON_NEGATIVE
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import (
     Dirichlet,
@@ -32,10 +33,23 @@ from genclf.families.base import (
     times_log,
 )
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
-from genclf.families.missing import Missing, allow_missing, is_missing, missing_problems
+from genclf.families.missing import (
+    CODE,
+    MISSING,
+    Missing,
+    allow_missing,
+    is_missing,
+    missing_problems,
+)
 from genclf.families.tokens import COUNTS, Tokens, apart, counts_of, valid_counts
+from genclf.hyperparameters import kind_of
 from genclf.parameters import Parameter
 from genclf.statistics import Sums, divide
+
+
+def _in_words(num_words: int, presence: bool) -> str:
+    """What the `Sums` of so many words are of."""
+    return f"{'documents with' if presence else 'occurrences of'} each of {num_words} words"
 
 
 class MultinomialParams(Params):
@@ -160,6 +174,10 @@ class MultinomialParams(Params):
         """`log θ_k`, and 0; -inf where θ is 0."""
         return self.log_theta, jnp.zeros_like(self.log_theta[:, 0])
 
+    @property
+    def statistic(self) -> str:
+        return _in_words(self.num_features, self.presence)
+
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log θ_kj`."""
         return times_log(stats.total, self.log_theta).sum()
@@ -210,6 +228,14 @@ class Multinomial(Family):
         classification", eqs. 4 and 6.
     """
 
+    domains: ClassVar = {
+        "alpha": NON_NEGATIVE,
+        "presence": FLAG,
+        "prior": kind_of(Dirichlet, such_as="Dirichlet(2.0)", optional=True),
+        "missing": MISSING,
+        "missing_code": CODE,
+    }
+
     alpha: Scalar = 1.0
     presence: bool = eqx.field(static=True, default=False)
     prior: Dirichlet | None = None
@@ -259,6 +285,9 @@ class Multinomial(Family):
         w_cell = jnp.where(valid_counts(x)[..., None] | (w_cell == 0), w_cell, jnp.nan)
         total = jnp.zeros((x.vocab_size, len(w)), w.dtype)
         return Sums(w.sum(1), total.at[jnp.clip(x.ids, 0, x.vocab_size - 1)].add(w_cell).T)
+
+    def statistic(self, stats: Sums) -> str:
+        return _in_words(stats.total.shape[-1], self.presence)
 
     def estimate(self, stats: Sums) -> MultinomialParams:
         """Smoothed log θ; uniform for a class without words."""

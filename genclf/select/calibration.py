@@ -9,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
+from genclf.arguments import whole
 from genclf.model import valid_weights, widen
 from genclf.shapes import float_dtype, own
+from genclf.verb import ArrayLike, verb
 
 _TOLERANCE = 1e-3  # of the sum of a row's probabilities
 
@@ -33,6 +35,7 @@ class Calibration(eqx.Module):
     error: Float[Array, ""]
 
 
+@verb(log_posterior=own, num_bins=whole(1))
 def calibration(
     log_posterior: ArrayLike,
     y: ArrayLike,
@@ -87,13 +90,11 @@ def calibration(
         Brier (1950), "Verification of forecasts expressed in terms of probability"; Guo, Pleiss,
         Sun & Weinberger (2017), "On calibration of modern neural networks", eq. 3.
     """
-    log_p, labels = own(log_posterior, "log_posterior"), own(y, "y")
-    given = None if weights is None else own(weights, "weights")
-    _check(log_p, labels, given, num_bins)
-    return _calibration(log_p, labels, given, num_bins)
+    _check(log_posterior, y, weights)
+    return _calibration(log_posterior, y, weights, num_bins)
 
 
-def _check(log_p: Array, y: Array, weights: Array | None, num_bins: int) -> None:
+def _check(log_p: Array, y: Array, weights: Array | None) -> None:
     """Raise where shapes or dtypes do not fit, or concrete numbers cannot be scored."""
     if log_p.ndim != 2 or not jnp.issubdtype(log_p.dtype, jnp.floating):
         raise ValueError(
@@ -108,8 +109,6 @@ def _check(log_p: Array, y: Array, weights: Array | None, num_bins: int) -> None
         )
     if weights is not None and weights.shape != (n,):
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row")
-    if num_bins < 1:
-        raise ValueError(f"num_bins is {num_bins}, expected >= 1")
     if any(isinstance(a, Tracer) for a in (log_p, y, weights)):
         return
     labels, counts = np.asarray(y), np.ones(n) if weights is None else np.asarray(weights)

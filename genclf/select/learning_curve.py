@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, ArrayLike, Float, Int, PyTree
+from jax.core import Tracer
+from jaxtyping import Array, Float, Int, PyTree
 
+from genclf.arguments import shown, whole
 from genclf.classifier import fit
 from genclf.inference import predict
-from genclf.model import Model
-from genclf.shapes import check_rows, own
+from genclf.model import Model, check_hyperparameters
+from genclf.shapes import check_rows, own, widths
+from genclf.verb import ArrayLike, verb
 
 
 class LearningCurve(eqx.Module):
@@ -61,6 +65,31 @@ def _standard_error(values: Float[Array, "S splits"]) -> Float[Array, "S"]:
     return values.std(1, ddof=1) / np.sqrt(values.shape[1]).astype(values.dtype)
 
 
+def _checked_models(models: Any, name: str) -> Mapping[str, Model]:
+    if not isinstance(models, Mapping) or not all(isinstance(key, str) for key in models):
+        raise ValueError(f"{name} is {shown(models)}, expected a dict of models by name")
+    return models
+
+
+def _checked_sizes(sizes: Any, name: str) -> list[int]:
+    given = sizes.tolist() if isinstance(sizes, np.ndarray | jax.Array) else sizes
+    if not isinstance(given, Sequence) or any(whole(1).problem(size, name) for size in given):
+        raise ValueError(f"{name} is {shown(sizes)}, expected a list of whole numbers >= 1")
+    return [int(size) for size in given]
+
+
+def _checked_test(test: Any) -> tuple[PyTree, Array]:
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise ValueError(f"test is {shown(test)}, expected (x, y), or None")
+    return own(test[0], "test[0]"), own(test[1], "test[1]")
+
+
+@verb(
+    models=_checked_models,
+    sizes=_checked_sizes,
+    num_splits=whole(1),
+    batch_size=whole(1, optional=True),
+)
 def learning_curve(
     models: Mapping[str, Model],
     x: PyTree,
@@ -110,13 +139,20 @@ def learning_curve(
     References:
         Ng & Jordan (2002), §4.
     """
-    rows, labels = own(x, "x"), own(y, "y")
-    others = None if test is None else (own(test[0], "test[0]"), own(test[1], "test[1]"))
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves((models, x, y, test))):
+        raise ValueError(
+            "learning_curve runs on the host, and compiles what it needs: call it outside jit"
+        )
+    rows, labels = x, y
+    others = None if test is None else _checked_test(test)
+    models = {
+        name: check_hyperparameters(m, widths(x), f"models[{name!r}]") for name, m in models.items()
+    }
     for model in models.values():
-        for given in ((rows, labels), others or (rows, labels)):
-            check_rows(model.support, *given, None, model.num_classes)
-            outside = (given[1] < 0) | (given[1] >= model.num_classes)
-            if given[1].ndim != 1 or outside.any():
+        for x_given, y_given in ((rows, labels), others or (rows, labels)):
+            check_rows(model.support, x_given, y_given, None, model.num_classes)
+            outside = (y_given < 0) | (y_given >= model.num_classes)
+            if y_given.ndim != 1 or outside.any():
                 raise ValueError(
                     "y holds responsibilities, or a label that is no class, such as -1; expected "
                     f"the labels of all rows, 0..{model.num_classes - 1}"
@@ -125,12 +161,8 @@ def learning_curve(
     if not len(sizes) or not models:
         raise ValueError("sizes or models is empty, expected at least one of each")
     for size in sizes:
-        if int(size) != size or not 0 < size <= largest:
+        if size > largest:
             raise ValueError(f"sizes holds {size}, expected 1..{largest} of the {n} rows")
-    for name, given_number in (("num_splits", num_splits), ("batch_size", batch_size)):
-        if given_number is not None and given_number < 1:
-            raise ValueError(f"{name} is {given_number}, expected >= 1")
-    sizes = [int(size) for size in sizes]
     found: dict[str, list[Array]] = {name: [] for name in models}
     for i, size in enumerate(sizes):
         train = _draws(jax.random.fold_in(key, i), n, num_splits)[:, :size]

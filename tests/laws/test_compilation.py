@@ -1,6 +1,7 @@
 """One compilation per shape: none on the second call, none for another hyper-parameter."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -27,8 +28,8 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 def compiled():
     """A function that returns the number of traces and compilations since it was last called."""
 
-    def since():
-        number = len(_events)
+    def since(kind=""):
+        number = sum(kind in event for event in _events)
         _events.clear()
         return number
 
@@ -88,6 +89,31 @@ def test_a_stream_of_batches_compiles_for_the_first_and_for_the_odd_last(name, c
             assert len(_events) == before
     np.testing.assert_allclose(alone.count, total.count)
     assert float(total.count.sum()) == len(y) != N
+
+
+def test_batches_of_any_size_are_predicted_by_few_programs(compiled):
+    model = BY_NAME["product-linear"]
+    params = gcf.fit(model.classifier, *model.example("float64"))
+    sizes = np.random.default_rng(0).permutation(np.arange(1, 601, 6))
+    x = model.example("float64", n=601)[0]
+    expected = np.asarray(gcf.log_posterior(params, jax.tree.map(jnp.asarray, x)))
+    assert len(sizes) == 100
+    compiled()
+    for size in sizes:
+        gcf.predict(params, take(x, slice(size)))
+    # Each of at most eight programs is traced (once for the checks of its kind) and compiled.
+    assert 0 < compiled("backend_compile") <= 8
+    for size in sizes[:7]:
+        found = gcf.log_posterior(params, take(x, slice(size)))
+        np.testing.assert_allclose(found, expected[:size], rtol=1e-12, atol=1e-12)
+
+
+def test_a_large_batch_is_predicted_in_pieces():
+    n = 2 * 65536 + 101
+    x = np.random.default_rng(0).normal(size=(n, 1))
+    params = gcf.fit(gcf.lda(2), x[:101], (x[:101, 0] > 0).astype(int))
+    expected = gcf.predict(params, jnp.asarray(x))
+    np.testing.assert_array_equal(gcf.predict(params, x), expected)
 
 
 def test_a_float_hyper_parameter_may_be_an_array(compiled):

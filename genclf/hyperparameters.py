@@ -1,0 +1,85 @@
+"""The hyper-parameters of a whole model: the domain that each class declares of its fields, read.
+
+`domains` of a class names its fields. Concrete values are checked at the entry of every verb;
+traced ones outside their domain become NaN there, and so does all that is made of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from genclf.arguments import Domain
+
+
+class Declared(eqx.Module):
+    """A module whose fields have domains; it can be a static argument, or a key of a dict."""
+
+    domains: ClassVar[Mapping[str, Domain]] = {}
+
+    def __hash__(self) -> int:
+        leaves, structure = jax.tree.flatten(self)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        return hash((structure, *((a.shape, a.tobytes()) for a in arrays)))
+
+
+def problems(node: Declared, of: str = "", part: str = "") -> list[str]:
+    """What is wrong with the fields of a model and of all models inside, in words.
+
+    Args:
+        node: a model, a family or a prior.
+        of: what follows the name of a field, such as " of the prior".
+        part: what precedes it, the name of a part of a `Product`.
+    """
+    found = []
+    for name, value in _fields(node):
+        domain = node.domains.get(name)
+        if domain and (problem := domain.problem(value, name + of)):
+            found.append(part + problem)
+        elif isinstance(value, Declared):
+            inside = {"family": of, "prior": " of the prior"}.get(name, f" of {name}")
+            found += problems(value, inside, part)
+        elif isinstance(value, dict):
+            named = [(key, inner) for key, inner in value.items() if isinstance(inner, Declared)]
+            for key, inner in sorted(named):
+                found += problems(inner, of, f"{part}{key}: ")
+    return found
+
+
+def sound(node: Any) -> Any:
+    """The same model with NaN for each traced number outside its domain."""
+    if isinstance(node, dict):
+        new = {key: sound(value) for key, value in node.items()}
+        return new if any(new[key] is not value for key, value in node.items()) else node
+    if not isinstance(node, Declared):
+        return node
+    changed = {}
+    for name, value in _fields(node):
+        domain = node.domains.get(name)
+        new = domain.sound(value) if domain and domain.valid else sound(value)
+        if new is not value:
+            changed[name] = new
+    return dataclasses.replace(node, **changed) if changed else node
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether no number of a value is traced."""
+    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
+
+
+def kind_of(*kinds: type, such_as: str, optional: bool = False) -> Domain:
+    """An instance of one of these classes."""
+    names = " or ".join(kind.__name__ for kind in kinds)
+    expected = f"a {names}, such as {such_as}" + (", or None" if optional else "")
+    contains: Callable[[Any], bool] = lambda value: isinstance(value, kinds)  # noqa: E731
+    return Domain(expected, contains, optional=optional)
+
+
+def _fields(node: Declared) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(node, field.name, None)) for field in dataclasses.fields(node)]

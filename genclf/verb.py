@@ -1,0 +1,106 @@
+"""The entry of every public function: what each argument may be, checked before anything else.
+
+An argument has one name, and one meaning, throughout the library; so its check follows from its
+name. A check raises `ValueError`, which names the argument, or returns what the function works
+with: arrays of JAX, and models whose invalid traced hyper-parameters are NaN.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from genclf.arguments import Domain, draw_shape, random_key, shown
+from genclf.model import check_hyperparameters, check_params, require_generative
+from genclf.shapes import own, widths
+from genclf.statistics import ClassifierStats
+
+if TYPE_CHECKING:
+    ArrayLike = Any  # what a user gives is an array by the time that the function sees it
+else:
+    from jaxtyping import ArrayLike as ArrayLike
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Check = Callable[[Any, str], Any]
+
+
+@overload
+def verb(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def verb(
+    *, any_model: bool = False, **checks: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def verb(function: Any = None, /, *, any_model: bool = False, **checks: Any) -> Any:
+    """A public function whose arguments are checked and converted.
+
+    Args:
+        function: what to call with the arguments that its parameters name.
+        any_model: whether models of p(y | x) alone are taken too.
+        **checks: a `Domain`, a function of (value, name), or None for an argument to leave as it
+            is, where that of `_CHECKS` does not do.
+    """
+    if function is None:
+        return lambda function: _checked(function, any_model, checks)
+    return _checked(function, any_model, checks)
+
+
+def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) -> Callable[P, R]:
+    called = function.__name__
+    signature = inspect.signature(function)
+    names = list(signature.parameters)
+    required = [n for n, p in signature.parameters.items() if p.default is p.empty]
+    places = [n for n, p in signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    own_checks = {name: check for name, check in (_CHECKS | checks).items() if name in names}
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: dict[str, Any] = dict(zip(places, args, strict=False)) | kwargs
+        fits = len(args) <= len(places) and len(given) == len(args) + len(kwargs)
+        if not fits or not given.keys() <= set(names) or not set(required) <= given.keys():
+            function(*args, **kwargs)  # Python says which one is missing or too many
+        for name, check in own_checks.items():
+            if name in given and check is not None:
+                is_domain = isinstance(check, Domain)
+                given[name] = (check.checked if is_domain else check)(given[name], name)
+        if "params" in names:
+            check_params(given["params"], "params", called)
+        for name in ("clf", "params"):
+            if name in names and not any_model:
+                require_generative(given[name], called)
+        if "clf" in names:
+            d = widths(given["x"]) if own_checks.get("x") else None
+            given["clf"] = check_hyperparameters(given["clf"], d)
+        return function(**given)  # type: ignore[call-arg]
+
+    return checked
+
+
+def _optional(check: Check) -> Check:
+    return lambda value, name: None if value is None else check(value, name)
+
+
+def statistics(value: Any, name: str) -> ClassifierStats:
+    """The statistics of one data set; an error where these are none, or those of a batch."""
+    if not isinstance(value, ClassifierStats):
+        raise ValueError(f"{name} is {shown(value)}, expected statistics, as genclf.stats returns")
+    if value.count.ndim != 1:
+        raise ValueError(
+            f"{name}.count has shape {value.count.shape}, expected (K,): one number per class; "
+            "statistics with a batch axis take jax.vmap, or genclf.pool"
+        )
+    return value
+
+
+_CHECKS: dict[str, Check] = {
+    "x": own,
+    "y": own,
+    "weights": _optional(own),
+    "stats": statistics,
+    "key": random_key,
+    "shape": draw_shape,
+}

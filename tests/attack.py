@@ -1,0 +1,256 @@
+"""Every argument of the public surface, given what it cannot take: a program, run by a test.
+
+It runs by itself, as a user's program does, without the type checks that the tests put on genclf.
+Each call has to raise a `ValueError` or `TypeError`, from a line of genclf, that names the
+argument. Prints the calls that do not, one a line, and then how many calls there were.
+"""
+
+import inspect
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import scipy.sparse
+
+import genclf as gcf
+
+HOME = str(Path(gcf.__file__).parent)
+N, D, K = 11, 3, 2
+X = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32) + np.arange(N)[:, None] % K
+Y = (np.arange(N) % K).astype(np.int32)
+COUNTS = np.arange(N * D).reshape(N, D) % 4
+KEY = jax.random.key(0)
+CLF = gcf.lda(K)
+WORDS = gcf.multinomial_nb(K)
+PROPER = gcf.lda(K, prior=gcf.NormalInverseWishart())
+PARAMS = gcf.fit(CLF, X, Y)
+STATS = gcf.stats(CLF, X, Y)
+BATCHED = jax.tree.map(lambda a: jnp.stack([a, a]), STATS)
+TOKENS = gcf.Tokens(jnp.zeros((N, 2), jnp.int32), jnp.ones((N, 2), bool), D)
+
+SCORES = ("predict", "log_joint", "log_posterior", "log_marginal", "discriminant")
+
+# What no argument takes, but None where that is the default.
+BAD = {
+    "None": None,
+    "a string": "no",
+    "a list of strings": ["no", "yes"],
+    "a complex number": 1 + 2j,
+    "an array of rank 4": np.ones((2, 3, 5, 7)),
+    "NaN": float("nan"),
+    "objects": np.array([{}, print], object),
+    "a sparse matrix": scipy.sparse.eye(N, D, format="csr"),
+    "a masked array": np.ma.masked_array(np.ones((N, D)), np.eye(N, D) > 0),
+    "a table of strings": pd.DataFrame({"a": ["x"] * N, "b": ["y"] * N, "c": ["z"] * N}),
+    "a negative number": -1.5,
+    "a generator": (i for i in range(3)),
+    "a class": dict,
+    "another module": sys,
+}
+
+# A call that is right, for each function; classes are used by a fit or a prediction.
+RIGHT = {
+    "fit": {"clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32), "init": None},
+    "stats": {"clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32)},
+    "empty": {"clf": CLF, "x": X},
+    "estimate": {"clf": CLF, "stats": STATS},
+    "merge": {"a": STATS, "b": STATS},
+    "remove": {"a": STATS, "b": STATS},
+    "scale": {"stats": STATS, "weight": 0.5},
+    "pool": {"stats": BATCHED, "axis": 0},
+    **{name: {"params": PARAMS, "x": X} for name in SCORES},
+    "condition": {"params": PARAMS, "x": X, "y": Y},
+    "log_lik": {"params": PARAMS, "stats": STATS},
+    "sample": {"key": KEY, "params": PARAMS, "shape": (2,)},
+    "with_prior": {"params": PARAMS, "class_prior": np.full(K, 0.5, np.float32)},
+    "em": {
+        "clf": PROPER, "x": X, "y": Y, "key": KEY, "weights": np.ones(N, np.float32),
+        "unlabelled_weight": 1.0, "max_steps": 3, "tol": 1e-3, "init": "random", "restarts": 1,
+    },
+    "adapt_prior": {
+        "params": PARAMS, "x": X, "weights": np.ones(N, np.float32), "max_steps": 3, "tol": 1e-3
+    },
+    "validate": {"model": CLF, "x": X, "y": Y, "weights": np.ones(N), "latent": False},
+    "diagnose": {"clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32)},
+    "posterior": {"clf": PROPER, "stats": STATS},
+    "predictive": {"clf": PROPER, "stats": STATS},
+    "log_evidence": {"clf": PROPER, "stats": STATS},
+    "fit_prior": {"clf": PROPER, "stats": STATS},
+    "prior": {"clf": PROPER, "stats": STATS},
+    "story": {"model": PROPER, "stats": STATS, "density": None},
+    "linear_form": {"params": PARAMS},
+    "logistic_form": {"params": PARAMS},
+    "quadratic_form": {"params": PARAMS},
+    "softmax_form": {"params": PARAMS, "features": "linear"},
+    "num_parameters": {"clf": CLF, "d": D},
+    "num_boundary_parameters": {"num_classes": K, "d": D, "quadratic": False},
+    "indicators": {"x": COUNTS, "num_values": 4},
+    "certify": {
+        "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
+    },
+    "standard_errors": {
+        "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32)
+    },
+    "fit_gradient": {
+        "clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32), "optimizer": None,
+        "max_steps": 3, "tol": 1e-3, "key": KEY, "batch_size": 5,
+    },
+    "fit_lagrange": {"clf": WORDS, "stats": gcf.stats(WORDS, COUNTS, Y)},
+    "solve_constrained": {
+        "objective": lambda p: -(p**2).sum(), "constraints": lambda p: p.sum() - 1,
+        "init": jnp.ones(2), "lower": jnp.zeros(2), "upper": jnp.full(2, 3.0), "max_steps": 5,
+        "block_size": None,
+    },
+    "calibration": {
+        "log_posterior": np.log(np.full((N, K), 0.5, np.float32)), "y": Y, "num_bins": 3,
+        "weights": np.ones(N, np.float32),
+    },
+    "learning_curve": {
+        "models": {"a": CLF}, "x": X, "y": Y, "sizes": [7], "key": KEY, "num_splits": 2,
+        "test": None, "batch_size": None,
+    },
+    "from_lengths": {
+        "ids": np.zeros((N, 2), np.int32), "lengths": np.ones(N, np.int32), "vocab_size": D
+    },
+}  # fmt: skip
+SHAPED = {
+    "Gaussian": (X, {"covariance": "full", "shared": False, "ridge": 0.1, "ddof": 0.0,
+                     "prior": None, "missing": "error"}),
+    "Bernoulli": (COUNTS % 2, {"alpha": 1.0, "threshold": None, "prior": None, "missing": "error",
+                               "missing_code": -1}),
+    "Categorical": (COUNTS, {"num_values": 4, "alpha": 1.0, "unseen": "error", "prior": None,
+                             "missing": "error", "missing_code": -1}),
+    "Multinomial": (COUNTS, {"alpha": 1.0, "presence": False, "prior": None, "missing": "error",
+                             "missing_code": -1}),
+    "Mixture": (X, {"family": gcf.Gaussian("diag"), "num_components": 2, "alpha": 1.0}),
+    "KernelDensity": (X, {"bandwidth": "scott", "leave_one_out": False}),
+    "Independent": (X, {"family": gcf.Gaussian(ridge=0.1)}),
+    "Product": ({"a": X}, {"parts": {"a": gcf.Gaussian(ridge=0.1)}}),
+}  # fmt: skip
+PRIORS = {
+    "Dirichlet": (COUNTS, gcf.Multinomial, {"concentration": 2.0}),
+    "Beta": (COUNTS % 2, gcf.Bernoulli, {"a": 2.0, "b": 2.0}),
+    "NormalInverseWishart": (
+        X, gcf.Gaussian, {"mean": None, "kappa": 0.1, "scale": None, "dof": None}
+    ),
+}  # fmt: skip
+PRESETS = {
+    "lda": (X, {"ridge": 0.0}), "qda": (X, {"ridge": 0.1}), "gaussian_nb": (X, {"ridge": 0.1}),
+    "bernoulli_nb": (COUNTS % 2, {"alpha": 1.0}), "multinomial_nb": (COUNTS, {"alpha": 1.0}),
+    "categorical_nb": (COUNTS, {"num_values": 4, "alpha": 1.0}),
+}  # fmt: skip
+
+
+def calls():
+    """(name, function, right arguments) of all that is public."""
+    for name, right in RIGHT.items():
+        home = gcf if hasattr(gcf, name) else gcf.Tokens if name == "from_lengths" else gcf.bayes
+        yield name, getattr(home, name), right
+    for name, (x, right) in SHAPED.items():
+        yield name, _fit_of(lambda name=name, **kw: getattr(gcf, name)(**kw), x), right
+    for name, (x, family, right) in PRIORS.items():
+        make = lambda name=name, family=family, **kw: family(prior=getattr(gcf, name)(**kw))  # noqa: E731
+        yield name, _fit_of(make, x), right
+    common = {"num_classes": K, "class_alpha": 0.0, "prior": None, "inference": "map",
+              "missing": "error"}  # fmt: skip
+    for name, (x, right) in PRESETS.items():
+        yield (
+            name,
+            lambda x=x, name=name, **kw: gcf.fit(getattr(gcf, name)(**kw), x, Y),
+            common | right,
+        )
+    yield (
+        "Classifier",
+        lambda **kw: gcf.fit(gcf.Classifier(**kw), X, Y),
+        {"family": gcf.Gaussian(), "num_classes": K, "class_alpha": 0.0, "class_prior": None,
+         "inference": "map"},
+    )  # fmt: skip
+    yield (
+        "SoftmaxRegression",
+        lambda **kw: gcf.fit(gcf.SoftmaxRegression(**kw), X, Y),
+        {"num_classes": K, "l2": 0.1, "features": "linear"},
+    )
+    yield (
+        "ClassifierParams",
+        lambda **kw: gcf.predict(gcf.ClassifierParams(**kw), X),
+        {"log_prior": PARAMS.log_prior, "conditional": PARAMS.conditional},
+    )
+    yield (
+        "Tokens",
+        lambda **kw: gcf.fit(WORDS, gcf.Tokens(**kw), Y),
+        {"ids": TOKENS.ids, "mask": TOKENS.mask, "vocab_size": D},
+    )
+
+
+def _fit_of(make, x):
+    return lambda **kw: gcf.fit(gcf.Classifier(make(**kw), K), x, Y)
+
+
+# (function, argument, bad value) that are right after all.
+ACCEPTED = {
+    ("fit_gradient", "optimizer", "None"), ("Tokens", "vocab_size", "None"),
+    ("num_parameters", "d", "None"),
+}  # fmt: skip
+DEFAULT_NONE = {
+    "weights", "init", "optimizer", "tol", "batch_size", "key", "test", "density", "stats", "prior",
+    "class_prior", "threshold", "mean", "scale", "dof", "lower", "upper", "constraints",
+    "block_size", "num_components",
+}  # fmt: skip
+
+
+def complaint(function, right, argument, bad):
+    """What is wrong with the answer to a bad argument; None if nothing is."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function(**(right | {argument: bad}))
+    except (ValueError, TypeError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if not frames[-1].filename.startswith(HOME):
+            last = frames[-1]
+            return f"raised in {Path(last.filename).name}:{last.lineno}: {error}"
+        if argument not in str(error):
+            return f"the message does not name it: {error}"
+        return None
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "accepted"
+
+
+def main():
+    """Print the complaints, and the number of calls."""
+    number = 0
+    only = sys.argv[1:]
+    for name, function, right in calls():
+        if only and name not in only:
+            continue
+        function(**right)  # the others are wrong for one reason alone
+        for argument in right:
+            for kind, bad in BAD.items():
+                number += 1
+                found = complaint(function, right, argument, bad)
+                if found == "accepted" and (
+                    (kind == "None" and argument in DEFAULT_NONE)
+                    or (name, argument, kind) in ACCEPTED
+                ):
+                    continue
+                if found:
+                    print(f"{name}({argument}={kind}): {' '.join(found.split())[:160]}", flush=True)
+    parameters = {
+        name: set(inspect.signature(function).parameters)
+        for name, function, _ in calls()
+        if name in RIGHT
+    }
+    for name, expected in parameters.items():
+        if missing := expected - set(RIGHT[name]) - {"cls", "self"}:
+            print(f"{name}: arguments that are not attacked: {missing}")
+    print(f"{number} calls")
+
+
+if __name__ == "__main__":
+    main()
