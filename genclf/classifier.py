@@ -22,6 +22,7 @@ from genclf.conjugate.whole import check_proper, class_posterior, posteriors, pr
 from genclf.families.base import Family, Params, Scalar, Support, spread, times_log
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights, require_generative
 from genclf.shapes import check_rows, float_dtype, own, widths
+from genclf.sharding import compiled
 from genclf.statistics import Sums, num_features
 
 Inference = Literal["ml", "map", "predictive"]
@@ -291,7 +292,7 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
     return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
 
 
-@jax.jit
+@compiled
 def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     check_rows(clf.support, x, y, weights, clf.num_classes)
     if not clf.family.additive:
@@ -352,7 +353,7 @@ def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
     clf.family.check_stats(stats.conditional)
 
 
-@jax.jit
+@compiled
 def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     check_statistics(clf, stats)
     if clf.inference == "predictive":
@@ -368,11 +369,11 @@ def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     return ClassifierParams(log_prior, predictives(clf, stats, posteriors(clf, stats)))
 
 
-@jax.jit
+@compiled
 def _posteriors(clf: Classifier, stats: ClassifierStats) -> PyTree:
     return posteriors(clf, stats)
 
 
-@jax.jit
+@compiled
 def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
     return clf._fit(x, y, weights, init)

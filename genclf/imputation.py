@@ -14,6 +14,7 @@ from genclf.classifier import ClassifierParams
 from genclf.inference import log_posterior
 from genclf.model import require_generative, widen
 from genclf.shapes import check_examples, own
+from genclf.sharding import compiled
 
 
 class Conditional(eqx.Module):
@@ -86,7 +87,7 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
     return _condition(params, own(x, "x"), None if y is None else own(y, "y"))
 
 
-@jax.jit
+@partial(compiled, batch_of=1)
 def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditional:
     check_examples(params, x)
     params = ClassifierParams(params.log_prior, params.conditional.marginalized())
@@ -105,7 +106,7 @@ def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditio
     return Conditional(log_p, params.conditional.condition(x, jnp.exp(log_p)), params, x)
 
 
-@partial(jax.jit, static_argnums=2)
+@partial(compiled, static_argnums=2)
 def _sample(given: Conditional, key: Array, shape: tuple[int, ...]) -> tuple[PyTree, Array]:
     def one(key: Array) -> tuple[PyTree, Array]:
         key_y, key_x = jax.random.split(key)
