@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
@@ -27,6 +26,7 @@ from genclf.model import (
     widen,
 )
 from genclf.shapes import blocks, cells, check_examples, check_rows, float_dtype, own
+from genclf.sharding import compiled
 
 _SHOWN = 5  # offenders named in one message
 
@@ -87,7 +87,7 @@ def diagnose(
     )
 
 
-@jax.jit
+@compiled
 def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
     check_rows(clf.support, x, y, weights, clf.num_classes)
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))

@@ -24,6 +24,7 @@ from genclf.conjugate.whole import check_proper, class_posterior, posteriors, pr
 from genclf.families.base import FAMILY, Family, Params, Scalar, Support, spread, times_log
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights
 from genclf.shapes import check_labels, check_rows, check_some_labels, float_dtype, own
+from genclf.sharding import compiled
 from genclf.statistics import ClassifierStats, Sums, num_features
 from genclf.verb import ArrayLike, verb
 
@@ -338,7 +339,7 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
     return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
 
 
-@jax.jit
+@compiled
 def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     check_rows(clf.support, x, y, weights, clf.num_classes)
     if not clf.family.additive:
@@ -399,7 +400,7 @@ def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
         )
 
 
-@jax.jit
+@compiled
 def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     check_statistics(clf, stats)
     if clf.inference == "predictive":
@@ -415,11 +416,11 @@ def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     return ClassifierParams(log_prior, predictives(clf, stats, posteriors(clf, stats)))
 
 
-@jax.jit
+@compiled
 def _posteriors(clf: Classifier, stats: ClassifierStats) -> PyTree:
     return posteriors(clf, stats)
 
 
-@jax.jit
+@compiled
 def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
     return clf._fit(x, y, weights, init)

@@ -35,6 +35,7 @@ from genclf.model import (
 )
 from genclf.seeding import initial_weights, one_hot
 from genclf.shapes import check_examples, check_rows, float_dtype, own, widths
+from genclf.sharding import compiled
 from genclf.statistics import Sums
 
 _TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected
@@ -254,7 +255,7 @@ def check_for_em(clf: Classifier) -> None:
         )
 
 
-@partial(jax.jit, static_argnums=(7, 8))
+@partial(compiled, static_argnums=(7, 8))
 def _best_of(
     clf: Classifier,
     x: PyTree,
@@ -275,7 +276,7 @@ def _best_of(
     return replace(jax.tree.map(lambda a: a[best], found), values=values)
 
 
-@partial(jax.jit, static_argnums=(9, 10))
+@partial(compiled, static_argnums=(9, 10))
 def _em(
     clf: Classifier,
     x: PyTree,

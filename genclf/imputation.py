@@ -15,6 +15,7 @@ from genclf.classifier import ClassifierParams
 from genclf.inference import log_posterior
 from genclf.model import widen
 from genclf.shapes import check_examples, own
+from genclf.sharding import compiled
 from genclf.verb import ArrayLike, verb
 
 
@@ -88,7 +89,7 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
     return _condition(params, x, y)
 
 
-@jax.jit
+@partial(compiled, batch_of=1)
 def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditional:
     check_examples(params, x)
     params = ClassifierParams(params.log_prior, params.conditional.marginalized())
@@ -107,7 +108,7 @@ def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditio
     return Conditional(log_p, params.conditional.condition(x, jnp.exp(log_p)), params, x)
 
 
-@partial(jax.jit, static_argnums=2)
+@partial(compiled, static_argnums=2)
 def _sample(given: Conditional, key: Array, shape: tuple[int, ...]) -> tuple[PyTree, Array]:
     def one(key: Array) -> tuple[PyTree, Array]:
         key_y, key_x = jax.random.split(key)

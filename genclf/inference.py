@@ -16,6 +16,7 @@ from genclf.families.base import times_log
 from genclf.model import Fitted
 from genclf.padding import by_rows
 from genclf.shapes import check_examples
+from genclf.sharding import compiled
 from genclf.statistics import ClassifierStats
 from genclf.verb import verb
 
@@ -191,29 +192,29 @@ def sample(
     return _sample(key, params, shape)
 
 
-@jax.jit
+@partial(compiled, batch_of=1)
 def _log_joint(params: ClassifierParams, x: PyTree) -> Array:
     check_examples(params, x)
     return params.with_log_prior(params.conditional.log_prob(x))
 
 
-@jax.jit
+@partial(compiled, batch_of=1)
 def _discriminant(params: Fitted, x: PyTree) -> Array:
     check_examples(params, x)
     return params.discriminant(x)
 
 
-@jax.jit
+@partial(compiled, batch_of=1)
 def _log_posterior(params: Fitted, x: PyTree) -> Array:
     return jax.nn.log_softmax(_discriminant(params, x), axis=-1)
 
 
-@jax.jit
+@partial(compiled, batch_of=1)
 def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
     return jax.nn.logsumexp(_log_joint(params, x), axis=-1)
 
 
-@jax.jit
+@partial(compiled, batch_of=1)
 def _predict(params: Fitted, x: PyTree) -> Array:
     score = _discriminant(params, x)
     # NaN, +inf, or -inf in all classes: then the posterior is NaN.
@@ -221,13 +222,13 @@ def _predict(params: Fitted, x: PyTree) -> Array:
     return jnp.where(possible, jnp.argmax(score, -1), -1).astype(jnp.int32)
 
 
-@jax.jit
+@compiled
 def _log_lik(params: ClassifierParams, stats: ClassifierStats) -> Array:
     prior = times_log(stats.count, params.log_prior).sum()
     return prior + params.conditional.log_lik(stats.conditional)
 
 
-@partial(jax.jit, static_argnums=2)
+@partial(compiled, static_argnums=2)
 def _sample(key: Array, params: ClassifierParams, shape: tuple[int, ...]) -> tuple[PyTree, Array]:
     key_y, key_x = jax.random.split(key)
     y = jax.random.categorical(key_y, params.log_prior, shape=shape).astype(jnp.int32)
