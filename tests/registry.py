@@ -322,6 +322,18 @@ def assert_close(actual, expected, tolerance):
         assert error <= tolerance * scale, f"{path}: off by {error:.3g}, of {scale:.3g}"
 
 
+def assert_near(actual, expected, tolerance, terms=1.0):
+    """Each number within `tolerance` of its own size and of the largest of `terms`.
+
+    A sum keeps the rounding of the terms that were added up. Where they cancel, no share of what is
+    left bounds it, and none at all where 0 is left. The terms of a log-probability are at least of
+    order 1: an error of ε in log p is a relative one of ε in p.
+    """
+    size = np.abs(terms).max()
+    assert np.isfinite(size)
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * size)
+
+
 def assert_same(actual, expected):
     """Equal bit for bit, NaN equal to NaN."""
     for (path, a), (_, b) in zip(leaves_of(actual), leaves_of(expected), strict=True):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import brier_score_loss, log_loss
 
 import genclf as gcf
+from tests.registry import assert_near
 
 N, K = 211, 3
 FIELDS = ("log_loss", "brier", "expected_error", "error")
@@ -46,11 +47,11 @@ def test_against_the_definitions(dtype, num_bins, weighted):
     weights = w if weighted else None
     found = gcf.calibration(log_p, y, num_bins=num_bins, weights=weights)
     expected = reference(log_p, y, num_bins, w if weighted else np.ones(N))
-    rtol = 1e-5 if dtype == np.float32 else 1e-12
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
     for name in FIELDS:
         value = getattr(found, name)
         assert value.dtype == dtype and value.shape == ()
-        np.testing.assert_allclose(value, expected[name], rtol=rtol)
+        assert_near(value, expected[name], tolerance)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3])
@@ -110,8 +111,8 @@ def test_vmap_is_a_loop_and_jit_changes_nothing():
         alone, traced = scores(log_p[i], y[i], w[i]), jax.jit(scores)(log_p[i], y[i], w[i])
         for name in FIELDS:
             expected = getattr(alone, name)
-            np.testing.assert_allclose(getattr(at_once, name)[i], expected, rtol=1e-5)
-            np.testing.assert_allclose(getattr(traced, name), expected, rtol=1e-6)
+            assert_near(getattr(at_once, name)[i], expected, 1e-5)
+            assert_near(getattr(traced, name), expected, 1e-5)
 
 
 def test_a_row_of_weight_0_is_absent():
@@ -124,7 +125,7 @@ def test_a_row_of_weight_0_is_absent():
         slope = jax.grad(lambda a, y=y: gcf.calibration(a, y, weights=weights).log_loss)(log_p)
         assert np.isfinite(slope).all()
         for name in FIELDS:
-            np.testing.assert_allclose(getattr(found, name), getattr(kept, name), rtol=1e-5)
+            assert_near(getattr(found, name), getattr(kept, name), 1e-5)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import FAMILIES, MODELS, K, N, assert_close, assert_same, spoil, take
+from tests.registry import (
+    FAMILIES,
+    MODELS,
+    K,
+    N,
+    assert_close,
+    assert_near,
+    assert_same,
+    spoil,
+    take,
+)
 
 pytestmark = pytest.mark.usefixtures("x64")
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)
@@ -31,7 +41,7 @@ def logsumexp(a):
 @every_model
 def test_marginal_is_the_sum_of_the_joint(params, x):
     joint = np.asarray(gcf.log_joint(params, x))
-    np.testing.assert_allclose(gcf.log_marginal(params, x), logsumexp(joint), rtol=1e-13)
+    assert_near(gcf.log_marginal(params, x), logsumexp(joint), 1e-13)
 
 
 @every_model
@@ -51,7 +61,7 @@ def test_discriminant_is_the_joint_up_to_a_common_term(params, x):
 def test_joint_is_the_prior_and_the_density(params, x):
     density = params.conditional.log_prob(jax.tree.map(jnp.asarray, x))
     expected = np.asarray(density) + np.asarray(params.log_prior)
-    np.testing.assert_allclose(gcf.log_joint(params, x), expected, rtol=1e-14)
+    assert_near(gcf.log_joint(params, x), expected, 1e-14, terms=density)
 
 
 @every_model
@@ -77,10 +87,10 @@ def test_with_prior_changes_the_prior_alone(params, x):
     prior = np.array([0.2, 0.7, 0.1])
     changed = gcf.with_prior(params, prior)
     assert_same(changed.conditional, params.conditional)
-    np.testing.assert_allclose(np.exp(changed.log_prior), prior, rtol=1e-15)
+    np.testing.assert_allclose(np.exp(changed.log_prior), prior, rtol=1e-14)
     shift = np.log(prior) - np.asarray(params.log_prior)
     expected = np.asarray(gcf.log_joint(params, x)) + shift
-    np.testing.assert_allclose(gcf.log_joint(changed, x), expected, rtol=1e-13)
+    assert_near(gcf.log_joint(changed, x), expected, 1e-13)
 
 
 @every_family
@@ -88,9 +98,9 @@ def test_a_fixed_prior_is_not_learned(model, x):
     prior = np.array([0.2, 0.7, 0.1])
     clf = gcf.Classifier(model.family, num_classes=K, class_prior=prior)
     params = gcf.fit(clf, *model.example("float64"))
-    np.testing.assert_allclose(np.exp(params.log_prior), prior, rtol=1e-15)
+    np.testing.assert_allclose(np.exp(params.log_prior), prior, rtol=1e-14)
     learned = gcf.fit(model.classifier, *model.example("float64"))
-    assert_same(params.conditional, learned.conditional)
+    assert_close(params.conditional, learned.conditional, 1e-14)  # of another program
 
 
 @every_family
