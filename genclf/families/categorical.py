@@ -15,11 +15,12 @@ from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
+    log_shares,
     pseudo_counts,
     smoothing,
     smoothing_problems,
 )
-from genclf.families.base import Family, Params, Scalar, Support, over_rows, safe_log, times_log
+from genclf.families.base import Family, Params, Scalar, Support, over_rows, times_log
 from genclf.families.missing import Missing, allow_missing, is_missing, missing_problems
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
@@ -253,7 +254,7 @@ class Categorical(Family):
             return sums.at[:, column].add(table)[:, column]
 
         count = jnp.where(of_column(count) == 0, 1, count)
-        return CategoricalParams(safe_log(count) - safe_log(of_column(count)), columns)
+        return CategoricalParams(log_shares(count, of_column(count)), columns)
 
     def _columns_of(self, stats: Sums) -> Columns:
         size, v = stats.total.shape[-1], self.num_values
