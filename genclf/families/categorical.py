@@ -16,11 +16,12 @@ from genclf.arguments import NON_NEGATIVE, Domain, one_of, whole
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
+    log_shares,
     pseudo_counts,
     smoothing,
     smoothing_problems,
 )
-from genclf.families.base import Family, Params, Scalar, Support, over_rows, safe_log, times_log
+from genclf.families.base import Family, Params, Scalar, Support, over_rows, times_log
 from genclf.families.missing import (
     CODE,
     MISSING,
@@ -299,7 +300,7 @@ class Categorical(Family):
             return sums.at[:, column].add(table)[:, column]
 
         count = jnp.where(of_column(count) == 0, 1, count)
-        return CategoricalParams(safe_log(count) - safe_log(of_column(count)), columns)
+        return CategoricalParams(log_shares(count, of_column(count)), columns)
 
     def _columns_of(self, stats: Sums) -> Columns:
         size, v = stats.total.shape[-1], self.num_values

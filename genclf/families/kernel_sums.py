@@ -25,6 +25,8 @@ def half_squares(
 
     Features of x come first, so that numbers next to each other in memory are worked on together.
     """
+    # A compiler may compute these again for each use, and may round a product and a sum once. The
+    # last product is therefore by a power of two: it is exact, and all uses see the same number.
 
     def add(total: Array, feature: tuple[Array, Array, Array]) -> tuple[Array, None]:
         of_x, of_example, scale = feature
@@ -34,9 +36,9 @@ def half_squares(
     def zeros(x: Array, examples: Array) -> Array:
         return x[:1] + examples[:, :1]
 
-    features = (x, examples.T, math.sqrt(0.5) * inverse)
+    features = (x, examples.T, inverse)
     unroll = min(len(x), _UNROLLED)
-    return lax.scan(add, varying_zeros(zeros, x, examples), features, unroll=unroll)[0]
+    return 0.5 * lax.scan(add, varying_zeros(zeros, x, examples), features, unroll=unroll)[0]
 
 
 class Nearby(eqx.Module):

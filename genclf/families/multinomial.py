@@ -17,6 +17,7 @@ from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
+    log_shares,
     pseudo_counts,
     smoothing,
     smoothing_problems,
@@ -29,7 +30,6 @@ from genclf.families.base import (
     Scalar,
     Support,
     over_rows,
-    safe_log,
     times_log,
 )
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
@@ -293,8 +293,8 @@ class Multinomial(Family):
         """Smoothed log θ; uniform for a class without words."""
         count = stats.total + pseudo_counts(self.alpha, self.prior, stats.total)
         count = jnp.where(count.sum(-1, keepdims=True) == 0, 1, count)
-        log_theta = safe_log(count) - safe_log(count.sum(-1, keepdims=True))
-        return self._params(log_theta, stats)
+        whole = jnp.broadcast_to(count.sum(-1, keepdims=True), count.shape)
+        return self._params(log_shares(count, whole), stats)
 
     def _params(self, log_theta: Array, stats: Sums) -> MultinomialParams:
         mean_length = divide(stats.total.sum(), stats.count.sum())

@@ -1,0 +1,57 @@
+"""A document of a million words near a tie: its posterior is that of extended precision.
+
+Rounding may be wrong in each word by itself. An error that all words of a class share would be
+repeated as often as there are words.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import genclf as gcf
+
+V, WORDS = 5003, 1e6
+
+
+def near_tie(seed):
+    """Counts of two classes, log θ with alpha = 1, and a document of log-odds below 1."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 3000, size=(2, V))
+    smoothed = counts.astype(np.longdouble) + 1
+    log_theta = np.log(smoothed / smoothed.sum(1, keepdims=True))
+    odds = log_theta[1] - log_theta[0]
+    document = rng.poisson(WORDS * np.exp(log_theta.mean(0).astype(float)))
+    while abs(gap := document @ odds) > 1:
+        j = rng.integers(V)
+        if gap * odds[j] < 0:
+            document[j] += int(min(97, abs(gap / odds[j]) + 1))
+    assert document.sum() > 0.8 * WORDS
+    return counts, log_theta, document
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_is_that_of_each_word(seed, dtype):
+    counts, log_theta, document = near_tie(seed)
+    clf = gcf.Classifier(gcf.Multinomial(), num_classes=2)
+    params = gcf.fit(clf, counts.astype(dtype), np.arange(2))
+    # Errors of words are independent, of a few units in the last place of log θ.
+    allowed = 4 * np.finfo(dtype).eps * np.linalg.norm(document * log_theta[0])
+    ids = np.repeat(np.arange(V), document)[None]
+    tokens = gcf.Tokens(jnp.asarray(ids), jnp.ones(ids.shape, bool), V)
+    for x in (document.astype(dtype)[None], np.stack([document] * 7).astype(dtype), tokens):
+        found = np.asarray(gcf.log_posterior(params, x))[-1]
+        off = found[1] - found[0] - document @ (log_theta[1] - log_theta[0])
+        assert abs(off) < allowed, f"log-odds off by {off:.2g}"
+
+
+def test_tables_are_right_in_each_entry(dtype):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 40, size=(2, V))
+    x, y = np.repeat(np.tile(np.arange(V), 2), counts.ravel()), np.repeat([0, 1], counts.sum(1))
+    clf = gcf.Classifier(gcf.Categorical(V), num_classes=2)
+    found = gcf.fit(clf, x[:, None].astype(dtype), y).conditional.log_theta
+    smoothed = counts.astype(np.longdouble) + 1
+    off = np.asarray(found) - np.log(smoothed / smoothed.sum(1, keepdims=True))
+    # One rounding of a logarithm near 10; of five thousand independent ones the mean is far less.
+    eps = np.finfo(dtype).eps
+    assert abs(off).max() < 10 * eps and abs(off.mean(1)).max() < eps
