@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,10 +14,11 @@ from jaxtyping import Array, ArrayLike, Float, Int, PyTree
 from genclf.classifier import fit
 from genclf.inference import predict
 from genclf.model import Model
+from genclf.reprs import ShowsNumbers
 from genclf.shapes import check_rows, own
 
 
-class LearningCurve(eqx.Module):
+class LearningCurve(ShowsNumbers):
     """Errors of several models, trained on the same random splits, as `learning_curve` returns it.
 
     Attributes:
