@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
-from genclf.accumulate import class_counts
+from genclf.accumulate import ClassWeights, accumulate, class_counts, dense_sums
 from genclf.classifier import Classifier, stats
 from genclf.conjugate.whole import check_proper, posteriors
 from genclf.families.base import Support
-from genclf.families.gaussian import GaussianDiagnosis
+from genclf.families.gaussian import Gaussian, GaussianDiagnosis
 from genclf.families.tokens import Tokens
 from genclf.model import (
     Fitted,
@@ -25,13 +24,17 @@ from genclf.model import (
     valid_weights,
     widen,
 )
+from genclf.reprs import ShowsNumbers
 from genclf.shapes import blocks, cells, check_examples, check_rows, float_dtype, own
 from genclf.sharding import compiled
+from genclf.statistics import Sums
 
 _SHOWN = 5  # offenders named in one message
+_MEAN_ROUNDS = 2.0**-8  # most that rounding may move a mean, in standard deviations
+_SCORE_ROUNDS = 2.0**-7  # most that ε times a condition number may be
 
 
-class Diagnosis(eqx.Module):
+class Diagnosis(ShowsNumbers):
     """What is wrong with a data set for a model, as `diagnose` returns it.
 
     Attributes:
@@ -41,9 +44,11 @@ class Diagnosis(eqx.Module):
         invalid_labels: number of labels outside -1..K-1, or of responsibilities that are
             negative or not finite.
         invalid_weights: number of weights that are negative or not finite.
-        conditional: the family's own: `GaussianDiagnosis` (too few rows, constant features, rank
-            and condition number) for Gaussians, a dict for `Product`, else None; None too where the
-            model has no sufficient statistics.
+        unseen: features of which a class that has weight shows no value, shape (K, d); None where
+            the density takes no missing cells; per block of a `Product`.
+        conditional: the family's own: `GaussianDiagnosis` (too few rows, constant features, rank,
+            condition number and rounding) for Gaussians, a dict for `Product`, else None; None too
+            where the model has no sufficient statistics.
     """
 
     count: Float[Array, "K"]
@@ -51,6 +56,7 @@ class Diagnosis(eqx.Module):
     invalid_cells: PyTree[Int[Array, ""]]
     invalid_labels: Int[Array, ""]
     invalid_weights: Int[Array, ""]
+    unseen: PyTree[Bool[Array, "K d"]]
     conditional: PyTree
 
 
@@ -97,17 +103,32 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
         s = stats(clf, x, y, weights)
         plain = clf.plain(s) if clf.inference == "ml" else clf
         conditional = plain.family.diagnose(s.conditional)
-    found = {
-        name: (~support.valid(x)).sum() for name, _, support, x in blocks(clf.family.support, x)
-    }
+    invalid_cells, unseen = {}, {}
+    for name, _, support, block in blocks(clf.family.support, x):
+        invalid_cells[name] = (~support.valid(block)).sum()
+        unseen[name] = _unseen(support, block, w)
     return Diagnosis(
         count=count,
         empty=count == 0,
-        invalid_cells=found["x"] if "x" in found else found,
+        invalid_cells=invalid_cells.get("x", invalid_cells),
         invalid_labels=(~valid_labels(y, clf.num_classes)).sum(),
         invalid_weights=jnp.int32(0) if weights is None else (~valid_weights(weights)).sum(),
+        unseen=unseen.get("x", unseen),
         conditional=conditional,
     )
+
+
+def _unseen(support: Support, x: Any, w: ClassWeights) -> Bool[Array, "K d"] | None:
+    """Columns that a class with weight never shows; None where no cell may be missing."""
+    missing = support.missing
+    if missing is None or isinstance(x, Tokens):
+        return None
+
+    def block(x: Array, w: Array) -> Sums:
+        return dense_sums((~missing(x)).astype(w.dtype), w)
+
+    found = accumulate(block, x, w, 2 * x.shape[1])
+    return (found.total == 0) & (found.count > 0)[:, None]
 
 
 def validate(
@@ -122,9 +143,12 @@ def validate(
 
     Compiled functions cannot raise on values: there, what is wrong turns into NaN. Call this on
     the host, once, before a fit (with labels) or before predictions (without). With labels it
-    also raises where a Gaussian's covariance is not determined by the labelled rows and nothing
-    regularises it, and where a column has no value at all. Rows of weight 0 and unlabelled rows
-    (-1) may hold anything in a fit.
+    also raises where a Gaussian's mean or covariance is not determined by the labelled rows and
+    nothing regularises it, where a column has no value at all, and where the dtype has too few
+    digits for a Gaussian: the mean of a feature is rounded by more than 1/256 of its standard
+    deviation (in float32: it is 32,768 of them, in float64 1.8e13), which moves a posterior by
+    some 1e-3, or ε times the condition number of the correlations is above 1/128 (65,536 in
+    float32). Rows of weight 0 and unlabelled rows (-1) may hold anything in a fit.
 
     Args:
         model: a `Classifier` or `SoftmaxRegression`, or fitted params.
@@ -143,18 +167,18 @@ def validate(
         ...
         ValueError: x[1, 0] is nan (row 1, column 0), expected a finite number.
     """
-    x = own(x, "x")
+    given, x = x, own(x, "x")
     if isinstance(model, Fitted):
         if y is not None or weights is not None:
             raise ValueError("labels and weights are checked against a Classifier, not its params")
         check_examples(model, x)
-        _check_cells(model.support, x, None)
+        _check_cells(model.support, x, given, None)
         return
     check_hyperparameters(model)
     if y is None:
         if weights is not None:
             raise ValueError("weights were given without y; expected both, or x alone")
-        _check_cells(model.support, x, None)
+        _check_cells(model.support, x, given, None)
         return
     labels = own(y, "y")
     weight = None if weights is None else own(weights, "weights")
@@ -167,12 +191,14 @@ def validate(
     if not used.any():
         label = "" if latent else "both a label and "
         raise ValueError(f"no row has {label}a weight above 0, expected at least one")
-    _check_cells(model.support, x, used)
+    _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
         found = _diagnose(model, x, labels, weight)
         # EM begins with the labelled rows alone, where every class has some.
         if not latent or not np.asarray(found.empty).any():
             _check_determined(found.conditional, "", latent)
+        if not latent:
+            _check_seen(model, x, found.unseen)
         if model.inference == "predictive" and not latent:
             s = stats(model, x, labels, weight)
             check_proper(posteriors(model, s), s, "posterior", "the predictive")
@@ -189,12 +215,21 @@ def _check_labels(y: Array, num_classes: int) -> None:
     _raise_at(~np.asarray(valid_labels(y, num_classes)), y, "y", expected)
 
 
-def _check_cells(support: PyTree[Support], x: PyTree, used: np.ndarray | None) -> None:
-    for name, _, rule, block in blocks(support, x):
+def _check_cells(
+    support: PyTree[Support], x: PyTree, given: PyTree, used: np.ndarray | None
+) -> None:
+    pairs = zip(blocks(support, x), blocks(support, given), strict=True)
+    for (name, _, rule, block), (*_, original) in pairs:
         wrong = ~np.asarray(rule.valid(block))
         if used is not None:
             wrong = wrong & used[:, None]
-        _raise_at(wrong, cells(block), name, rule.expected)
+        values = np.asarray(original.ids if isinstance(original, Tokens) else original)
+        floating = np.issubdtype(values.dtype, np.floating)
+        if floating and values.dtype != cells(block).dtype:
+            overflow = wrong & np.isfinite(values) & ~np.isfinite(np.asarray(block))
+            largest = f"at most {jnp.finfo(block.dtype).max:.2g} in {block.dtype}"
+            _raise_at(overflow, values, name, f"{largest}; use other units, or float64")
+        _raise_at(wrong, values, name, rule.expected)
         if used is not None and rule.missing is not None and not isinstance(block, Tokens):
             gone = np.flatnonzero((np.asarray(rule.missing(block)) | ~used[:, None]).all(0))
             if len(gone):
@@ -204,7 +239,31 @@ def _check_cells(support: PyTree[Support], x: PyTree, used: np.ndarray | None) -
                 )
 
 
-def _raise_at(wrong: np.ndarray, values: Array, name: str, expected: str) -> None:
+def _check_seen(clf: Classifier, x: PyTree, unseen: PyTree) -> None:
+    """Raise where a class never shows a feature, and nothing else determines its mean there."""
+    is_gaussian = lambda f: isinstance(f, Gaussian)  # noqa: E731
+    for place, family in jax.tree.leaves_with_path(clf.family, is_leaf=is_gaussian):
+        if not is_gaussian(family) or (family.prior is not None and clf.inference != "ml"):
+            continue
+        within = tuple(key.key for key in place if isinstance(key, jax.tree_util.DictKey))
+        for name, path, *_ in blocks(clf.family.support, x):
+            wrong = unseen[name] if isinstance(unseen, dict) else unseen
+            if path != within or wrong is None:
+                continue
+            classes = [
+                f"{np.flatnonzero(columns).tolist()} in class {k}"
+                for k, columns in enumerate(np.asarray(wrong))
+                if columns.any()
+            ]
+            if classes:
+                raise ValueError(
+                    f"{name} has no value of columns {', '.join(classes)}: means are not "
+                    "determined there; leave the columns out, or give "
+                    "prior=NormalInverseWishart()"
+                )
+
+
+def _raise_at(wrong: np.ndarray, values: ArrayLike, name: str, expected: str) -> None:
     """Raise naming the first cells where `wrong` is true."""
     places = np.argwhere(wrong)
     if not len(places):
@@ -223,28 +282,66 @@ def _raise_at(wrong: np.ndarray, values: Array, name: str, expected: str) -> Non
 
 
 def _check_determined(found: Any, prefix: str, latent: bool) -> None:
-    """Raise where a Gaussian's covariance is singular with nothing to regularise it."""
+    """Raise where a Gaussian's covariance is singular, or the dtype has too few digits for it."""
     if isinstance(found, dict):
         for name, part in found.items():
             _check_determined(part, f"x[{name!r}]: ", latent)
-    if not isinstance(found, GaussianDiagnosis):
-        return
+    if isinstance(found, GaussianDiagnosis):
+        # Leading axes are the columns of `Independent`.
+        found = jax.tree.map(np.asarray, found)
+        _check_rank(found, prefix, latent)
+        _check_digits(found, prefix)
+
+
+def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:
     d = found.constant.shape[-1]
-    rank = np.asarray(found.rank)
-    for place in np.argwhere(rank < d):
-        *column, k = (int(i) for i in place)
-        constant = np.flatnonzero(np.asarray(found.constant)[tuple(place)])
+    places = [tuple(int(i) for i in place) for place in np.argwhere(found.rank < d)]
+    if not places:
+        return
+    clauses = []
+    for *column, k in places:
+        constant = np.flatnonzero(found.constant[(*column, k)])
         features = f"; features {constant.tolist()} are constant" if len(constant) else ""
-        everywhere = np.asarray(found.constant).reshape(-1, d).all(0) & (not column)
-        if everywhere.any():
-            advice = f"drop features {np.flatnonzero(everywhere).tolist()}, constant in all classes"
-        elif latent:
-            advice = "em would begin there: give prior=NormalInverseWishart(), or more labels"
-        else:
-            pooling = "" if found.shared else ", pool those of all classes (shared=True)"
-            advice = f"set ridge > 0, e.g. 1e-3, drop or merge features, use more rows{pooling}"
-        whose = "the shared covariance" if found.shared else f"the covariance of class {k}"
+        rank = f"has rank {found.rank[(*column, k)]} of {d}{features}"
+        clauses.append(f"{_whose(found, column, k)} {rank}")
+    # Where all classes share a covariance, they say the same.
+    clauses = list(dict.fromkeys(clauses))
+    everywhere = found.constant.reshape(-1, d).all(0) & (found.rank.ndim == 1)
+    if everywhere.any():
+        advice = f"drop features {np.flatnonzero(everywhere).tolist()}, constant in all classes"
+        advice += ", and set ridge > 0, e.g. 1e-3, for the others" if len(clauses) > 1 else ""
+    elif latent:
+        advice = "em would begin there: give prior=NormalInverseWishart(), or more labels"
+    else:
+        pooling = "" if found.shared else ", pool those of all classes (shared=True)"
+        advice = f"set ridge > 0, e.g. 1e-3, drop or merge features, use more rows{pooling}"
+    raise ValueError(f"{prefix}{'; '.join(clauses)}: {advice}")
+
+
+def _check_digits(found: GaussianDiagnosis, prefix: str) -> None:
+    dtype = found.rounding.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    double = " or use float64" if dtype == np.float32 else ""
+    far = found.rounding > _MEAN_ROUNDS
+    if far.any():
+        *_, k, _ = place = tuple(int(i) for i in np.argwhere(far)[0])
+        features = sorted({int(i) for i in np.argwhere(far)[:, 0 if far.ndim == 3 else -1]})
         raise ValueError(
-            f"{prefix}{whose}{f' in column {column[0]}' if column else ''} has rank "
-            f"{rank[tuple(place)]} of {d}{features}: {advice}"
+            f"{prefix}the means of features {features} are too far from 0 for {dtype}: "
+            f"{found.rounding[place] / eps:.2g} standard deviations in class {k}, expected at most "
+            f"{_MEAN_ROUNDS / eps:.2g}; subtract the mean of each feature from x{double}"
         )
+    many = found.condition * eps > _SCORE_ROUNDS
+    if many.any():
+        *column, k = (int(i) for i in np.argwhere(many)[0])
+        raise ValueError(
+            f"{prefix}the correlations in {_whose(found, column, k)} have condition "
+            f"number {found.condition[(*column, k)]:.2g}, expected at most "
+            f"{_SCORE_ROUNDS / eps:.2g} for {dtype}: set ridge > 0, e.g. 1e-3, drop or merge "
+            f"features{double}"
+        )
+
+
+def _whose(found: GaussianDiagnosis, column: list[int], k: int) -> str:
+    whose = "the shared covariance" if found.shared else f"the covariance of class {k}"
+    return f"{whose}{f' in column {column[0]}' if column else ''}"

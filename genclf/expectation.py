@@ -33,6 +33,7 @@ from genclf.model import (
     valid_weights,
     widen,
 )
+from genclf.reprs import ShowsNumbers
 from genclf.seeding import initial_weights, one_hot
 from genclf.shapes import check_examples, check_rows, float_dtype, own, widths
 from genclf.sharding import compiled
@@ -41,7 +42,7 @@ from genclf.statistics import Sums
 _TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected
 
 
-class EMSolution(eqx.Module):
+class EMSolution(ShowsNumbers):
     """What `em` and `adapt_prior` found.
 
     Attributes:

@@ -20,13 +20,15 @@ def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
     ::
 
         density                         coef_k             intercept_k - log π_k
-        Gaussian, shared Σ              Σ⁻¹ μ_k            -½ μ_kᵀ Σ⁻¹ μ_k
+        Gaussian, shared Σ              Σ⁻¹ (μ_k - m)      -½ (μ_k - m)ᵀ Σ⁻¹ (μ_k + m)
         Bernoulli                       log p_k/(1-p_k)    Σ_j log (1-p_kj)
         multinomial                     log θ_k            0
         categorical, x as indicators    log θ_k            0
 
-    for `Independent` columns of these, side by side, and for a `Product` of them, where coef is a
-    dict like x. Probabilities of 0 or 1 make infinite coefficients; smoothing avoids them.
+    with m the mean of the class means (the textbook's `Σ⁻¹ μ_k` and `-½ μ_kᵀ Σ⁻¹ μ_k` less what
+    all classes share, so that data far from 0 keep their digits); for `Independent` columns of
+    these, side by side, and for a `Product` of them, where coef is a dict like x. Probabilities of
+    0 or 1 make infinite coefficients; smoothing avoids them.
 
     Args:
         params: a fitted classifier.

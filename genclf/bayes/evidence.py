@@ -16,13 +16,14 @@ from genclf.class_prior import log_class_prior
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.conjugate.whole import check_proper, class_prior, priors
 from genclf.families.base import Family, times_log
+from genclf.reprs import ShowsNumbers
 from genclf.routes.ascent import any_promotion
 from genclf.verb import verb
 
 _MAX_STEPS = 200
 
 
-class PriorSolution(eqx.Module):
+class PriorSolution(ShowsNumbers):
     """The prior of highest evidence, as `fit_prior` returns it.
 
     Attributes:

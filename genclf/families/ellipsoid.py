@@ -32,6 +32,14 @@ def whiten(inverse: Array, deviation: Array, covariance: Covariance) -> Array:
     return matmul(inverse, deviation) if covariance == "full" else inverse[:, None] * deviation
 
 
+def finite(z: Array) -> Array:
+    """NaN where a number is infinite: of infinities the scores of some classes would be compared.
+
+    A cell may be infinite, or overflow on the way; which class it belongs to is then not known.
+    """
+    return jnp.where(jnp.isfinite(z), z, jnp.nan)
+
+
 def squares(z: Array) -> Array:
     """|z|² over the first axis; as a product it takes less time than as a sum."""
     return matmul(jnp.ones(len(z), z.dtype), z * z)
@@ -61,14 +69,14 @@ def fold_distances(
         x = rows.astype(mean.dtype).T
 
         def distance(mean: Array, inverse: Array, own: Array) -> Array:
-            return fold(whiten(inverse, x - mean[:, None], covariance), own)
+            return fold(finite(whiten(inverse, x - mean[:, None], covariance)), own)
 
         return over_classes(distance, mean, inverse, of_class, x=x)
 
     def shared(rows: Array) -> Array:
         # Whiten once, about the centre of the means; classes then differ by a shift.
         centre = mean.mean(0, keepdims=True)
-        z = whiten(inverse[0], (rows.astype(mean.dtype) - centre).T, covariance)
+        z = finite(whiten(inverse[0], (rows.astype(mean.dtype) - centre).T, covariance))
         shift = whiten(inverse[0], (mean - centre).T, covariance).T
         return over_classes(lambda s, own: fold(z - s[:, None], own), shift, of_class, x=z)
 

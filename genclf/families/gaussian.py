@@ -46,10 +46,13 @@ class Gaussian(Family):
         spherical    spheres of their own      nearest centroid
 
     All rules of rank and regularisation are relative to the data's own scale, so x and 1000 x
-    give the same posterior. A variance below the rounding of the feature, (ε · root mean square)²
-    with ε the dtype's epsilon, is raised to it; a correlation matrix that is numerically
-    singular gets 10 d ε on its diagonal. Both give the limit of a density that is
-    infinitely thin there; `genclf.diagnose` reports them, `genclf.validate` raises.
+    give the same posterior. A feature that is constant in a class (its variance there is rounding,
+    at most (ε · root mean square)² with ε the dtype's epsilon) has the variance
+    `v_j / (n_k + 1)`, v_j its variance within classes (in all, where every class is constant): what
+    n_k equal values and one a typical deviation away would have, and the same in every dtype. One
+    that is constant over all the data changes no posterior. A correlation matrix that is
+    numerically singular gets 10 d ε on its diagonal: the limit of a density that is
+    infinitely thin there. `genclf.diagnose` reports all three, `genclf.validate` raises.
 
     Args:
         covariance: "full", "diag" or "spherical" (one variance, the mean over the features).
@@ -61,7 +64,9 @@ class Gaussian(Family):
         prior: a `NormalInverseWishart`, instead of ridge and ddof; the estimate is then its mode.
         missing: "marginalize" takes NaN for a missing cell and integrates it out: scores are those
             of the cells that are seen, and a fit is maximum likelihood of them, in closed form for
-            "diag" and "spherical", by EM for "full"; "error" takes none.
+            "diag" and "spherical", by EM for "full"; "error" takes none. A feature that a class
+            never shows determines nothing of it: it has the mean and, unless the covariance is
+            shared or spherical, the variance of all its cells, and `genclf.validate` raises.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -305,7 +310,8 @@ class Gaussian(Family):
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
         """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
         count = stats.count.min(-1) if stats.of_cells else stats.count
-        return self._covariance(*self._with_prior(stats)).diagnose(count, self.shared)
+        found = self._covariance(*self._with_prior(stats))
+        return found.diagnose(count, stats.mean, self.shared)
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
         if self.prior is None:

@@ -16,6 +16,7 @@ from genclf.accumulate import einsum, matmul
 from genclf.families.base import Params, Support, over_rows, spread
 from genclf.families.ellipsoid import (
     Covariance,
+    finite,
     fold_distances,
     inverse_scale,
     log_determinants,
@@ -161,7 +162,7 @@ class GaussianParams(Params):
         centre = self.mean.mean(0, keepdims=True)
         coef, intercept = self._linear_about(centre)
         return over_rows(
-            lambda rows: matmul(rows.astype(self.mean.dtype) - centre, coef.T) + intercept[None],
+            lambda x: finite(matmul(x.astype(self.mean.dtype) - centre, coef.T) + intercept[None]),
             x,
             1,
             self.mean.shape[-1],
@@ -216,19 +217,22 @@ class GaussianParams(Params):
         return jnp.where(jnp.isnan(x), drawn + more.reshape(drawn.shape), x.astype(drawn.dtype))
 
     def _linear_about(self, centre: Float[Array, "1 d"]) -> tuple[Array, Array]:
+        """(coef, intercept) of `x - centre`."""
         inverse = self._inverse_scale()[0]
         z = whiten(inverse, (self.mean - centre).T, self.covariance)
         coef = whiten(inverse.T, z, self.covariance).T
         return coef, -0.5 * squares(z)
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
-        """`Σ⁻¹ μ_k` and `-½ μ_kᵀ Σ⁻¹ μ_k`, for a shared covariance."""
+        """`Σ⁻¹ (μ_k - m)` and `-½ (μ_k - m)ᵀ Σ⁻¹ (μ_k + m)`, m the mean of the class means."""
         if not self.shared:
             raise ValueError(
                 "the boundary between Gaussians with a covariance of their own is quadratic; "
                 "use quadratic_form, or fit Gaussian(shared=True)"
             )
-        return self._linear_about(jnp.zeros_like(self.mean[:1]))
+        centre = self.mean.mean(0, keepdims=True)
+        coef, _ = self._linear_about(centre)
+        return coef, -0.5 * (coef * (self.mean + centre)).sum(-1)
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
         """`-½ Σ_k⁻¹`, `Σ_k⁻¹ μ_k` and `-½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k|`."""

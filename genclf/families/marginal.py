@@ -24,7 +24,7 @@ from genclf.accumulate import (
     moments,
     one_class,
 )
-from genclf.families.ellipsoid import Covariance, over_classes, squares
+from genclf.families.ellipsoid import Covariance, finite, over_classes, squares
 from genclf.statistics import Moments
 
 
@@ -58,7 +58,7 @@ def eliminate(
     least = 10 * d * jnp.finfo(matrix.dtype).eps * jnp.diagonal(matrix)
 
     def step(j: Array, left: Eliminated) -> Eliminated:
-        here, own = seen[j], left.deviation[j]
+        here, own = seen[j], finite(left.deviation[j])
         # What the others determine up to rounding has the variance of rounding.
         pivot = jnp.where(here, jnp.maximum(left.covariance[j, j], least[j]), 1)
         column = jnp.where(here[None], left.covariance[j], 0)
@@ -157,7 +157,7 @@ def cell_scores(
     scale = jnp.broadcast_to(scale, mean.shape)
 
     def distance(mean: Array, scale: Array) -> Array:
-        return squares(jnp.where(seen, (x - mean[:, None]) / scale[:, None], 0))
+        return squares(finite(jnp.where(seen, (x - mean[:, None]) / scale[:, None], 0)))
 
     norms = matmul(seen.T.astype(mean.dtype), jnp.log(scale / unit[None]).T)
     return -0.5 * over_classes(distance, mean, scale, x=x) - norms

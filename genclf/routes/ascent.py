@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.classifier import ClassifierParams
 from genclf.parameters import Parameter
+from genclf.reprs import ShowsNumbers
 from genclf.routes.problem import (
     PRIOR,
     Problem,
@@ -25,7 +26,7 @@ from genclf.routes.problem import (
 from genclf.statistics import divide
 
 
-class GradientSolution(eqx.Module):
+class GradientSolution(ShowsNumbers):
     """Where gradient ascent stopped, as `fit_gradient` returns it.
 
     Attributes:

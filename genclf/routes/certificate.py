@@ -12,12 +12,13 @@ from jaxtyping import Array, ArrayLike, Bool, Float, PyTree
 from genclf.accumulate import einsum
 from genclf.classifier import Classifier, ClassifierParams, estimate
 from genclf.model import check_hyperparameters, require_generative
+from genclf.reprs import ShowsNumbers
 from genclf.routes.information import Curvature, Neighbourhood
 from genclf.routes.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
 from genclf.shapes import own
 
 
-class Certificate(eqx.Module):
+class Certificate(ShowsNumbers):
     """The conditions of a maximum at given params, as `certify` returns them.
 
     Attributes:

@@ -13,6 +13,7 @@ from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.families.base import Family, Params, set_fields, times_log
 from genclf.families.gaussian import GaussianParams
 from genclf.model import check_hyperparameters, require_generative
+from genclf.reprs import ShowsNumbers
 from genclf.routes.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.routes.natural import (
     Natural,
@@ -24,7 +25,7 @@ from genclf.routes.natural import (
 from genclf.routes.problem import CLASS_PRIOR, PRIOR, of_parameters, start
 
 
-class LagrangeSolution(eqx.Module):
+class LagrangeSolution(ShowsNumbers):
     """A solution of the KKT conditions, as `fit_lagrange` returns it.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,13 +12,14 @@ from jaxtyping import Array, Float
 
 from genclf.arguments import whole
 from genclf.model import valid_weights, widen
+from genclf.reprs import ShowsNumbers
 from genclf.shapes import float_dtype, own
 from genclf.verb import ArrayLike, verb
 
 _TOLERANCE = 1e-3  # of the sum of a row's probabilities
 
 
-class Calibration(eqx.Module):
+class Calibration(ShowsNumbers):
     """Scores of posterior probabilities against labels, as `calibration` returns them.
 
     Attributes:

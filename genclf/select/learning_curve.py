@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,11 +17,12 @@ from genclf.arguments import shown, whole
 from genclf.classifier import fit
 from genclf.inference import predict
 from genclf.model import Model, check_hyperparameters
+from genclf.reprs import ShowsNumbers
 from genclf.shapes import check_rows, own, widths
 from genclf.verb import ArrayLike, verb
 
 
-class LearningCurve(eqx.Module):
+class LearningCurve(ShowsNumbers):
     """Errors of several models, trained on the same random splits, as `learning_curve` returns it.
 
     Attributes:
