@@ -7,6 +7,7 @@ error names the argument, the value and what was expected; a traced one becomes 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -133,8 +134,13 @@ def whole(least: int, most: int | None = None, *, optional: bool = False) -> Dom
     """A whole number of Python, or of NumPy, from `least` on."""
 
     def contains(value: Any) -> bool:
-        number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        return number and value >= least and (most is None or value <= most)
+        if isinstance(value, bool | np.bool_):
+            return False
+        try:
+            found = operator.index(value)
+        except TypeError:
+            return False
+        return found >= least and (most is None or found <= most)
 
     expected = f">= {least}, a whole number" + ("" if most is None else f" up to {most}")
     return Domain(expected + (", or None" if optional else ""), contains, optional=optional)
@@ -142,19 +148,27 @@ def whole(least: int, most: int | None = None, *, optional: bool = False) -> Dom
 
 def whole_number(value: Any, name: str, least: int) -> int:
     """The whole number; an error where it is none, or below the least."""
-    return int(whole(least).checked(value, name))
+    return operator.index(whole(least).checked(value, name))
+
+
+def number(value: Any, name: str, *, least: float = -math.inf) -> Any:
+    """The number, which may be traced; an error where it is none, or concrete and below the least.
+
+    A traced one below the least becomes NaN.
+    """
+    return (NON_NEGATIVE if least == 0 else FINITE_NUMBER).checked(value, name)
 
 
 def random_key(value: Any, name: str) -> Array:
     """The key; an error where it is no key of `jax.random`, or more than one."""
     hint = "a key of jax.random, such as jax.random.key(0)"
-    if isinstance(value, jax.Array):
+    if isinstance(value, jax.Array | np.ndarray):
         if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             if value.ndim == 0:
                 return value
             raise ValueError(f"{name} holds keys of shape {value.shape}, expected one; use vmap")
-        if value.dtype == jnp.uint32 and value.ndim == 1:
-            return value  # a raw key
+        if value.dtype == np.uint32 and value.shape in ((2,), (4,)):
+            return jnp.asarray(value)  # a raw key
     raise ValueError(f"{name} is {shown(value)}, expected {hint}")
 
 

@@ -14,9 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, Hard, fold_rows
+from genclf.arguments import number, random_key, whole_number
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
@@ -26,6 +28,7 @@ from genclf.classifier import (
 )
 from genclf.families.base import Init, Scalar
 from genclf.fixed_point import Climb, climb
+from genclf.mixture import most_components
 from genclf.model import (
     check_hyperparameters,
     require_generative,
@@ -49,7 +52,9 @@ class EMSolution(ShowsNumbers):
         params: the fitted classifier.
         objective: log-likelihood, plus the log of the prior density up to a constant, at the params
             of every step, shape (max_steps,); NaN after the last, which is that of `params`.
-        converged: whether the last step gained less than the tolerance.
+        converged: whether the last step gained no more than the tolerance: of slow EM a sign that
+            little more is gained in a few steps, not that the maximum is as near. Of `adapt_prior`,
+            whether the maximum is as near.
         steps: number of steps.
         values: where each of the restarts ended, shape (restarts,); the others are of the best.
     """
@@ -93,9 +98,18 @@ class Expectation(eqx.Module):
 
     def __call__(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         """The objective at the params, and the statistics that are expected under them."""
+        log_lik, expected = self.of_rows(params)
+        return log_lik + log_prior_density(self.clf, params, expected), expected
+
+    def of_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
+        """The log-likelihood alone, and those statistics."""
         family = self.clf.family
+        # A row without weight may hold anything: a copy of one that has some has derivatives.
+        stand_in = jax.tree.map(lambda a: a[jnp.argmax(self.weight > 0)][None], self.x)
 
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
+            used = (w.weight if isinstance(w, Hard) else w.sum(1)) != 0
+            x = jax.tree.map(lambda a, other: jnp.where(used[:, None], a, other), x, stand_in)
             log_p, completion = family.complete(params.conditional, x)
             score = params.with_log_prior(log_p)
             r, log_lik = _responsibilities(score, params.log_prior, w)
@@ -105,12 +119,11 @@ class Expectation(eqx.Module):
             return seen, ClassifierStats(Sums(count, count), expected)
 
         # With what a step makes of a row a block stays in the cache.
-        one = jax.tree.map(lambda a: a[:1], self.x)
-        made = jax.tree.leaves(jax.eval_shape(family.complete, params.conditional, one))
+        made = jax.tree.leaves(jax.eval_shape(family.complete, params.conditional, stand_in))
         width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
         row_size = 8 * width + sum(a.size for a in made)
         found, expected = fold_rows(block, self.x, self.w, row_size)
-        return found.total[0] + log_prior_density(self.clf, params, expected), expected
+        return found.total[0], expected
 
 
 def _responsibilities(
@@ -172,6 +185,10 @@ def em(
     linear solve, whatever the number of steps, and of no meaning at another. So are those of
     `value`. Nothing flows through the rest of `objective`, or through `init`.
 
+    A step scores each row in all K classes, labelled or not, and in all J components of each: with
+    a diagonal covariance it takes about n K J d operations, with a full one n K J d². Where cells
+    are missing, each row has a covariance of its own to eliminate, n K J d³ (n d³, if shared).
+
     Args:
         clf: the model.
         x: rows, as for `fit`; unlabelled rows count.
@@ -181,9 +198,10 @@ def em(
         unlabelled_weight: λ >= 0, on top of the weight of each unlabelled row. Text, where words
             are not as independent as the model says, may need one below 1.
         max_steps: the most steps.
-        tol: stop when a step gains no more than this in the mean log-likelihood of a row. Where EM
-            is slow, params are further from the maximum than that; in float32 a gain of about 1e-7
-            is the least that can be seen.
+        tol: stop when a step gains no more than this in the mean log-likelihood of a row; below 0
+            never. Where EM is slow, gains shrink by little from step to step, and the maximum is
+            many of them away: `objective` shows it, and a smaller `tol` goes on. In float32 a gain
+            of about 1e-7 is the least that can be seen, so there `converged` says no more.
         init: "k-means++", "random", or params to start from.
         restarts: number of starts, all in one call; the best solution is returned.
 
@@ -192,7 +210,8 @@ def em(
         it NaN.
 
     Raises:
-        ValueError: a shape or dtype does not fit, or a hyper-parameter is invalid.
+        ValueError: a shape or dtype does not fit, an argument or a hyper-parameter is invalid, or
+            there are fewer rows than classes or components to begin at them.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
@@ -207,26 +226,26 @@ def em(
         classification from labeled and unlabeled documents using EM", §5.3 (λ).
     """
     require_generative(clf, "em")
-    x, y = own(x, "x"), own(y, "y")
+    x, labels = own(x, "x"), own(y, "y")
     check_hyperparameters(clf, widths(x))
     weights = None if weights is None else own(weights, "weights")
     check_for_em(clf)
-    if np.ndim(unlabelled_weight):
-        shape = np.shape(unlabelled_weight)
-        raise ValueError(f"unlabelled_weight has shape {shape}, expected one number; see weights")
-    if not isinstance(init, ClassifierParams) and init not in ("k-means++", "random"):
+    given = init if isinstance(init, ClassifierParams) else None
+    if given is None and not (isinstance(init, str) and init in ("k-means++", "random")):
         raise ValueError(f'init is {init!r}, expected "k-means++", "random" or fitted params')
-    for name, number in (("max_steps", max_steps), ("restarts", restarts)):
-        if number < 1:
-            raise ValueError(f"{name} is {number}, expected >= 1")
-    data = clf, x, y, weights, unlabelled_weight, tol
-    if isinstance(init, ClassifierParams):
-        if restarts > 1:
-            raise ValueError("restarts begin at different places, but init gives params: one place")
-        return _em(*data, key, init, True, "k-means++", max_steps)
+    way = "k-means++" if given is not None else init
+    key, restarts = random_key(key, "key"), whole_number(restarts, "restarts", 1)
+    max_steps = whole_number(max_steps, "max_steps", 1)
+    share = number(unlabelled_weight, "unlabelled_weight", least=0.0)
+    data = clf, x, labels, weights, share, number(tol, "tol")
+    if given is None:
+        check_rows(clf.support, x, labels, weights, clf.num_classes)
+        check_clusters(clf, labels, weights, share)
+    elif restarts > 1:
+        raise ValueError("restarts begin at different places, but init gives params: one place")
     if restarts == 1:
-        return _em(*data, key, None, True, init, max_steps)
-    return _best_of(*data, jax.random.split(key, restarts), init, max_steps)
+        return _em(*data, key, given, True, way, max_steps)
+    return _best_of(*data, jax.random.split(key, restarts), way, max_steps)
 
 
 def fit_hidden(
@@ -235,6 +254,8 @@ def fit_hidden(
     """What `fit` is of a model with hidden parts: `em` without the unlabelled rows."""
     check_for_em(clf)
     check_rows(clf.support, x, y, weights, clf.num_classes)
+    if init is None:
+        _check_components(clf, len(y))
     if y.ndim == 1:  # known responsibilities: no class has to look for where to begin
         valid = valid_labels(y, clf.num_classes)[:, None]
         y = jnp.where(valid, one_hot(widen(y), clf.num_classes, float_dtype(x)), jnp.nan)
@@ -254,6 +275,54 @@ def check_for_em(clf: Classifier) -> None:
             f"{', '.join(rules)}: with this rule of a closed form EM would have nothing to "
             "maximise; give the Gaussian prior=NormalInverseWishart() instead"
         )
+
+
+def check_clusters(
+    clf: Classifier, y: Array, weights: Array | None, unlabelled_weight: Scalar = 1.0
+) -> None:
+    """Raise where fewer rows take part than there are classes, or components, to begin at them.
+
+    In traced code the number of rows alone is known; elsewhere also their labels and weights.
+    """
+    each, num_classes = most_components(clf.family), clf.num_classes
+    if any(isinstance(a, Tracer) for a in (y, weights, unlabelled_weight)):
+        if y.ndim == 2:
+            _check_components(clf, len(y))
+        elif len(y) < num_classes * each:
+            raise ValueError(_too_few(clf, f"x has {len(y)} rows", num_classes * each))
+        return
+    weight = np.ones(len(y)) if weights is None else np.asarray(weights)
+    labels = np.asarray(y)
+    if labels.ndim == 2:
+        own_rows, latent = ((labels > 0) & (weight > 0)[:, None]).sum(0), 0
+    else:
+        own_rows = np.bincount(labels[(labels >= 0) & (weight > 0)], minlength=num_classes)
+        latent = int(((labels == -1) & (weight * np.asarray(unlabelled_weight) > 0)).sum())
+    wanted = np.maximum(each - own_rows[:num_classes], 0)
+    if latent == 0:  # then a class without rows stays empty
+        few = np.flatnonzero((wanted > 0) & (own_rows[:num_classes] > 0))
+        if len(few):
+            here = f"class {few[0]} has {own_rows[few[0]]} rows of weight > 0"
+            raise ValueError(_too_few(clf, here, each))
+    elif wanted.sum() > latent:
+        here = f"x has {latent} rows without label, of weight > 0,"
+        raise ValueError(_too_few(clf, here, wanted.sum()))
+
+
+def _check_components(clf: Classifier, num_rows: int) -> None:
+    """The same where each class has rows of its own, of which the number alone is known."""
+    each = most_components(clf.family)
+    if 0 < num_rows < each:
+        raise ValueError(_too_few(clf, f"x has {num_rows} rows", each))
+
+
+def _too_few(clf: Classifier, here: str, wanted: int) -> str:
+    each = most_components(clf.family)
+    parts = f" of {each} components" if each > 1 else ""
+    return (
+        f"{here}, expected at least {wanted}, where the model's {clf.num_classes} classes{parts} "
+        "begin: give more rows, or a model of fewer classes or components"
+    )
 
 
 @partial(compiled, static_argnums=(7, 8))
@@ -296,20 +365,40 @@ def _em(
         start = _start(clf, x, expect.w, key, labelled, init)
     else:
         check_examples(given, x)
-        try:
-            if len(given.log_prior) != clf.num_classes:
-                raise ValueError("another number of classes")
-            start = expect(lax.stop_gradient(given))[1]
-        except (AssertionError, AttributeError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"init is {type(given.conditional).__name__} of {len(given.log_prior)} classes, "
-                f"with which EM of {clf} cannot begin; expected params of such a model"
-            ) from error
+        fresh = jax.eval_shape(lambda: estimate(clf, _start(clf, x, expect.w, key, labelled, init)))
+        _check_init(clf, given, fresh)
+        start = expect.of_rows(lax.stop_gradient(given))[1]
     start = lax.stop_gradient(start)
     if clf.inference == "ml":
         expect = replace(expect, clf=clf.plain(start))
     found = climb(_step, (expect, invalid), start, expect.weight.sum(), tol, max_steps)
     return solution(estimate(expect.clf, found.state), found)
+
+
+def _check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
+    """Raise unless the arrays of the params are those of the model's own, `fresh`.
+
+    A scale may be shared, by classes or features, where that of the model is not, or the other way.
+    """
+
+    def outline(params: PyTree) -> list[tuple]:
+        return jax.tree_util.tree_leaves_with_path(params)
+
+    def alike(path: tuple, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        shared = getattr(path[-1], "name", None) == "scale" and len(a) == len(b)
+        return a == b or (shared and all(i == j or 1 in (i, j) for i, j in zip(a, b, strict=True)))
+
+    own, theirs = outline(fresh), outline(given)
+    same = [path for path, _ in own] == [path for path, _ in theirs] and all(
+        alike(path, a.shape, jnp.shape(b)) for (path, a), (_, b) in zip(own, theirs, strict=True)
+    )
+    if not same:
+        shapes = {jax.tree_util.keystr(path): jnp.shape(a) for path, a in theirs}
+        raise ValueError(
+            f"init is {type(given.conditional).__name__} of {len(given.log_prior)} classes, with "
+            f"which EM of {clf} cannot begin: its arrays are {shapes}, expected "
+            f"{ {jax.tree_util.keystr(path): a.shape for path, a in own} }"
+        )
 
 
 def _step(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
@@ -11,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.dtypes import float0
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.statistics import Moments, Sums, pool
 
 _RESTART = 30
-Linear = Callable[[PyTree], PyTree]
+Linear = Callable[[Array], Array]
 A = TypeVar("A")
 
 
@@ -42,6 +42,7 @@ class _At(NamedTuple):
     objective: Array
     step: Array
     done: Array
+    converged: Array
 
 
 def climb(
@@ -51,6 +52,9 @@ def climb(
     total: Float[Array, ""],
     tol: Any,
     max_steps: int,
+    *,
+    jump: Callable[[A, PyTree, PyTree], PyTree] | None = None,
+    gap: Callable[[PyTree, PyTree], Array] | None = None,
 ) -> Climb:
     """Iterate `state -> (objective at it, next state)`.
 
@@ -66,12 +70,21 @@ def climb(
         total: weight; the gain of a step is measured per unit of it.
         tol: gain at which to stop.
         max_steps: after which to stop.
+        jump: of what is given, a state and the next: a state that is no worse than the next, with
+            the same fixed points, to go on from.
+        gap: of a state and the next: a bound of all that is still to be gained, per unit of weight,
+            to compare to `tol` in place of the gain of one step.
     """
 
     @jax.custom_jvp
     def solve(given: A, start: PyTree, total: Array, tol: Array) -> Climb:
-        end = _iterate(partial(step, given), start, total, tol, max_steps)
-        return Climb(end.state, end.objective, end.done & ~jnp.isnan(end.value), end.step)
+        def ahead(state: PyTree) -> tuple[Array, PyTree, Array | None]:
+            value, following = step(given, state)
+            left = None if gap is None else gap(state, following)
+            return value, following if jump is None else jump(given, state, following), left
+
+        end = _iterate(ahead, start, total, tol, max_steps)
+        return Climb(end.state, end.objective, end.converged, end.step)
 
     @solve.defjvp
     def derivative(primals: tuple, tangents: tuple) -> tuple[Climb, Climb]:
@@ -96,7 +109,7 @@ def climb(
 
 
 def _iterate(
-    step: Callable[[PyTree], tuple[Array, PyTree]],
+    ahead: Callable[[PyTree], tuple[Array, PyTree, Array | None]],
     start: PyTree,
     total: Array,
     tol: Array,
@@ -106,25 +119,32 @@ def _iterate(
         return ~at.done & (at.step < max_steps)
 
     def turn(at: _At) -> _At:
-        value, following = step(at.state)
+        value, following, left = ahead(at.state)
         spoiled = jnp.isnan(value)
-        done = (value - at.value <= tol * total) | spoiled
+        converged = ~spoiled & (value - at.value <= tol * total if left is None else left <= tol)
+        done = converged | spoiled
         last = done | (at.step + 1 == max_steps)
         state = jax.tree.map(lambda a, b: jnp.where(last, a, b), at.state, following)
         state = jax.tree.map(lambda a: jnp.where(spoiled, jnp.nan, a), state)
         objective = at.objective.at[at.step].set(value)
-        return _At(state, value, objective, at.step + 1, done)
+        return _At(state, value, objective, at.step + 1, done, converged)
 
     nothing = jnp.full(max_steps, jnp.nan, total.dtype)
     lowest = jnp.asarray(-jnp.inf, total.dtype)
-    begin = _At(start, lowest, nothing, jnp.int32(0), jnp.asarray(False))
-    return lax.while_loop(go_on, turn, begin)
+    no = jnp.asarray(False)
+    return lax.while_loop(go_on, turn, _At(start, lowest, nothing, jnp.int32(0), no, no))
 
 
 def _units(stats: Sums | Moments) -> Sums | Moments:
     """What a typical number of each array of the statistics is."""
     if isinstance(stats, Sums):
-        return jax.tree.map(lambda a: jnp.full_like(a, jnp.abs(a).max() + 1e-30), stats)
+        found = jax.tree.map(lambda a: jnp.full_like(a, jnp.abs(a).max()), stats)
+    else:
+        found = _units_of_moments(stats)
+    return jax.tree.map(lambda a: jnp.where(a > 0, a, 1), found)
+
+
+def _units_of_moments(stats: Moments) -> Moments:
     batch = stats.mean.ndim - 2
     of_all = pool
     for _ in range(batch):
@@ -140,22 +160,26 @@ def _units(stats: Sums | Moments) -> Sums | Moments:
     )
 
 
-def _solve_in_units(linear: Linear, target: PyTree, units: PyTree) -> PyTree:
+def _solve_in_units(linear: Callable[[PyTree], PyTree], target: PyTree, units: PyTree) -> PyTree:
     """The z with `linear(z) = target`, by GMRES in z / units."""
-    times = lambda a: jax.tree.map(jnp.multiply, a, units)  # noqa: E731
-    over = lambda a: jax.tree.map(jnp.divide, a, units)  # noqa: E731
+    # One vector: JAX transposes a solve whose right-hand side depends on the tangents as a whole,
+    # and of statistics only some may (the counts of labelled rows do not depend on x).
+    target, unravel = ravel_pytree(target)
+    units = ravel_pytree(units)[0]
 
-    def solve(linear: Linear, target: PyTree) -> PyTree:
-        return times(_gmres(lambda z: over(linear(times(z))), over(target)))
+    def flat(z: Array) -> Array:
+        return ravel_pytree(linear(unravel(z)))[0]
 
-    def transposed(linear: Linear, target: PyTree) -> PyTree:
-        return over(_gmres(lambda z: times(linear(over(z))), times(target)))
+    def solve(linear: Linear, target: Array) -> Array:
+        return units * _gmres(lambda z: linear(units * z) / units, target / units)
 
-    return lax.custom_linear_solve(linear, target, solve, transposed)
+    def transposed(linear: Linear, target: Array) -> Array:
+        return _gmres(lambda z: units * linear(z / units), units * target) / units
+
+    return unravel(lax.custom_linear_solve(flat, target, solve, transposed))
 
 
-def _gmres(linear: Linear, target: PyTree) -> PyTree:
-    eps = jnp.finfo(jax.tree.leaves(target)[0].dtype).eps
+def _gmres(linear: Linear, target: Array) -> Array:
     return jax.scipy.sparse.linalg.gmres(
-        linear, target, tol=float(10 * eps), restart=_RESTART, maxiter=20
+        linear, target, tol=float(10 * jnp.finfo(target.dtype).eps), restart=_RESTART, maxiter=20
     )[0]

@@ -103,6 +103,13 @@ def _in_words(num_components: int, each: str) -> str:
     return f"{num_components} components of each class, each: {each}"
 
 
+def most_components(family: Family) -> int:
+    """How many parts a class is cut into at most, by the mixtures inside a model; 1 without any."""
+    nodes = jax.tree.leaves(family, is_leaf=lambda node: isinstance(node, Mixture))
+    mixtures = [node for node in nodes if isinstance(node, Mixture)]
+    return max((m.num_components * most_components(m.family) for m in mixtures), default=1)
+
+
 class Mixture(Family):
     """A mixture of J components within each class: `p(x | y=k) = Σ_j p(j | k) p(x | k, j)`.
 
@@ -111,6 +118,10 @@ class Mixture(Family):
     closed form: `em` maximises the likelihood, and so does `fit`, from `jax.random.key(0)`. A
     Gaussian component can shrink onto a row, which makes the likelihood infinite; with
     `prior=NormalInverseWishart()` it cannot.
+
+    A step costs what scoring all rows in all K J components does, whatever their labels, and `fit`
+    takes up to 1,000 of them, to a gain of 1e-8: of many classes and components use
+    `em(clf, x, y, key=..., tol=1e-4)`, or fit class by class.
 
     Args:
         family: of each component.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
+from genclf.accumulate import matmul
+from genclf.arguments import number, whole_number
 from genclf.classifier import ClassifierParams
 from genclf.expectation import EMSolution, solution
 from genclf.families.base import Scalar, safe_log
@@ -15,7 +19,7 @@ from genclf.fixed_point import climb
 from genclf.inference import log_joint
 from genclf.model import require_generative, valid_weights
 from genclf.shapes import own
-from genclf.statistics import Sums
+from genclf.statistics import Sums, divide
 
 
 def adapt_prior(
@@ -26,11 +30,12 @@ def adapt_prior(
     max_steps: int = 1000,
     tol: Scalar = 1e-6,
 ) -> EMSolution:
-    """Re-estimate the class prior on unlabelled examples of another population, by EM.
+    """Re-estimate the class prior on unlabelled examples of another population.
 
-    The densities stay: p(x | y) is the same in both populations and p(y) is not. Each step sets
-    `π_k = Σ_n w_n p(y=k | x_n; π) / Σ_n w_n`; the log-likelihood `Σ_n w_n log Σ_k π_k p(x_n | k)`
-    has one maximum over π, which does not depend on the start. A class of prior 0 stays so.
+    The densities stay: p(x | y) is the same in both populations and p(y) is not. A step of EM sets
+    `π_k = Σ_n w_n p(y=k | x_n; π) / Σ_n w_n`; where one of Newton's method goes higher, that is
+    taken. The log-likelihood `Σ_n w_n log Σ_k π_k p(x_n | k)` is concave in π, so its maximum does
+    not depend on the start. A class of prior 0 stays so.
 
     Twice the gain, `2 (value - objective[0])`, is about χ² with K - 1 degrees of freedom if the
     prior has not shifted.
@@ -40,13 +45,15 @@ def adapt_prior(
         x: rows of the other population.
         weights: weight of each row, (n,).
         max_steps: the most steps.
-        tol: stop when a step gains no more than this in the mean log-likelihood of a row.
+        tol: stop where no prior has a mean log-likelihood of a row that is higher by more than
+            this, >= 0, and no less than 100 roundings (1e-5 in float32).
 
     Returns:
-        An `EMSolution` whose `params` differ in `log_prior`. Derivatives as in `em`.
+        An `EMSolution` whose `params` differ in `log_prior`; `converged` is of that bound.
+        Derivatives as in `em`.
 
     Raises:
-        ValueError: a shape or dtype does not fit.
+        ValueError: a shape or dtype does not fit, or `max_steps` or `tol` is no such number.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -62,44 +69,99 @@ def adapt_prior(
     """
     require_generative(params, "adapt_prior")
     weights = None if weights is None else own(weights, "weights")
-    if max_steps < 1:
-        raise ValueError(f"max_steps is {max_steps}, expected >= 1")
-    return _adapt_prior(params, own(x, "x"), weights, tol, max_steps)
+    max_steps = whole_number(max_steps, "max_steps", 1)
+    return _adapt_prior(params, own(x, "x"), weights, number(tol, "tol", least=0.0), max_steps)
+
+
+class _Rows(NamedTuple):
+    """Densities of rows, each over the largest that it has in a class that occurs.
+
+    Attributes:
+        ratio: p(x_n | k) over that, 0 in a class of prior 0.
+        log_top: the logarithm of that; 0 for a row without weight.
+        weight: of each row.
+    """
+
+    ratio: Float[Array, "n K"]
+    log_top: Float[Array, "n"]
+    weight: Float[Array, "n"]
+
+    def log_lik(self, prior: Float[Array, "K"]) -> Float[Array, ""]:
+        return (self.weight * (jnp.log(matmul(self.ratio, prior)) + self.log_top)).sum()
 
 
 @partial(jax.jit, static_argnums=4)
 def _adapt_prior(
     params: ClassifierParams, x: PyTree, weights: Array | None, tol: Scalar, max_steps: int
 ) -> EMSolution:
-    score = log_joint(params, x)
-    if score.ndim != 2:
-        raise ValueError(f"x holds examples of batch shape {score.shape[:-1]}, expected rows (n,)")
-    n = len(score)
+    scores = jax.eval_shape(log_joint, params, x)
+    shape, dtype = scores.shape, scores.dtype
+    if len(shape) != 2:
+        raise ValueError(f"x holds examples of batch shape {shape[:-1]}, expected rows (n,)")
+    n = shape[0]
     if weights is not None and weights.shape != (n,):
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
-    weight = jnp.ones(n, score.dtype) if weights is None else weights.astype(score.dtype)
-    weight = jnp.where(valid_weights(weight), weight, jnp.nan)
+    weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
+    weight = jnp.where(valid_weights(weight) & (weight != 0).any(), weight, jnp.nan)
+    # A row without weight may hold anything: a copy of one that has some has a derivative.
     used = weight != 0
+    stand_in = jnp.where(used, jnp.arange(n), jnp.argmax(used))
+    score = log_joint(params, jax.tree.map(lambda a: a[stand_in], x))
     # A class of prior 0 has the score -inf, and keeps it.
     own_prior = jnp.where(jnp.isneginf(params.log_prior), 0, params.log_prior)
-    density = jnp.where(used[:, None], score - own_prior[None], 0)
+    density = score - own_prior[None]
+    log_top = lax.stop_gradient(density.max(1))
+    rows = _Rows(jnp.exp(density - log_top[:, None]), log_top, weight)
 
     start = jnp.exp(params.log_prior) * weight.sum()
-    found = climb(_step, (density, weight), Sums(start, start), weight.sum(), tol, max_steps)
-    adapted = ClassifierParams(_log_prior(found.state), params.conditional)
-    return solution(adapted, found)
+    # What sums of so many ratios near 1 leave to be seen.
+    tol = jnp.maximum(jnp.asarray(tol, dtype), 100 * jnp.finfo(dtype).eps)
+    found = climb(
+        _step, rows, Sums(start, start), weight.sum(), tol, max_steps, jump=_jump, gap=_gap
+    )
+    count = found.state.count
+    log_prior = safe_log(count) - jnp.log(count.sum())
+    return solution(ClassifierParams(log_prior, params.conditional), found)
 
 
-def _log_prior(prior: Sums) -> Float[Array, "K"]:
-    return safe_log(prior.count) - jnp.log(prior.count.sum())
+def _step(rows: _Rows, counts: Sums) -> tuple[Array, Sums]:
+    """The log-likelihood, and the expected counts of the classes."""
+    prior = counts.count / counts.count.sum()
+    slope = matmul(rows.weight / matmul(rows.ratio, prior), rows.ratio)
+    return rows.log_lik(prior), Sums(prior * slope, prior * slope)
 
 
-def _step(given: tuple[Array, Array], prior: Sums) -> tuple[Array, Sums]:
-    density, weight = given
-    used = weight != 0
-    joint = density + _log_prior(prior)[None]
-    marginal = jax.nn.logsumexp(joint, axis=1)
-    share = jnp.exp(joint - marginal[:, None]) * weight[:, None]
-    count = jnp.where(used[:, None], share, 0).sum(0)
-    value = jnp.where(used, weight * marginal, 0).sum()
-    return jnp.where(used.any(), value, jnp.nan), Sums(count, count)
+def _gap(counts: Sums, following: Sums) -> Float[Array, ""]:
+    """No prior has a mean log-likelihood that is higher by more than this.
+
+    With `g_k = Σ_n w_n p(x_n | k) / p(x_n) / Σ w` it is `max_k g_k - 1`: the log-likelihood is
+    concave and g its slope, so at the prior π' it is higher by at most `Σ_k (π'_k - π_k) g_k`.
+    """
+    share, next_share = (c.count / c.count.sum() for c in (counts, following))
+    return divide(next_share, share).max() - 1
+
+
+def _jump(rows: _Rows, counts: Sums, following: Sums) -> Sums:
+    """The better of the expected counts and a Newton step, of interior-point methods.
+
+    Newton's equations for `Σ π = 1, π >= 0`, with `1 - g_k` for the multiplier of `π_k >= 0`, are
+    solved for the change of each π_k as a share of it.
+    """
+    total = counts.count.sum()
+    prior, expected = counts.count / total, following.count / total
+    slope = divide(expected, prior)
+    share = rows.ratio * prior[None] / matmul(rows.ratio, prior)[:, None]
+    curvature = matmul((rows.weight / total)[None] * share.T, share)
+    # A class that cannot occur stays; the ridge is for classes of equal densities.
+    ridge = jnp.finfo(prior.dtype).eps + prior * jnp.maximum(1 - slope, 0)
+    ridge = jnp.where(prior == 0, 1, ridge)
+    both = jnp.stack([expected, prior], 1)
+    to_slope, to_sum = jnp.linalg.solve(curvature + jnp.diag(ridge), both).T
+    change = to_slope - to_sum * matmul(prior, to_slope) / matmul(prior, to_sum)
+    longest = jnp.minimum(1, 0.99 / jnp.maximum(-change.min(), 1e-30))
+    newton = prior * (1 + longest * change)
+    newton = newton / newton.sum()
+    # Near the maximum rounding hides which of them is higher, and Newton's is the nearer.
+    least = rows.log_lik(expected / expected.sum())
+    better = rows.log_lik(newton) >= least - 4 * jnp.finfo(least.dtype).eps * jnp.abs(least)
+    return jax.tree.map(lambda a: jnp.where(better, total * newton, a), following)

@@ -21,6 +21,7 @@ from genclf.routes.ascent import any_promotion
 from genclf.verb import verb
 
 _MAX_STEPS = 200
+_LONGEST_LAST_STEP = 0.1  # of the logarithm of a strength, at a maximum
 
 
 class PriorSolution(ShowsNumbers):
@@ -32,10 +33,11 @@ class PriorSolution(ShowsNumbers):
         gradient_norm: largest derivative of the log-evidence per example, by the logarithms of
             the strengths.
         steps: number of steps taken.
-        converged: whether that norm is within the tolerance (1e-9 in float64, 2e-5 in float32), at
-            strengths of which rounding leaves enough to tell (up to 2e9 and 1e4, down to their
-            inverses). If not, the evidence may prefer a prior without end: all classes as the
-            prior has them, or tables that are all corners.
+        converged: whether that norm is within the tolerance (1e-9 in float64, 2e-5 in float32), a
+            Newton step along the gradient would change no strength by more than 10%, and the
+            strengths are such that rounding leaves enough to tell (up to 2e9 and 1e4, down to
+            their inverses). If not, the evidence may prefer a prior without end, towards which it
+            rises ever less: all classes as the prior has them, or tables that are all corners.
     """
 
     classifier: Classifier
@@ -177,6 +179,10 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     def norm(gradient: PyTree) -> Float[Array, ""]:
         return jnp.stack([jnp.abs(g).max() for g in jax.tree.leaves(gradient)]).max()
 
+    def inner(a: PyTree, b: PyTree) -> Float[Array, ""]:
+        pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+        return jnp.stack([(x * y).sum() for x, y in pairs]).sum()
+
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
         free, memory, _, n = state
         value, gradient = jax.value_and_grad(loss)(free)
@@ -194,11 +200,16 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     free, _, gradient_norm, steps = lax.while_loop(
         lambda s: (s[2] > 0.1 * tol) & (s[3] < _MAX_STEPS), step, first
     )
+    # Towards infinity f ~ -c/a: the slope by log a vanishes, and a Newton step stays about 1.
+    slope = jax.grad(loss)(free)
+    way = jax.tree.map(lambda g: jnp.where(gradient_norm > 0, g / gradient_norm, 1), slope)
+    bend = inner(way, jax.jvp(jax.grad(loss), (free,), (way,))[1])
+    short = (bend > 0) & (inner(way, slope) <= _LONGEST_LAST_STEP * bend)
     inside = jnp.stack([(jnp.abs(z) < largest).all() for z in jax.tree.leaves(free)]).all()
     return PriorSolution(
         with_prior(free),
         -loss(free) * total,
         gradient_norm,
         steps,
-        (gradient_norm <= tol) & inside & (total > 0),
+        (gradient_norm <= tol) & short & inside & (total > 0),
     )

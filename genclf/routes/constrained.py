@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments import number, whole_number
 from genclf.routes.interior_point import LARGEST_LAST_STEP, System
 
 LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds
@@ -83,8 +86,8 @@ def solve_constrained(
         `ConstrainedSolution`.
 
     Raises:
-        ValueError: the linear system of a step would be too large; or, outside traced code, `init`
-            is not floating or not strictly inside the bounds.
+        ValueError: an argument is of another type or structure; the linear system of a step would
+            be too large; or, outside traced code, `init` is not strictly inside the bounds.
 
     Example:
         Of all distributions on three values, the likeliest for counts 5, 3 and 0.
@@ -100,23 +103,57 @@ def solve_constrained(
     References:
         Nocedal & Wright (2006), Numerical Optimization, §12.3 and §19.2.
     """
-    settings = block_size, max_steps, tol
-    leaves = jax.tree.leaves((init, lower, upper))
-    if any(isinstance(leaf, Tracer) for leaf in leaves):
-        return _solve(objective, constraints, *settings, init, lower, upper)
-    _check_start(init, lower, upper)
-    return _compiled(objective, constraints, *settings, init, lower, upper)
+    for name, function in (("objective", objective), ("constraints", constraints)):
+        if not callable(function) and not (name == "constraints" and function is None):
+            raise ValueError(f"{name} is {function!r}, expected a function of the params")
+    if block_size is not None:
+        block_size = whole_number(block_size, "block_size", 1)
+    settings = block_size, whole_number(max_steps, "max_steps", 1)
+    tol = None if tol is None else number(tol, "tol", least=0.0)
+    _check_leaves(init, lower, upper)
+    found = jax.eval_shape(objective, init)
+    if jnp.shape(found) != ():
+        raise ValueError(f"objective returns {found!r}, expected one number")
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((init, lower, upper, tol))):
+        return _solve(objective, constraints, *settings, tol, init, lower, upper)
+    _check_inside(init, lower, upper)
+    return _compiled(objective, constraints, *settings, tol, init, lower, upper)
 
 
-def _check_start(init: PyTree, lower: PyTree, upper: PyTree) -> None:
-    dtypes = {jnp.result_type(leaf) for leaf in jax.tree.leaves(init)}
-    if not all(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
-        raise ValueError(f"init has dtypes {sorted(map(str, dtypes))}, expected floating numbers")
+def _check_leaves(init: PyTree, lower: PyTree, upper: PyTree) -> None:
+    """Raise unless `init` holds floating arrays, and each bound arrays of the same shapes."""
+
+    def kinds(tree: PyTree) -> list[str]:
+        return [str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in jax.tree.leaves(tree)]
+
+    found = kinds(init)
+    if not found or not all(kind.startswith(("float", "bfloat")) for kind in found):
+        raise ValueError(
+            f"init holds {', '.join(sorted(set(found))) or 'nothing'}, expected arrays of floating "
+            "numbers"
+        )
+
+    def outline(tree: PyTree) -> list[tuple]:
+        return [
+            (jax.tree_util.keystr(path), np.shape(leaf))
+            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        ]
+
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if bound is None:
+            continue
+        if outline(bound) != outline(init) or not all(
+            kind.startswith(("float", "bfloat", "int", "uint")) for kind in kinds(bound)
+        ):
+            raise ValueError(
+                f"{name} has the arrays {outline(bound)}, expected those of init: {outline(init)}"
+            )
+
+
+def _check_inside(init: PyTree, lower: PyTree, upper: PyTree) -> None:
     for name, bound, sign in (("lower", lower, 1), ("upper", upper, -1)):
         if bound is None:
             continue
-        if str(jax.tree.structure(bound)) != str(jax.tree.structure(init)):
-            raise ValueError(f"{name} has another structure than init")
         room = jax.tree.map(lambda a, b, sign=sign: (sign * (a - b)).min(), init, bound)
         if not all(bool(least > 0) for least in jax.tree.leaves(room)):
             raise ValueError(
@@ -130,7 +167,7 @@ def _solve(
     constraints: Callable[[PyTree], PyTree] | None,
     block_size: int | None,
     max_steps: int,
-    tol: float | None,
+    tol: Any,
     init: PyTree,
     lower: PyTree,
     upper: PyTree,
@@ -176,7 +213,7 @@ def _solve(
     )
 
 
-_compiled = partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))(_solve)
+_compiled = partial(jax.jit, static_argnums=(0, 1, 2, 3))(_solve)
 
 
 def _check_size(n: int, m: int, block_size: int | None) -> None:

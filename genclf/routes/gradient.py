@@ -11,6 +11,7 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Int, PyTree
 
+from genclf.arguments import number, random_key, whole_number
 from genclf.classifier import Classifier
 from genclf.model import check_hyperparameters, require_generative
 from genclf.routes.ascent import Ascent, GradientSolution, How, State
@@ -62,8 +63,8 @@ def fit_gradient(
         `GradientSolution`.
 
     Raises:
-        ValueError: a shape, dtype or hyper-parameter is invalid, or of `key` and `batch_size`
-            only one is given.
+        ValueError: a shape, dtype, argument or hyper-parameter is invalid, or of `key` and
+            `batch_size` only one is given.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -79,10 +80,14 @@ def fit_gradient(
     check_hyperparameters(clf)
     if (key is None) != (batch_size is None):
         raise ValueError("key and batch_size belong together: give both, or neither")
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}, expected >= 1")
-    if max_steps < 0:
-        raise ValueError(f"max_steps is {max_steps}, expected >= 0")
+    max_steps = whole_number(max_steps, "max_steps", 0)
+    if batch_size is not None:
+        batch_size, key = whole_number(batch_size, "batch_size", 1), random_key(key, "key")
+    tol = None if tol is None else number(tol, "tol", least=0.0)
+    if optimizer is not None and not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
+        raise ValueError(
+            f"optimizer is {optimizer!r}, expected an optax transformation, such as optax.adam(0.1)"
+        )
     rows = own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights")
     how = How(
         optimizer or _default_optimizer(max_steps if batch_size else None),

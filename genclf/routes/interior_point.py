@@ -55,6 +55,9 @@ class System:
         self.eps = jnp.finfo(init.dtype).eps
         self.tiny = jnp.asarray(1e-30, init.dtype)
         self.raw = f
+        # Of blocks c is linear: one Jacobian serves all steps.
+        blocks = block_size is not None and block_size > 1
+        self.jacobian = jax.jacrev(c)(init) if blocks else None
         self.slope_at_init = jax.grad(f)(init)
         # A start at the solution has a slope that is rounding: then the curvature tells the size.
         slope = jnp.abs(self.slope_at_init).max(initial=0)
@@ -150,7 +153,8 @@ class System:
         hessian = jnp.where(free[:, :, None] & free[:, None, :], hessian, 0)
         diagonal = jnp.where(fixed, 1, pull).reshape(number, size)
         left = diagonal[:, :, None] * jnp.eye(size, dtype=rhs.dtype)[None] - hessian
-        jacobian = jnp.where(~fixed[None, :], jax.jacrev(self.c)(point.theta), 0)
+        assert self.jacobian is not None
+        jacobian = jnp.where(~fixed[None, :], self.jacobian, 0)
         both = jnp.concatenate([rhs[:, None], jacobian.T], 1).reshape(number, size, -1)
         solved = jnp.linalg.solve(left, both).reshape(n, -1)
         step, spread = solved[:, 0], solved[:, 1:]
@@ -220,16 +224,17 @@ class System:
 
         def too_long(state: tuple[Array, Point, Array]) -> Array:
             length, _, after = state
-            return ~(after <= (1 - 1e-4 * length) * before) & (length > _SHORTEST)
+            return ~(after <= (1 - 1e-4 * length) * before) & (length > shortest)
 
         def shorten(state: tuple[Array, Point, Array]) -> tuple[Array, Point, Array]:
             length = state[0] / 2
             new = at(length)
             return length, new, self.violation(new, target, fixed)
 
+        shortest = max(_SHORTEST, float(self.eps))
         begin = 2 * longest, point, jnp.full_like(before, jnp.inf)
         length, new, after = lax.while_loop(too_long, shorten, begin)
-        improved = length > _SHORTEST
+        improved = length > shortest
         kept = jax.tree.map(partial(jnp.where, improved), new, point)
         kept = kept._replace(steps=point.steps + 1)
         share = (jnp.abs(step.theta) / (1 + jnp.abs(point.theta))).max(initial=0)
@@ -317,18 +322,22 @@ class System:
         unbounded.bounded = (jnp.zeros(fixed.shape, bool),) * 2
         nothing = jnp.zeros((), point.theta.dtype)
 
-        def go_on(state: tuple[Point, Array, Array, Array]) -> Array:
-            point, violation, improved, share = state
+        def go_on(state: tuple[Point, Array, Array, Array, Array]) -> Array:
+            point, violation, improved, share, at_rounding = state
             # A long step that ends on a root is followed by a short one, or there is no maximum.
-            going = (violation > 4 * self.eps) | (share > LARGEST_LAST_STEP)
+            going = ((violation > 4 * self.eps) & ~at_rounding) | (share > LARGEST_LAST_STEP)
             return improved & going & (point.steps < last)
 
-        def step(state: tuple[Point, Array, Array, Array]) -> tuple[Point, Array, Array, Array]:
-            return unbounded.advance(state[0], nothing, fixed)
+        def step(state: tuple[Point, Array, Array, Array, Array]) -> tuple:
+            point, before, *_ = state
+            new, after, improved, share = unbounded.advance(point, nothing, fixed)
+            # So near, a step squares the violation: one that does not halve it is rounding.
+            at_rounding = (before <= jnp.sqrt(self.eps)) & (after > before / 2)
+            return new, after, improved, share, at_rounding
 
         violation = unbounded.violation(point, nothing, fixed)
-        first = point, violation, jnp.asarray(True), nothing
-        point, _, _, share = lax.while_loop(go_on, step, first)
+        first = point, violation, jnp.asarray(True), nothing, jnp.asarray(False)
+        point, _, _, share, _ = lax.while_loop(go_on, step, first)
         return point, share
 
     def _newton_entries(self, point: Point, fixed: Array, last: Array) -> tuple[Point, Array]:

@@ -1,0 +1,159 @@
+"""Derivatives through an iteration are those of finite differences, in both modes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import genclf as gcf
+from tests.laws.test_em import MODELS, hide, with_prior
+from tests.registry import K, N, assert_finite, spoil
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+STEP = 1e-4
+HIDDEN = [m for m in MODELS if not m.family.additive]
+ONE_OF_EACH = ("gaussian-shared", "multinomial-tokens", "gaussian-holes", "mixture")
+SOME = [m for m in MODELS if m.name in ONE_OF_EACH]
+
+
+def is_floating(a):
+    return np.issubdtype(a.dtype, np.floating)
+
+
+def put(x, leaves):
+    """x with its floating arrays replaced."""
+    leaves = iter(leaves)
+    return jax.tree.map(lambda a: next(leaves) if is_floating(a) else a, x)
+
+
+def score(at, clf, x, y, seen, start, responsibilities):
+    """A scalar of a converged solution and of its objective."""
+    clf = jax.tree.unflatten(jax.tree.structure(clf), at["hyper-parameters"])
+    y = at["responsibilities"] if responsibilities else y
+    found = gcf.em(
+        clf, put(x, at["rows"]), y, key=jax.random.key(0), weights=at["weights"], init=start,
+        unlabelled_weight=at["share"], tol=0.0, max_steps=5000,
+    )  # fmt: skip
+    return gcf.log_marginal(found.params, seen).mean() + found.value / N
+
+
+value_and_slope = jax.jit(jax.value_and_grad(score), static_argnums=6)
+
+
+def problem(model, seed=0):
+    """Where to differentiate, and the rest; cells and labels that are not seen among them."""
+    rng = np.random.default_rng(7)
+    (x, y), (seen, _) = model.example("float64", n=53, seed=seed), model.example("float64", seed=1)
+    clf = with_prior(model)
+    at = {
+        "hyper-parameters": [np.float64(leaf) for leaf in jax.tree.leaves(clf)],
+        "rows": [a for a in jax.tree.leaves(x) if is_floating(a)],
+        "weights": rng.uniform(0.5, 2, 53),
+        "share": np.float64(0.7),
+        "responsibilities": 0.8 * np.eye(K)[y] + 0.2 * rng.dirichlet(np.ones(K), 53),
+    }
+    # All from one start, so that every solution is of the same maximum.
+    start = gcf.em(clf, x, hide(y, 0.6), key=jax.random.key(0), weights=at["weights"]).params
+    return at, (clf, x, hide(y, 0.6), seen, start)
+
+
+def directions(at, rng):
+    """Of every number but missing cells, and the ridge and ddof of 0, which EM does not take."""
+
+    def move(a):
+        return np.where(np.isnan(a) | (np.ndim(a) == 0) & (a == 0), 0, rng.normal(size=np.shape(a)))
+
+    return {name: jax.tree.map(move, value) for name, value in at.items()}
+
+
+def inner(a, b):
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return sum(float(np.vdot(x, y)) for x, y in pairs)
+
+
+def moved(at, name, direction, by):
+    return at | {name: jax.tree.map(lambda a, u: a + by * u, at[name], direction)}
+
+
+def check(at, rest, responsibilities, names):
+    _, slope = value_and_slope(at, *rest, responsibilities)
+    assert_finite(slope)
+    ways = directions(at, np.random.default_rng(3))
+    for name in names:
+        high, low = (
+            float(value_and_slope(moved(at, name, ways[name], by), *rest, responsibilities)[0])
+            for by in (STEP, -STEP)
+        )
+        expected = (high - low) / (2 * STEP)
+        # The gain of a step is seen to 1e-16, so the maximum is found to 1e-8.
+        assert inner(slope[name], ways[name]) == pytest.approx(expected, rel=2e-4, abs=2e-5), name
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_by_all_that_is_continuous_where_labels_are_hidden(model):
+    at, rest = problem(model)
+    check(at, rest, False, ("hyper-parameters", "rows", "weights", "share"))
+
+
+@pytest.mark.parametrize("model", HIDDEN, ids=str)
+def test_by_known_responsibilities(model):
+    at, rest = problem(model)
+    check(at, rest, True, ("rows", "weights", "responsibilities"))
+
+
+@pytest.mark.parametrize("model", SOME, ids=str)
+def test_forward_mode_and_vmap_agree_with_reverse_mode(model):
+    at, rest = problem(model)
+    way = directions(at, np.random.default_rng(3))
+    _, slope = value_and_slope(at, *rest, True)
+    of = lambda at: score(at, *rest, True)  # noqa: E731
+    forward = jax.jit(lambda at, way: jax.jvp(of, (at,), (way,))[1])(at, way)
+    np.testing.assert_allclose(forward, inner(slope, way), rtol=1e-7)
+    twice = jax.tree.map(lambda a: np.stack([a, a]), at)
+    many = jax.jit(jax.vmap(jax.grad(of)))(twice)
+    for leaf, one in zip(jax.tree.leaves(many), jax.tree.leaves(slope), strict=True):
+        np.testing.assert_allclose(leaf[1], one, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [m for m in HIDDEN if m.name in ONE_OF_EACH], ids=str)
+def test_through_fit(model):
+    """`fit` begun at the solution of `em` has its derivatives."""
+    at, (clf, x, _, seen, start) = problem(model)
+    y, weights = at["responsibilities"], at["weights"]
+    found = gcf.em(
+        clf, x, y, key=jax.random.key(0), weights=weights, init=start, tol=0.0, max_steps=5000
+    ).params
+
+    @jax.jit
+    @jax.grad
+    def by_fit(rows, y, weights):
+        return gcf.log_marginal(gcf.fit(clf, put(x, rows), y, weights, init=found), seen).mean()
+
+    @jax.jit
+    @jax.grad
+    def by_em(rows, y, weights):
+        again = gcf.em(
+            clf, put(x, rows), y, key=jax.random.key(0), weights=weights, init=found, tol=0.0
+        )
+        return gcf.log_marginal(again.params, seen).mean()
+
+    slope = by_fit(at["rows"], y, weights)
+    assert_finite(slope)
+    for a, b in zip(slope, by_em(at["rows"], y, weights), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("model", SOME, ids=str)
+def test_rows_without_weight_may_hold_anything(model):
+    at, (clf, x, y, seen, start) = problem(model)
+    absent = np.arange(53) % 7 == 3
+    at["weights"] = np.where(absent, 0, at["weights"])
+    x = spoil(x, absent)
+    at["rows"] = [a for a in jax.tree.leaves(x) if is_floating(a)]
+    value, slope = value_and_slope(at, clf, x, y, seen, start, False)
+    assert np.isfinite(value)
+    assert_finite(slope)
+    for leaf in slope["rows"]:
+        np.testing.assert_array_equal(leaf[absent], 0)
+    assert jnp.abs(slope["weights"][~absent]).min() > 0
