@@ -165,7 +165,7 @@ def random_key(value: Any, name: str) -> Array:
     if isinstance(value, jax.Array | np.ndarray):
         if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             if value.ndim == 0:
-                return value
+                return jnp.asarray(value)
             raise ValueError(f"{name} holds keys of shape {value.shape}, expected one; use vmap")
         if value.dtype == np.uint32 and value.shape in ((2,), (4,)):
             return jnp.asarray(value)  # a raw key

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, accumulate, class_counts, dense_sums
+from genclf.arguments import FLAG
 from genclf.classifier import Classifier, stats
 from genclf.conjugate.whole import check_proper, posteriors
 from genclf.families.base import Support
@@ -18,16 +21,17 @@ from genclf.model import (
     Fitted,
     Model,
     check_hyperparameters,
+    check_params,
     class_weights,
-    require_generative,
     valid_labels,
     valid_weights,
     widen,
 )
 from genclf.reprs import ShowsNumbers
-from genclf.shapes import blocks, cells, check_examples, check_rows, float_dtype, own
+from genclf.shapes import blocks, cells, check_examples, check_rows, float_dtype, own, widths
 from genclf.sharding import compiled
 from genclf.statistics import Sums
+from genclf.verb import ArrayLike, verb
 
 _SHOWN = 5  # offenders named in one message
 _MEAN_ROUNDS = 2.0**-8  # most that rounding may move a mean, in standard deviations
@@ -60,6 +64,7 @@ class Diagnosis(ShowsNumbers):
     conditional: PyTree
 
 
+@verb
 def diagnose(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> Diagnosis:
@@ -87,10 +92,7 @@ def diagnose(
         >>> print(found.conditional.rank, found.conditional.condition.round())
         [1 2] [inf  3.]
     """
-    require_generative(clf, "diagnose")
-    return _diagnose(
-        clf, own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights")
-    )
+    return _diagnose(clf, x, y, weights)
 
 
 @compiled
@@ -131,6 +133,7 @@ def _unseen(support: Support, x: Any, w: ClassWeights) -> Bool[Array, "K d"] | N
     return (found.total == 0) & (found.count > 0)[:, None]
 
 
+@verb(x=None, y=None, weights=None, latent=FLAG)
 def validate(
     model: Model | Fitted,
     x: PyTree,
@@ -167,14 +170,20 @@ def validate(
         ...
         ValueError: x[1, 0] is nan (row 1, column 0), expected a finite number.
     """
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves((model, x, y, weights))):
+        raise ValueError(
+            "validate looks at values, which traced arrays have none of: call it outside jit, vmap "
+            "and grad; diagnose runs inside them"
+        )
     given, x = x, own(x, "x")
     if isinstance(model, Fitted):
+        check_params(model, "model", "validate")
         if y is not None or weights is not None:
             raise ValueError("labels and weights are checked against a Classifier, not its params")
         check_examples(model, x)
         _check_cells(model.support, x, given, None)
         return
-    check_hyperparameters(model)
+    check_hyperparameters(model, widths(x), "model")
     if y is None:
         if weights is not None:
             raise ValueError("weights were given without y; expected both, or x alone")

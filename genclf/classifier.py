@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import class_counts
-from genclf.arguments import FINITES, NON_NEGATIVE, one_of, whole
+from genclf.arguments import FINITES, NON_NEGATIVE, one_of, shown, whole
 from genclf.class_prior import log_class_prior, log_fixed, prior_problem
 from genclf.conjugate.base import numbers
 from genclf.conjugate.dirichlet import Dirichlet, pseudo_counts, smoothing_problems

@@ -15,32 +15,26 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, Hard, fold_rows
-from genclf.arguments import number, random_key, whole_number
+from genclf.arguments import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
-    ClassifierStats,
     estimate,
     log_prior_density,
 )
 from genclf.families.base import Init, Scalar
 from genclf.fixed_point import Climb, climb
 from genclf.mixture import most_components
-from genclf.model import (
-    check_hyperparameters,
-    require_generative,
-    valid_labels,
-    valid_weights,
-    widen,
-)
+from genclf.model import valid_labels, valid_weights, widen
 from genclf.reprs import ShowsNumbers
 from genclf.seeding import initial_weights, one_hot
-from genclf.shapes import check_examples, check_rows, float_dtype, own, widths
+from genclf.shapes import check_examples, check_labels, check_rows, float_dtype
 from genclf.sharding import compiled
-from genclf.statistics import Sums
+from genclf.statistics import ClassifierStats, Sums
+from genclf.verb import ArrayLike, verb
 
 _TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected
 
@@ -116,7 +110,7 @@ class Expectation(eqx.Module):
             count = r.sum(0)
             expected = family.expected_stats(params.conditional, completion, x, r)
             seen = Sums(count.sum()[None], log_lik[None])
-            return seen, ClassifierStats(Sums(count, count), expected)
+            return seen, ClassifierStats(Sums(count, count), expected, family.statistic(expected))
 
         # With what a step makes of a row a block stays in the cache.
         made = jax.tree.leaves(jax.eval_shape(family.complete, params.conditional, stand_in))
@@ -148,6 +142,20 @@ def _responsibilities(
     return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()
 
 
+@verb(
+    unlabelled_weight=NON_NEGATIVE,
+    max_steps=whole(1),
+    tol=FINITE_NUMBER,
+    init=Domain(
+        "'k-means++', 'random' or fitted params",
+        lambda init: (
+            init in ("k-means++", "random")
+            if isinstance(init, str)
+            else isinstance(init, ClassifierParams)
+        ),
+    ),
+    restarts=whole(1),
+)
 def em(
     clf: Classifier,
     x: PyTree,
@@ -225,22 +233,14 @@ def em(
         Dempster, Laird & Rubin (1977); Nigam, McCallum, Thrun & Mitchell (2000), "Text
         classification from labeled and unlabeled documents using EM", §5.3 (λ).
     """
-    require_generative(clf, "em")
-    x, labels = own(x, "x"), own(y, "y")
-    check_hyperparameters(clf, widths(x))
-    weights = None if weights is None else own(weights, "weights")
     check_for_em(clf)
+    check_labels(y, clf.num_classes)
     given = init if isinstance(init, ClassifierParams) else None
-    if given is None and not (isinstance(init, str) and init in ("k-means++", "random")):
-        raise ValueError(f'init is {init!r}, expected "k-means++", "random" or fitted params')
-    way = "k-means++" if given is not None else init
-    key, restarts = random_key(key, "key"), whole_number(restarts, "restarts", 1)
-    max_steps = whole_number(max_steps, "max_steps", 1)
-    share = number(unlabelled_weight, "unlabelled_weight", least=0.0)
-    data = clf, x, labels, weights, share, number(tol, "tol")
+    way = "k-means++" if isinstance(init, ClassifierParams) else init
+    data = clf, x, y, weights, unlabelled_weight, tol
     if given is None:
-        check_rows(clf.support, x, labels, weights, clf.num_classes)
-        check_clusters(clf, labels, weights, share)
+        check_rows(clf.support, x, y, weights, clf.num_classes)
+        check_clusters(clf, y, weights, unlabelled_weight)
     elif restarts > 1:
         raise ValueError("restarts begin at different places, but init gives params: one place")
     if restarts == 1:
@@ -410,6 +410,7 @@ def _step(
     return jnp.where(invalid, jnp.nan, value), expected
 
 
+@verb
 def em_step(
     clf: Classifier,
     x: PyTree,
@@ -418,8 +419,7 @@ def em_step(
     unlabelled_weight: Scalar = 1.0,
 ) -> Expectation:
     """The E step of `em`, as a function of params; `estimate` is the M step."""
-    weights = None if weights is None else own(weights, "weights")
-    return _expectation(clf, own(x, "x"), own(y, "y"), weights, unlabelled_weight)[0]
+    return _expectation(clf, x, y, weights, unlabelled_weight)[0]
 
 
 def _expectation(
@@ -462,4 +462,4 @@ def _start(
         w = jnp.where((known.sum(0) > 0).all() & labelled, known, shares)
     count = w.sum(0)
     parts = clf.family.initial_stats(key_parts, x, w, init)
-    return ClassifierStats(Sums(count, count), parts)
+    return ClassifierStats(Sums(count, count), parts, clf.family.statistic(parts))

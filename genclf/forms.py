@@ -8,10 +8,13 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, PyTree
 
+from genclf.arguments import FLAG, whole
 from genclf.classifier import Classifier
 from genclf.model import Fitted
+from genclf.verb import verb
 
 
+@verb(any_model=True)
 def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
     """(coef, intercept) of a model whose decision is linear: log p(y=k | x) by a softmax.
 
@@ -52,6 +55,7 @@ def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
     return params.linear()
 
 
+@verb(any_model=True)
 def logistic_form(params: Fitted) -> tuple[PyTree, Float[Array, ""]]:
     """θ of `p(y=1 | x) = 1 / (1 + exp(-(θ · x + θ_0)))`: `linear_form` of two classes.
 
@@ -79,6 +83,7 @@ def logistic_form(params: Fitted) -> tuple[PyTree, Float[Array, ""]]:
     return jax.tree.map(lambda c: c[1] - c[0], coef), intercept[1] - intercept[0]
 
 
+@verb(any_model=True)
 def quadratic_form(
     params: Fitted,
 ) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
@@ -109,6 +114,14 @@ def quadratic_form(
     return params.quadratic()
 
 
+def _checked_features(d: Any, name: str) -> Any:
+    """Numbers of features: one, or those of the parts of a `Product`, by name."""
+    if isinstance(d, dict):
+        return {key: _checked_features(part, f"{name}[{key!r}]") for key, part in d.items()}
+    return whole(1).checked(d, name)
+
+
+@verb(d=_checked_features)
 def num_parameters(clf: Classifier, d: Any) -> int:
     """Number of free parameters of the model p(x, y): of the prior and of all densities.
 
@@ -131,6 +144,7 @@ def num_parameters(clf: Classifier, d: Any) -> int:
     return prior + clf.family.num_parameters(clf.num_classes, d)
 
 
+@verb(num_classes=whole(1), d=whole(1), quadratic=FLAG)
 def num_boundary_parameters(num_classes: int, d: int, *, quadratic: bool = False) -> int:
     """Number of parameters of the decision boundaries between K classes of d features.
 

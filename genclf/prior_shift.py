@@ -8,20 +8,21 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, ArrayLike, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import matmul
-from genclf.arguments import number, whole_number
+from genclf.arguments import NON_NEGATIVE, whole
 from genclf.classifier import ClassifierParams
 from genclf.expectation import EMSolution, solution
 from genclf.families.base import Scalar, safe_log
 from genclf.fixed_point import climb
 from genclf.inference import log_joint
-from genclf.model import require_generative, valid_weights
-from genclf.shapes import own
+from genclf.model import valid_weights
 from genclf.statistics import Sums, divide
+from genclf.verb import ArrayLike, verb
 
 
+@verb(max_steps=whole(1), tol=NON_NEGATIVE)
 def adapt_prior(
     params: ClassifierParams,
     x: PyTree,
@@ -67,10 +68,7 @@ def adapt_prior(
         Saerens, Latinne & Decaestecker (2002), "Adjusting the outputs of a classifier to new a
         priori probabilities", eq. 2.9.
     """
-    require_generative(params, "adapt_prior")
-    weights = None if weights is None else own(weights, "weights")
-    max_steps = whole_number(max_steps, "max_steps", 1)
-    return _adapt_prior(params, own(x, "x"), weights, number(tol, "tol", least=0.0), max_steps)
+    return _adapt_prior(params, x, weights, tol, max_steps)
 
 
 class _Rows(NamedTuple):

@@ -7,15 +7,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, ArrayLike, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.accumulate import einsum
+from genclf.arguments import TOLERANCE
 from genclf.classifier import Classifier, ClassifierParams, estimate
-from genclf.model import check_hyperparameters, require_generative
 from genclf.reprs import ShowsNumbers
 from genclf.routes.information import Curvature, Neighbourhood
 from genclf.routes.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
-from genclf.shapes import own
+from genclf.shapes import check_labels
+from genclf.verb import ArrayLike, verb
 
 
 class Certificate(ShowsNumbers):
@@ -51,6 +52,7 @@ class Certificate(ShowsNumbers):
     tol: Float[Array, ""]
 
 
+@verb(tol=TOLERANCE)
 def certify(
     clf: Classifier,
     params: ClassifierParams,
@@ -99,12 +101,11 @@ def certify(
     References:
         Nocedal & Wright (2006), Numerical Optimization, theorems 12.1 and 12.5.
     """
-    require_generative(clf, "certify")
-    check_hyperparameters(clf)
-    weight = None if weights is None else own(weights, "weights")
-    return _certify(clf, params, own(x, "x"), own(y, "y"), weight, tol)
+    check_labels(y, clf.num_classes)
+    return _certify(clf, params, x, y, weights, tol)
 
 
+@verb
 def standard_errors(
     clf: Classifier,
     params: ClassifierParams,
@@ -146,10 +147,8 @@ def standard_errors(
     References:
         Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
     """
-    require_generative(clf, "standard_errors")
-    check_hyperparameters(clf)
-    weight = None if weights is None else own(weights, "weights")
-    return _standard_errors(clf, params, own(x, "x"), own(y, "y"), weight)
+    check_labels(y, clf.num_classes)
+    return _standard_errors(clf, params, x, y, weights)
 
 
 def _check_params(rows: Problem, params: ClassifierParams) -> None:

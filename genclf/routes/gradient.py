@@ -9,18 +9,29 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
-from jaxtyping import Array, ArrayLike, Int, PyTree
+from jaxtyping import Array, Int, PyTree
 
-from genclf.arguments import number, random_key, whole_number
+from genclf.arguments import TOLERANCE, Domain, random_key, whole
 from genclf.classifier import Classifier
-from genclf.model import check_hyperparameters, require_generative
 from genclf.routes.ascent import Ascent, GradientSolution, How, State
 from genclf.routes.problem import problem
-from genclf.shapes import own
+from genclf.shapes import check_labels
+from genclf.verb import ArrayLike, verb
 
 _CHUNKS = 100  # of a run with mini-batches, between which the progress bar moves
 
 
+@verb(
+    optimizer=Domain(
+        "an optax transformation, such as optax.adam(0.1), or None",
+        lambda given: hasattr(given, "init") and hasattr(given, "update"),
+        optional=True,
+    ),
+    max_steps=whole(0),
+    tol=TOLERANCE,
+    key=lambda key, name: None if key is None else random_key(key, name),
+    batch_size=whole(1, optional=True),
+)
 def fit_gradient(
     clf: Classifier,
     x: PyTree,
@@ -76,19 +87,10 @@ def fit_gradient(
     References:
         Nocedal & Wright (2006), Numerical Optimization, §7.2 (L-BFGS).
     """
-    require_generative(clf, "fit_gradient")
-    check_hyperparameters(clf)
+    check_labels(y, clf.num_classes)
     if (key is None) != (batch_size is None):
         raise ValueError("key and batch_size belong together: give both, or neither")
-    max_steps = whole_number(max_steps, "max_steps", 0)
-    if batch_size is not None:
-        batch_size, key = whole_number(batch_size, "batch_size", 1), random_key(key, "key")
-    tol = None if tol is None else number(tol, "tol", least=0.0)
-    if optimizer is not None and not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
-        raise ValueError(
-            f"optimizer is {optimizer!r}, expected an optax transformation, such as optax.adam(0.1)"
-        )
-    rows = own(x, "x"), own(y, "y"), None if weights is None else own(weights, "weights")
+    rows = x, y, weights
     how = How(
         optimizer or _default_optimizer(max_steps if batch_size else None),
         max_steps,

@@ -9,10 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
+from genclf.classifier import Classifier, ClassifierParams, check_statistics
 from genclf.families.base import Family, Params, set_fields, times_log
 from genclf.families.gaussian import GaussianParams
-from genclf.model import check_hyperparameters, require_generative
 from genclf.reprs import ShowsNumbers
 from genclf.routes.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.routes.natural import (
@@ -23,6 +22,8 @@ from genclf.routes.natural import (
     standard_natural,
 )
 from genclf.routes.problem import CLASS_PRIOR, PRIOR, of_parameters, start
+from genclf.statistics import ClassifierStats
+from genclf.verb import verb
 
 
 class LagrangeSolution(ShowsNumbers):
@@ -50,6 +51,7 @@ class LagrangeSolution(ShowsNumbers):
     converged: Bool[Array, ""]
 
 
+@verb
 def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     """The estimate and its multipliers, from the KKT conditions of the constrained problem.
 
@@ -94,8 +96,7 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         Nocedal & Wright (2006), Numerical Optimization, §12.3.
         Bishop (2006), Pattern Recognition and Machine Learning, §2.2 and appendix E.
     """
-    require_generative(clf, "fit_lagrange")
-    check_hyperparameters(clf)
+    check_statistics(clf, stats)
     return _fit_lagrange(clf, stats)
 
 
@@ -112,7 +113,6 @@ class _Solved(eqx.Module):
 
 @jax.jit
 def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
-    clf.family.check_stats(stats.conditional)
     clf = of_parameters(clf, stats)
     parts = clf.family.over_parts(_solve, stats.conditional)
     is_part = lambda node: isinstance(node, _Solved)  # noqa: E731
