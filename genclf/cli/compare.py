@@ -163,7 +163,7 @@ def _run(
     num_folds: int,
     seed: int,
 ) -> list[Result]:
-    """All candidates, best log-loss first; one that is singular has its next family tried."""
+    """All candidates, best log-loss first; one without a maximum has its next family tried."""
     folds = stratified_folds(y, num_folds, seed)
     results: list[Result] = []
     with progress(console) as bar:
@@ -175,7 +175,7 @@ def _run(
                 singular = bool(scores.singular.any())
                 shown = "singular" if singular else scores
                 results.append((candidate.name + added, candidate.features, shown))
-                if not singular:
+                if not singular and scores.converged.all():
                     break
     return sorted(results, key=lambda result: _loss(result[2]))
 
