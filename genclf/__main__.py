@@ -29,9 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         return _fail(f'the command line needs {", ".join(missing)}: pip install "genclf[cli]"')
-    from genclf.cli.columns import InputError
     from genclf.cli.compare import compare
     from genclf.cli.demo import demo
+    from genclf.cli.files import InputError
 
     try:
         if args.command == "compare":
@@ -79,8 +79,10 @@ def _seed(text: str) -> int:
 
 def _separator(text: str) -> str:
     text = text.replace("\\t", "\t")
-    if len(text) != 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a single character")
+    if len(text) != 1 or not text.isascii() or text in '"\n\r\0':
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a single ASCII character other than a quote and the end of a line"
+        )
     return text
 
 

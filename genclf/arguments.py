@@ -180,3 +180,18 @@ def draw_shape(value: Any, name: str) -> tuple[int, ...]:
             f"{name} is {shown(value)}, expected a tuple of whole numbers >= 0, such as (1000,)"
         )
     return tuple(int(size) for size in sizes)
+
+
+def plain_sequence(value: Any, name: str, expected: str) -> list:
+    """The items of a sequence that is no text, no table and no mapping."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array, whose mask would be lost, expected {expected}")
+    several = getattr(value, "ndim", 1) != 1
+    try:
+        items = None if several or isinstance(value, str | bytes | dict) else iter(value)
+    except TypeError:
+        items = None
+    if items is None:
+        got = "a single str" if isinstance(value, str) else shown(value)
+        raise ValueError(f"{name} must be {expected}; got {got}")
+    return list(items)

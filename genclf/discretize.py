@@ -7,12 +7,16 @@ edges e, are closed on the left and open on the right, so a value on an edge is 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
+
+from genclf.arguments import whole_number
+from genclf.arrays import real_array
 
 __all__ = ["codes", "quantile_edges"]
 
@@ -33,7 +37,8 @@ def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, 
         every code of a feature with unsorted or NaN edges is -1.
 
     Raises:
-        ValueError: the edges are not sorted, or are NaN, or do not fit the shape of `x`.
+        ValueError: the edges are not sorted, or are NaN, or do not fit the shape of `x`; or what is
+            given is no array of real numbers.
 
     Example:
         A house of 890 square feet is in the third of five sizes:
@@ -45,12 +50,12 @@ def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, 
         >>> codes([399.9, 400.0, 1600.0, float("nan")], edges).tolist()
         [0, 1, 4, -1]
     """
-    if np.ndim(edges) not in (1, 2):
-        raise ValueError(f"edges must have shape (B-1,) or (B-1, d), got {np.shape(edges)}")
+    x, edges = real_array(x, "x"), real_array(edges, "edges")
+    if edges.ndim not in (1, 2):
+        raise ValueError(f"edges must have shape (B-1,) or (B-1, d), got {edges.shape}")
     if not isinstance(edges, jax.core.Tracer):
-        edges = _host_floating(edges)
-        _check_sorted(edges)
-    x, edges = _floating(x), _floating(edges)
+        _check_sorted(np.asarray(edges))
+    x, edges = floating(x), floating(edges)
     if edges.ndim == 2 and x.shape[-1:] != edges.shape[1:]:
         raise ValueError(
             f"edges have {edges.shape[1]} columns, so x must have shape (..., {edges.shape[1]}), "
@@ -98,7 +103,8 @@ def quantile_edges(
 
     Raises:
         ValueError: a NaN in `x` where the weight is not 0, fewer distinct values than bins, an
-            invalid weight, or arguments whose shapes do not fit.
+            invalid weight, `num_bins` that is no whole number, or arguments that are no arrays of
+            real numbers, or whose shapes do not fit.
 
     Example:
         >>> import numpy as np
@@ -110,12 +116,11 @@ def quantile_edges(
         >>> np.bincount(codes(x, edges)).tolist()
         [5, 3, 2]
     """
-    x = _host_floating(x)
+    x = _host_floating(_concrete(x, "x"))
     if x.ndim not in (1, 2):
         raise ValueError(f"x must have shape (n,) or (n, d), got {x.shape}")
-    if num_bins < 2:
-        raise ValueError(f"num_bins must be at least 2, got {num_bins}")
-    weights = np.ones(len(x)) if weights is None else np.asarray(weights, np.float64)
+    num_bins = whole_number(num_bins, "num_bins", 2)
+    weights = np.ones(len(x)) if weights is None else _concrete(weights, "weights").astype(float)
     if weights.shape != x.shape[:1]:
         raise ValueError(f"weights must have shape ({len(x)},), got {weights.shape}")
     invalid = ~np.isfinite(weights) | (weights < 0)
@@ -150,18 +155,25 @@ def _column_edges(x: np.ndarray, num_bins: int, weights: np.ndarray, name: str) 
     return values[cut]
 
 
-def _floating(x: ArrayLike | Sequence) -> Array:
+def floating(x: Array | np.ndarray) -> Array:
     """`x` as a JAX array of a floating type; integers and booleans in the default one."""
     if not isinstance(x, jax.Array):
         # On the host first: without x64, JAX would wrap a large int64 round into an int32.
         x = _host_floating(x)
+        x = x.astype(np.float64) if x.dtype.itemsize > 8 else x
     x = jnp.asarray(x)
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)
 
 
-def _host_floating(x: ArrayLike | Sequence) -> np.ndarray:
-    x = np.asarray(x)
-    return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.float64)
+def _host_floating(x: np.ndarray) -> np.ndarray:
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(np.float64)
+
+
+def _concrete(x: Any, name: str) -> np.ndarray:
+    """The numbers on the host."""
+    if isinstance(x, jax.core.Tracer):
+        raise ValueError(f"{name} is traced, but edges are learned on the host, outside of jit")
+    return np.asarray(real_array(x, name))
 
 
 def _check_sorted(edges: np.ndarray) -> None:

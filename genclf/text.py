@@ -7,6 +7,7 @@ first needed: importing this module does not import scikit-learn.
 """
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int32, Shaped
 from numpy.typing import DTypeLike
+
+from genclf.arguments import FLAG, plain_sequence, shown, whole_number
 
 if TYPE_CHECKING:
     import genclf.families.multinomial
@@ -70,15 +73,20 @@ def learn_vocabulary(
     texts = _check_texts(texts)
     if not texts:
         raise ValueError("texts is empty: there are no words to learn")
-    if max_words is not None and max_words < 1:
-        raise ValueError(f"max_words must be at least 1 or None, got {max_words}")
+    if max_words is not None:
+        max_words = whole_number(max_words, "max_words", 1)
+    lowercase, unknown = FLAG.checked(lowercase, "lowercase"), FLAG.checked(unknown, "unknown")
     vectorizer = _count_vectorizer(
         stop_words=_check_stop_words(stop_words),
-        min_df=min_df,
-        max_df=max_df,
+        min_df=_check_frequency(min_df, "min_df"),
+        max_df=_check_frequency(max_df, "max_df"),
         max_features=max_words,
         lowercase=lowercase,
-    ).fit(texts)
+    )
+    try:
+        vectorizer.fit(texts)
+    except ValueError as error:
+        raise ValueError(f"texts leave no word under these options: {error}") from error
     words = tuple(str(word) for word in vectorizer.get_feature_names_out())
     return Vocabulary(
         words=(*words, UNKNOWN) if unknown else words,
@@ -113,6 +121,17 @@ class Vocabulary:
     stop_words: frozenset[str] = frozenset()
     lowercase: bool = True
 
+    def __post_init__(self):
+        """Words read from a file are a list: they are kept as a tuple."""
+        words = _check_words(self.words, "words")
+        if len(set(words)) < len(words):
+            twice = next(word for word in words if words.count(word) > 1)
+            raise ValueError(f"words must differ: {twice!r} is there more than once")
+        object.__setattr__(self, "words", tuple(words))
+        stop_words = frozenset(_check_words(self.stop_words, "stop_words"))
+        object.__setattr__(self, "stop_words", stop_words)
+        object.__setattr__(self, "lowercase", FLAG.checked(self.lowercase, "lowercase"))
+
     def __len__(self) -> int:
         return len(self.words)
 
@@ -134,7 +153,7 @@ class Vocabulary:
             `(n, V)` counts.
 
         Raises:
-            ValueError: a count does not fit in `dtype`.
+            ValueError: a count does not fit in `dtype`, or that is no type of real numbers.
 
         Example:
             >>> from genclf.text import learn_vocabulary
@@ -142,13 +161,14 @@ class Vocabulary:
             array([[1., 2.],
                    [0., 0.]], dtype=float32)
         """
+        dtype = _check_dtype(dtype)
         ids, lengths = self._encode(texts)
         row = np.repeat(np.arange(len(lengths)), lengths)
         cell, count = np.unique(row * len(self) + ids, return_counts=True)
         with np.errstate(over="ignore"):  # said below, in words
             fitted = count.astype(dtype)
         if (fitted != count).any():
-            raise ValueError(f"a count of {count.max()} does not fit in {np.dtype(dtype)}")
+            raise ValueError(f"a count of {count.max()} does not fit in {dtype}")
         out = np.zeros((len(lengths), len(self)), dtype)
         out.flat[cell] = fitted
         return out
@@ -165,12 +185,16 @@ class Vocabulary:
         Returns:
             `(n, V)` zeros and ones; equal to `counts(texts) > 0`.
 
+        Raises:
+            ValueError: `dtype` is no type of real numbers.
+
         Example:
             >>> from genclf.text import learn_vocabulary
             >>> learn_vocabulary(["ham", "spam"]).presence(["spam spam ham", "eggs"], dtype=bool)
             array([[ True,  True],
                    [False, False]])
         """
+        dtype = _check_dtype(dtype)
         ids, lengths = self._encode(texts)
         out = np.zeros((len(lengths), len(self)), dtype)
         out[np.repeat(np.arange(len(lengths)), lengths), ids] = 1
@@ -191,7 +215,7 @@ class Vocabulary:
             first word has id 0 too: only the lengths tell it from padding.
 
         Raises:
-            ValueError: `max_length` is negative.
+            ValueError: `max_length` is negative, or no whole number.
 
         Example:
             >>> from genclf.text import learn_vocabulary
@@ -199,8 +223,8 @@ class Vocabulary:
             >>> ids.tolist(), lengths.tolist()
             ([[1, 1, 0], [0, 0, 0]], [3, 1])
         """
-        if max_length is not None and max_length < 0:
-            raise ValueError(f"max_length must not be negative, got {max_length}")
+        if max_length is not None:
+            max_length = whole_number(max_length, "max_length", 0)
         ids, lengths = self._encode(texts)
         width = int(lengths.max(initial=0)) if max_length is None else max_length
         position = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -269,18 +293,50 @@ def _count_vectorizer(**options):
 
 
 def _check_texts(texts: Iterable[str]) -> list[str]:
-    if isinstance(texts, str):
-        raise ValueError("texts must be a list of str, one per example; got a single str")
-    texts = list(texts)
+    texts = plain_sequence(texts, "texts", "a list of str, one per example")
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"texts must be str: row {row} is {text!r:.40}, {type(text).__name__}")
     return texts
 
 
+def _check_words(words: Collection[str], name: str) -> list[str]:
+    words = plain_sequence(words, name, "words, each a str")
+    for word in words:
+        if not isinstance(word, str):
+            raise ValueError(f"{name} must be str, got {shown(word)} among them")
+    return words
+
+
 def _check_stop_words(stop_words: str | Collection[str] | None) -> str | list[str] | None:
-    if stop_words is None or stop_words == "english":
+    if stop_words is None or (isinstance(stop_words, str) and stop_words == "english"):
         return stop_words
     if isinstance(stop_words, str):
         raise ValueError(f'stop_words must be "english", a list of str or None, got {stop_words!r}')
-    return sorted(stop_words)
+    return sorted(_check_words(stop_words, "stop_words"))
+
+
+def _check_frequency(value: int | float, name: str) -> int | float:
+    """A number of texts, at least 1; or a share of them, 0.0 to 1.0."""
+    if isinstance(value, float | np.floating):
+        if 0 <= value <= 1:
+            return float(value)
+    elif isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
+        return int(value)
+    raise ValueError(
+        f"{name} is {shown(value)}, expected a number of texts (a whole number of at least 1) or a "
+        "share of them (a float from 0.0 to 1.0)"
+    )
+
+
+def _check_dtype(dtype: DTypeLike) -> np.dtype:
+    found = None
+    if dtype is None or isinstance(dtype, str | type | np.dtype):
+        with suppress(TypeError):
+            found = np.dtype(dtype)
+    kinds = (jnp.floating, jnp.integer, jnp.bool_)
+    if found is None or not any(jnp.issubdtype(found, kind) for kind in kinds):
+        raise ValueError(
+            f"dtype is {shown(dtype)}, expected a type of real numbers, such as np.float32"
+        )
+    return found

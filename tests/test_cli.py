@@ -1,5 +1,6 @@
 """The command line: what it prints on shipped data and on a file, and how it says no."""
 
+import io
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 
 import genclf as gcf
 from genclf.__main__ import main
-from genclf.cli.columns import codes, decide
+from genclf.cli.columns import codes, decide, read_cells
 from genclf.cli.crossval import TrainingWords, cross_validate, stratified_folds
 from genclf.cli.report import open_console
 from genclf.cli.roads import three_roads
@@ -44,10 +45,10 @@ ERRORS = [
     ("semicolon.csv", "y", "is the separator another one (--sep)?"),
     ("one.csv", "y", "one class only, 'p'"),
     ("rare.csv", "y", "class 'q' has one usable row"),
+    ("rare.csv", "y", "1 other class is left"),
     ("constant.csv", "y", "no column can be used as a feature (a: constant)"),
     ("alone.csv", "y", "no column can be used as a feature (there is no other)"),
     ("unlabelled.csv", "y", "label 'y' is missing in every row"),
-    ("holes.csv", "y", "every row has a missing number in one of 'a', 'b'"),
     ("continuous.csv", "y", "label 'y' has 101 different numbers in 101 rows: it looks continuous"),
     ("own.csv", "y", "label 'y' has 101 classes in 101 rows, too many"),
 ]
@@ -132,15 +133,15 @@ def test_compare_on_mixed_columns(folder, capsys):
     assert main(["compare", "mixed.csv", "--label", "kind", "--folds", "5"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    sentence = "6 of 211 rows were left out: 1 without a label, 5 with a missing or infinite number"
-    assert f"{sentence} (" in " ".join(out.split())
+    assert "Left out, without a label: 1 of 211 rows." in out
+    assert "210 rows; label kind" in out
     kinds = {
         line.split()[0]: line.split()[1]
         for line in out.split("what it holds")[1].splitlines()[2:15]
         if line
     }
-    assert kinds["id"] == kinds["code"] == kinds["same"] == kinds["sparse"] == "dropped"
-    assert kinds["height"] == kinds["[red]weight"] == "numeric"
+    assert kinds["id"] == kinds["code"] == kinds["same"] == "dropped"
+    assert kinds["height"] == kinds["[red]weight"] == kinds["sparse"] == "numeric"
     assert kinds["rooms"] == kinds["city"] == "categorical"
     assert kinds["member"] == "binary"
     assert kinds["note"] == "text"
@@ -160,7 +161,7 @@ def test_compare_on_mixed_columns(folder, capsys):
 
 
 def test_a_singular_covariance_is_reported_and_tried_with_a_ridge(folder, capsys):
-    frame = mixed()[["height", "[red]weight", "kind"]]
+    frame = mixed()[["height", "[red]weight", "kind"]].dropna(subset="height")
     frame["sum"] = frame["height"] + frame["[red]weight"]
     frame.to_csv("singular.csv", index=False)
     assert main(["compare", "singular.csv", "--label", "kind", "--folds", "3"]) == 0
@@ -170,12 +171,31 @@ def test_a_singular_covariance_is_reported_and_tried_with_a_ridge(folder, capsys
     assert sum(row[:3] == ["LDA,", "ridge", "0.001"] for row in rows) == 1
 
 
-def test_folds_are_reduced_to_the_smallest_class(folder, capsys):
-    mixed().query("kind != 'red'").assign(kind=lambda f: ["rare"] * 3 + ["often"] * (len(f) - 3))[
-        ["city", "kind"]
-    ].to_csv("few.csv", index=False)
+def test_missing_numbers_are_integrated_out_and_a_singular_fit_is_tried_with_a_prior(
+    folder, capsys
+):
+    frame = mixed()[["height", "[red]weight", "kind"]]
+    frame["sum"] = frame["height"] + frame["[red]weight"]
+    frame.to_csv("holes.csv", index=False)
+    assert main(["compare", "holes.csv", "--label", "kind", "--folds", "3"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["LDA", "3", "numeric", "singular"] in rows
+    assert ["QDA", "3", "numeric", "singular"] in rows
+    scored = {" ".join(row[:2]): row[4:] for row in rows if row[2:4] == ["3", "numeric"]}
+    assert {"LDA, prior", "QDA, prior"} <= scored.keys()
+    assert all(float(scores[0]) < 1 for scores in scored.values())
+
+
+def test_a_rare_class_leaves_the_folds_as_they_were(folder, capsys):
+    kind = [*["rare"] * 3, "single", *["often", "else"] * 40]
+    mixed()[["city"]][: len(kind)].assign(kind=kind).to_csv("few.csv", index=False)
     assert main(["compare", "few.csv", "--label", "kind"]) == 0
-    assert "3 folds rather than 10: class rare has 3 rows" in capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "83 rows; label kind" in out
+    assert "Left out, classes of one row, which cannot be both learned and tested: single." in out
+    assert "Models, 10-fold cross-validation" in out
+    assert "Fewer rows than folds: rare 3." in out
+    assert "inf" not in out
 
 
 def test_other_separators(folder, capsys):
@@ -202,7 +222,9 @@ def test_kinds_of_columns():
             "signs": [f"{'!' * i} ? ?" for i in range(1, n + 1)],
         }
     )
-    kinds = {column.name: column.kind for column in decide(frame)[0]}
+    strings = pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=str)
+    columns = decide(strings, pd.Series(["a", "b"] * 12))
+    kinds = {column.name: column.kind for column in columns}
     assert kinds == {
         "few whole": "categorical",
         "few whole, a hole": "categorical",
@@ -220,12 +242,20 @@ def test_kinds_of_columns():
 
 
 def test_codes_put_missing_last():
-    code, names = codes(pd.Series([2.0, np.nan, 10.0, 2.0, np.inf]))
+    code, names = codes(read_cells(pd.Series(["2.0", None, "10", "2", "inf"])))
     assert code.tolist() == [0, 2, 1, 0, 2]
     assert names == ["2", "10", "(missing)"]
-    code, names = codes(pd.Series(["b", "a", None]))
+    code, names = codes(read_cells(pd.Series(["b", "a", None])))
     assert code.tolist() == [1, 0, 2]
     assert names == ["a", "b", "(missing)"]
+
+
+@pytest.mark.parametrize("beside", [None, "inf", "-5"])
+def test_large_whole_numbers_stay_apart(beside):
+    large = [str(2**53), str(2**53 + 1), "1" * 30 + "2", "1" * 30 + "3"]
+    code, names = codes(read_cells(pd.Series([*large, beside])))
+    assert code[:4].tolist() == ([1, 2, 3, 4] if beside == "-5" else [0, 1, 2, 3])
+    assert [name for name in names if name in large] == large
 
 
 def test_cross_validation_is_a_loop_of_fits(x64):
@@ -243,6 +273,35 @@ def test_cross_validation_is_a_loop_of_fits(x64):
         np.testing.assert_allclose(scores.accuracy[f], right.mean(), rtol=1e-12)
         assert scores.fold_sizes[f] == len(test)
     assert not scores.singular.any()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_missing_cells_are_a_fit_by_em_in_each_fold(x64, shared):
+    rng = np.random.default_rng(6)
+    y = rng.integers(0, 2, 71)
+    x = rng.normal(y[:, None], 1.0, (71, 3))
+    x[rng.random(x.shape) < 0.2] = np.nan
+    clf = gcf.Classifier(gcf.Gaussian(shared=shared, missing="marginalize"), 2)
+    scores = cross_validate(clf, x, y, stratified_folds(y, 5, seed=2))
+    assert not scores.singular.any() and scores.converged.all()
+    folds = StratifiedKFold(5, shuffle=True, random_state=2).split(x, y)
+    for f, (train, test) in enumerate(folds):
+        params = gcf.fit(clf, x[train], y[train])
+        log_p = np.asarray(gcf.log_posterior(params, x[test]))[np.arange(len(test)), y[test]]
+        np.testing.assert_allclose(scores.log_loss[f], -log_p.mean(), rtol=1e-9)
+
+
+def test_a_covariance_of_few_rows_with_missing_cells_is_singular(x64):
+    rng = np.random.default_rng(7)
+    y = np.array([0] * 20 + [1] * 5)
+    x = rng.normal(y[:, None], 1.0, (25, 7))
+    x[::3, 2] = np.nan
+    folds = stratified_folds(y, 5, seed=0)
+    for prior, singular in [(None, True), (gcf.NormalInverseWishart(), False)]:
+        clf = gcf.Classifier(gcf.Gaussian(missing="marginalize", prior=prior), 2)
+        scores = cross_validate(clf, x, y, folds)
+        assert scores.singular.any() == singular
+    assert np.isfinite(scores.log_loss).all()
 
 
 @pytest.mark.parametrize(

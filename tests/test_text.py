@@ -194,7 +194,11 @@ def test_vocabulary_is_a_plain_value():
         (["the and"], {"stop_words": "english"}, "empty vocabulary"),
         (["ab", "cd"], {"min_df": 2}, "no terms remain"),
         (["ab", "cd"], {"min_df": 2, "max_df": 1}, "max_df corresponds to < documents"),
-        (["ab", "cd"], {"max_words": 0}, "max_words must be at least 1 or None, got 0"),
+        (
+            ["ab", "cd"],
+            {"max_words": 0},
+            "max_words is 0, expected a whole number of at least 1, or None",
+        ),
         (["ab", "cd"], {"min_df": -1}, "min_df"),
         (["ab", "cd"], {"stop_words": "french"}, 'stop_words must be "english"'),
     ],
@@ -216,7 +220,7 @@ def test_encodings_reject(method):
 
 @pytest.mark.parametrize("method", ["token_ids", "tokens"])
 def test_negative_max_length_is_rejected(method):
-    with pytest.raises(ValueError, match="max_length must not be negative, got -1"):
+    with pytest.raises(ValueError, match="max_length is -1, expected a whole number of at least 0"):
         getattr(learn_vocabulary(TRAIN), method)(TEST, max_length=-1)
 
 

@@ -1,12 +1,12 @@
-"""What is in a user's file: each column's kind by stated rules, and the file as arrays."""
+"""What is in a user's file: each column's kind by stated rules, and its cells as arrays."""
 
 from __future__ import annotations
 
 import difflib
-import warnings
-import zipfile
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import genclf as gcf
+from genclf.cli.files import InputError
 from genclf.text import learn_vocabulary
 
 Kind = Literal["numeric", "binary", "categorical", "text", "dropped"]
@@ -23,15 +24,45 @@ RULES = (
     ("categorical", "whole numbers with at most 10 values; strings that repeat"),
     ("binary", "the same with two values; missing is one"),
     ("text", "strings of 3 words or more on average, over 50 values or rarely repeated"),
-    ("dropped", "constant; row numbers; strings that rarely repeat; numbers mostly missing"),
+    ("dropped", "constant; row numbers; strings that rarely repeat; a copy of the label"),
 )
 
 MISSING = "(missing)"
 MAX_WORDS = 1000  # that are read of a text: all rows are padded to the longest
 
+_PLAIN = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.I)
+_GROUPED = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?")
+_COMMA = re.compile(
+    r"[+-]?(?:[1-9][0-9]{0,2}(?:\.[0-9]{3})+|[0-9]+)(?:,[0-9]+)?(?:e[+-]?[0-9]+)?", re.I
+)
+# How numbers may be written, and the same as Python writes them: the first that all cells follow.
+# 1,234 may be either of the last two; where it is the only evidence, they differ by the unit alone.
+_NOTATIONS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
+    ("", _PLAIN, lambda cell: cell),
+    ("comma between thousands", _GROUPED, lambda cell: cell.replace(",", "")),
+    ("decimal comma", _COMMA, lambda cell: cell.replace(".", "").replace(",", ".")),
+)
+_EXACT = 2**53  # whole numbers below it are exact in float64
 
-class InputError(Exception):
-    """The file or an option cannot be used; the message is one line for the user."""
+
+@dataclass(frozen=True)
+class Cells:
+    """The values that the strings of a column stand for.
+
+    Attributes:
+        value: numbers where all are (whole ones from 2^53 on as Python's, which are exact), else
+            strings; missing as in `missing`.
+        number: the numbers as float64, NaN where missing; None where not all are numbers.
+        missing: cells without a value; of numbers, the infinite ones too.
+        notation: how the numbers are written, where it is not Python's way.
+        infinite: number of infinite cells.
+    """
+
+    value: pd.Series
+    number: np.ndarray | None
+    missing: np.ndarray
+    notation: str = ""
+    infinite: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,59 +73,71 @@ class Column:
         name: its header.
         kind: what it is read as.
         detail: why, or what it holds, in words.
-        missing: number of rows without a value.
+        cells: its values.
     """
 
     name: str
     kind: Kind
     detail: str
-    missing: int
+    cells: Cells
 
 
-def read_file(path: str, separator: str) -> pd.DataFrame:
-    """The file as a table; `InputError` if it is none."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
-                path, sep=separator, index_col=False, low_memory=False, na_values="?"
-            )
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: is a directory, expected a CSV file") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8 text; save the file as UTF-8") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path}: the file is empty") from None
-    except pd.errors.ParserError as error:
-        raise InputError(f"{path}: not a CSV file: {' '.join(str(error).split())}") from None
-    except pd.errors.ParserWarning:
-        raise InputError(f"{path}: rows have more fields than the header line") from None
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path}: {reason}") from None
-    if frame.empty:
-        raise InputError(f"{path}: has a header but no rows")
-    return frame.rename(columns=str)
+def read_cells(strings: pd.Series) -> Cells:
+    """The values of a column of strings, NaN where missing."""
+    code, distinct = pd.factorize(strings)
+    missing = code < 0
+    words = [str(word).strip() for word in distinct]
+    for notation, pattern, plain in _NOTATIONS:
+        if not words or not all(map(pattern.fullmatch, words)):
+            continue
+        words = [plain(word) for word in words]
+        floats = np.array([*map(float, words), np.nan])  # the last for code -1
+        number, infinite = floats[code], int(np.isinf(floats[code]).sum())
+        number = np.where(np.isinf(number), np.nan, number)
+        value = pd.Series(number, strings.index)
+        known = floats[np.isfinite(floats)]
+        if (np.abs(known) >= _EXACT).any() and (known == known.round()).all():
+            finite = np.isfinite(floats[:-1])
+            whole = [_whole(w) if ok else None for w, ok in zip(words, finite, strict=True)]
+            value = pd.Series([*whole, None], dtype=object).take(code).set_axis(strings.index)
+        return Cells(value, number, np.isnan(number), notation, infinite)
+    truth = {word: word.capitalize() for word in words}
+    if set(truth.values()) <= {"True", "False"}:
+        return Cells(strings.str.strip().map(truth), None, missing)
+    return Cells(strings, None, missing)
+
+
+def _whole(word: str) -> int:
+    """A whole number as it is written, digit by digit; its exponent is at most that of a float."""
+    return int(Decimal(word))
 
 
 def pop_label(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, pd.Series]:
     """The other columns and the label, of the rows that have one; `InputError` if unusable."""
-    if name not in frame:
-        lower = {column.lower(): column for column in frame}
+    names = list(frame)
+    if name not in names:
+        lower = {column.lower(): column for column in names}
         close = difflib.get_close_matches(name.lower(), lower, n=3)
         hint = f"did you mean {' or '.join(repr(lower[c]) for c in close)}? " if close else ""
-        hint += "is the separator another one (--sep)? " if len(frame.columns) == 1 else ""
-        raise InputError(f"no column {name!r}; {hint}the columns are {_some(list(frame))}")
+        hint += "is the separator another one (--sep)? " if len(names) == 1 else ""
+        raise InputError(f"no column {name!r}; {hint}the columns are {_some(names)}")
+    if names.count(name) > 1:
+        raise InputError(
+            f"{names.count(name)} columns are named {name!r}: which is the label? a copy of it "
+            "among the features would tell it; rename or remove all but one"
+        )
     label = frame[name]
-    frame, label = frame[label.notna()].drop(columns=name), label[label.notna()]
-    num_classes = label.nunique()
-    if num_classes == 0:
+    others = [place for place, other in enumerate(names) if other != name]
+    frame = frame.iloc[:, others].set_axis(_different(names, others), axis=1)
+    frame, label = frame[label.notna()], label[label.notna()]
+    if not len(label):
         raise InputError(f"label {name!r} is missing in every row")
+    cells = read_cells(label)
+    num_classes = cells.value.nunique()
     if num_classes > 20:
-        whole = _is_number(label) and (label == label.round()).all()
-        if _is_number(label) and not (whole and num_classes <= len(label) / 10):
+        number = cells.number
+        whole = number is not None and not cells.infinite and (number == number.round()).all()
+        if number is not None and not (whole and num_classes <= len(label) / 10):
             raise InputError(
                 f"label {name!r} has {num_classes} different numbers in {len(label)} rows: it "
                 "looks continuous; classification needs classes, e.g. cut it by genclf.discretize"
@@ -106,78 +149,86 @@ def pop_label(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, pd.Series]:
     return frame, label
 
 
-def decide(frame: pd.DataFrame) -> tuple[list[Column], pd.DataFrame]:
-    """The kind of each column, and the rows in which no numeric column is missing.
-
-    Kinds are those of the rows kept; the numbers of missing cells those of all rows.
-    """
-    missing = {name: int(_missing(frame[name]).sum()) for name in frame}
-    while True:
-        columns = [_decide(frame[name]) for name in frame]
-        numeric = [c.name for c in columns if c.kind == "numeric"]
-        complete = np.isfinite(frame[numeric].astype(float)).all(axis=1)
-        if complete.all():
-            return [replace(column, missing=missing[column.name]) for column in columns], frame
-        if not complete.any():
-            raise InputError(
-                f"every row has a missing number in one of {_some(numeric)}; fill them in, or "
-                "remove columns"
-            )
-        frame = frame[complete]
+def _different(names: list[str], places: list[int]) -> list[str]:
+    """The names at these places, each with its place behind it where some are the same."""
+    chosen = [names[place] for place in places]
+    if len(set(chosen)) == len(chosen):
+        return chosen
+    return [f"{name} (column {place + 1})" for name, place in zip(chosen, places, strict=True)]
 
 
-def _decide(values: pd.Series) -> Column:
-    n, missing = len(values), _missing(values)
-    known = values[~missing]
+def classes(label: pd.Series) -> tuple[np.ndarray, list[str]]:
+    """The class of each row, none of them missing, and the names of the classes."""
+    cells = read_cells(label)
+    # An infinite number is a class as good as another, by the name that the file gives it.
+    return codes(Cells(label, None, label.isna().to_numpy()) if cells.infinite else cells)
+
+
+def decide(frame: pd.DataFrame, label: pd.Series) -> list[Column]:
+    """The kind of each column."""
+    return [_decide(frame[name], label) for name in frame]
+
+
+def _decide(strings: pd.Series, label: pd.Series) -> Column:
+    cells = read_cells(strings)
+    n, missing, number = len(strings), cells.missing, cells.number
+    known = cells.value[~missing]
     distinct = known.nunique()
     num_values = distinct + int(missing.any())
 
     def column(kind: Kind, detail: str) -> Column:
-        return Column(str(values.name), kind, detail, int(missing.sum()))
+        return Column(str(strings.name), kind, detail, cells)
 
     if num_values <= 1:
         return column("dropped", "constant")
-    if _is_number(values):
-        whole = (known == known.round()).all()
+    if strings.equals(label):
+        return column("dropped", "a copy of the label")
+    if number is not None:
+        seen = number[~missing]
+        whole = (seen == seen.round()).all()
         if whole and distinct <= 10 and num_values <= n / 2:
-            return _discrete(column, known, num_values)
-        if missing.mean() > 0.5:
-            return column("dropped", "mostly missing")
-        if whole and (known - known.index).nunique() == 1:  # the index numbers the file's rows
+            return _discrete(column, cells, num_values)
+        if distinct <= 1:
+            return column("dropped", "constant where it is not missing")
+        if whole and len(np.unique(seen - strings.index[~missing])) == 1:  # the file's rows
             return column("dropped", "numbers the rows")
-        return column("numeric", f"{distinct} numbers, {known.min():.6g} to {known.max():.6g}")
-    text = known.astype(str)
-    words = text.str.split().str.len().mean()
+        written = f", {cells.notation}" if cells.notation else ""
+        return column(
+            "numeric", f"{distinct} numbers, {seen.min():.6g} to {seen.max():.6g}{written}"
+        )
+    words = known.str.split().str.len().mean()
     if words >= 3 and (distinct > 50 or distinct > n / 2):
         try:
-            num_words = len(learn_vocabulary(text))
+            num_words = len(learn_vocabulary(known.tolist()))
         except ValueError:
             return column("dropped", "text without a word of two letters")
         return column("text", f"{num_words} different words, {words:.0f} in a text")
+    strange = _not_numbers(known)
     if num_values <= n / 2:
-        return _discrete(column, text, num_values)
-    return column("dropped", f"{distinct} strings in {n} rows: names")
+        return _discrete(column, cells, num_values, strange)
+    return column("dropped", f"{distinct} strings in {n} rows: {strange or 'names'}")
 
 
-def _discrete(column: Callable[[Kind, str], Column], known: pd.Series, num_values: int) -> Column:
-    shown = ", ".join(codes(known)[1])
-    shown = shown if len(shown) <= 24 else shown[:21] + "..."
+def _not_numbers(known: pd.Series) -> str:
+    """What keeps a column from being one of numbers, where most of it is."""
+    other = known[[_PLAIN.fullmatch(cell.strip()) is None for cell in known]]
+    return (
+        f"{len(other)} no number, as {other.iloc[0]!r:.24}" if 2 * len(other) < len(known) else ""
+    )
+
+
+def _discrete(
+    column: Callable[[Kind, str], Column], cells: Cells, num_values: int, strange: str = ""
+) -> Column:
+    shown = strange or ", ".join(codes(cells)[1])
+    shown = shown if strange or len(shown) <= 24 else shown[:21] + "..."
     return column("binary" if num_values == 2 else "categorical", f"{num_values} values: {shown}")
 
 
-def _is_number(values: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
-
-
-def _missing(values: pd.Series) -> pd.Series:
-    return ~np.isfinite(values.astype(float)) if _is_number(values) else values.isna()
-
-
-def codes(values: pd.Series) -> tuple[np.ndarray, list[str]]:
+def codes(cells: Cells) -> tuple[np.ndarray, list[str]]:
     """The place of each value among the sorted values, missing last, and the values as strings."""
-    known = values if _is_number(values) else values.astype(str)
-    code, distinct = pd.factorize(known.where(~_missing(values)), sort=True)
-    names = [f"{value:.15g}" if _is_number(values) else value for value in distinct]
+    code, distinct = pd.factorize(cells.value.where(~cells.missing), sort=True)
+    names = [f"{v:.15g}" if isinstance(v, float) else str(v) for v in distinct.tolist()]
     if (code < 0).any():
         return np.where(code < 0, len(names), code), [*names, MISSING]
     return code, names
@@ -185,7 +236,7 @@ def codes(values: pd.Series) -> tuple[np.ndarray, list[str]]:
 
 def tokens(values: pd.Series) -> gcf.Tokens:
     """The words of each text, none where missing; the vocabulary only names them all."""
-    texts = values.fillna("").astype(str).tolist()
+    texts = values.fillna("").tolist()
     padded = learn_vocabulary(texts).tokens(texts, max_length=MAX_WORDS)
     longest = int(padded.mask.sum(1).max())
     return jax.tree.map(lambda leaf: leaf[:, :longest], padded)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +15,11 @@ from jaxtyping import Array, Bool, PyTree
 
 import genclf as gcf
 from genclf.accumulate import ClassWeights
+from genclf.expectation import em_step
 from genclf.families.base import Family, Params, Support
+
+EM_TOL = 1e-8  # gain in the mean log-likelihood of a row, as in `fit`
+EM_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,11 @@ def stratified_folds(y: np.ndarray, num_folds: int, seed: int) -> Folds:
     """The folds of scikit-learn's `StratifiedKFold(num_folds, shuffle=True, random_state=seed)`."""
     from sklearn.model_selection import StratifiedKFold
 
-    split = StratifiedKFold(num_folds, shuffle=True, random_state=seed).split(y, y)
-    tests = [test for _, test in split]
+    with warnings.catch_warnings():
+        # A class of fewer rows than folds has one row in as many folds as it has rows.
+        warnings.filterwarnings("ignore", "The least populated class")
+        split = StratifiedKFold(num_folds, shuffle=True, random_state=seed).split(y, y)
+        tests = [test for _, test in split]
     size = np.array([len(test) for test in tests])
     weight = np.arange(size.max()) < size[:, None]
     rows = np.zeros(weight.shape, int)
@@ -54,6 +63,7 @@ class Scores:
         impossible: number of rows whose own class was given probability 0.
         singular: folds in which the training rows do not determine a covariance, shape (F,).
         fold_sizes: rows in each fold, shape (F,).
+        converged: folds in which EM reached its tolerance, or there was none to do, shape (F,).
     """
 
     accuracy: np.ndarray
@@ -62,6 +72,7 @@ class Scores:
     impossible: int
     singular: np.ndarray
     fold_sizes: np.ndarray
+    converged: np.ndarray
 
     def overall(self, name: str) -> float:
         """`accuracy`, `log_loss` or `undecided` over all rows."""
@@ -88,7 +99,7 @@ def in_folds(x: PyTree, folds: Folds) -> PyTree:
 def cross_validate_blocks(clf: gcf.Classifier, x: PyTree, y: np.ndarray, folds: Folds) -> Scores:
     """`cross_validate` for x and y that are `in_folds` already."""
     raw = _cross_validate(clf, x, jnp.asarray(y, jnp.int32), jnp.asarray(folds.weight))
-    loss, predicted, singular = (np.asarray(a) for a in raw)
+    loss, predicted, singular, converged = (np.asarray(a) for a in raw)
     real = folds.weight > 0
     sizes = real.sum(1)
     loss = np.where(np.isnan(loss), np.inf, loss)  # 0/0: the row is impossible in every class
@@ -103,33 +114,78 @@ def cross_validate_blocks(clf: gcf.Classifier, x: PyTree, y: np.ndarray, folds: 
         impossible=int((real & np.isinf(loss)).sum()),
         singular=singular,
         fold_sizes=sizes,
+        converged=converged,
     )
 
 
 @jax.jit
 def _cross_validate(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> tuple:
+    train = _merged if clf.family.additive else _by_em
+    training = train(clf, x, y, weight)
+
+    def one(fold: tuple[Array, PyTree, Array]) -> tuple[Array, ...]:
+        held_out, x, y = fold
+        learned = training(held_out)
+        log_posterior = gcf.log_posterior(learned.params, x)
+        # As `predict` has it; calling it as well would compile the scores twice.
+        possible = ~jnp.isnan(log_posterior).any(1)
+        predicted = jnp.where(possible, log_posterior.argmax(1), -1)
+        loss = -jnp.take_along_axis(log_posterior, y[:, None], axis=1)[:, 0]
+        return loss, predicted, learned.singular, learned.converged
+
+    return lax.map(one, (jnp.arange(len(y)), x, y))
+
+
+class Learned(NamedTuple):
+    """Params of the training rows; whether they do not determine them; whether EM converged."""
+
+    params: gcf.ClassifierParams
+    singular: Array
+    converged: Array
+
+
+Training = Callable[[Array], Learned]  # given the fold that is held out
+
+
+def _merged(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> Training:
     # One pass over the data. The training statistics of a fold are those of the others, merged;
     # nothing is subtracted, so nothing cancels.
     each = lax.map(lambda fold: gcf.stats(clf, *fold), (x, y, weight))
     index = jnp.arange(len(y))
 
-    def one(fold: tuple[Array, PyTree, Array]) -> tuple[Array, Array, Array]:
-        held_out, x, y = fold
-
+    def training(held_out: Array) -> Learned:
         def without(leaf: Array) -> Array:  # zeros are the statistics of no examples
             own = (index == held_out).reshape(-1, *[1] * (leaf.ndim - 1))
             return jnp.where(own, 0, leaf)
 
-        training = gcf.pool(jax.tree.map(without, each))
-        params = gcf.estimate(clf, training)
-        log_posterior = gcf.log_posterior(params, x)
-        # As `predict` has it; calling it as well would compile the scores twice.
-        possible = ~jnp.isnan(log_posterior).any(1)
-        predicted = jnp.where(possible, log_posterior.argmax(1), -1)
-        loss = -jnp.take_along_axis(log_posterior, y[:, None], axis=1)[:, 0]
-        return loss, predicted, _singular(clf.family.diagnose(training.conditional))
+        merged = gcf.pool(jax.tree.map(without, each))
+        singular = _singular(clf.family.diagnose(merged.conditional))
+        return Learned(gcf.estimate(clf, merged), singular, jnp.array(True))
 
-    return lax.map(one, (index, x, y))
+    return training
+
+
+def _by_em(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> Training:
+    # What is expected of unseen cells depends on all rows that are trained on: nothing to merge.
+    rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), x)
+    labels = jax.nn.one_hot(y.reshape(-1), clf.num_classes, dtype=weight.dtype)
+    index = jnp.arange(len(y))
+
+    def training(held_out: Array) -> Learned:
+        w = jnp.where((index == held_out)[:, None], 0, weight).reshape(-1)
+        found = gcf.em(
+            clf, rows, labels, key=jax.random.key(0), weights=w, tol=EM_TOL, max_steps=EM_STEPS
+        )
+        expect = em_step(clf, rows, labels, w)
+        family = expect.clf.family
+        diagnosis = family.diagnose(expect(found.params)[1].conditional)
+        singular = _singular(diagnosis)
+        if isinstance(family, gcf.Gaussian) and family.prior is None and not family.shared:
+            # Unseen cells are expected to vary, so the rank alone does not tell.
+            singular |= diagnosis.too_few.any()
+        return Learned(found.params, singular, found.converged)
+
+    return training
 
 
 def _singular(found: Any) -> Array:

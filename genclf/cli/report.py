@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -10,17 +12,26 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from genclf.cli.files import printable
+
 
 def open_console() -> Console:
     """The console of the report; what comes from a file is never read as markup."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what the terminal cannot show is escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     return Console(markup=False, highlight=False)
+
+
+def say(console: Console, sentence: str, style: str = "") -> None:
+    """A paragraph, in which nothing from a file moves the cursor."""
+    console.print(printable(sentence), style=style)
 
 
 def section(console: Console, title: str, explanation: str) -> None:
     """A heading and a sentence on what follows."""
     console.print()
-    console.print(title, style="bold")
-    console.print(explanation)
+    say(console, title, "bold")
+    say(console, explanation)
 
 
 def show_table(console: Console, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -30,7 +41,7 @@ def show_table(console: Console, headers: Sequence[str], rows: Iterable[Sequence
         right = header.startswith(">")
         table.add_column(Text(header.lstrip(">")), justify="right" if right else "left")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
 
 

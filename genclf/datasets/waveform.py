@@ -7,7 +7,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int, Real
+
+from genclf.arrays import real_array
+from genclf.discretize import floating
 
 _J = np.arange(1, 22)
 _H1, _H2, _H3 = (np.maximum(6.0 - abs(_J - peak), 0.0) for peak in (11, 15, 7))
@@ -37,6 +40,9 @@ def sample_waveform(
     Returns:
         (x, y): y is int32 of that shape, and x has that shape in front.
 
+    Raises:
+        ValueError: key is not one key, or shape is no tuple of sizes.
+
     Example:
         >>> import jax
         >>> from genclf.datasets import sample_waveform
@@ -48,7 +54,8 @@ def sample_waveform(
         Breiman, Friedman, Olshen, Stone (1984), "Classification and Regression Trees", pages 49-55.
         Hastie, Tibshirani, Friedman (2009), "The Elements of Statistical Learning", eq. 12.64.
     """
-    key_y, key_u, key_noise = jax.random.split(key, 3)
+    shape = draw_shape(shape, "shape")
+    key_y, key_u, key_noise = jax.random.split(random_key(key, "key"), 3)
     y = jax.random.randint(key_y, shape, 0, 3, jnp.int32)
     u = jax.random.uniform(key_u, (*shape, 1))
     noise = jax.random.normal(key_noise, (*shape, 21))
@@ -56,7 +63,7 @@ def sample_waveform(
     return u * first[y] + (1 - u) * second[y] + noise, y
 
 
-def waveform_log_joint(x: Float[Array, "*batch 21"]) -> Float[Array, "*batch 3"]:
+def waveform_log_joint(x: Real[ArrayLike, "*batch 21"]) -> Float[Array, "*batch 3"]:
     """The log-joint from which `sample_waveform` draws; its argmax is the Bayes rule.
 
     `log 1/3 + log ∫₀¹ N(x; u a_k + (1 - u) b_k, I) du`, with a_k and b_k the two triangles of class
@@ -68,6 +75,9 @@ def waveform_log_joint(x: Float[Array, "*batch 21"]) -> Float[Array, "*batch 3"]
     Returns:
         log p(x, y = k), shape (..., 3).
 
+    Raises:
+        ValueError: x is no array of real numbers, or has another number of columns.
+
     Example:
         >>> import jax
         >>> from genclf.datasets import sample_waveform, waveform_log_joint
@@ -76,7 +86,10 @@ def waveform_log_joint(x: Float[Array, "*batch 21"]) -> Float[Array, "*batch 3"]
         >>> print(f"{error:.2f}")
         0.13
     """
-    return _log_joint(x)
+    rows = real_array(x, "x")
+    if rows.shape[-1:] != (len(_J),):
+        raise ValueError(f"x has shape {rows.shape}, expected (..., {len(_J)})")
+    return _log_joint(floating(rows))
 
 
 @jax.jit

@@ -1,0 +1,139 @@
+"""A user's file as a table of strings; or one line that says why it is none."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import tarfile
+import warnings
+import zipfile
+from importlib import import_module
+from typing import Any
+
+import pandas as pd
+
+_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+
+
+class InputError(Exception):
+    """The file or an option cannot be used; the message is one line for the user."""
+
+    def __init__(self, message: str):
+        """With what cannot be printed on one line escaped."""
+        super().__init__(printable(message))
+
+
+def printable(text: str) -> str:
+    """The text on one line: other characters than a terminal shows in place are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def read_table(path: str, separator: str) -> pd.DataFrame:
+    """The cells as strings, NaN where missing, under the names of the header, repeated ones too."""
+    try:
+        return _parse(_decode(_unpack(path, _read(path))), separator)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except ImportError as error:
+        raise InputError(
+            f"{path}: needs the package {error.name}: pip install {error.name}, or unpack the file"
+        ) from None
+    # What decompressors and the parser raise, given bytes that are not theirs, is an open list.
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"{path}: {reason or type(error).__name__}") from None
+
+
+def _read(path: str) -> bytes:
+    if "://" in path:
+        raise InputError("nothing is fetched; download the file, and give the path of the copy")
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise InputError("no such file") from None
+    for is_kind, kind in [
+        (stat.S_ISDIR, "directory"),
+        (stat.S_ISCHR, "device"),
+        (stat.S_ISBLK, "device"),
+        (stat.S_ISSOCK, "socket"),
+    ]:
+        if is_kind(mode):
+            raise InputError(f"is a {kind}, expected a CSV file")
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _unpack(path: str, data: bytes) -> bytes:
+    """The bytes of the one file inside, by the ending of the name."""
+    name = path.lower()
+    try:
+        if name.endswith(_TAR):
+            with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+                file = tar.extractfile(_only([m for m in tar.getmembers() if m.isfile()]))
+                return file.read() if file else b""
+        if name.endswith(".zip"):
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                return archive.read(_only([m for m in archive.infolist() if not m.is_dir()]))
+        if name.endswith(".gz"):
+            return gzip.decompress(data)
+        if name.endswith(".bz2"):
+            return bz2.decompress(data)
+        if name.endswith(".xz"):
+            return lzma.decompress(data)
+        if name.endswith(".zst"):
+            zstandard = import_module("zstandard")
+            return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read()
+    except (InputError, ImportError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"cannot be unpacked: {reason}") from None
+    return data
+
+
+def _only(members: list[Any]) -> Any:
+    if len(members) != 1:
+        raise InputError(f"holds {len(members)} files, expected one; unpack it first")
+    return members[0]
+
+
+def _decode(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
+    if (end := text.find("\0")) >= 0:
+        line = text.count("\n", 0, end) + 1
+        raise InputError(f"is not UTF-8 text: line {line} has a NUL; save the file as UTF-8")
+    return text
+
+
+def _parse(text: str, separator: str) -> pd.DataFrame:
+    def parse(**options: object) -> pd.DataFrame:
+        return pd.read_csv(io.StringIO(text), sep=separator, dtype=str, **options)
+
+    try:
+        header = parse(header=None, nrows=1, keep_default_na=False).iloc[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = parse(index_col=False, na_values="?")
+    except pd.errors.EmptyDataError:
+        raise InputError("the file is empty") from None
+    except pd.errors.ParserError as error:
+        raise InputError(f"not a CSV file: {' '.join(str(error).split())}") from None
+    except pd.errors.ParserWarning:
+        raise InputError("rows have more fields than the header line") from None
+    if frame.empty:
+        raise InputError("has a header but no rows")
+    # What pandas made of the header tells no repeated name from one that ends in ".1".
+    made = [str(name) for name in frame.columns]
+    if len(header) == len(made):
+        frame.columns = pd.Index([own or name for own, name in zip(header, made, strict=True)])
+    return frame

@@ -1,0 +1,332 @@
+"""Files of every kind given to `compare`: the right reading, or one line that says why not."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+
+import pytest
+
+import genclf.cli.compare
+from genclf.__main__ import main
+from genclf.cli.files import read_table
+
+ROWS = "".join(f"{i % 7}.{i},{'pq'[i % 2]}\n" for i in range(30))
+GOOD = ("a,y\n" + ROWS).encode()
+
+
+def zipped(*contents):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for place, content in enumerate(contents):
+            archive.writestr(f"{place}.csv", content)
+    return out.getvalue()
+
+
+def tarred(*contents):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for place, content in enumerate(contents):
+            info = tarfile.TarInfo(f"{place}.csv")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def column(*cells, n=30, sep=","):
+    """A file with these cells, over and over, in column a, and a label of two classes."""
+    rows = [f"{cells[i % len(cells)]}{sep}{'pq'[i % 3 % 2]}" for i in range(n)]
+    return "\n".join([f"a{sep}y", *rows, ""]).encode()
+
+
+def labelled(*labels, n=30):
+    """The same with these labels, beside a column of numbers."""
+    return "\n".join(["a,y", *(f"{i}.5,{labels[i % len(labels)]}" for i in range(n)), ""]).encode()
+
+
+BAD = {
+    "empty.csv": (b"", "the file is empty"),
+    "blank.csv": (b"\n\n  \n\n", "the file is empty"),
+    "bom.csv": (b"\xef\xbb\xbf", "the file is empty"),
+    "nul.csv": (b"\0" * 100, "is not UTF-8 text: line 1 has a NUL"),
+    "a nul.csv": (GOOD[:40] + b"\0" + GOOD[40:], "is not UTF-8 text: line 8 has a NUL"),
+    "latin.csv": ("a,y\n1,é\n".encode("latin-1"), "is not UTF-8 text (line 2)"),
+    "utf16.csv": (GOOD.decode().encode("utf-16"), "is not UTF-8 text (line 1)"),
+    "utf16le.csv": (GOOD.decode().encode("utf-16-le"), "line 1 has a NUL"),
+    "utf32.csv": (GOOD.decode().encode("utf-32"), "is not UTF-8 text (line 1)"),
+    "noise.csv": (bytes(range(256)) * 9, "is not UTF-8 text"),
+    "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(99), "is not UTF-8 text"),
+    "book.xlsx": (zipped(GOOD), "is not UTF-8 text"),
+    "unnamed-gzip.csv": (gzip.compress(GOOD), "is not UTF-8 text"),
+    "corrupt.gz": (b"no gzip", "cannot be unpacked: Not a gzipped file"),
+    "cut.gz": (gzip.compress(GOOD)[:-9], "cannot be unpacked"),
+    "flipped.gz": (gzip.compress(GOOD)[:20] + b"zzzz" + gzip.compress(GOOD)[24:], "unpacked"),
+    "corrupt.bz2": (b"no bzip", "cannot be unpacked: Invalid data stream"),
+    "cut.bz2": (bz2.compress(GOOD)[:-9], "cannot be unpacked"),
+    "corrupt.xz": (b"no xz", "cannot be unpacked: Input format not supported"),
+    "cut.xz": (lzma.compress(GOOD)[:-9], "cannot be unpacked"),
+    "corrupt.zip": (b"no zip", "cannot be unpacked: File is not a zip file"),
+    "cut.zip": (zipped(GOOD)[:-9], "cannot be unpacked"),
+    "crc.zip": (zipped(GOOD).replace(b"6.6,p", b"6.6,q", 1), "cannot be unpacked: Bad CRC"),
+    "none.zip": (zipped(), "holds 0 files, expected one"),
+    "two.zip": (zipped(GOOD, GOOD), "holds 2 files, expected one"),
+    "empty-inside.zip": (zipped(b""), "the file is empty"),
+    "corrupt.tar": (b"no tar" * 99, "cannot be unpacked"),
+    "cut.tar": (tarred(GOOD)[:700], "cannot be unpacked"),
+    "two.tar": (tarred(GOOD, GOOD), "holds 2 files, expected one"),
+    "corrupt.tar.gz": (gzip.compress(b"no tar" * 99), "cannot be unpacked"),
+    "corrupt.zst": (b"no zst", "needs the package zstandard: pip install zstandard"),
+    "quote.csv": (b'a,y\n"1,p\n2,q\n', "not a CSV file"),
+    "ragged.csv": (b"a,y\n1,p\n1,q,3,4\n", "Expected 2 fields in line 3, saw 4"),
+    "wide.csv": (b"a,y\n1.5,p,7\n2.5,q,7\n", "more fields than the header"),
+    "one-line.csv": (b"a,y", "has a header but no rows"),
+    "one-row.csv": (b"a,y\n1,p\n", "one class only, 'p'"),
+    "two-rows.csv": (b"a,y\n1,p\n2,q\n", "one usable row, so it cannot be both learned and tested"),
+    "no-label.csv": (b"a,b\n1,p\n2,q\n", "no column 'y'; the columns are 'a', 'b'"),
+    "label-twice.csv": (b"y,a,y\n1,2,1\n", "2 columns are named 'y': which is the label?"),
+    "label-thrice.csv": (b"y,y,y\n1,2,1\n", "3 columns are named 'y'"),
+    "same-label.csv": (labelled("p"), "one class only, 'p'"),
+    "true-label.csv": (labelled("true", "True", "TRUE"), "one class only, 'True'"),
+    "no-value.csv": (labelled("", "NA", "?"), "label 'y' is missing in every row"),
+    "continuous.csv": (labelled(*(f"{i / 7}" for i in range(30))), "it looks continuous"),
+    "commas-label.csv": (labelled(*(f'"{i},7"' for i in range(30))), "it looks continuous"),
+    "own.csv": (labelled(*(f"name {i}" for i in range(30))), "too many to learn"),
+    "copy.csv": (b"a,y\np,p\nq,q\np,p\nq,q\n", "(a: a copy of the label)"),
+    "all-missing.csv": (column(""), "(a: constant)"),
+    "all-infinite.csv": (column("inf", "-inf", "Infinity"), "(a: constant)"),
+    "overflow.csv": (column("1e999", "9" * 400), "(a: constant)"),
+    "nearly-missing.csv": (column(*[""] * 29, "2.5"), "constant where it is not missing"),
+    "dates.csv": (column(*(f"2024-01-{i:02}" for i in range(1, 31))), "30 strings in 30 rows"),
+    "\u202e\n.csv": (b"", "\\u202e\\n.csv: the file is empty"),
+    "newline-in-name.csv": (b'"a\nb",y\n1,p\n1,q\n1,p\n1,q\n', "(a\\nb: constant)"),
+    "some-no-number.csv": (
+        column("unknown", *(f"{i}.5" for i in range(29))),
+        "(a: 30 strings in 30 rows: 1 no number, as 'unknown')",
+    ),
+    "numbers.csv": (column(*range(1, 31)), "numbers the rows"),
+}
+
+# name: content, and what the report says of its columns.
+READ = {
+    "good.csv": (GOOD, ["a  numeric  30 numbers, 0 to 6.6"]),
+    "bom-good.csv": (b"\xef\xbb\xbf" + GOOD, ["a  numeric"]),
+    "crlf.csv": (GOOD.replace(b"\n", b"\r\n"), ["a  numeric  30 numbers, 0 to 6.6"]),
+    "mac.csv": (GOOD.replace(b"\n", b"\r"), ["a  numeric  30 numbers, 0 to 6.6"]),
+    "no-last-newline.csv": (GOOD[:-1], ["a  numeric  30 numbers"]),
+    "trailing-comma.csv": (GOOD.replace(b"p\n", b"p,\n").replace(b"q\n", b"q,\n"), ["a  numeric"]),
+    "good.csv.gz": (gzip.compress(GOOD), ["a  numeric"]),
+    "GOOD.CSV.GZ": (gzip.compress(GOOD), ["a  numeric"]),
+    "good.csv.bz2": (bz2.compress(GOOD), ["a  numeric"]),
+    "good.csv.xz": (lzma.compress(GOOD), ["a  numeric"]),
+    "good.zip": (zipped(GOOD), ["a  numeric"]),
+    "good.tar": (tarred(GOOD), ["a  numeric"]),
+    "good.tar.gz": (gzip.compress(tarred(GOOD)), ["a  numeric"]),
+    "quoted.csv": (b'a,y\n"1\n2",p\n"1\n2",q\n"3",p\n"3",q\n', ["a  binary  2 values: 1\\n2, 3"]),
+    "escapes.csv": (column("\x1b[31mred", "\x07bell"), ["2 values: \\x07bell, \\x1b[31mred"]),
+    "wide-characters.csv": (column("日本", "naïve", "🎈"), ["3 values: naïve, 日本, 🎈"]),
+    "twice.csv": (
+        b"a,a,y\n"
+        + b"".join(b"%d.5,%d.25,%s\n" % (i, i % 7, b"pq"[i % 2 :][:1]) for i in range(9)),
+        ["a (column 1)  numeric", "a (column 2)  numeric"],
+    ),
+    "twice-and-made.csv": (
+        b"a,a,a (column 1),y\n1,2,3,p\n2,1,3,q\n1,2,4,p\n2,1,4,q\n",
+        ["a (column 1) (column 3)  binary"],
+    ),
+    "dotted.csv": (b"y,y.1\n" + b"p,1\nq,2\np,2\nq,1\n" * 3, ["y.1  binary"]),
+    "unnamed.csv": (b",y\n" + b"1,p\n2,q\n2,p\n1,q\n" * 3, ["Unnamed: 0  binary"]),
+    "another-name.csv": (
+        b"a,y\n" + b"red,p\ngreen,q\n" * 5,
+        ["One value for each class, and one class for each value: a."],
+    ),
+    "big-labels.csv": (
+        labelled("9007199254740992", "9007199254740993", ""),
+        ["label y: 9007199254740992 50.0%, 9007199254740993 50.0%"],
+    ),
+    "huge-labels.csv": (
+        labelled("1" * 30 + "1", "1" * 30 + "2"),
+        ["label y: 1111111111111111111111111111111 50.0%, 1111111111111111111111111111112"],
+    ),
+    "same-labels.csv": (labelled("1", "1.0", "2", "+2", "02"), ["label y: 1 40.0%, 2 60.0%"]),
+    "infinite-labels.csv": (labelled("inf", "1", "-inf"), ["-inf 33.3%", "inf 33.3%"]),
+    "boolean-labels.csv": (labelled("true", "FALSE", "True"), ["label y: False 33.3%, True"]),
+    "mixed-labels.csv": (labelled("1", "1.0", "one"), ["1 33.3%, 1.0 33.3%, one 33.3%"]),
+    "single.csv": (
+        GOOD + b"3.5,r\n2.5,s\n",
+        ["which cannot be both learned and tested: r, s.", "30 rows; label y: p 50.0%, q 50.0%"],
+    ),
+    "rare.csv": (GOOD + b"3.5,r\n2.5,r\n", ["Fewer rows than folds: r 2.", "10-fold"]),
+    "few.csv": (
+        b"a,y\n1.5,p\n2.5,q\n1.0,p\n2.0,q\n0.5,p\n",
+        ["3 folds rather than 10: no class has more than 3 rows. Fewer rows than folds: q 2."],
+    ),
+    "booleans.csv": (column("true", "False", "TRUE"), ["a  binary  2 values: False, True"]),
+    "big-codes.csv": (
+        column("9007199254740992", "9007199254740993", "", ""),
+        ["3 values: 9007199254740992,"],
+    ),
+    "huge.csv": (
+        column(*(10**30 + i * 10**20 for i in range(30))),
+        ["a  numeric  30 numbers, 1e+30"],
+    ),
+    "exponents.csv": (
+        column(*(f"{i}.5e300" for i in range(30))),
+        ["30 numbers, 5e+299 to 2.95e+301"],
+    ),
+    "tiny.csv": (column(*(f"{i}.5e-310" for i in range(30))), ["a  numeric  30 numbers, 5e-311"]),
+    "infinite.csv": (
+        column("inf", "-inf", *(f"{i}.5" for i in range(28))),
+        ["a  numeric  28 numbers, 0.5 to 27.5  2", "Infinite numbers are taken for missing: a 2."],
+    ),
+    "mostly-missing.csv": (
+        column(*[""] * 20, *(f"{i}.5" for i in range(10))),
+        ["10 numbers", "20"],
+    ),
+    "decimal-commas.csv": (
+        column(*(f"{i},{i:02}" for i in range(30)), sep=";"),
+        ["a  numeric  30 numbers, 0 to 29.29, decimal comma"],
+    ),
+    "quoted-commas.csv": (
+        column(*(f'"{i},5"' for i in range(30))),
+        ["a  numeric  30 numbers, 0.5 to 29.5, decimal comma"],
+    ),
+    "german.csv": (
+        column(*(f"{i + 1}.000,5" for i in range(30)), sep=";"),
+        ["a  numeric  30 numbers, 1000.5 to 30000.5, decimal comma"],
+    ),
+    "thousands.csv": (
+        column(*(f'"{i + 1},000.5"' for i in range(30))),
+        ["a  numeric  30 numbers, 1000.5 to 30000.5, comma between thousands"],
+    ),
+    "strange-category.csv": (
+        column("unknown", *(f"{i}.5" for i in range(12)), n=60),
+        ["a  categorical  13 values: 5 no number, as 'unknown'"],
+    ),
+    "mixed.csv": (column("1", "one", "2024-01-01", "TRUE", ""), ["5 values: 1, 2024-01-01"]),
+    "underscores.csv": (column("1_0", "2_0"), ["a  binary  2 values: 1_0, 2_0"]),
+    "spaces.csv": (column(*(f" {i}.5 " for i in range(30))), ["a  numeric  30 numbers, 0.5"]),
+    "markup.csv": (column("[red]", "[/b]"), ["2 values: [/b], [red]"]),
+    "zeros.csv": (column("0", "-0", "0.0", "1"), ["a  binary  2 values: 0, 1"]),
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def refused(capsys, *arguments):
+    """The one line on stderr."""
+    assert main(["compare", *arguments, "--label", "y"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("genclf: error: ") and err.endswith("\n") and err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_cannot_be_used_is_refused_in_one_line(here, capsys, name):
+    content, message = BAD[name]
+    (here / name).write_bytes(content)
+    assert message in refused(capsys, name)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_a_file_is_read_as(here, capsys, monkeypatch, name):
+    monkeypatch.setattr(genclf.cli.compare, "_run", lambda *_: [])
+    content, expected = READ[name]
+    (here / name).write_bytes(content)
+    separator = ";" if content.startswith(b"a;") else ","
+    assert main(["compare", name, "--label", "y", "--sep", separator]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = ["  ".join(line.split()) for line in out.splitlines()]
+    words = "  ".join(lines)
+    for part in expected:
+        assert "  ".join(part.split()) in words
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://bucket/a.csv", "http://127.0.0.1:9/a.csv", "https://x/a.zip", "file:///a.csv"]
+)
+def test_nothing_is_fetched(capsys, monkeypatch, path):
+    monkeypatch.setattr(socket, "socket", None)
+    assert "nothing is fetched; download the file" in refused(capsys, path)
+
+
+def test_what_is_no_file_is_refused(here, capsys, monkeypatch):
+    assert ".: is a directory" in refused(capsys, ".")
+    assert "/dev/zero: is a device" in refused(capsys, "/dev/zero")
+    assert "none.csv: no such file" in refused(capsys, "none.csv")
+    assert "no such file" in refused(capsys, "")
+    assert "File name too long" in refused(capsys, "a" * 5000)
+    assert "a\\x00b: embedded null" in refused(capsys, "a\0b")
+    (here / "good.csv").write_bytes(GOOD)
+    monkeypatch.setattr(
+        "builtins.open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "no"))
+    )
+    assert "good.csv: no" in refused(capsys, "good.csv")
+
+
+def test_a_missing_decompressor_is_named_and_one_that_is_there_used(here, capsys, monkeypatch):
+    (here / "good.csv.zst").write_bytes(GOOD[::-1])
+
+    class Decompressor:
+        def stream_reader(self, file):
+            return io.BytesIO(file.read()[::-1])
+
+    peer = type(sys)("zstandard")
+    peer.ZstdDecompressor = Decompressor
+    monkeypatch.setattr(genclf.cli.compare, "_run", lambda *_: [])
+    monkeypatch.setitem(sys.modules, "zstandard", peer)
+    assert main(["compare", "good.csv.zst", "--label", "y"]) == 0
+    assert "30 numbers" in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    assert "pip install zstandard, or unpack the file" in refused(capsys, "good.csv.zst")
+
+
+@pytest.mark.parametrize("separator", ["", ",,", '"', "\n", "\r", "\0", "é", "→"])
+def test_an_odd_separator_is_refused(capsys, separator):
+    with pytest.raises(SystemExit, match="2"):
+        main(["compare", "file.csv", "--label", "y", "--sep", separator])
+    err = capsys.readouterr().err
+    assert "argument --sep" in err and "is not a single ASCII character" in err
+
+
+@pytest.mark.parametrize("separator", ["\t", ";", "|", ":", " ", ".", "^", "x", "\\"])
+def test_a_separator_is_a_character_and_no_pattern(here, capsys, monkeypatch, separator):
+    monkeypatch.setattr(genclf.cli.compare, "_run", lambda *_: [])
+    rows = "".join(f"{i}{separator}{'pq'[i % 2]}\n" for i in range(0, 90, 3))
+    (here / "file.csv").write_text(f"a{separator}y\n{rows}")
+    assert main(["compare", "file.csv", "--label", "y", "--sep", separator]) == 0
+    assert "30 numbers, 0 to 87" in capsys.readouterr().out
+
+
+def test_a_pipe_is_read(here):
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: (here / "pipe").write_bytes(GOOD))
+    writer.start()
+    assert read_table("pipe", ",").shape == (30, 2)
+    writer.join()
+
+
+def test_a_terminal_that_knows_few_characters():
+    program = (
+        "from genclf.cli.report import open_console, say; say(open_console(), '± \\udcff \\x1b[1m')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == rb"\xb1 \udcff \x1b[1m" + b"\n"
