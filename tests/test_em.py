@@ -9,7 +9,7 @@ from jax import lax
 import genclf as gcf
 from genclf.expectation import em_step
 from tests.laws.test_em import KEY, MODELS, hide, run, trace, with_prior
-from tests.registry import BY_NAME, K, N, assert_close, concatenate, holes, spoil
+from tests.registry import BY_NAME, K, N, assert_close, assert_near, concatenate, holes, spoil
 
 GRADIENTS = [
     m
@@ -74,7 +74,7 @@ def test_restarts_begin_elsewhere_though_every_class_has_labels(x64):
     one, many = (run(clf, x, y, restarts=count) for count in (1, 5))
     np.testing.assert_allclose(many.values[:1], one.values, rtol=1e-9)
     assert len(np.unique(np.asarray(many.values).round(6))) > 1
-    assert many.value >= one.value
+    assert many.value >= one.value - 1e-9 * abs(one.value)  # as near as they are above
 
 
 def test_a_prior_does_not_depend_on_the_start(x64):
@@ -151,8 +151,8 @@ def test_semi_supervised_text_step_by_step(x64):
         score = np.log(pi) + x @ np.log(theta).T
         r = np.exp(score - np.logaddexp.reduce(score, 1)[:, None])
         w = np.where(hidden[:, None] < 0, share * r, hidden[:, None] == np.arange(K))
-    np.testing.assert_allclose(found.params.log_prior, np.log(pi), rtol=1e-12)
-    np.testing.assert_allclose(found.params.conditional.log_theta, np.log(theta), rtol=1e-12)
+    assert_near(found.params.log_prior, np.log(pi), 1e-12)
+    assert_near(found.params.conditional.log_theta, np.log(theta), 1e-12)
 
 
 @pytest.mark.parametrize("init", ["k-means++", "random"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import BY_NAME, K, assert_close
+from tests.registry import BY_NAME, K, assert_close, assert_near
 
 X = np.array([[0.0, 1.0], [2.0, 5.0], [4.0, 4.0], [6.0, 3.0], [5.0, 9.0]], np.float32)
 Y = np.array([0, 0, 1, 1, 1])
@@ -42,11 +42,9 @@ def test_divisors_are_modes_and_means(x64):
         unbiased = gcf.fit(gcf.Classifier(gcf.Gaussian(shared=shared, ddof=ddof), K), x, y)
         # The mode of Σ alone, the means integrated out: Ψ / (ν + d + 1).
         mode = post.scale / (post.dof + d + 1)[:, None, None]
-        np.testing.assert_allclose(
-            np.broadcast_to(mode, (K, d, d)), unbiased.conditional.covariances, rtol=1e-12
-        )
+        assert_near(np.broadcast_to(mode, (K, d, d)), unbiased.conditional.covariances, 1e-12)
         joint = post.scale / (post.dof + d + 1 + (K if shared else 1))[:, None, None]
-        np.testing.assert_allclose(np.broadcast_to(joint, (K, d, d)), ml.covariances, rtol=1e-12)
+        assert_near(np.broadcast_to(joint, (K, d, d)), ml.covariances, 1e-12)
 
 
 def test_map_of_a_gaussian_by_hand(x64):

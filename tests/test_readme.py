@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parent.parent / "README.md"
-NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 # A process of its own: a reader has JAX's defaults, the tests have stricter ones.
 SESSION = """
@@ -31,18 +30,6 @@ def promised(block: str) -> list[str]:
     return [line.removeprefix("# -> ") for line in block.splitlines() if line.startswith("# -> ")]
 
 
-def agree(line: str, shown: str) -> bool:
-    """Equal text; numbers with a decimal point within two units of the last digit shown."""
-    if NUMBER.sub("#", line) != NUMBER.sub("#", shown):
-        return False
-    for got, want in zip(NUMBER.findall(line), NUMBER.findall(shown), strict=True):
-        digits = len(want.partition(".")[2])
-        tolerance = 2.1 * 10.0**-digits if digits else 0
-        if abs(float(got) - float(want)) > tolerance:
-            return False
-    return True
-
-
 @pytest.fixture(scope="module")
 def outputs() -> list[list[str]]:
     done = subprocess.run(
@@ -57,12 +44,16 @@ def outputs() -> list[list[str]]:
 
 
 def test_quickstart_prints_what_it_says(outputs):
+    """Character for character.
+
+    Every number is shown to so few digits that rounding on another processor prints the same ones.
+    So the shares of wrong messages are whole per cents: of words that are equally frequent, NumPy's
+    sort decides which are among the 1000, differently with other vector units, and with the words
+    one message of 5574 changes sides.
+    """
     assert len(outputs) == len(blocks()) > 0
     for block, lines in zip(blocks(), outputs, strict=True):
-        shown = promised(block)
-        assert len(shown) == len(lines) > 0, f"printed {lines}\nREADME says {shown}"
-        for line, want in zip(lines, shown, strict=True):
-            assert agree(line, want), f"printed {line!r}, README says {want!r}"
+        assert lines == promised(block) != []
 
 
 def test_quickstart_shows_the_whole_surface():
@@ -70,13 +61,6 @@ def test_quickstart_shows_the_whole_surface():
     for verb in ("fit", "predict", "log_posterior", "sample", "merge", "validate", "Product"):
         assert f"gcf.{verb}(" in text, verb
     assert "jax.vmap" in text and "grad(" in text
-
-
-def test_comparison_can_fail():
-    assert agree("a 0.973 (2,)", "a 0.975 (2,)")
-    assert not agree("a 0.972 (2,)", "a 0.975 (2,)")
-    assert not agree("a 0.975 (3,)", "a 0.975 (2,)")
-    assert not agree("b 0.975 (2,)", "a 0.975 (2,)")
 
 
 def test_links_resolve():

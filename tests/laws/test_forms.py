@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import EQUAL, FAMILIES, MODELS, UNEQUAL, K, V
+from tests.registry import EQUAL, FAMILIES, MODELS, UNEQUAL, K, V, assert_near
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -55,7 +55,7 @@ def test_linear_form(model):
     assert intercept.shape == (K,)
     found = log_softmax(score(coef, model, x) + np.asarray(intercept))
     expected = gcf.log_posterior(params, x)
-    np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+    assert_near(found, expected, TOLERANCE)
 
 
 @pytest.mark.parametrize("model", [m for m in LINEAR if m in FAMILIES] + LINEAR[:1], ids=str)
@@ -75,7 +75,7 @@ def test_quadratic_form(model):
     x = model.example("float64", seed=1)[0]
     matrix, coef, intercept = map(np.asarray, gcf.quadratic_form(params))
     joint = np.einsum("ni,kij,nj->nk", x, matrix, x) + x @ coef.T + intercept
-    np.testing.assert_allclose(joint, gcf.log_joint(params, x), rtol=TOLERANCE)
+    assert_near(joint, gcf.log_joint(params, x), TOLERANCE)
 
 
 @pytest.mark.parametrize("model", NEITHER, ids=str)

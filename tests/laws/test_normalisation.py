@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import BY_NAME, LENGTH, UNEQUAL, D, K, V
+from tests.registry import BY_NAME, LENGTH, UNEQUAL, D, K, V, assert_near
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -101,7 +101,7 @@ def test_a_product_is_the_product_of_its_blocks(name):
         for key, part in model.family.parts.items()
     )
     found = log_prob(gcf.fit(model.classifier, x, y), x)
-    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    assert_near(found, expected, 1e-13)
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_two_ways_to_say_one_model(one, other):
         if name == "multinomial-tokens":
             clf = gcf.multinomial_nb(K)
         joint.append(np.asarray(gcf.log_joint(gcf.fit(clf, x, y), x)))
-    np.testing.assert_allclose(joint[0], joint[1], rtol=1e-12)
+    assert_near(joint[0], joint[1], 1e-12)
