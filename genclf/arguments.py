@@ -85,7 +85,7 @@ def _real(value: Any) -> np.ndarray | None:
         found = np.asarray(value)
     except (TypeError, ValueError):
         return None
-    return found if found.dtype.kind in "fiub" else None
+    return found if found.dtype.kind in "fiu" else None
 
 
 def _numbers(

@@ -210,7 +210,7 @@ def test_infinities_are_ordered_values():
     [
         ([0.0, 1.0, np.nan], 2, None, "x must not be NaN: row 2 is nan"),
         ([[0.0, 1.0], [1.0, np.nan]], 2, None, "x must not be NaN: row 1, column 1"),
-        ([0.0, 1.0], 1, None, "num_bins is 1, expected a whole number of at least 2"),
+        ([0.0, 1.0], 1, None, "num_bins is 1, expected >= 2, a whole number"),
         ([0.0, 1.0], 2, [1.0, -2.0], "finite and not negative: row 1 is -2.0"),
         ([0.0, 1.0], 2, [np.inf, 1.0], "finite and not negative: row 0 is inf"),
         ([0.0, 1.0], 2, [1.0], r"weights must have shape \(2,\), got \(1,\)"),

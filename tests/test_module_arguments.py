@@ -106,7 +106,7 @@ def outcome(name, parameter, value):
 def outcomes():
     program = (
         "import sys, json, warnings; sys.path.insert(0, 'tests'); warnings.simplefilter('error');"
-        "import test_arguments as t;"
+        "import test_module_arguments as t;"
         "print(json.dumps([[case, t.outcome(*case)] for case in t.cases()]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

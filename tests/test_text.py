@@ -197,7 +197,7 @@ def test_vocabulary_is_a_plain_value():
         (
             ["ab", "cd"],
             {"max_words": 0},
-            "max_words is 0, expected a whole number of at least 1, or None",
+            "max_words is 0, expected >= 1, a whole number",
         ),
         (["ab", "cd"], {"min_df": -1}, "min_df"),
         (["ab", "cd"], {"stop_words": "french"}, 'stop_words must be "english"'),
@@ -220,7 +220,7 @@ def test_encodings_reject(method):
 
 @pytest.mark.parametrize("method", ["token_ids", "tokens"])
 def test_negative_max_length_is_rejected(method):
-    with pytest.raises(ValueError, match="max_length is -1, expected a whole number of at least 0"):
+    with pytest.raises(ValueError, match="max_length is -1, expected >= 0, a whole number"):
         getattr(learn_vocabulary(TRAIN), method)(TEST, max_length=-1)
 
 
