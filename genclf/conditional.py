@@ -6,6 +6,7 @@ offsets and correlations of the data. Rows are read one block at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import equinox as eqx
@@ -28,6 +29,7 @@ from genclf.accumulate import (
 )
 from genclf.families.base import Scalar
 from genclf.statistics import Moments, Sums, divide
+from genclf.units import moments_in_units
 
 
 class Problem(eqx.Module):
@@ -70,6 +72,13 @@ class Problem(eqx.Module):
         one = jnp.ones((1, len(x)), self.unit.dtype)
         return jnp.concatenate([_raw(self.centre, self.unit, x, self.is_quadratic).T, one])
 
+    @property
+    def has_coefficients(self) -> Bool[Array, ""]:
+        """Whether coefficients of x itself can be held: of products they are per square of unit."""
+        info = jnp.finfo(self.unit.dtype)
+        most = math.sqrt(info.eps / info.tiny) if self.is_quadratic else math.inf
+        return ((self.unit < most) & (self.unit > 1 / most)).all()
+
     def coefficients(self, v: Float[Array, "K p1"]) -> tuple[Array, Array, Array | None]:
         """(coef, intercept, matrix) of `x - centre`."""
         raw = matmul(v, self.white)
@@ -83,11 +92,12 @@ class Problem(eqx.Module):
     def penalty(self, v: Float[Array, "K p1"]) -> Float[Array, ""]:
         """`½ l2 (|coef|² + |matrix|²)`, of the coefficients of x itself."""
         coef, _, matrix = self.coefficients(v)
-        squares = jnp.zeros((), v.dtype)
+        # The weight before the second factor: 0 times what a square may overflow to is NaN.
+        half_l2, squares = 0.5 * jnp.asarray(self.l2, v.dtype), jnp.zeros((), v.dtype)
         if matrix is not None:
             coef = coef - 2 * matmul(matrix, self.centre)
-            squares = (matrix**2).sum()
-        return 0.5 * jnp.asarray(self.l2, v.dtype) * (squares + (coef**2).sum())
+            squares = (half_l2 * matrix * matrix).sum()
+        return squares + (half_l2 * coef * coef).sum()
 
     def value_and_grad(self, v: Float[Array, "K p1"]) -> tuple[Array, Array]:
         """The objective and its gradient, in one pass over the rows."""
@@ -213,9 +223,9 @@ def make_problem(
     # Coordinates do not move the minimum, so no derivative need go through them.
     x_fixed, row_weight = lax.stop_gradient((x, divide(_row_weight(w), count.sum())))
     one = Hard(jnp.where(row_weight != 0, 0, -1), row_weight, 1)
-    first = moments(x_fixed, one, full=False)
-    centre, variance = first.mean[0], first.scatter[0]
-    unit = jnp.sqrt(jnp.where(variance > 0, variance, 1))
+    first, power = moments_in_units(x_fixed, one)
+    centre, variance = power * first.mean[0], first.scatter[0]
+    unit = jnp.where(variance > 0, power * jnp.sqrt(jnp.where(variance > 0, variance, 1)), 1)
 
     def block(x: Array, w: Array) -> Moments:
         raw = _raw(centre, unit, ignore_absent(x, w[0] != 0), is_quadratic)
@@ -244,7 +254,8 @@ def _whitening(problem: Problem, mean: Array, covariance: Array, num_classes: in
     if problem.is_quadratic:
         penalty = jax.vmap(bend)(jnp.eye(p, dtype=dtype))
     else:
-        penalty = jnp.diag(jnp.asarray(problem.l2, dtype) / problem.unit**2)
+        inverse = 1 / problem.unit
+        penalty = jnp.diag(jnp.asarray(problem.l2, dtype) * inverse * inverse)
     # At v = 0 the Hessian is (I - 11ᵀ/K) / K, of the classes, times the covariance.
     hessian = covariance / num_classes + penalty
     scale = jnp.sqrt(jnp.diagonal(hessian))

@@ -116,7 +116,9 @@ class SoftmaxRegression(Model):
     `l2 = 1 / (C n)` for K > 2; its one vector of coefficients for K = 2 has `l2 = 2 / (C n)`.
 
     A fit may be differentiated in x, weights and l2, through the equation that the gradient is 0.
-    Quadratic features take p² numbers of memory, p = d(d+3)/2.
+    Quadratic features take p² numbers of memory, p = d(d+3)/2. Their coefficients are per square of
+    a unit: where a dtype cannot hold those (a spread below 1e-15 or above 1e15 in float32) they are
+    NaN, as is everything where l2 over such a square overflows.
 
     Args:
         num_classes: K.
@@ -171,6 +173,7 @@ class SoftmaxRegression(Model):
         intercept = jnp.where(problem.present, intercept, -jnp.inf)
         norm = found.gradient_norm
         invalid = invalid | ~jnp.isfinite(norm) | ~(jnp.asarray(self.l2) >= 0)
+        invalid = invalid | ~problem.has_coefficients
         floats = coef, intercept, matrix, problem.centre, norm
         coef, intercept, matrix, centre, norm = jax.tree.map(
             lambda leaf: jnp.where(invalid, jnp.nan, leaf), floats

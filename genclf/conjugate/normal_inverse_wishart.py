@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from genclf.arguments import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.conjugate.base import numbers, spread_to
@@ -42,7 +42,9 @@ class NormalInverseWishart(Declared):
         scale: Ψ: a number s for s·I, (d,) for a diagonal, or (d, d). None for the diagonal with
             `(ν - p + 1) v_j K^(-2/d)`, v_j the variance of feature j over all examples: each
             variance is then scaled-inverse-χ² about its share of v_j. Of a feature that is the
-            same in all examples v_j is its square, or 1 if that is 0.
+            same in all examples v_j is its square, or 1 if that is 0. A feature that is not 0, but
+            of which the squares vanish in its dtype (below 1e-15 in float32), makes the prior NaN:
+            multiply it by a power of ten.
         dof: ν > p - 1; None for p + 2, with which Σ has a mean.
 
     Example:
@@ -133,6 +135,8 @@ class NormalInverseWishart(Declared):
         # Without data there is nothing to choose by.
         known = (stats.count.sum() > 0) | (self.mean is not None and self.scale is not None)
         valid = known & (kappa > 0).all() & (dof > p - 1).all()
+        if self.scale is None:
+            valid = valid & ~_without_squares(size).any()
         return NormalInverseWisharts(
             jnp.where(valid, jnp.broadcast_to(mean, (num_classes, d)), jnp.nan),
             kappa,
@@ -148,6 +152,12 @@ def _positive_definite(matrix: np.ndarray) -> bool:
         return False
     symmetric = np.abs(matrix - matrix.T).max() <= 1e-5 * np.abs(matrix).max()
     return bool(symmetric and (np.linalg.eigvalsh(matrix) > 0).all())
+
+
+def _without_squares(size: Magnitudes) -> Bool[Array, "d"]:
+    """Features that are not 0, of which the squares are, or have lost their digits."""
+    info = jnp.finfo(size.square.dtype)
+    return (size.square < info.tiny / info.eps) & ((size.mean != 0) | (size.total != 0))
 
 
 def _dimension(stats: Moments) -> int:

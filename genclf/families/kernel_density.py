@@ -17,7 +17,6 @@ from genclf.accumulate import (
     class_counts,
     class_tiles,
     ignore_absent,
-    moments,
 )
 from genclf.arguments import FLAG, POSITIVE
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, poison, spread
@@ -26,6 +25,7 @@ from genclf.families.ellipsoid import log_determinants
 from genclf.families.kernel_sums import Nearby, best_log_multiplier, half_squares
 from genclf.families.student_t import FINITE
 from genclf.statistics import Moments, divide
+from genclf.units import moments_in_units
 
 _LOG_2PI = 1.8378770664093453
 _KEEPS = "a kernel density keeps the examples themselves, which no statistics stand for: "
@@ -177,15 +177,15 @@ class KernelDensity(Family):
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> KernelDensityParams:
         """The examples of each class, their shares of its weight, and the bandwidths."""
-        count, size = class_counts(w), moments(x, w, full=False)
+        count, (size, unit) = class_counts(w), moments_in_units(x, w)
         magnitudes = Magnitudes(size)
         empty = count == 0
         count = jnp.where(empty, 1, count)
-        deviation = jnp.sqrt(_variances(size, magnitudes))
+        deviation = unit[None] * jnp.sqrt(_variances(size, magnitudes))
         bandwidth = self._factor(count, x.shape[1])[:, None] * deviation
 
         num_classes, dtype = len(count), count.dtype
-        rows = jnp.concatenate([x.astype(dtype), magnitudes.mean[None]])
+        rows = jnp.concatenate([x.astype(dtype), (unit * magnitudes.mean)[None]])
         w, row = _one_label_each(w, empty)
         share = max(1, len(row) // (8 * num_classes))
         num_tiles, tile_of = class_tiles(w, min(max(1 << (share.bit_length() - 1), 16), 512))

@@ -1,0 +1,32 @@
+"""Moments in units that are powers of two: of no column do squares overflow or vanish."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Shaped
+
+from genclf.accumulate import ClassWeights, Hard, fold_rows, ignore_absent, moments
+from genclf.statistics import Moments
+
+_LARGEST = 126  # both 2^126 and 2^-126 are ordinary numbers in float32
+
+
+def moments_in_units(x: Shaped[Array, "n d"], w: ClassWeights) -> tuple[Moments, Float[Array, "d"]]:
+    """Diagonal moments of `x / unit`, and the unit of each column: about its largest magnitude.
+
+    Squares of numbers below 1e-19 or above 1e19 have no place in float32. Multiplication by a
+    power of two is exact, so that in ordinary units nothing changes.
+    """
+    weight = w.weight if isinstance(w, Hard) else w
+    used = weight != 0 if isinstance(w, Hard) else (weight != 0).any(1)
+    cells = ignore_absent(lax.stop_gradient(x).astype(weight.dtype), used)
+    largest = jnp.abs(jnp.where(jnp.isfinite(cells), cells, 0)).max(0, initial=0)
+    exponent = jnp.clip(jnp.frexp(largest)[1], -_LARGEST, _LARGEST)
+    one = jnp.ones_like(largest)
+    unit, inverse = jnp.ldexp(one, exponent), jnp.ldexp(one, -exponent)
+
+    def block(x: Array, w: ClassWeights) -> Moments:
+        return moments(x.astype(weight.dtype) * inverse[None], w, full=False)
+
+    return fold_rows(block, x, w, x.shape[1]), unit

@@ -1,0 +1,76 @@
+"""Units of which squares overflow or vanish in float32: the same posterior, or NaN."""
+
+import numpy as np
+import pytest
+
+import genclf as gcf
+from tests.registry import K, assert_finite, labels, reals
+
+N = 101
+SAME = {
+    "kernels": gcf.Classifier(gcf.KernelDensity(), K),
+    "kernels-leave-one-out": gcf.Classifier(gcf.KernelDensity(leave_one_out=True), K),
+    "independent-kernels": gcf.Classifier(gcf.Independent(gcf.KernelDensity()), K),
+    "softmax": gcf.SoftmaxRegression(K),
+}
+PRIOR = gcf.NormalInverseWishart()
+SAME_OR_NAN = {
+    "softmax-quadratic": gcf.SoftmaxRegression(K, features="quadratic"),
+    "prior": gcf.Classifier(gcf.Gaussian(prior=PRIOR), K),
+    "prior-diag": gcf.Classifier(gcf.Gaussian("diag", prior=PRIOR), K),
+    "mixture": gcf.Classifier(gcf.Mixture(gcf.Gaussian("diag", prior=PRIOR), 2), K),
+}
+
+
+def example():
+    """Classes that overlap."""
+    rng = np.random.default_rng(0)
+    y = labels(rng, N)
+    x = reals(rng, y, "float32")
+    y[::11] = (y[::11] + 1) % K
+    return x, y
+
+
+def posterior(clf, x, y):
+    params = gcf.fit(clf, x, y)
+    return params, np.exp(gcf.log_posterior(params, x[:13]))
+
+
+@pytest.mark.parametrize("power", [-100, -64, 64, 100])
+@pytest.mark.parametrize("name", SAME)
+def test_powers_of_two_change_nothing(name, power):
+    x, y = example()
+    expected_params, expected = posterior(SAME[name], x, y)
+    params, found = posterior(SAME[name], x * np.float32(2.0**power), y)
+    assert_finite(expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    if name == "softmax":
+        assert params.converged and not params.separable
+        assert params.steps == expected_params.steps
+
+
+@pytest.mark.parametrize("power", [-100, 100])
+def test_separable_rows_are_so_in_every_unit(power):
+    x, y = example()
+    x[:, 2] += 100 * y
+    params = gcf.fit(SAME["softmax"], x * np.float32(2.0**power), y)
+    assert params.separable and params.converged
+    np.testing.assert_array_equal(gcf.predict(params, x * np.float32(2.0**power)), y)
+
+
+@pytest.mark.parametrize("power", [-100, -64, 64, 100])
+@pytest.mark.parametrize("name", SAME_OR_NAN)
+def test_squares_that_cannot_be_held_are_nan(name, power):
+    x, y = example()
+    params, found = posterior(SAME_OR_NAN[name], x * np.float32(2.0**power), y)
+    assert np.isnan(found).all()
+    assert not getattr(params, "converged", False)
+
+
+@pytest.mark.parametrize("name", ["kernels", "softmax"])
+def test_columns_may_be_of_units_far_apart(name):
+    x, y = example()
+    expected = posterior(SAME[name], x, y)[1]
+    unit = 2.0 ** np.array([-100, 100, 0, -64, 64])
+    found = posterior(SAME[name], x * unit.astype("float32"), y)[1]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
