@@ -1,0 +1,238 @@
+"""What data do not determine is decided by a rule, the same in every dtype, and is said."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import genclf as gcf
+from tests.registry import K, assert_same
+
+N, D = 29, 5
+SHAPES = [(c, s) for c in ("full", "diag", "spherical") for s in (False, True)]
+STRUCTURES = [gcf.Gaussian(c, s) for c, s in SHAPES]
+HOLES = [gcf.Gaussian(c, s, missing="marginalize") for c, s in SHAPES]
+GAUSSIANS = pytest.mark.parametrize("family", STRUCTURES, ids=str)
+
+
+def rows(seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(N) % K).astype(np.int32)
+    return 2 * rng.normal(size=(K, D))[y] + rng.normal(size=(N, D)), y
+
+
+def constant_in_class(seed=0):
+    x, y = rows(seed)
+    x[y == 1, 2], x[y == 0, 4], x[y == 1, 4] = 0, 3.7, 3.7
+    return x, y
+
+
+def log_posterior(family, x, y, seen, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        params = gcf.fit(gcf.Classifier(family, K), x.astype(dtype), y)
+        return np.asarray(gcf.log_posterior(params, seen.astype(dtype)), np.float64)
+
+
+@GAUSSIANS
+def test_constant_in_a_class_in_both_dtypes(family):
+    x, y = constant_in_class()
+    single, double = (log_posterior(family, x, y, rows(1)[0], t) for t in ("float32", "float64"))
+    np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-4)
+
+
+@GAUSSIANS
+def test_constant_in_a_class_in_any_unit(family, x64):
+    x, y = constant_in_class()
+    unit = 2.0**-20 if family.covariance == "spherical" else 2.0 ** np.array([-20, 3, 17, 0, -9])
+    seen = rows(1)[0]
+    expected = log_posterior(family, x, y, seen, "float64")
+    found = log_posterior(family, x * unit, y, seen * unit, "float64")
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_variance_of_a_constant(dtype):
+    x, y = constant_in_class()
+    params = gcf.fit(gcf.gaussian_nb(K), x.astype(dtype), y)
+    within = sum(((x - x[y == k].mean(0)) ** 2)[y == k].sum(0) for k in range(K)) / N
+    expected = np.stack([x[y == k].var(0) for k in range(K)])
+    for k, j in ((1, 2), (0, 4), (1, 4)):
+        expected[k, j] = within[j] / ((y == k).sum() + 1)
+    np.testing.assert_allclose(params.conditional.scale**2, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("covariance", ["diag", "spherical"])
+def test_other_classes_are_left_alone(covariance, dtype):
+    x, y = (a.astype(t) for a, t in zip(constant_in_class(), (dtype, np.int32), strict=True))
+    fitted = gcf.fit(gcf.Classifier(gcf.Gaussian(covariance), K), x, y).conditional
+    alone = gcf.fit(gcf.Classifier(gcf.Gaussian(covariance), 1), x[y == 2], y[y == 2] * 0)
+    np.testing.assert_allclose(fitted.scale[2], alone.conditional.scale[0], rtol=1e-6)
+
+
+def few_rows(y):
+    return np.where(np.arange(N) < 3, np.arange(N) % K, -1)
+
+
+DEGENERATE = {
+    "one row in each class": lambda x, y: (x, few_rows(y)),
+    "one row in a class": lambda x, y: (x, np.where((y == 2) & (y[::-1] != 2), 0, y)),
+    "an empty class": lambda x, y: (x, np.where(y == 2, 0, y)),
+    "a constant": lambda x, y: (x * (np.arange(D) != 2) + 7.3 * (np.arange(D) == 2), y),
+    "constant in a class": lambda x, y: constant_in_class(),
+    "a class at 0": lambda x, y: (x * (y != 1)[:, None], y),
+    "a duplicate": lambda x, y: (x[:, [0, 1, 2, 3, 0]], y),
+    "constants of classes": lambda x, y: (1e-4 * y[:, None] * np.ones(D), y),
+    "nothing but ones": lambda x, y: (np.ones((N, D)), y),
+}
+BATCH = [data(*rows()) for data in DEGENERATE.values()]
+
+
+@pytest.mark.parametrize("family", STRUCTURES + [f for f in HOLES if not f.hidden], ids=str)
+def test_gradients_are_finite_where_values_are(family, dtype):
+    x = jnp.asarray(np.stack([x for x, _ in BATCH]), dtype)
+    if family.missing == "marginalize":
+        x = x.at[:, 3, 1].set(jnp.nan)
+    y = jnp.asarray(np.stack([y for _, y in BATCH]), jnp.int32)
+
+    def score(at, y):
+        params = gcf.fit(gcf.Classifier(family, K), at["x"], y, at["weights"])
+        posterior = gcf.log_posterior(params, at["x"])
+        never = jnp.isneginf(params.log_prior)[None]
+        marginal = gcf.log_marginal(params, at["x"])
+        return jnp.where(never, 0, posterior).sum() + marginal.sum()
+
+    at = {"x": x, "weights": jnp.ones((len(BATCH), N), dtype)}
+    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(score)))(at, y)
+    for i, name in enumerate(DEGENERATE):
+        assert np.isfinite(values[i]), name
+        for slope in jax.tree.leaves(slopes):
+            assert np.isfinite(slope[i]).all(), name
+
+
+def fitted_all(dtype):
+    x, y = rows()
+    for family in STRUCTURES + [f for f in HOLES if not f.hidden]:
+        yield family, gcf.fit(gcf.Classifier(family, K), x.astype(dtype), y)
+    for covariance, shared in SHAPES:
+        prior = gcf.NormalInverseWishart(mean=0.0, kappa=1.0, scale=2.0, dof=D + 3.0)
+        family = gcf.Gaussian(covariance, shared, prior=prior)
+        clf = gcf.Classifier(family, K, inference="predictive")
+        yield "Student-t", gcf.fit(clf, x.astype(dtype), y)
+
+
+def test_infinite_cells_have_no_scores(dtype):
+    x = rows(1)[0].astype(dtype)
+    x[2, 0], x[3, 4], x[5, 1], x[5, 2] = np.inf, -np.inf, np.inf, np.inf
+    bad = np.isin(np.arange(N), [2, 3, 5])
+    for family, params in fitted_all(dtype):
+        for verb in (gcf.log_posterior, gcf.log_joint, gcf.discriminant):
+            found = np.asarray(verb(params, x))
+            assert np.isnan(found[bad]).all(), (family, verb)
+            assert np.isfinite(found[~bad]).all(), (family, verb)
+
+
+def test_infinite_cells_beside_missing_ones(dtype):
+    x, y = rows()
+    q = x.astype(dtype)
+    q[2, :2], q[3, 3:] = (np.nan, np.inf), (-np.inf, np.nan)
+    for family in HOLES:
+        clf = gcf.Classifier(gcf.Gaussian(family.covariance, family.shared), K)
+        params = gcf.fit(clf, x.astype(dtype), y)
+        params = replace(params, conditional=params.conditional.marginalized())
+        found = np.asarray(gcf.log_posterior(params, q))
+        assert np.isnan(found[2:4]).all() and np.isfinite(found[4:]).all(), family
+
+
+def test_a_column_that_a_class_never_shows(dtype):
+    x, y = (a.astype(t) for a, t in zip(rows(), (dtype, np.int32), strict=True))
+    x[y == 1, 3] = np.nan
+    for family in HOLES:
+        clf = gcf.Classifier(family, K)
+        found = gcf.diagnose(clf, x, y)
+        assert np.argwhere(found.unseen).tolist() == [[1, 3]]
+        with pytest.raises(ValueError, match=r"x has no value of columns \[3\] in class 1"):
+            gcf.validate(clf, x, y)
+        gcf.validate(replace(clf, family=replace(family, prior=gcf.NormalInverseWishart())), x, y)
+    params = gcf.fit(gcf.Classifier(HOLES[2], K), x, y).conditional
+    np.testing.assert_allclose(params.mean[1, 3], np.nanmean(x[:, 3]), rtol=1e-5)
+    np.testing.assert_allclose(params.scale[1, 3], np.nanstd(x[:, 3]), rtol=1e-5)
+    sphere = gcf.fit(gcf.Classifier(HOLES[4], K), x, y).conditional
+    expected = x[y == 1][:, [0, 1, 2, 4]].std(0)
+    expected = np.sqrt((expected**2).mean())
+    np.testing.assert_allclose(sphere.scale[1, 0], expected, rtol=1e-5)
+
+
+def test_one_dimension_stays_as_it_was(dtype):
+    x, y = (a.astype(t) for a, t in zip(rows(), (dtype, np.int32), strict=True))
+    one = gcf.fit(gcf.Classifier(gcf.Gaussian(), K), x[:, :1], y).conditional
+    other = gcf.fit(gcf.gaussian_nb(K), x[:, :1], y).conditional
+    np.testing.assert_allclose(one.scale[..., 0], other.scale, rtol=1e-6)
+    assert_same(one.mean, other.mean)
+
+
+@pytest.mark.parametrize("preset", [gcf.lda, gcf.qda, gcf.gaussian_nb])
+def test_validate_says_where_float32_has_too_few_digits(preset):
+    x, y = rows()
+    clf = preset(K)
+    for far in (0, 1e4):
+        gcf.validate(clf, (x + far).astype(np.float32), y)
+    expected = r"means of features \[2\] are too far from 0 for float32.*subtract the mean"
+    off = (x + 1e5 * (np.arange(D) == 2)).astype(np.float32)
+    with pytest.raises(ValueError, match=expected):
+        gcf.validate(clf, off, y)
+    found = gcf.diagnose(clf, off, y).conditional
+    assert found.rounding.shape == (K, D) and (np.asarray(found.rounding)[:, 2] > 2**-8).all()
+    with jax.enable_x64(True):
+        gcf.validate(clf, x + 1e6, y)
+
+
+def test_validate_says_where_correlations_cost_digits():
+    x, y = rows()
+    almost = x.copy()
+    almost[:, 4] = x[:, 0] + 4e-3 * x[:, 4]
+    with pytest.raises(ValueError, match=r"shared covariance have condition number .* for float32"):
+        gcf.validate(gcf.lda(K), almost.astype(np.float32), y)
+    with jax.enable_x64(True):
+        gcf.validate(gcf.lda(K), almost, y)
+    almost[:, 4] = x[:, 0] + 0.1 * x[:, 4]
+    gcf.validate(gcf.lda(K), almost.astype(np.float32), y)
+
+
+def test_linear_form_far_from_zero():
+    x, y = rows()
+    x = (x + 1e4).astype(np.float32)
+    params = gcf.fit(gcf.lda(K), x, y)
+    coef, intercept = gcf.linear_form(params)
+    score = x.astype(np.float64) @ np.asarray(coef, np.float64).T + np.asarray(intercept)
+    expected = np.exp(np.asarray(gcf.log_posterior(params, x), np.float64))
+    found = np.exp(score - score.max(1, keepdims=True))
+    np.testing.assert_allclose(found / found.sum(1, keepdims=True), expected, rtol=0, atol=5e-3)
+
+
+def test_validate_lists_all_constants_by_class(dtype):
+    x, y = constant_in_class()
+    with pytest.raises(ValueError, match=r"class 0 .*\[4\] are.*class 1 .*\[2, 4\] are constant: "):
+        gcf.validate(gcf.gaussian_nb(K), x.astype(dtype), y)
+
+
+def test_a_number_beyond_the_dtype_is_shown_as_given():
+    x = [[1e200, 0.0], [0.0, 1.0]]
+    expected = r"x\[0, 0\] is 1e\+200 .*at most 3.4e\+38 in float32"
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=expected):
+        gcf.validate(gcf.lda(2), x, np.array([0, 1]))
+
+
+def test_results_show_their_numbers():
+    x, y = rows()
+    found = gcf.diagnose(gcf.qda(K), x, y)
+    shown = repr(found)
+    assert "count=Array([10., 10.,  9.]" in shown and "rank=Array([5, 5, 5]" in shown
+
+    def traced(x):
+        found = gcf.diagnose(gcf.qda(K), x, y)
+        assert "Diagnosis(" in repr(found) and "GaussianDiagnosis(" in repr(found)
+        return found.count
+
+    jax.jit(traced)(x)
+    jax.vmap(traced)(jnp.asarray(x)[None])
