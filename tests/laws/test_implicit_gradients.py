@@ -11,7 +11,7 @@ from tests.registry import K, N, assert_finite, spoil
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-STEP = 1e-4
+STEP = 1e-3
 HIDDEN = [m for m in MODELS if not m.family.additive]
 ONE_OF_EACH = ("gaussian-shared", "multinomial-tokens", "gaussian-holes", "mixture")
 SOME = [m for m in MODELS if m.name in ONE_OF_EACH]
@@ -86,8 +86,9 @@ def check(at, rest, responsibilities, names):
             for by in (STEP, -STEP)
         )
         expected = (high - low) / (2 * STEP)
-        # The gain of a step is seen to 1e-16, so the maximum is found to 1e-8.
-        assert inner(slope[name], ways[name]) == pytest.approx(expected, rel=2e-4, abs=2e-5), name
+        # The gain of a step is seen to 1e-16, so the maximum is found to 1e-8 and less where EM is
+        # slow; over the step that is 1e-5 and more.
+        assert inner(slope[name], ways[name]) == pytest.approx(expected, rel=1e-3, abs=1e-4), name
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
