@@ -51,7 +51,7 @@ def problem(model, seed=0):
         "rows": [a for a in jax.tree.leaves(x) if is_floating(a)],
         "weights": rng.uniform(0.5, 2, 53),
         "share": np.float64(0.7),
-        "responsibilities": 0.8 * np.eye(K)[y] + 0.2 * rng.dirichlet(np.ones(K), 53),
+        "responsibilities": 0.7 * np.eye(K)[y] + 0.1 * rng.uniform(0.5, 1.5, (53, K)),
     }
     # All from one start, so that every solution is of the same maximum.
     start = gcf.em(clf, x, hide(y, 0.6), key=jax.random.key(0), weights=at["weights"]).params
