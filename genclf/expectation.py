@@ -306,7 +306,7 @@ def check_clusters(
             raise ValueError(_too_few(clf, here, each))
     elif wanted.sum() > latent:
         here = f"x has {latent} rows without label, of weight > 0,"
-        raise ValueError(_too_few(clf, here, wanted.sum()))
+        raise ValueError(_too_few(clf, here, int(wanted.sum())))
 
 
 def _check_components(clf: Classifier, num_rows: int) -> None:

