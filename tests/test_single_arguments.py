@@ -45,7 +45,9 @@ def test_what_may_be_given():
 
 def test_what_is_traced():
     def traced(value):
-        with pytest.raises(ValueError, match="steps is an array .*, expected >= 1, a whole number"):
+        with pytest.raises(
+            ValueError, match=r"steps is an array .*, expected >= 1, a whole number"
+        ):
             whole_number(value, "steps", 1)
         return number(value, "tol", least=0.0)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Real
 
+from genclf.arguments import draw_shape, random_key
 from genclf.arrays import real_array
 from genclf.discretize import floating
 
