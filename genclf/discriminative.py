@@ -20,6 +20,7 @@ from genclf.families.student_t import FINITE
 from genclf.lbfgs import minimise, tolerance
 from genclf.model import Fitted, Model, class_weights
 from genclf.shapes import check_rows, float_dtype
+from genclf.verb import verb
 
 Features = Literal["linear", "quadratic"]
 
@@ -190,6 +191,7 @@ class SoftmaxRegression(Model):
         )
 
 
+@verb(any_model=True, features=one_of("linear", "quadratic"))
 def softmax_form(
     params: ClassifierParams | SoftmaxParams, *, features: Features = "linear"
 ) -> SoftmaxParams:
@@ -225,8 +227,6 @@ def softmax_form(
     References:
         Ng & Jordan (2002), §2.
     """
-    if not isinstance(params, Fitted):
-        raise ValueError(f"init is {params!r}, expected fitted params, as fit returns them")
     if isinstance(params, SoftmaxParams) and (params.matrix is None) == (features == "linear"):
         return params
     matrix = None

@@ -32,6 +32,7 @@ def by_rows(f: Callable[[Any, PyTree], Array], params: Any, x: PyTree) -> Array:
     """
     if not _is_host_batch(x) or any(isinstance(a, Tracer) for a in jax.tree.leaves(params)):
         return f(params, own(x, "x"))
+    own(jax.tree.map(lambda a: a[:1], x), "x")
     check_examples(params, x)  # whose message names the shape of x, not of a piece
     pieces = [(f(params, own(piece, "x")), rows) for piece, rows in _pieces(x)]
     if any(isinstance(found, Tracer) for found, _ in pieces):  # within somebody's jit

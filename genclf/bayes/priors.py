@@ -24,11 +24,6 @@ def _is_distribution(node: Any) -> bool:
     return isinstance(node, Distribution)
 
 
-def has_distributions(model: Any) -> bool:
-    """Whether a hyper-parameter is itself uncertain."""
-    return any(map(_is_distribution, jax.tree.leaves(model, is_leaf=_is_distribution)))
-
-
 def draw_hyperparameters(clf: Classifier) -> Classifier:
     """The classifier with a draw of each hyper-parameter that is a distribution."""
     import numpyro

@@ -14,14 +14,22 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, PyTree
 
+from genclf.arguments import shown
 from genclf.bayes.densities import require_funsor, require_numpyro, tell_examples
-from genclf.bayes.priors import draw_hyperparameters, draw_parameters, has_distributions
+from genclf.bayes.priors import draw_hyperparameters, draw_parameters
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.classifier import stats as make_stats
 from genclf.discriminative import SoftmaxParams, SoftmaxRegression
 from genclf.families.base import Params
-from genclf.model import Fitted, Model, check_hyperparameters
+from genclf.model import (
+    Fitted,
+    Model,
+    check_hyperparameters,
+    check_params,
+    has_distributions,
+)
 from genclf.shapes import blocks, cells, check_examples, own
+from genclf.verb import statistics
 
 Story = Callable[..., None]
 
@@ -100,13 +108,14 @@ def story(
         >>> program = gcf.bayes.story(gcf.qda(2, prior=prior), density=heavy)
     """
     require_numpyro()
-    if stats is not None and not isinstance(stats, ClassifierStats):
-        raise ValueError(
-            f"stats is a {type(stats).__name__}, expected statistics of genclf.stats; rows are "
-            "given to the program, story(model)(x, y)"
-        )
-    if not isinstance(model, Fitted) and not has_distributions(model):
-        check_hyperparameters(model)
+    if stats is not None:
+        statistics(stats, "stats")  # rows are given to the program, story(model)(x, y)
+    if density is not None and not callable(density):
+        raise ValueError(f"density is {shown(density)}, expected a function of params, or None")
+    if isinstance(model, Fitted):
+        check_params(model, "model", "bayes.story")
+    elif not isinstance(model, Model) or not has_distributions(model):
+        check_hyperparameters(model, name="model")
 
     def tell(x: PyTree = None, y: ArrayLike | None = None, *, num_rows: int = 1) -> None:
         x = None if x is None else own(x, "x")
