@@ -52,6 +52,11 @@ def of_model(family, x):
     return {"a": x[:, :2], "b": x[:, 2:]} if isinstance(family, gcf.Product) else x
 
 
+def effective(w):
+    """Number of equal weights of which an average varies as much."""
+    return w.sum() ** 2 / (w**2).sum()
+
+
 @jax.jit
 def _log_prob(params, x):
     return params.conditional.log_prob(x)
@@ -75,7 +80,10 @@ def test_one_feature_is_that_of_scipy(bandwidth, dtype):
     found = log_prob(gcf.fit(classifier(gcf.KernelDensity(bandwidth)), x, y, weights), new)
     for k in range(K):
         own, w = x[y == k, 0].astype(float), weights[y == k].astype(float)
-        factor = RULES[bandwidth](w.sum(), 1)
+        factor = RULES[bandwidth](effective(w), 1)
+        if isinstance(bandwidth, str):
+            own_rule = gaussian_kde(own, bandwidth, w)
+            np.testing.assert_allclose(factor, own_rule.factor, rtol=1e-6)
         # SciPy's factor is that of the unbiased deviation.
         unbiased = np.sqrt(np.cov(own, aweights=w))
         deviation = np.sqrt(np.average((own - np.average(own, weights=w)) ** 2, weights=w))
@@ -94,7 +102,7 @@ def test_many_features_are_those_of_scikit_learn(bandwidth, dtype):
         own, w = x[y == k].astype(float), weights[y == k].astype(float)
         mean = np.average(own, axis=0, weights=w)
         width = np.sqrt(np.average((own - mean) ** 2, axis=0, weights=w))
-        width = width * RULES[bandwidth](w.sum(), D)
+        width = width * RULES[bandwidth](effective(w), D)
         peer = Peer(bandwidth=1.0, rtol=0).fit(own / width, sample_weight=w)
         expected = peer.score_samples(new.astype(float) / width) - np.log(width).sum()
         tolerance = TOLERANCE[dtype.name]
@@ -132,7 +140,12 @@ def test_responsibilities_are_weights_of_each_class():
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["joint", "independent", "product"])
 def test_weight_k_is_k_repetitions(name):
-    clf = classifier(FAMILIES[name])
+    """Of a given bandwidth. A rule of thumb counts a row that occurs k times as k examples, and a
+    row of weight k as one, since weights are often no counts (of inverse sampling rates, or shares
+    that add up to 1): its number of examples is Kish's, as in SciPy."""
+    number = gcf.KernelDensity(0.4)
+    families = {"joint": number, "independent": gcf.Independent(number)}
+    clf = classifier(families.get(name, FAMILIES[name]))
     x, y, _ = example(float)
     times = np.arange(N) % 4
     rows = np.repeat(np.arange(N), times)
@@ -140,6 +153,16 @@ def test_weight_k_is_k_repetitions(name):
     assert_same_scores(
         gcf.fit(clf, x, y, times), gcf.fit(clf, take(x, rows), y[rows]), take(x, slice(13))
     )
+
+
+@pytest.mark.parametrize("factor", [1e-30, 7.0, 1e30])
+@pytest.mark.parametrize("soft", [False, True])
+def test_the_unit_of_weights_does_not_matter(factor, soft, dtype):
+    x, y, weights = example(dtype)
+    labels = np.eye(K, dtype=dtype)[y] if soft else y
+    expected = gcf.fit(classifier(), x, labels, weights).conditional.bandwidth
+    found = gcf.fit(classifier(), x, labels, weights * dtype.type(factor)).conditional.bandwidth
+    np.testing.assert_allclose(found, expected, rtol=TOLERANCE[dtype.name])
 
 
 @pytest.mark.usefixtures("x64")
@@ -247,12 +270,11 @@ def test_draws_have_the_moments_of_the_density(name):
     y_new = jnp.arange(draws) % K
     found = np.asarray(params.conditional.sample(jax.random.key(0), y_new))
     assert found.shape == (draws, D)
-    n = np.bincount(y, weights, K)
     for k in range(K):
         own, w = x[y == k], weights[y == k]
         mean = np.average(own, axis=0, weights=w)
         spread = np.average((own - mean) ** 2, axis=0, weights=w)
-        factor = n[k] ** (-1 / 5 if name == "independent" else -1 / (D + 4))
+        factor = effective(w) ** (-1 / 5 if name == "independent" else -1 / (D + 4))
         drawn = found[np.asarray(y_new) == k]
         sd = np.sqrt(spread * (1 + factor**2))
         np.testing.assert_allclose((drawn.mean(0) - mean) / sd, 0, atol=0.03)

@@ -128,9 +128,14 @@ class KernelDensity(Family):
     in class k (divisor n_k), so that no unit matters, and the factor is::
 
         bandwidth      f_k
-        "scott"        n_k^(-1/(d+4))
-        "silverman"    (n_k (d+2)/4)^(-1/(d+4))
+        "scott"        m_k^(-1/(d+4))
+        "silverman"    (m_k (d+2)/4)^(-1/(d+4))
         a number       that number
+
+    m_k is the effective number of examples, `(Σ_n w_nk)² / Σ_n w_nk²` (Kish): the number of rows
+    where all weigh the same, whatever they weigh, and less where few rows carry the weight. So a
+    row of weight 2 is not a row that occurs twice, for which these rules are narrower; with a
+    number for a bandwidth the two are the same.
 
     A feature without spread in a class, as with one example, takes the spread within all classes
     together. A class without weight is one bump at the mean of all examples: its prior is zero, so
@@ -159,7 +164,8 @@ class KernelDensity(Family):
 
     References:
         Scott (1992), Multivariate Density Estimation, §6.3.1 and eq. 6.42; Silverman (1986),
-        Density Estimation, §3.4.4 (leave-one-out likelihood) and eq. 4.14.
+        Density Estimation, §3.4.4 (leave-one-out likelihood) and eq. 4.14; Kish (1965), Survey
+        Sampling, §11.7; SciPy's `gaussian_kde` has the same effective number.
     """
 
     domains: ClassVar = {"bandwidth": _BANDWIDTH, "leave_one_out": FLAG}
@@ -177,12 +183,13 @@ class KernelDensity(Family):
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> KernelDensityParams:
         """The examples of each class, their shares of its weight, and the bandwidths."""
-        count, (size, unit) = class_counts(w), moments_in_units(x, w)
-        magnitudes = Magnitudes(size)
+        count, (scaled, unit) = class_counts(w), moments_in_units(x, w)
+        magnitudes = Magnitudes(scaled)
         empty = count == 0
         count = jnp.where(empty, 1, count)
-        deviation = unit[None] * jnp.sqrt(_variances(size, magnitudes))
-        bandwidth = self._factor(count, x.shape[1])[:, None] * deviation
+        deviation = unit[None] * jnp.sqrt(_variances(scaled, magnitudes))
+        size = jnp.where(empty, 1, _effective_number(w))
+        bandwidth = self._factor(size, x.shape[1])[:, None] * deviation
 
         num_classes, dtype = len(count), count.dtype
         rows = jnp.concatenate([x.astype(dtype), (unit * magnitudes.mean)[None]])
@@ -200,10 +207,10 @@ class KernelDensity(Family):
         multiplier = jnp.exp(best_log_multiplier(*lax.stop_gradient(jax.tree.leaves(params))))
         return eqx.tree_at(lambda p: p.bandwidth, params, multiplier[:, None] * bandwidth)
 
-    def _factor(self, count: Float[Array, "K"], d: int) -> Float[Array, "K"]:
+    def _factor(self, size: Float[Array, "K"], d: int) -> Float[Array, "K"]:
         if not isinstance(self.bandwidth, str):
-            return jnp.full_like(count, self.bandwidth)
-        size = count if self.bandwidth == "scott" else count * (d + 2) / 4
+            return jnp.full_like(size, self.bandwidth)
+        size = size if self.bandwidth == "scott" else size * (d + 2) / 4
         return size ** (-1 / (d + 4))
 
     def stats(self, x: PyTree, w: ClassWeights) -> NoReturn:
@@ -217,6 +224,15 @@ class KernelDensity(Family):
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         raise ValueError(_KEEPS + "the number of its parameters grows with theirs")
+
+
+def _effective_number(w: ClassWeights) -> Float[Array, "K"]:
+    """`(Σ_n w_nk)² / Σ_n w_nk²`; 0 for a class without weight."""
+    largest = lax.stop_gradient((w.weight if isinstance(w, Hard) else w).max(initial=0))
+    # Relative to the largest, so that no square of a weight overflows or vanishes.
+    w = jax.tree.map(lambda a: divide(a, largest) if a.dtype == largest.dtype else a, w)
+    squares = jax.tree.map(lambda a: a * a if a.dtype == largest.dtype else a, w)
+    return divide(class_counts(w) ** 2, class_counts(squares))
 
 
 def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:
