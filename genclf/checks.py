@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PyTree
@@ -191,6 +192,7 @@ def _check_labels(y: Array, num_classes: int) -> None:
 
 def _check_cells(support: PyTree[Support], x: PyTree, used: np.ndarray | None) -> None:
     for name, _, rule, block in blocks(support, x):
+        block = jax.tree.map(np.asarray, block)  # on the host, however its rows are sharded
         wrong = ~np.asarray(rule.valid(block))
         if used is not None:
             wrong = wrong & used[:, None]

@@ -15,6 +15,7 @@ from genclf.fixed_point import climb
 from genclf.inference import log_joint
 from genclf.model import require_generative, valid_weights
 from genclf.shapes import own
+from genclf.sharding import compiled
 from genclf.statistics import Sums
 
 
@@ -67,7 +68,7 @@ def adapt_prior(
     return _adapt_prior(params, own(x, "x"), weights, tol, max_steps)
 
 
-@partial(jax.jit, static_argnums=4)
+@partial(compiled, static_argnums=4)
 def _adapt_prior(
     params: ClassifierParams, x: PyTree, weights: Array | None, tol: Scalar, max_steps: int
 ) -> EMSolution:

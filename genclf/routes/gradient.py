@@ -16,6 +16,7 @@ from genclf.model import check_hyperparameters, require_generative
 from genclf.routes.ascent import Ascent, GradientSolution, How, State
 from genclf.routes.problem import problem
 from genclf.shapes import own
+from genclf.sharding import compiled
 
 _CHUNKS = 100  # of a run with mini-batches, between which the progress bar moves
 
@@ -105,7 +106,7 @@ def _default_optimizer(batched_steps: int | None) -> Any:
     return optax.adam(optax.cosine_decay_schedule(0.1, max(batched_steps, 1)))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(compiled, static_argnums=0)
 def _ascend(
     how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None, tol: Any
 ) -> GradientSolution:
@@ -114,12 +115,12 @@ def _ascend(
     return ascent.end(lax.while_loop(ascent.go_on, step, ascent.begin()))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(compiled, static_argnums=0)
 def _begin(how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> State:
     return Ascent(how, problem(clf, x, y, weights), None).begin()
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(compiled, static_argnums=0)
 def _batches(
     how: How,
     clf: Classifier,
@@ -141,7 +142,7 @@ def _batches(
     return lax.while_loop(lambda state: state.step < until, step, state)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(compiled, static_argnums=0)
 def _end(
     how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None, tol: Any, state: State
 ) -> GradientSolution:

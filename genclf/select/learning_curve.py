@@ -16,6 +16,7 @@ from genclf.classifier import fit
 from genclf.inference import predict
 from genclf.model import Model
 from genclf.shapes import check_rows, own
+from genclf.sharding import compiled
 
 
 class LearningCurve(eqx.Module):
@@ -146,7 +147,7 @@ def _draws(key: Array, n: int, num_splits: int) -> Int[Array, "splits n"]:
     return jax.vmap(partial(jax.random.permutation, x=n))(jax.random.split(key, num_splits))
 
 
-@partial(jax.jit, static_argnums=5)
+@partial(compiled, static_argnums=5)
 def _errors(
     model: Model,
     x: PyTree,
