@@ -229,6 +229,7 @@ def _check_cells(
 ) -> None:
     pairs = zip(blocks(support, x), blocks(support, given), strict=True)
     for (name, _, rule, block), (*_, original) in pairs:
+        block = jax.tree.map(np.asarray, block)  # on the host, however its rows are sharded
         wrong = ~np.asarray(rule.valid(block))
         if used is not None:
             wrong = wrong & used[:, None]

@@ -7,6 +7,7 @@ edges e, are closed on the left and open on the right, so a value on an edge is 
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from jaxtyping import Array, Float, Int32
 
 from genclf.arguments import whole_number
 from genclf.arrays import real_array
+from genclf.sharding import compiled
 
 __all__ = ["codes", "quantile_edges"]
 
@@ -67,7 +69,7 @@ def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, 
     return _codes(x.astype(dtype), edges.astype(dtype))
 
 
-@jax.jit
+@partial(compiled, batch_of=0)
 def _codes(x: Float[Array, "..."], edges: Float[Array, "..."]) -> Int32[Array, "..."]:
     if edges.ndim == 2:
         return jax.vmap(_codes, in_axes=(-1, 1), out_axes=-1)(x, edges)

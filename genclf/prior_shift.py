@@ -18,6 +18,7 @@ from genclf.families.base import Scalar, safe_log
 from genclf.fixed_point import climb
 from genclf.inference import log_joint
 from genclf.model import valid_weights
+from genclf.sharding import compiled
 from genclf.statistics import Sums, divide
 from genclf.verb import ArrayLike, verb
 
@@ -88,7 +89,7 @@ class _Rows(NamedTuple):
         return (self.weight * (jnp.log(matmul(self.ratio, prior)) + self.log_top)).sum()
 
 
-@partial(jax.jit, static_argnums=4)
+@partial(compiled, static_argnums=4)
 def _adapt_prior(
     params: ClassifierParams, x: PyTree, weights: Array | None, tol: Scalar, max_steps: int
 ) -> EMSolution:

@@ -19,7 +19,6 @@ from jax.sharding import (
     AxisType,
     NamedSharding,
     PartitionSpec,
-    get_abstract_mesh,
     reshard,
     use_abstract_mesh,
 )
@@ -47,14 +46,14 @@ def compiled(
             return function(*args)
         shape, spec = ((), ()) if batch_of is None else _batch(args[batch_of])
 
-        def typed(a: Any) -> Array:
+        def of_type(a: Any) -> Array:
             batched = shape and jnp.shape(a)[: len(shape)] == shape
             return reshard(a, NamedSharding(mesh, PartitionSpec(*spec if batched else ())))
 
         with use_abstract_mesh(mesh.update_axis_types(dict.fromkeys(mesh.explicit_axes, _AUTO))):
             arrays = reshard(arrays, PartitionSpec())  # which leaves automatic axes as they are
             result = function(*(arrays.get(place, arg) for place, arg in enumerate(args)))
-        return jax.tree.map(typed, result)
+        return jax.tree.map(of_type, result)
 
     return jax.jit(entry, static_argnums=static_argnums)
 
@@ -63,16 +62,18 @@ _AUTO = AxisType.Auto
 
 
 def _explicit_mesh(args: PyTree) -> AbstractMesh | None:
-    """The mesh, where it has explicit axes, of the arguments, or else the one in force."""
-    of_args = [jax.typeof(leaf).sharding.mesh for leaf in jax.tree.leaves(args)]
-    meshes = list(dict.fromkeys(mesh for mesh in of_args if mesh.explicit_axes))
+    """The mesh over whose explicit axes an argument is sharded; None where all are whole."""
+    of_args = [jax.typeof(leaf).sharding for leaf in jax.tree.leaves(args)]
+    explicit = [sharding for sharding in of_args if sharding.mesh.explicit_axes]
+    if not any(any(sharding.spec) for sharding in explicit):
+        return None
+    meshes = list(dict.fromkeys(sharding.mesh for sharding in explicit))
     if len(meshes) > 1:
         raise ValueError(
-            f"the arguments are sharded over different meshes, {' and '.join(map(str, meshes))}: "
-            "jax.device_put them all over the same one"
+            f"the arguments lie on different meshes, {' and '.join(map(str, meshes))}: "
+            "jax.device_put them all on the same one"
         )
-    around = get_abstract_mesh()
-    return meshes[0] if meshes else around if around.explicit_axes else None
+    return meshes[0]
 
 
 def _batch(x: PyTree) -> tuple[tuple[int, ...], tuple]:

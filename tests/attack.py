@@ -194,7 +194,7 @@ def _fit_of(make, x):
 ACCEPTED = {
     ("fit_gradient", "optimizer", "None"), ("Tokens", "vocab_size", "None"),
     ("num_parameters", "d", "None"), ("em", "tol", "a negative number"),
-    ("story", "density", "a class"),
+    ("story", "density", "a class"), ("indicators", "x", "an array of rank 4"),
 }  # fmt: skip
 
 

@@ -171,7 +171,10 @@ def test_loads_from_a_zip(tmp_path):
     archive = tmp_path / "genclf.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("genclf/__init__.py", "")
-        used = [package.parent / name for name in ("arguments.py", "arrays.py", "discretize.py")]
+        used = [
+            package.parent / name
+            for name in ("arguments.py", "arrays.py", "discretize.py", "sharding.py")
+        ]
         for path in [*used, *package.glob("*.py"), *(package / "data").iterdir()]:
             file.write(path, Path("genclf", path.relative_to(package.parent)).as_posix())
     program = (

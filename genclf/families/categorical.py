@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
@@ -32,6 +33,8 @@ from genclf.families.missing import (
 )
 from genclf.hyperparameters import kind_of
 from genclf.parameters import Parameter
+from genclf.shapes import own
+from genclf.sharding import compiled
 from genclf.statistics import Sums
 
 Unseen = Literal["error", "ignore"]
@@ -347,7 +350,7 @@ class Categorical(Family):
         return wrong + missing_problems(self.missing, self.missing_code, largest)
 
 
-def indicators(x: Array, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
+def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
     """0/1 indicators of categorical columns: the features in which `linear_form` is linear.
 
     Args:
@@ -357,14 +360,26 @@ def indicators(x: Array, num_values: int | tuple[int, ...]) -> Float[Array, "*ba
     Returns:
         1 where column j holds value v, at place `Σ_{i<j} V_i + v`; shape (..., Σ_j V_j).
 
+    Raises:
+        ValueError: x is no array of numbers, or num_values does not fit its columns.
+
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
         >>> print(gcf.indicators(jnp.array([[1, 0], [0, 2]]), (2, 3)))
         [[0. 1. 1. 0. 0.]
          [1. 0. 0. 0. 1.]]
     """
-    x = jnp.asarray(x)
-    columns = Categorical(num_values).columns(x.shape[-1])
-    place, known = columns.places(x)
-    hot = jax.nn.one_hot(place, sum(columns.num_values), dtype=jnp.result_type(float))
-    return jnp.where(known[..., None], hot, 0).sum(-2)
+    x = own(x, "x")
+    if not isinstance(x, jax.Array) or x.ndim == 0:
+        raise ValueError(f"x is {x!r}, expected codes 0..num_values-1, an array of shape (..., d)")
+    sizes = _NUM_VALUES.checked(_hashable(num_values), "num_values")
+    return _indicators(x, Categorical(sizes).columns(x.shape[-1]).num_values)
+
+
+@partial(compiled, static_argnums=1, batch_of=0)
+def _indicators(x: Array, num_values: tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
+    column = np.repeat(np.arange(len(num_values)), num_values)
+    code = _wide(x)[..., column]
+    # A code without a place, NaN or a fraction say, equals no value.
+    value = np.concatenate([np.arange(v) for v in num_values])
+    return (code == _last_axis(value, code)).astype(jnp.result_type(float))

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.families.base import Support, poison
+from genclf.sharding import compiled
+
+
+def _vocab_size(given: Any) -> int:
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if not whole or given < 1:
+        raise ValueError(f"vocab_size is {given!r}, expected the number of words, an integer >= 1")
+    return int(given)
 
 
 class Tokens(eqx.Module):
@@ -17,7 +30,7 @@ class Tokens(eqx.Module):
     Attributes:
         ids: word ids in 0..vocab_size-1, shape (..., length).
         mask: which positions hold a word, shape (..., length).
-        vocab_size: number of words V.
+        vocab_size: number of words V, >= 1.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -28,23 +41,47 @@ class Tokens(eqx.Module):
 
     ids: Int[Array, "*batch length"]
     mask: Bool[Array, "*batch length"]
-    vocab_size: int = eqx.field(static=True)
+    vocab_size: int = eqx.field(static=True, converter=_vocab_size)
 
     @classmethod
-    def from_lengths(cls, ids: Array, lengths: Array, vocab_size: int) -> Tokens:
-        """Tokens of which the first `lengths[n]` of row n are words, the rest padding."""
-        position = jnp.broadcast_to(jnp.arange(ids.shape[-1]), ids.shape)
-        return cls(jnp.asarray(ids), position < jnp.asarray(lengths)[..., None], vocab_size)
+    def from_lengths(cls, ids: Any, lengths: Any, vocab_size: Any) -> Tokens:
+        """Tokens of which the first `lengths[n]` of row n are words, the rest padding.
+
+        Args:
+            ids: word ids, integers of shape (..., length); anything behind the words.
+            lengths: number of words of each row, integers in 0..length, shape (...).
+            vocab_size: number of words V, >= 1.
+
+        Returns:
+            `Tokens`; in traced code a row whose length is invalid has no valid word, so that its
+            scores are NaN.
+
+        Raises:
+            ValueError: not integers, shapes that do not fit, or a length outside 0..length.
+        """
+        ids, lengths = _integers(ids, "ids"), _integers(lengths, "lengths")
+        if ids.ndim == 0 or lengths.shape != ids.shape[:-1]:
+            raise ValueError(
+                f"ids has shape {ids.shape} and lengths {lengths.shape}, expected (..., length) "
+                "and (...): one length for each row of ids"
+            )
+        most = ids.shape[-1]
+        invalid = (lengths < 0) | (lengths > most)
+        if not isinstance(invalid, Tracer) and invalid.any():
+            place = tuple(int(i) for i in np.argwhere(invalid)[0])
+            where = f"[{', '.join(map(str, place))}]" if place else ""
+            raise ValueError(
+                f"lengths{where} is {lengths[place]}, expected 0..{most}: ids has {most} places "
+                "in a row"
+            )
+        position = jnp.broadcast_to(jnp.arange(most, dtype=lengths.dtype), ids.shape)
+        invalid = jnp.broadcast_to(invalid[..., None], ids.shape)
+        ids = jnp.where(invalid, -1, ids)
+        return cls(ids, invalid | (position < lengths[..., None]), vocab_size)
 
     def counts(self) -> Float[Array, "*batch V"]:
         """Number of occurrences of every word, shape (..., V); NaN where an id is no word."""
-        flat = self.ids.reshape(math.prod(self.ids.shape[:-1]), self.ids.shape[-1])
-        rows = jnp.arange(len(flat))[:, None]
-        counts = jnp.zeros((len(flat), self.vocab_size), jnp.result_type(float))
-        cell = self.mask.reshape(flat.shape).astype(counts.dtype)
-        cell = jnp.where(valid_counts(self).reshape(flat.shape), cell, jnp.nan)
-        counts = counts.at[rows, jnp.clip(flat, 0, self.vocab_size - 1)].add(cell)
-        return counts.reshape(*self.ids.shape[:-1], self.vocab_size)
+        return _counts(self)
 
     def distinct(self) -> Tokens:
         """Each word of a document once (in the order of the ids)."""
@@ -53,6 +90,42 @@ class Tokens(eqx.Module):
         position = jnp.broadcast_to(jnp.arange(ids.shape[-1]), ids.shape)
         length = self.mask.sum(-1, keepdims=True)
         return Tokens(ids, (position < length) & ~repeated, self.vocab_size)
+
+
+def _integers(given: Any, name: str) -> Array:
+    """An array of signed integers, of 32 bits or more."""
+    if np.ma.isMaskedArray(given):
+        raise ValueError(
+            f"{name} is a masked array, expected an array of integers; genclf.Tokens takes ids "
+            "with a mask, which is true where there is a word"
+        )
+    try:
+        array = given if isinstance(given, jax.Array) else np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"{name} is no array: {error}; pad the rows to one length") from error
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise ValueError(
+            f"{name} is a {type(given).__name__} of dtype {array.dtype}, expected an array of "
+            "integers"
+        )
+    dtype = jax.dtypes.canonicalize_dtype(np.int64 if array.dtype.itemsize == 8 else np.int32)
+    if isinstance(array, np.ndarray):
+        outside = array[(array < jnp.iinfo(dtype).min) | (array > jnp.iinfo(dtype).max)]
+        if outside.size:  # JAX would wrap it around
+            raise ValueError(f"{name} has {outside[0]}, expected integers that fit {dtype}")
+        return jnp.asarray(np.array(array, dtype))  # a copy: the caller may refill theirs
+    return array.astype(dtype)
+
+
+@partial(compiled, batch_of=0)
+def _counts(x: Tokens) -> Float[Array, "*batch V"]:
+    flat = x.ids.reshape(math.prod(x.ids.shape[:-1]), x.ids.shape[-1])
+    rows = jnp.arange(len(flat))[:, None]
+    counts = jnp.zeros((len(flat), x.vocab_size), jnp.result_type(float))
+    cell = x.mask.reshape(flat.shape).astype(counts.dtype)
+    cell = jnp.where(valid_counts(x).reshape(flat.shape), cell, jnp.nan)
+    counts = counts.at[rows, jnp.clip(flat, 0, x.vocab_size - 1)].add(cell)
+    return counts.reshape(*x.ids.shape[:-1], x.vocab_size)
 
 
 def valid_counts(x: Array | Tokens) -> Bool[Array, "..."]:

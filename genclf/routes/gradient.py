@@ -16,6 +16,7 @@ from genclf.classifier import Classifier
 from genclf.routes.ascent import Ascent, GradientSolution, How, State
 from genclf.routes.problem import problem
 from genclf.shapes import check_labels
+from genclf.sharding import compiled
 from genclf.verb import ArrayLike, verb
 
 _CHUNKS = 100  # of a run with mini-batches, between which the progress bar moves
@@ -112,7 +113,7 @@ def _default_optimizer(batched_steps: int | None) -> Any:
     return optax.adam(optax.cosine_decay_schedule(0.1, max(batched_steps, 1)))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(compiled, static_argnums=0)
 def _ascend(
     how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None, tol: Any
 ) -> GradientSolution:
@@ -121,12 +122,12 @@ def _ascend(
     return ascent.end(lax.while_loop(ascent.go_on, step, ascent.begin()))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(compiled, static_argnums=0)
 def _begin(how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> State:
     return Ascent(how, problem(clf, x, y, weights), None).begin()
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(compiled, static_argnums=0)
 def _batches(
     how: How,
     clf: Classifier,
@@ -148,7 +149,7 @@ def _batches(
     return lax.while_loop(lambda state: state.step < until, step, state)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(compiled, static_argnums=0)
 def _end(
     how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None, tol: Any, state: State
 ) -> GradientSolution:

@@ -14,6 +14,7 @@ from genclf.arguments import whole
 from genclf.model import valid_weights, widen
 from genclf.reprs import ShowsNumbers
 from genclf.shapes import float_dtype, own
+from genclf.sharding import compiled
 from genclf.verb import ArrayLike, verb
 
 _TOLERANCE = 1e-3  # of the sum of a row's probabilities
@@ -126,7 +127,7 @@ def _check(log_p: Array, y: Array, weights: Array | None) -> None:
         )
 
 
-@partial(jax.jit, static_argnums=3)
+@partial(compiled, static_argnums=3)
 def _calibration(log_p: Array, y: Array, weights: Array | None, num_bins: int) -> Calibration:
     dtype = float_dtype(log_p)
     log_p, y = log_p.astype(dtype), widen(y)

@@ -19,6 +19,7 @@ from genclf.inference import predict
 from genclf.model import Model, check_hyperparameters
 from genclf.reprs import ShowsNumbers
 from genclf.shapes import check_rows, own, widths
+from genclf.sharding import compiled
 from genclf.verb import ArrayLike, verb
 
 
@@ -178,7 +179,7 @@ def _draws(key: Array, n: int, num_splits: int) -> Int[Array, "splits n"]:
     return jax.vmap(partial(jax.random.permutation, x=n))(jax.random.split(key, num_splits))
 
 
-@partial(jax.jit, static_argnums=5)
+@partial(compiled, static_argnums=5)
 def _errors(
     model: Model,
     x: PyTree,
