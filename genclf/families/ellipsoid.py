@@ -66,10 +66,12 @@ def fold_distances(
     inverse = inverse_scale(scale, covariance)
 
     def per_class(rows: Array) -> Array:
-        x = rows.astype(mean.dtype).T
+        x = finite(rows.astype(mean.dtype).T)
 
         def distance(mean: Array, inverse: Array, own: Array) -> Array:
-            return fold(finite(whiten(inverse, x - mean[:, None], covariance)), own)
+            z = whiten(inverse, x - mean[:, None], covariance)
+            # Sums overflow on the way to a finite number; single products do not.
+            return fold(finite(z) if covariance == "full" else z, own)
 
         return over_classes(distance, mean, inverse, of_class, x=x)
 
