@@ -190,12 +190,18 @@ def _fit_of(make, x):
     return lambda **kw: gcf.fit(gcf.Classifier(make(**kw), K), x, Y)
 
 
-# (function, argument, bad value) that are right after all.
+# (function, argument, bad value) that are right after all, or fail within what was given.
 ACCEPTED = {
-    ("fit_gradient", "optimizer", "None"), ("Tokens", "vocab_size", "None"),
-    ("num_parameters", "d", "None"), ("em", "tol", "a negative number"),
-    ("story", "density", "a class"), ("indicators", "x", "an array of rank 4"),
-}  # fmt: skip
+    ("fit_gradient", "optimizer", "None"),
+    ("num_parameters", "d", "None"),
+    ("em", "tol", "a negative number"),
+    ("story", "density", "a class"),
+    ("solve_constrained", "objective", "a class"),
+    ("solve_constrained", "constraints", "a class"),
+    ("Bernoulli", "threshold", "a negative number"),
+    ("NormalInverseWishart", "mean", "a negative number"),
+    ("indicators", "x", "an array of rank 4"),
+}
 
 
 def public(name):
@@ -223,6 +229,28 @@ def complaint(function, right, argument, bad):
     return "accepted"
 
 
+# Results, which nobody makes by hand, and what takes no argument.
+NOT_CALLED = {
+    "Calibration", "Certificate", "Conditional", "ConstrainedSolution", "Diagnosis", "EMSolution",
+    "GaussianDiagnosis", "GaussianFeatures", "GradientSolution", "LagrangeSolution",
+    "LearningCurve", "Posterior", "PriorSolution", "Moments", "Sums", "ClassifierStats",
+    "BernoulliParams", "CategoricalParams", "DirichletMultinomialParams", "GaussianParams",
+    "IndependentParams", "KernelDensityParams", "MixtureParams", "MultinomialParams",
+    "ProductParams", "SoftmaxParams", "StudentTParams",
+}  # fmt: skip
+
+
+def not_attacked():
+    """Public names, and arguments of public functions, that no call here gives a bad value."""
+    called = {name for name, *_ in calls()}
+    names = {name for name in gcf.__all__ if callable(getattr(gcf, name))}
+    found = sorted(names - called - NOT_CALLED)
+    for name, right in RIGHT.items():
+        missing = set(inspect.signature(public(name)).parameters) - set(right)
+        found += [f"{name}({argument})" for argument in sorted(missing)]
+    return found
+
+
 def main():
     """Print the complaints, and the number of calls."""
     number = 0
@@ -237,14 +265,10 @@ def main():
                 found = complaint(function, right, argument, bad)
                 default = inspect.signature(public(name)).parameters[argument].default
                 right_after_all = kind == "None" and default is None
-                if found == "accepted" and (right_after_all or (name, argument, kind) in ACCEPTED):
+                if (name, argument, kind) in ACCEPTED or (found == "accepted" and right_after_all):
                     continue
                 if found:
                     print(f"{name}({argument}={kind}): {' '.join(found.split())[:160]}", flush=True)
-    for name, right in RIGHT.items():
-        missing = set(inspect.signature(public(name)).parameters) - set(right)
-        if missing and not only:
-            print(f"{name}: arguments that are not attacked: {missing}")
     print(f"{number} calls")
 
 

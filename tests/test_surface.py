@@ -20,6 +20,8 @@ SIGNATURES = {
     "estimate": {"clf": REQUIRED, "stats": REQUIRED},
     "merge": {"a": REQUIRED, "b": REQUIRED},
     "remove": {"a": REQUIRED, "b": REQUIRED},
+    "scale": {"stats": REQUIRED, "weight": REQUIRED},
+    "empty": {"clf": REQUIRED, "x": REQUIRED},
     "pool": {"stats": REQUIRED, "axis": 0},
     "predict": {"params": REQUIRED, "x": REQUIRED},
     "log_joint": {"params": REQUIRED, "x": REQUIRED},

@@ -1,0 +1,39 @@
+"""No argument of the public surface is taken for what it is not: each bad one is named."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import attack
+
+NAMES = [name for name, *_ in attack.calls()]
+SHARES = [NAMES[i::3] for i in range(3)]
+
+
+@pytest.mark.parametrize("names", SHARES, ids=["first", "second", "third"])
+def test_every_bad_argument_is_named(names, pytestconfig):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.attack", *names],
+        cwd=Path(__file__).parent.parent,
+        env=os.environ
+        | {
+            "JAX_PLATFORMS": "cpu",
+            "JAX_COMPILATION_CACHE_DIR": str(pytestconfig.cache.mkdir("jax")),
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        },
+        capture_output=True,
+        text=True,
+        timeout=1200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    *complaints, number = done.stdout.splitlines()
+    assert complaints == []
+    assert int(number.split()[0]) > 400
+
+
+def test_every_function_is_attacked():
+    assert attack.not_attacked() == []
