@@ -192,7 +192,8 @@ def _check_labels(y: Array, num_classes: int) -> None:
 
 def _check_cells(support: PyTree[Support], x: PyTree, used: np.ndarray | None) -> None:
     for name, _, rule, block in blocks(support, x):
-        block = jax.tree.map(np.asarray, block)  # on the host, however its rows are sharded
+        # Whole on one device, however its rows are sharded.
+        block = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), block)
         wrong = ~np.asarray(rule.valid(block))
         if used is not None:
             wrong = wrong & used[:, None]
