@@ -229,7 +229,8 @@ def _check_cells(
 ) -> None:
     pairs = zip(blocks(support, x), blocks(support, given), strict=True)
     for (name, _, rule, block), (*_, original) in pairs:
-        block = jax.tree.map(np.asarray, block)  # on the host, however its rows are sharded
+        # Whole on one device, however its rows are sharded.
+        block = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), block)
         wrong = ~np.asarray(rule.valid(block))
         if used is not None:
             wrong = wrong & used[:, None]
