@@ -67,14 +67,14 @@ def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) 
             if name in given and check is not None:
                 is_domain = isinstance(check, Domain)
                 given[name] = (check.checked if is_domain else check)(given[name], name)
-        if "params" in names:
-            check_params(given["params"], "params", called)
         for name in ("clf", "params"):
             if name in names and not any_model:
                 require_generative(given[name], called)
         if "clf" in names:
             d = widths(given["x"]) if own_checks.get("x") else None
             given["clf"] = check_hyperparameters(given["clf"], d)
+        if "params" in names:
+            check_params(given["params"], "params", called)
         return function(**given)  # type: ignore[call-arg]
 
     return checked

@@ -80,7 +80,8 @@ class KernelDensityParams(Params):
             tiles = (self.examples, self.weight, self.label)
             seen = lax.scan(jax.checkpoint(step), none, tiles)[0]
             score = jax.vmap(lambda seen: seen.log_sum(one)[0], out_axes=1)(seen)
-            return score - spread(own, score)
+            invalid = jnp.isnan(x).any(0)[:, None]
+            return jnp.where(invalid, jnp.nan, score - spread(own, score))
 
         # A derivative repeats a block rather than remember its distances.
         return over_rows(jax.checkpoint(rows), x, 1, self.weight.shape[-1])

@@ -42,7 +42,7 @@ def with_cell(x, rows, cells, value):
         return {name: with_cell(part, rows, cells, value) for name, part in x.items()}
     if isinstance(x, gcf.Tokens):
         return x
-    x = x.copy() if np.issubdtype(x.dtype, np.floating) else x.astype(np.float32)
+    x = x.astype(np.asarray(value).dtype) if x.dtype.kind == "i" else x.copy()
     x[rows, cells] = value
     return x
 
@@ -52,7 +52,7 @@ def test_no_class_is_named_exactly_where_the_posterior_is_nan(model, dtype):
     x, y = model.example(dtype)
     params = gcf.fit(model.classifier, x, y)
     largest = np.finfo(dtype).max
-    values = [np.inf, -np.inf, np.nan, largest, -largest, largest / 4]
+    values = [dtype.type(v) for v in (np.inf, -np.inf, np.nan, largest, -largest, largest / 4)]
     for i, value in enumerate(values):
         cell = slice(0, 1) if i % 2 else slice(None)
         x = with_cell(x, slice(2 * i, 2 * i + 1), slice(0, 1), value)
