@@ -287,7 +287,7 @@ class Gaussian(Family):
             stats,
             shared=self.shared,
             spherical=self.covariance == "spherical",
-            ridge=self.ridge,
+            ridge=self.ridge if self.prior is None else 0.0,
             ddof=ddof,
         )
 
