@@ -112,10 +112,15 @@ def _finite(a: Any) -> Any:
     return abs(a) < math.inf
 
 
+def _inside(a: Any) -> Any:
+    return (a > 0) & (a < 1)
+
+
+PROBABILITY = _numbers("one probability between 0 and 1", _inside)
 NON_NEGATIVE = _numbers(">= 0, a finite number", _not_negative)
 POSITIVE = _numbers("> 0, a finite number", _positive)
-FINITE_NUMBER = _numbers("a finite number", _finite)
-OPTIONAL_FINITE = _numbers("a finite number, or None", _finite, optional=True)
+FINITE_NUMBER = _numbers("one finite number", _finite)
+OPTIONAL_FINITE = _numbers("one finite number, or None", _finite, optional=True)
 FINITES = _numbers("finite numbers, one or an array", _finite, plural=True)
 POSITIVES = _numbers("> 0 and finite, one number or an array", _positive, plural=True)
 TOLERANCE = _numbers(">= 0, a finite number, or None", _not_negative, optional=True)

@@ -65,8 +65,9 @@ class IndependentParams(Params):
         )(self.columns, keys, x)
 
     @property
-    def statistic(self) -> str:
-        return _in_words(self.num_features, self.columns.statistic)
+    def statistic(self) -> str | None:
+        each = self.columns.statistic
+        return each and _in_words(self.num_features, each)
 
     def log_lik(self, stats: PyTree) -> Float[Array, ""]:
         """The sum over the columns."""

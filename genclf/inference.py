@@ -160,11 +160,9 @@ def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""
             f"stats.count has shape {stats.count.shape}, expected {params.log_prior.shape}: one "
             "number per class of params"
         )
-    if stats.statistic not in (None, params.conditional.statistic):
-        raise ValueError(
-            f"stats are of another model: of {stats.statistic}; params take "
-            f"{params.conditional.statistic}"
-        )
+    taken = params.conditional.statistic
+    if None not in (taken, stats.statistic) and stats.statistic != taken:
+        raise ValueError(f"stats are of another model: of {stats.statistic}; params take {taken}")
     return _log_lik(params, stats)
 
 

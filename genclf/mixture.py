@@ -64,8 +64,9 @@ class MixtureParams(Params):
         return jax.nn.softmax(jnp.where(impossible, weight, score), axis=-1)
 
     @property
-    def statistic(self) -> str:
-        return _in_words(self.log_weight.shape[-1], self.components.statistic)
+    def statistic(self) -> str | None:
+        each = self.components.statistic
+        return each and _in_words(self.log_weight.shape[-1], each)
 
     def log_lik(self, stats: ClassifierStats) -> Float[Array, ""]:
         """`Σ_kj count_kj log p(j | k)`, plus that of the components."""

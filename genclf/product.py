@@ -59,8 +59,10 @@ class ProductParams(Params):
         return {name: part.sample_missing(k, x[name], y) for (name, part), k in parts}
 
     @property
-    def statistic(self) -> str:
-        return _in_words((name, part.statistic) for name, part in self.parts.items())
+    def statistic(self) -> str | None:
+        words = {name: part.statistic for name, part in self.parts.items()}
+        known = [(name, each) for name, each in words.items() if each is not None]
+        return _in_words(known) if len(known) == len(words) else None
 
     def log_lik(self, stats: dict[str, PyTree]) -> Float[Array, ""]:
         """The sum over the blocks."""

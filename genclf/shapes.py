@@ -51,8 +51,10 @@ def _array(given: Any, name: str) -> Array:
         narrow = jnp.iinfo(jnp.result_type(int))
         if found.max() > narrow.max or found.min() < narrow.min:
             found = found.astype(float)  # JAX would wrap it around
-    # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change.
-    return jnp.asarray(np.array(found))
+    # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change. Numbers
+    # beyond float32 become infinite, and so invalid.
+    with np.errstate(over="ignore"):
+        return jnp.asarray(np.array(found))
 
 
 def blocks(

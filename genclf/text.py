@@ -40,7 +40,8 @@ def learn_vocabulary(
 ) -> "Vocabulary":
     """The vocabulary of the training texts: their distinct words, in alphabetical order.
 
-    The words are those of `CountVectorizer(...).fit(texts)`, in its order.
+    The words are those of `CountVectorizer(...).fit(texts)`, in its order; with `max_words` it may
+    choose others of those that occur equally often.
 
     Args:
         texts: the n training texts. Never pass test texts: their words would leak into the model.
@@ -48,7 +49,8 @@ def learn_vocabulary(
         min_df: leave out words in fewer texts than this: a number of texts if int, a share of them
             if float.
         max_df: leave out words in more texts than this; `1` is one text, `1.0` all of them.
-        max_words: keep only this many, those that occur most often; None keeps all.
+        max_words: keep only this many, those that occur most often, of equals those that come
+            first in the alphabet; None keeps all.
         lowercase: whether "Free" and "free" are one word.
         unknown: whether to add a last word, `"<unknown>"`, that stands for every word not in the
             vocabulary, among them those left out by `min_df`, `max_df` and `max_words`, but not the
@@ -80,14 +82,15 @@ def learn_vocabulary(
         stop_words=_check_stop_words(stop_words),
         min_df=_check_frequency(min_df, "min_df"),
         max_df=_check_frequency(max_df, "max_df"),
-        max_features=max_words,
         lowercase=lowercase,
     )
     try:
-        vectorizer.fit(texts)
+        counts = vectorizer.fit_transform(texts)
     except ValueError as error:
         raise ValueError(f"texts leave no word under these options: {error}") from error
-    words = tuple(str(word) for word in vectorizer.get_feature_names_out())
+    # `max_features` cuts among words of equal counts as the processor sorts them.
+    often = np.argsort(-np.asarray(counts.sum(0)).ravel(), kind="stable")[:max_words]
+    words = tuple(str(word) for word in vectorizer.get_feature_names_out()[np.sort(often)])
     return Vocabulary(
         words=(*words, UNKNOWN) if unknown else words,
         stop_words=frozenset(vectorizer.get_stop_words() or ()),

@@ -1,5 +1,7 @@
 """Priors: what each smoothing stands for, what is invalid, improper or on a boundary."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -131,7 +133,7 @@ def niw(**changes):
         (gcf.multinomial_nb(2, alpha=0.5, prior=gcf.Dirichlet(2.0)), r"alpha and a prior are"),
         (gcf.bernoulli_nb(2, prior=gcf.Beta(1.0, -1.0)), r"b of the prior is -1.0, expected > 0"),
         (gcf.Classifier(gcf.Gaussian("diag", prior=niw()), 2, class_prior=gcf.Dirichlet(-1.0)),
-         r"concentration of the prior is -1.0"),
+         r"concentration of class_prior is -1.0"),
         (gcf.multinomial_nb(2, prior=gcf.Dirichlet(np.ones(5))), r"has shape \(5,\), expected"),
     ],
 )  # fmt: skip
@@ -140,7 +142,8 @@ def test_invalid_priors_raise_in_every_verb(verb, clf, message):
     if verb == "fit":
         raises(message, lambda: gcf.fit(clf, x, Y))
         return
-    s = gcf.stats(clf, x, Y)
+    family = replace(clf.family, prior=None, **({"ridge": 0.0} if "ridge" in message else {}))
+    s = gcf.stats(gcf.Classifier(family, clf.num_classes), x, Y)
     raises(message, lambda: getattr(gcf, verb)(clf, s))
 
 

@@ -191,3 +191,57 @@ def test_results_are_pytrees_of_arrays():
     for tree in (s, gcf.estimate(gcf.qda(3), s), gcf.diagnose(gcf.qda(3), x, y)):
         assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(tree))
     assert s.count.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gcf.Classifier(gcf.Product({"a": gcf.Gaussian(), "b": gcf.Bernoulli()}), 3),
+        lambda: gcf.Classifier(gcf.Gaussian(), 3, class_prior=(0.2, 0.3, 0.5)),
+        lambda: gcf.lda(3, prior=gcf.NormalInverseWishart(mean=np.zeros(2))),
+        lambda: gcf.categorical_nb(3, np.array([2, 3])),
+    ],
+)
+def test_models_are_hashable(make):
+    assert hash(make()) == hash(make())
+    assert {make(): 1}[make()] == 1
+    assert hash(make()) != hash(gcf.qda(3))
+
+
+def test_verbs_are_functions_and_say_so():
+    clf, x, y = gcf.lda(2), np.array([[0.0], [1.0], [5.0], [7.0]]), np.array([0, 0, 1, 1])
+    params = gcf.fit(clf, x, y)
+    with pytest.raises(AttributeError, match=r"no attribute 'fit'.*genclf\.fit\(clf"):
+        clf.fit(x, y)
+    with pytest.raises(AttributeError, match=r"no attribute 'predict'.*genclf\.predict\(params"):
+        params.predict(x)
+    with pytest.raises(ValueError, match=r"the arguments are predict\(params, x\)"):
+        gcf.predict(x, params)
+    with pytest.raises(ValueError, match=r"Classifier\(family, num_classes\)"):
+        gcf.fit(gcf.Gaussian(), x, y)
+
+
+def test_labels_that_are_no_classes_are_named():
+    x, y = np.arange(4.0)[:, None], np.array([1, 2, 3, 1])
+    with pytest.raises(ValueError, match=r"y\[2\] is 3 .*expected a label in 0..2.*subtract 1"):
+        gcf.fit(gcf.lda(3), x, y)
+    with pytest.raises(ValueError, match="num_classes=4"):
+        gcf.fit(gcf.lda(3), x, np.array([0, 1, 2, 3]))
+    with pytest.raises(ValueError, match="none of the 4 rows has both a label"):
+        gcf.fit(gcf.lda(3), x, np.full(4, -1))
+    with pytest.raises(ValueError, match=r"np\.unique"):
+        gcf.fit(gcf.lda(3), x, ["a", "b", "c", "a"])
+    with pytest.raises(ValueError, match=r"y\[:, 0\]"):
+        gcf.fit(gcf.lda(1), x, np.zeros((4, 1), int))
+    assert np.isnan(jax.jit(gcf.fit)(gcf.lda(3), x, y).log_prior).all()
+
+
+def test_containers_of_other_kinds():
+    x, y = np.arange(8.0).reshape(4, 2) ** 2, np.array([0, 0, 1, 1])
+    expected = gcf.fit(gcf.gaussian_nb(2), x, y)
+    for same in (x.astype(">f8"), x.astype(np.longdouble), x.tolist(), np.asfortranarray(x)):
+        assert eqx.tree_equal(gcf.fit(gcf.gaussian_nb(2), same, y), expected)
+    codes = np.array([[0, 1], [1, 2**32 - 1]], np.uint32)  # not the missing code -1
+    clf = gcf.categorical_nb(2, 2, missing="marginalize")
+    params = gcf.fit(clf, np.array([[0, 1], [1, 0]]), [0, 1])
+    assert gcf.predict(params, codes).tolist() == [0, -1]

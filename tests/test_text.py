@@ -240,3 +240,8 @@ def test_import_does_not_import_scikit_learn():
 
 def test_public_names():
     assert genclf.text.__all__ == ["Vocabulary", "learn_vocabulary"]
+
+
+def test_of_words_that_occur_equally_often_the_first_are_kept():
+    texts = ["dd cc bb aa ee", "ee dd aa cc bb", "ee"]
+    assert learn_vocabulary(texts, max_words=3).words == ("aa", "bb", "ee")

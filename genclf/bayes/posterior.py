@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from genclf.arguments import draw_shape, random_key
+from genclf.arguments import PROBABILITY, draw_shape, random_key
 from genclf.class_prior import log_class_prior
 from genclf.classifier import (
     Classifier,
@@ -102,7 +102,7 @@ class Posterior(eqx.Module):
             (lower, upper) of the values by name: "class_prior", "theta", "probs", "mean",
             "variance" (the diagonal of Σ), each after its block and a dot in a `Product`.
         """
-        level = jnp.asarray(level, self.stats.count.dtype)
+        level = jnp.asarray(PROBABILITY.checked(level, "level"), self.stats.count.dtype)
         found = {} if self.labels is None else self.labels.interval(level)
         for prefix, node in named(self.conditional):
             found |= {prefix + name: bounds for name, bounds in node.interval(level).items()}

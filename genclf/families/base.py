@@ -85,8 +85,8 @@ class Params(eqx.Module):
         return self.log_prob(x)
 
     @property
-    def statistic(self) -> str:
-        """What `log_lik` takes sums of: the family's word for it."""
+    def statistic(self) -> str | None:
+        """What `log_lik` takes sums of: the family's word for it; None where there is none."""
         return type(self).__name__.removesuffix("Params")
 
     @abc.abstractmethod

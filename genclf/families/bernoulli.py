@@ -49,7 +49,8 @@ def _binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d
     x = poison(x, _support(threshold))
     if threshold is None:
         return x
-    return jnp.where(jnp.isnan(x), x, (x > threshold).astype(x.dtype))
+    above = jnp.where(jnp.isnan(threshold), jnp.nan, (x > threshold).astype(x.dtype))
+    return jnp.where(jnp.isnan(x), x, above)
 
 
 def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, "*batch twice_d"]:

@@ -76,6 +76,10 @@ class DirichletMultinomialParams(Params):
         chance = jnp.where(rows.mask[..., None], found + earlier[..., None].astype(found.dtype), 1)
         return jnp.log(chance).sum(-2) - of_length[rows.mask.sum(-1)]
 
+    @property
+    def statistic(self) -> None:
+        return None
+
     def log_lik(self, stats: object) -> Float[Array, ""]:
         raise ValueError(
             "a Dirichlet-multinomial density has no sufficient statistics: sum its log_joint over "

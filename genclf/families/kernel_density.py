@@ -86,6 +86,10 @@ class KernelDensityParams(Params):
         # A derivative repeats a block rather than remember its distances.
         return over_rows(jax.checkpoint(rows), x, 1, self.weight.shape[-1])
 
+    @property
+    def statistic(self) -> None:
+        return None
+
     def log_lik(self, stats: object) -> Float[Array, ""]:
         raise ValueError(_KEEPS + "sum its log_joint over examples")
 
@@ -110,7 +114,7 @@ class _Rule(str):
 
 _BANDWIDTH = replace(
     POSITIVE,
-    expected="'scott', 'silverman' or a finite number > 0",
+    expected="scott, silverman or a finite number > 0",
     contains=lambda given: (
         given in ("scott", "silverman") if isinstance(given, str) else POSITIVE.contains(given)
     ),

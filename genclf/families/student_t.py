@@ -87,6 +87,10 @@ class StudentTParams(Params):
         """The same, less the logarithm of the scale that all classes share."""
         return self._own(x)[0]
 
+    @property
+    def statistic(self) -> None:
+        return None
+
     def log_lik(self, stats: object) -> Float[Array, ""]:
         raise ValueError(
             "a Student-t density has no sufficient statistics: sum its log_joint over examples, or "
