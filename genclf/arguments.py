@@ -95,7 +95,8 @@ def _numbers(
         found = _real(value)
         if found is None or (found.ndim and not plural):
             return False
-        return bool(np.all(valid(found.astype(np.float64))))
+        with np.errstate(over="ignore"):  # what the dtype cannot hold is infinite in it
+            return bool(np.all(valid(found.astype(jnp.result_type(float)))))
 
     return Domain(expected, contains, valid, optional, plural)
 

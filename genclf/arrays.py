@@ -32,8 +32,13 @@ def host_numbers(given: Any, name: str) -> np.ndarray:
     if isinstance(given, np.ma.MaskedArray):
         if np.ma.getmaskarray(given).any():
             raise ValueError(
-                f"{name} is a masked array, whose mask would be lost: put NaN in its place, "
-                f"{name}.astype(float).filled(np.nan), for models with missing='marginalize'"
+                f"{name} is a masked array, whose mask would be lost: "
+                + (
+                    "a label that is not known is -1, y.filled(-1)"
+                    if name == "y"
+                    else f"put NaN in its place, {name}.astype(float).filled(np.nan), for models "
+                    "with missing='marginalize'"
+                )
             )
         given = given.data
     if hasattr(given, "toarray"):

@@ -300,8 +300,21 @@ def _check_determined(found: Any, prefix: str, latent: bool) -> None:
     if isinstance(found, GaussianDiagnosis):
         # Leading axes are the columns of `Independent`.
         found = jax.tree.map(np.asarray, found)
+        _check_squares(found, prefix)
         _check_rank(found, prefix, latent)
         _check_digits(found, prefix)
+
+
+def _check_squares(found: GaussianDiagnosis, prefix: str) -> None:
+    lost = np.argwhere(found.vanishing)
+    if len(lost):
+        features = sorted({int(i) for i in lost[:, 0 if lost.shape[1] == 3 else -1]})
+        dtype = found.rounding.dtype
+        double = ", or use float64" if dtype == np.float32 else ""
+        raise ValueError(
+            f"{prefix}the squares of features {features} are too small for {dtype}: multiply them "
+            f"by a power of ten{double}"
+        )
 
 
 def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:

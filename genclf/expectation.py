@@ -298,6 +298,11 @@ def check_clusters(
     else:
         own_rows = np.bincount(labels[(labels >= 0) & (weight > 0)], minlength=num_classes)
         latent = int(((labels == -1) & (weight * np.asarray(unlabelled_weight) > 0)).sum())
+    if latent == 0 and not own_rows.sum():
+        raise ValueError(
+            f"none of the {len(labels)} rows of x has a weight above 0 (weights, or "
+            "unlabelled_weight where there is no label): there is nothing to learn from"
+        )
     wanted = np.maximum(each - own_rows[:num_classes], 0)
     if latent == 0:  # then a class without rows stays empty
         few = np.flatnonzero((wanted > 0) & (own_rows[:num_classes] > 0))

@@ -18,6 +18,7 @@ from genclf.families.base import Scalar, safe_log
 from genclf.fixed_point import climb
 from genclf.inference import log_joint
 from genclf.model import valid_weights
+from genclf.shapes import blocks, cells, check_examples
 from genclf.sharding import compiled
 from genclf.statistics import Sums, divide
 from genclf.verb import ArrayLike, verb
@@ -69,6 +70,9 @@ def adapt_prior(
         Saerens, Latinne & Decaestecker (2002), "Adjusting the outputs of a classifier to new a
         priori probabilities", eq. 2.9.
     """
+    check_examples(params, x)
+    if any(cells(block).shape[:1] == (0,) for _, _, _, block in blocks(params.support, x)):
+        raise ValueError("x has no rows, expected examples of the other population")
     return _adapt_prior(params, x, weights, tol, max_steps)
 
 

@@ -47,9 +47,14 @@ def _array(given: Any, name: str) -> Array:
     found = real_array(given, name)
     if isinstance(found, jax.Array):
         return found
-    if found.dtype.kind in "iu" and found.size and found.dtype.itemsize == 8:
+    if found.dtype.kind in "iu" and found.size and found.dtype.itemsize >= 4:
         narrow = jnp.iinfo(jnp.result_type(int))
-        if found.max() > narrow.max or found.min() < narrow.min:
+        if narrow.min <= found.min() and found.max() <= narrow.max:
+            found = found.astype(narrow.dtype, copy=False)
+        elif name == "y":
+            value = found.max() if found.max() > narrow.max else found.min()
+            raise ValueError(f"y holds {value}, expected labels from 0 on, or -1")
+        else:
             found = found.astype(float)  # JAX would wrap it around
     # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change. Numbers
     # beyond float32 become infinite, and so invalid.
@@ -137,7 +142,7 @@ def check_labels(y: Array, num_classes: int) -> None:
     if labels.min() == 1 and labels.max() == num_classes:
         hint = "; labels begin at 0: subtract 1"
     elif labels.min() >= -1 and labels.max() < 1000:
-        hint = f"; or num_classes={labels.max() + 1}, if it is a class"
+        hint = f"; or num_classes={int(labels.max()) + 1}, if it is a class"
     elif labels.min() >= -1:
         hint = "; np.unique(labels, return_inverse=True)[1] are labels from 0 on"
     raise ValueError(
@@ -152,7 +157,9 @@ def check_some_labels(y: Array, weights: Array | None) -> None:
         return
     labelled: np.ndarray = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
     if weights is not None and weights.shape == labelled.shape:
-        labelled = labelled & (np.asarray(weights) != 0)
+        # Numbers below the least ordinary one are 0 in compiled code.
+        least = jnp.finfo(float_dtype(weights)).tiny
+        labelled = labelled & ~(np.abs(np.asarray(weights)) < least)
     if not labelled.any():
         raise ValueError(
             f"none of the {len(labelled)} rows has both a label and a weight above 0: there is "

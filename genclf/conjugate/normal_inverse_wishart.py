@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array
 
 from genclf.arguments import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.conjugate.base import numbers, spread_to
@@ -136,7 +136,7 @@ class NormalInverseWishart(Declared):
         known = (stats.count.sum() > 0) | (self.mean is not None and self.scale is not None)
         valid = known & (kappa > 0).all() & (dof > p - 1).all()
         if self.scale is None:
-            valid = valid & ~_without_squares(size).any()
+            valid = valid & ~size.vanishing.any()
         return NormalInverseWisharts(
             jnp.where(valid, jnp.broadcast_to(mean, (num_classes, d)), jnp.nan),
             kappa,
@@ -152,12 +152,6 @@ def _positive_definite(matrix: np.ndarray) -> bool:
         return False
     symmetric = np.abs(matrix - matrix.T).max() <= 1e-5 * np.abs(matrix).max()
     return bool(symmetric and (np.linalg.eigvalsh(matrix) > 0).all())
-
-
-def _without_squares(size: Magnitudes) -> Bool[Array, "d"]:
-    """Features that are not 0, of which the squares are, or have lost their digits."""
-    info = jnp.finfo(size.square.dtype)
-    return (size.square < info.tiny / info.eps) & ((size.mean != 0) | (size.total != 0))
 
 
 def _dimension(stats: Moments) -> int:

@@ -26,6 +26,8 @@ class GaussianDiagnosis(ShowsNumbers):
     Attributes:
         too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
         constant: features without spread within a class, shape (K, d).
+        vanishing: features whose squares are too small for the dtype: their variance is NaN, and
+            so is all that follows from it; shape (K, d), the same for every class.
         rank: numerical rank of the class covariance, correlation-scaled, shape (K,); the pooled
             one for every class where it is shared.
         condition: condition number of the same matrix, shape (K,); inf where rank-deficient. The
@@ -38,6 +40,7 @@ class GaussianDiagnosis(ShowsNumbers):
 
     too_few: Bool[Array, "K"]
     constant: Bool[Array, "K d"]
+    vanishing: Bool[Array, "K d"]
     rank: Int[Array, "K"]
     condition: Float[Array, "K"]
     rounding: Float[Array, "K d"]
@@ -54,6 +57,8 @@ class CovarianceEstimate(eqx.Module):
         constant: features whose spread is rounding error, (K or 1, d).
         overall_mean: mean of all examples, (d,).
         is_singular: features, or spheres, that are constant and have no ridge; as `variance`.
+        vanishing: features whose squares have no place in the dtype, so that the variance is NaN,
+            (d,).
     """
 
     matrix: Float[Array, "..."]
@@ -61,6 +66,7 @@ class CovarianceEstimate(eqx.Module):
     constant: Bool[Array, "K D"]
     overall_mean: Float[Array, "D"]
     is_singular: Bool[Array, "K d"]
+    vanishing: Bool[Array, "D"]
 
     @property
     def is_full(self) -> bool:
@@ -99,7 +105,8 @@ class CovarianceEstimate(eqx.Module):
         condition = jnp.where(good.all(-1), divide(largest, eigenvalues.min(-1)), jnp.inf)
         return GaussianDiagnosis(
             too_few=count <= d,
-            constant=jnp.broadcast_to(self.constant, (len(count), d)),
+            constant=jnp.broadcast_to(self.constant & ~self.vanishing[None], (len(count), d)),
+            vanishing=jnp.broadcast_to(self.vanishing[None], (len(count), d)),
             rank=jnp.broadcast_to(good.sum(-1), count.shape),
             condition=jnp.broadcast_to(condition, count.shape),
             rounding=eps * jnp.abs(mean) / jnp.broadcast_to(jnp.sqrt(self.variance), mean.shape),
@@ -158,9 +165,10 @@ def estimate_covariance(
     # variance is that of its magnitude, so that it says nothing, also of rows where it differs.
     apart = jnp.where(size.square == 0, 1, size.square)[None]
     least = jnp.where(no_spread, mean(apart) if spherical else apart, typical / (rows + 1))
-    return CovarianceEstimate(
-        matrix, jnp.where(singular, least, variance), constant, size.mean, singular
-    )
+    lost = size.vanishing[None]
+    lost = lost.any(-1, keepdims=True) if spherical else lost
+    variance = jnp.where(lost, jnp.nan, jnp.where(singular, least, variance))
+    return CovarianceEstimate(matrix, variance, constant, size.mean, singular, size.vanishing)
 
 
 def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar) -> Moments:
@@ -198,7 +206,8 @@ class Magnitudes:
 
     `typical` is the variance that a ridge is a share of; `no_spread` marks features that are
     constant up to rounding; `square_of_class` is the mean square in each class, (K, d), or in all
-    where a class has no weight.
+    where a class has no weight. `vanishing` marks features that are not 0 and have squares that
+    are, or that have lost their digits: their variance is unknown in this dtype.
     """
 
     def __init__(self, stats: Moments):
@@ -214,6 +223,9 @@ class Magnitudes:
         # In units of x, since squares of small numbers underflow; a mean is good to a few ulp.
         eps = jnp.finfo(n.dtype).eps
         self.no_spread = jnp.sqrt(self.total) <= 4 * eps * jnp.sqrt(self.square)
+        info = jnp.finfo(n.dtype)
+        some = (stats.mean != 0).any(0) | (self.total != 0)
+        self.vanishing = some & (self.square < info.tiny / info.eps)
         count = stats.per_feature(stats.count)
         own = divide(stats.diagonal, jnp.broadcast_to(count, stats.mean.shape)) + stats.mean**2
         self.square_of_class = jnp.where(count == 0, self.square[None], own)

@@ -10,11 +10,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.conjugate.base import log_rising
+from genclf.conjugate.base import log_rising, log_rising_beyond
 from genclf.families.base import Params, Support, over_rows
 from genclf.families.rising import log_rising_sums, rising_table
 from genclf.families.tokens import COUNTS, Tokens, counts_of
 
+_LARGE = 64  # counts from which the common part of a score is large beside what differs
 _COMPARED = 128  # words of a document, up to which comparing each two costs less than sorting
 
 
@@ -55,6 +56,35 @@ class DirichletMultinomialParams(Params):
         longest = x.ids.shape[-1]
         lengths = self._of_length(jnp.arange(longest + 1, dtype=a.dtype))
         return over_rows(lambda rows: self._of_tokens(rows, lengths), x, 1, longest * len(a))
+
+    def discriminant(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
+        """The same; of counts that are large, less what of it no class has a part in.
+
+        That is `Σ_j x_j log x_j - n log n`, beside which a float32 would lose the classes.
+        """
+        if isinstance(x, Tokens):
+            return self.log_prob(x)
+        table = rising_table(self.concentration, math.prod(x.shape[:-1]))
+
+        def rows(x: Array) -> Array:
+            return lax.cond(
+                (x > _LARGE).any(),
+                lambda: self._beyond_common(x),
+                lambda: self._of_counts(x, table),
+            )
+
+        return over_rows(rows, x, 1, self.num_features)
+
+    def _beyond_common(self, rows: Array) -> Float[Array, "n K"]:
+        x = counts_of(rows, self.presence).astype(self.concentration.dtype)
+        length = x.sum(-1)
+
+        def of_class(a: Array) -> Array:
+            words = log_rising_beyond(jnp.broadcast_to(a[None], x.shape), x).sum(-1)
+            return words - log_rising_beyond(jnp.broadcast_to(a.sum(), length.shape), length)
+
+        found = lax.map(of_class, self.concentration).T
+        return jnp.where(jnp.isnan(length)[:, None], jnp.nan, found)
 
     def _of_length(self, length: Float[Array, "n"]) -> Float[Array, "n K"]:
         shape = (*length.shape, len(self.concentration))

@@ -58,7 +58,7 @@ log_rising_sums.defjvp(_jvp, symbolic_zeros=True)
 @jax.checkpoint
 def _sums(x: Array, a: Array, table: Array) -> Array:
     whole = (x >= 0) & (x == jnp.floor(x))
-    largest = jnp.where(whole, x, jnp.inf).max(0)
+    largest = jnp.where(whole, x, jnp.inf).max(0, initial=0)
     repeated, num_words = (largest > 1).sum(), x.shape[1]
     widths = [*(w for w in _WIDTHS if w < num_words), num_words]
     which = sum((repeated > w).astype(jnp.int32) for w in widths[:-1])

@@ -15,7 +15,7 @@ from genclf.classifier import Classifier, ClassifierParams, estimate
 from genclf.reprs import ShowsNumbers
 from genclf.routes.information import Curvature, Neighbourhood
 from genclf.routes.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
-from genclf.shapes import check_labels
+from genclf.shapes import check_labels, check_some_labels
 from genclf.verb import ArrayLike, verb
 
 
@@ -102,6 +102,7 @@ def certify(
         Nocedal & Wright (2006), Numerical Optimization, theorems 12.1 and 12.5.
     """
     check_labels(y, clf.num_classes)
+    check_some_labels(y, weights)
     return _certify(clf, params, x, y, weights, tol)
 
 
@@ -148,6 +149,7 @@ def standard_errors(
         Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
     """
     check_labels(y, clf.num_classes)
+    check_some_labels(y, weights)
     return _standard_errors(clf, params, x, y, weights)
 
 

@@ -15,7 +15,7 @@ from genclf.arguments import TOLERANCE, Domain, random_key, whole
 from genclf.classifier import Classifier
 from genclf.routes.ascent import Ascent, GradientSolution, How, State
 from genclf.routes.problem import problem
-from genclf.shapes import check_labels
+from genclf.shapes import check_labels, check_some_labels
 from genclf.sharding import compiled
 from genclf.verb import ArrayLike, verb
 
@@ -89,6 +89,7 @@ def fit_gradient(
         Nocedal & Wright (2006), Numerical Optimization, §7.2 (L-BFGS).
     """
     check_labels(y, clf.num_classes)
+    check_some_labels(y, weights)
     if (key is None) != (batch_size is None):
         raise ValueError("key and batch_size belong together: give both, or neither")
     rows = x, y, weights
