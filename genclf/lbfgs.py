@@ -134,7 +134,10 @@ def _search(problem: Problem, start: Array) -> tuple[Search, Search]:
                 size=at.size / 2, evaluations=at.evaluations + 1, halvings=at.halvings + 1
             )
 
-        return lax.cond(value <= at.value + enough, accept, shorten)
+        # Where the value no longer tells two points apart, the gradient does.
+        level = value <= at.value + 100 * rounding * jnp.abs(at.value)
+        flatter = level & (jnp.linalg.norm(grad) < jnp.linalg.norm(at.grad))
+        return lax.cond((value <= at.value + enough) | flatter, accept, shorten)
 
     value, grad = problem.value_and_grad(start)
     memory = lbfgs.init(start)
