@@ -16,8 +16,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
+from genclf.arrays import host_numbers
 from genclf.families.tokens import Tokens
-from genclf.shapes import check_examples, own
+from genclf.shapes import check_examples, in_range, own
 
 SIZES = (64, 256, 1024, 4096, 16384, 65536)  # a piece is padded to at most four times its rows
 
@@ -34,11 +35,11 @@ def by_rows(f: Callable[[Any, PyTree], Array], params: Any, x: PyTree) -> Array:
         return f(params, own(x, "x"))
     own(jax.tree.map(lambda a: a[:1], x), "x")
     check_examples(params, x)  # whose message names the shape of x, not of a piece
-    pieces = [(f(params, own(piece, "x")), rows) for piece, rows in _pieces(x)]
+    pieces = [(f(params, piece), rows) for piece, rows in _pieces(x)]
     if any(isinstance(found, Tracer) for found, _ in pieces):  # within somebody's jit
         return jnp.concatenate([found[:rows] for found, rows in pieces])
     # Cut on the host: on the device every number of rows would be a program of its own.
-    return jnp.asarray(np.concatenate([np.asarray(found)[:rows] for found, rows in pieces]))
+    return jax.device_put(np.concatenate([np.asarray(found)[:rows] for found, rows in pieces]))
 
 
 def _is_host_batch(x: PyTree) -> bool:
@@ -59,6 +60,10 @@ def _pieces(x: PyTree) -> Iterator[tuple[PyTree, int]]:
 
         def piece(a: np.ndarray, start: int = start, rows: int = rows, size: int = size) -> Any:
             cut = a[start : start + rows]
-            return np.concatenate([cut, np.broadcast_to(cut[:1], (size - rows, *cut.shape[1:]))])
+            cut = in_range(host_numbers(cut, "x"), "x")
+            cut = cut.astype(np.int8) if cut.dtype == bool else cut
+            more = np.broadcast_to(cut[:1], (size - rows, *cut.shape[1:]))
+            # `jnp.asarray` would compile a program for each shape.
+            return jax.device_put(np.concatenate([cut, more]))
 
         yield jax.tree.map(piece, x), rows

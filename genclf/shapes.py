@@ -47,6 +47,14 @@ def _array(given: Any, name: str) -> Array:
     found = real_array(given, name)
     if isinstance(found, jax.Array):
         return found
+    # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change. Numbers
+    # beyond float32 become infinite, and so invalid.
+    with np.errstate(over="ignore"):
+        return jnp.asarray(np.array(in_range(found, name)))
+
+
+def in_range(found: np.ndarray, name: str) -> np.ndarray:
+    """Numbers of NumPy whose integers JAX can write; they are floats where it cannot."""
     if found.dtype.kind in "iu" and found.size and found.dtype.itemsize >= 4:
         narrow = jnp.iinfo(jnp.result_type(int))
         if narrow.min <= found.min() and found.max() <= narrow.max:
@@ -56,10 +64,7 @@ def _array(given: Any, name: str) -> Array:
             raise ValueError(f"y holds {value}, expected labels from 0 on, or -1")
         else:
             found = found.astype(float)  # JAX would wrap it around
-    # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change. Numbers
-    # beyond float32 become infinite, and so invalid.
-    with np.errstate(over="ignore"):
-        return jnp.asarray(np.array(found))
+    return found
 
 
 def blocks(

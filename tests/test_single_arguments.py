@@ -22,7 +22,7 @@ def test_whole_numbers(value):
 
 @pytest.mark.parametrize("value", BAD_NUMBERS, ids=repr)
 def test_numbers(value):
-    with pytest.raises(ValueError, match=r"tol is .*, expected a finite number"):
+    with pytest.raises(ValueError, match=r"tol is .*, expected one finite number"):
         number(value, "tol")
 
 

@@ -1,5 +1,7 @@
 """Three roads to one estimate: they share declarations and the log-joint, and they agree."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -121,7 +123,7 @@ def broken(family):
                 tuple(off(name) for name in fields),
             )
 
-    return Broken(**{name: getattr(family, name) for name in family.__dataclass_fields__})
+    return Broken(**{f.name: getattr(family, f.name) for f in dataclasses.fields(family)})
 
 
 @pytest.mark.usefixtures("x64")
