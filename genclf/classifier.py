@@ -204,12 +204,12 @@ def fit(
         >>> print(gcf.predict(params, jnp.array([[0.4], [5.1]])))
         [0 1]
     """
+    check_rows(clf.support, x, y, weights, clf.num_classes)
     check_labels(y, clf.num_classes)
     check_some_labels(y, weights)
     if isinstance(clf, Classifier) and clf.family.hidden and init is None:
         from genclf.expectation import check_clusters  # em is made of the verbs here
 
-        check_rows(clf.support, x, y, weights, clf.num_classes)
         check_clusters(clf, y, weights, 0.0)
     if isinstance(clf, Classifier) and clf.inference == "predictive" and init is None:
         # Outside traced code it raises where the posterior is improper.

@@ -2,7 +2,7 @@
 
 import abc
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import ClassWeights, Hard
 from genclf.arguments import shown
-from genclf.families.base import Support
+from genclf.families.base import Params, Support
 from genclf.hyperparameters import Declared, problems, sound
 
 
@@ -104,10 +104,7 @@ def require_generative(given: object, verb: str) -> None:
         )
 
 
-M = TypeVar("M", bound=Model)
-
-
-def check_hyperparameters(clf: M, d: Any = None, name: str = "clf") -> M:
+def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
     """The model, whose traced hyper-parameters are NaN where they are invalid.
 
     Args:
@@ -156,6 +153,14 @@ def check_params(params: Any, name: str, verb: str) -> None:
         raise ValueError(
             f"{name} is {shown(params)}, expected a fitted classifier, as fit returns it{hint}"
         )
+    fields = vars(params)
+    if "conditional" in fields and not isinstance(fields["conditional"], Params):
+        raise ValueError(
+            f"{name}.conditional is {shown(params.conditional)}, expected params of class "
+            "densities, such as GaussianParams"
+        )
+    if not hasattr(fields.get("log_prior", np.zeros(1)), "ndim"):
+        raise ValueError(f"{name}.log_prior is {shown(params.log_prior)}, expected an array (K,)")
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         if not hasattr(leaf, "dtype") or not hasattr(leaf, "ndim"):
             raise ValueError(

@@ -58,7 +58,7 @@ def in_range(found: np.ndarray, name: str) -> np.ndarray:
     if found.dtype.kind in "iu" and found.size and found.dtype.itemsize >= 4:
         narrow = jnp.iinfo(jnp.result_type(int))
         if narrow.min <= found.min() and found.max() <= narrow.max:
-            found = found.astype(narrow.dtype, copy=False)
+            found = found.astype(narrow.dtype) if found.dtype.kind == "u" else found
         elif name == "y":
             value = found.max() if found.max() > narrow.max else found.min()
             raise ValueError(f"y holds {value}, expected labels from 0 on, or -1")

@@ -196,6 +196,7 @@ ACCEPTED = {
     ("num_parameters", "d", "None"),
     ("em", "tol", "a negative number"),
     ("story", "density", "a class"),
+    ("solve_constrained", "constraints", "None"),
     ("solve_constrained", "objective", "a class"),
     ("solve_constrained", "constraints", "a class"),
     ("Bernoulli", "threshold", "a negative number"),

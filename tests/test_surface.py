@@ -199,7 +199,7 @@ def test_results_are_pytrees_of_arrays():
         lambda: gcf.Classifier(gcf.Product({"a": gcf.Gaussian(), "b": gcf.Bernoulli()}), 3),
         lambda: gcf.Classifier(gcf.Gaussian(), 3, class_prior=(0.2, 0.3, 0.5)),
         lambda: gcf.lda(3, prior=gcf.NormalInverseWishart(mean=np.zeros(2))),
-        lambda: gcf.categorical_nb(3, np.array([2, 3])),
+        lambda: gcf.categorical_nb(3, (2, 3)),
     ],
 )
 def test_models_are_hashable(make):

@@ -71,7 +71,8 @@ class Beta(Declared):
     def chances(self, like: Array) -> Betas:
         """The prior of probabilities of that shape."""
         a, b = (
-            spread_to(v, like.shape, like.dtype, "a parameter of Beta") for v in (self.a, self.b)
+            spread_to(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")
+            for name in ("a", "b")
         )
         return Betas(positive_or_nan(a), positive_or_nan(b))
 
