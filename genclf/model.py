@@ -168,8 +168,9 @@ def check_params(params: Any, name: str, verb: str) -> None:
                 "returns it"
             )
     if batch := params.batch_shape:
+        of = "log_prior" if "log_prior" in fields else "coef"
         raise ValueError(
-            f"{name} have batch axes of shape {batch}, expected the params of one fit: those of "
+            f"{name} have batch axes of shape {batch}, as {of} says, expected the params of one fit: those of "
             f"many, as from jax.vmap(genclf.fit, ...), take jax.vmap(genclf.{verb}, ...)"
         )
 
