@@ -170,8 +170,8 @@ def check_params(params: Any, name: str, verb: str) -> None:
     if batch := params.batch_shape:
         of = "log_prior" if "log_prior" in fields else "coef"
         raise ValueError(
-            f"{name} have batch axes of shape {batch}, as {of} says, expected the params of one fit: those of "
-            f"many, as from jax.vmap(genclf.fit, ...), take jax.vmap(genclf.{verb}, ...)"
+            f"{name} have batch axes of shape {batch}, as {of} says, expected the params of one "
+            f"fit: those of many, as from jax.vmap(genclf.fit, ...), take jax.vmap(genclf.{verb}, ...)"
         )
 
 
