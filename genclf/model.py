@@ -171,7 +171,7 @@ def check_params(params: Any, name: str, verb: str) -> None:
         of = "log_prior" if "log_prior" in fields else "coef"
         raise ValueError(
             f"{name} have batch axes of shape {batch}, as {of} says, expected the params of one "
-            f"fit: those of many, as from jax.vmap(genclf.fit, ...), take jax.vmap(genclf.{verb}, ...)"
+            f"fit: those of many, as jax.vmap(genclf.fit) makes, take jax.vmap(genclf.{verb})"
         )
 
 
