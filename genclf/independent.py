@@ -133,6 +133,15 @@ class Independent(Combinator):
         num_columns = len(jax.tree.leaves(stats)[0])
         return _in_words(num_columns, self.family.statistic(one))
 
+    def check_stats(self, stats: PyTree) -> None:
+        sizes = {a.shape[:1] for a in jax.tree.leaves(stats)}
+        if len(sizes) != 1:
+            raise ValueError(
+                "Independent estimates from statistics whose arrays have one leading column axis, "
+                f"got axes of sizes {sorted(sizes)}"
+            )
+        super().check_stats(stats)
+
     def complete(self, params: Params, x: Array) -> tuple[Float[Array, "n K"], PyTree]:
         """The family's of each column."""
         assert isinstance(params, IndependentParams)

@@ -292,7 +292,8 @@ class Gaussian(Family):
         )
 
     def statistic(self, stats: Moments) -> str:
-        return moments_in_words(stats.mean.shape[-1], self.covariance, stats.of_cells)
+        by_cell = self.missing == "marginalize" and self.covariance != "full"
+        return moments_in_words(stats.mean.shape[-1], self.covariance, by_cell)
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):
