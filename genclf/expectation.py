@@ -25,7 +25,7 @@ from genclf.classifier import (
     estimate,
     log_prior_density,
 )
-from genclf.families.base import Init, Scalar
+from genclf.families.base import Init, Scalar, without_traces
 from genclf.fixed_point import Climb, climb
 from genclf.mixture import most_components
 from genclf.model import valid_labels, valid_weights, widen
@@ -136,7 +136,7 @@ def _responsibilities(
     total = ratio.sum(0)
     hot = w.label[None] == jnp.arange(len(score), dtype=w.label.dtype)[:, None]
     used, latent = w.weight > 0, w.label < 0
-    share = jnp.where(latent[None], ratio / total[None], hot.astype(score.dtype))
+    share = jnp.where(latent[None], without_traces(ratio / total[None]), hot.astype(score.dtype))
     log_p = jnp.where(latent, highest + jnp.log(total), jnp.where(hot, score, 0).sum(0))
     r = jnp.where(used[None], share * w.weight[None], 0)
     return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()

@@ -13,7 +13,17 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, class_rows
 from genclf.arguments import NON_NEGATIVE, whole
-from genclf.families.base import FAMILY, Family, Init, Params, Scalar, Support, safe_log, times_log
+from genclf.families.base import (
+    FAMILY,
+    Family,
+    Init,
+    Params,
+    Scalar,
+    Support,
+    safe_log,
+    times_log,
+    without_traces,
+)
 from genclf.seeding import initial_weights
 from genclf.statistics import ClassifierStats, Sums
 
@@ -179,7 +189,8 @@ class Mixture(Family):
         assert isinstance(params, MixtureParams)
         shares, inner = completion
         weight = class_rows(w).T[..., None]
-        each = jnp.where(weight > 0, weight * shares, 0)  # a row without may hold anything
+        # A row without weight may hold anything.
+        each = jnp.where(weight > 0, weight * without_traces(shares), 0)
         each = each.reshape(len(each), -1)
         count = each.sum(0)
         found = self.family.expected_stats(params.components, inner, x, each)

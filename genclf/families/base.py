@@ -306,6 +306,11 @@ def times_log(count: Array, log_p: Array) -> Array:
     return count * jnp.where(count == 0, 0, log_p)
 
 
+def without_traces(share: Array) -> Array:
+    """Shares of rows, 0 where their square underflows: derivatives of means divide by it."""
+    return jnp.where(share**2 < jnp.finfo(share.dtype).tiny, 0, share)
+
+
 class LinearScore(eqx.Module):
     """Scores `x · coef_k + intercept_k` whose coefficients may be -inf, with 0 · -inf = 0.
 

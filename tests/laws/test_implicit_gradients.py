@@ -101,10 +101,7 @@ def test_by_all_that_is_continuous_where_labels_are_hidden(model):
 
 
 @pytest.mark.parametrize("model", HIDDEN, ids=str)
-def test_by_known_responsibilities(model, request):
-    if model.name == "independent-mixture":
-        gap = "the slope by the prior's kappa is NaN where mixtures of columns are solved at once"
-        request.applymarker(pytest.mark.xfail(reason=gap, strict=False))
+def test_by_known_responsibilities(model):
     at, rest = problem(model)
     check(at, rest, True, ("rows", "weights", "responsibilities"))
 
