@@ -20,7 +20,7 @@ demo: $(VENV)/.cli ## fit the models to the shipped data and print what they say
 	@$(PY) -m genclf
 
 test: lint types ## lint, types, tests and doctests
-	$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 # Rounding differs with the vector units that NumPy and XLA find. NumPy is told to leave out all that it can, which it calls
 # found; the second and third run limit XLA too. What XLA compiles is cached by its flags, so the runs share the cache.
@@ -29,7 +29,7 @@ test-cpus: $(VENV)/.test ## the laws, computed as on x86 processors with smaller
 	for flags in "" --xla_cpu_max_isa=AVX2 --xla_cpu_max_isa=SSE4_2; do \
 	    echo "NumPy without $$units; XLA_FLAGS=$$flags"; \
 	    NPY_DISABLE_CPU_FEATURES="$$units" XLA_FLAGS="$$XLA_FLAGS $$flags" \
-	        $(PY) -m pytest -n 2 --dist loadfile tests/laws tests/test_hard_cases.py $(PYTEST_ARGS) || exit 1; \
+	        $(PY) -m pytest -n 2 --dist loadgroup tests/laws tests/test_hard_cases.py $(PYTEST_ARGS) || exit 1; \
 	done
 
 lint: $(VENV)/.test ## ruff

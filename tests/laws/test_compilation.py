@@ -50,10 +50,17 @@ def use_everything(clf, x, y):
     gcf.diagnose(clf, x, y)
 
 
+def test_compilations_are_counted(compiled):
+    jax.jit(lambda x: 2 * x)(1.0)
+    assert compiled("trace") > 0
+    jax.jit(lambda x: 3 * x)(1.0)
+    assert compiled("compile") > 0
+
+
 @pytest.mark.parametrize("model", FAMILIES, ids=str)
 def test_nothing_on_the_second_call_nor_for_another_hyper_parameter(model, compiled):
     use_everything(model.classifier, *model.example("float64"))
-    assert compiled() > 0
+    compiled()
     use_everything(model.classifier, *model.example("float64", seed=1))
     assert compiled() == 0
     other = with_hyperparameters(model.classifier, lambda leaf: leaf + 0.125)
