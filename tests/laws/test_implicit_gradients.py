@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 STEP = 1e-3
 # Of EM: many after gains are too small to be seen, for which params still move.
 STEPS = 150
-# Those left out are made of the same steps: another number of covariances, or one part of a product.
+# Made of the same steps as others: fewer covariances, or one part of a product.
 TWINS = (
     "gaussian-spherical", "multinomial", "independent", "mixture-holes", "product-holes",
     "product-mixture", "gaussian-diag",
