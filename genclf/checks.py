@@ -11,9 +11,13 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, accumulate, class_counts, dense_sums
-from genclf.arguments import FLAG
 from genclf.classifier import Classifier, stats
 from genclf.conjugate.whole import check_proper, posteriors
+from genclf.entry.arguments import FLAG
+from genclf.entry.reprs import ShowsNumbers
+from genclf.entry.shapes import blocks, cells, check_examples, check_rows, float_dtype, own, widths
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Support
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
 from genclf.families.tokens import Tokens
@@ -27,11 +31,7 @@ from genclf.model import (
     valid_weights,
     widen,
 )
-from genclf.reprs import ShowsNumbers
-from genclf.shapes import blocks, cells, check_examples, check_rows, float_dtype, own, widths
-from genclf.sharding import compiled
 from genclf.statistics import Sums
-from genclf.verb import ArrayLike, verb
 
 _SHOWN = 5  # offenders named in one message
 _MEAN_ROUNDS = 2.0**-8  # most that rounding may move a mean, in standard deviations
@@ -210,7 +210,7 @@ def validate(
             _check_seen(model, x, found.unseen)
         if model.inference == "predictive" and not latent:
             s = stats(model, x, labels, weight)
-            check_proper(posteriors(model, s), s, "posterior", "the predictive")
+            check_proper(posteriors(model.family, s.conditional), s, "posterior", "the predictive")
 
 
 def _check_labels(y: Array, num_classes: int) -> None:

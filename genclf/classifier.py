@@ -16,17 +16,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import class_counts
-from genclf.arguments import FINITES, NON_NEGATIVE, one_of, shown, whole
-from genclf.class_prior import log_class_prior, log_fixed, prior_problem
+from genclf.class_prior import ClassPrior, log_fixed, prior_problem
 from genclf.conjugate.base import numbers
-from genclf.conjugate.dirichlet import Dirichlet, pseudo_counts, smoothing_problems
-from genclf.conjugate.whole import check_proper, class_posterior, posteriors, predictives
-from genclf.families.base import FAMILY, Family, Params, Scalar, Support, spread, times_log
+from genclf.conjugate.dirichlet import Dirichlet
+from genclf.conjugate.whole import check_proper, posteriors, predictives
+from genclf.entry.arguments import FINITES, NON_NEGATIVE, one_of, whole
+from genclf.entry.shapes import check_labels, check_rows, float_dtype, own
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.base import FAMILY, Family, Params, Scalar, Support, spread
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights
-from genclf.shapes import check_labels, check_rows, check_some_labels, float_dtype, own
-from genclf.sharding import compiled
 from genclf.statistics import ClassifierStats, Sums, num_features
-from genclf.verb import ArrayLike, verb
 
 Inference = Literal["ml", "map", "predictive"]
 
@@ -83,42 +83,17 @@ class Classifier(Model):
         return self.family.support
 
     @property
-    def fixed_prior(self) -> Any:
-        """The class probabilities where they are fixed, else None."""
-        return None if isinstance(self.class_prior, Dirichlet) else self.class_prior
-
-    @property
-    def class_dirichlet(self) -> Dirichlet | None:
-        """The prior of the class probabilities where one is given in place of class_alpha."""
-        return self.class_prior if isinstance(self.class_prior, Dirichlet) else None
-
-    def class_pseudo_counts(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
-        """What smoothing, or the prior, adds to the count of each class."""
-        return pseudo_counts(self.class_alpha, self.class_dirichlet, count)
+    def label_prior(self) -> ClassPrior:
+        """π, from `class_alpha` and `class_prior`."""
+        return ClassPrior(self.num_classes, self.class_alpha, self.class_prior)
 
     def plain(self, stats: ClassifierStats) -> Classifier:
         """The same model by maximum likelihood."""
         family = self.family.map_families(lambda family, _: family.plain(), stats.conditional)
-        return Classifier(family, self.num_classes, class_prior=self.fixed_prior)
+        return Classifier(family, self.num_classes, class_prior=self.label_prior.fixed)
 
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        problems = list(self.family.invalid_hyperparameters(d))
-        problems += smoothing_problems(self.class_alpha, self.class_dirichlet, "class_alpha", 0.0)
-        if self.fixed_prior is not None:
-            problem = prior_problem(self.fixed_prior, self.num_classes, "class_prior")
-            problems += [problem] if problem else []
-        return problems
-
-    def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> ClassifierParams:
-        if self.family.hidden:
-            from genclf.expectation import fit_hidden  # em is made of the verbs here
-
-            return fit_hidden(self, x, y, weights, init)
-        if init is not None:
-            raise ValueError("init was given, but the estimate of this model is in closed form")
-        if self.family.keeps_examples:
-            return _fit_examples(self, x, y, weights)
-        return _estimate(self, _stats(self, x, y, weights))
+        return [*self.family.invalid_hyperparameters(d), *self.label_prior.problems()]
 
 
 class ClassifierParams(Fitted):
@@ -161,60 +136,6 @@ class ClassifierParams(Fitted):
         log_prior = spread(self.log_prior, score)
         never = jnp.isneginf(log_prior)
         return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))
-
-
-def _fitted_or_none(init: Any, name: str) -> Any:
-    if init is None or isinstance(init, Fitted):
-        return init
-    raise ValueError(f"{name} is {shown(init)}, expected fitted params, as fit returns them")
-
-
-@verb(any_model=True, init=_fitted_or_none)
-def fit(
-    clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
-) -> Any:
-    """The estimate: maximum likelihood, or with smoothing maximum a posteriori.
-
-    For a `Classifier` it is in closed form, `fit(clf, x, y, w) = estimate(clf, stats(clf, x, y,
-    w))`; where parts of an example are not seen (a `Mixture`, missing cells of a full covariance),
-    it is `em` of the labelled rows, from `jax.random.key(0)`, to a gain of 1e-8; for
-    `SoftmaxRegression` it is the maximum of the conditional likelihood. A NumPy array is copied
-    once, a JAX array is not.
-
-    Args:
-        clf: the model, a `Classifier` or `SoftmaxRegression`.
-        x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`.
-        y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
-            leaves out), or responsibilities >= 0 of shape (n, K).
-        weights: weight of each row, >= 0, shape (n,); None for ones.
-        init: params to start an iteration from: for `SoftmaxRegression` `SoftmaxParams` or those of
-            a generative model; a closed form starts from nothing.
-
-    Returns:
-        `ClassifierParams` or `SoftmaxParams`; NaN in traced code where labels, weights or cells are
-        invalid (`validate` names them).
-
-    Raises:
-        ValueError: a shape or dtype does not fit, or a hyper-parameter is invalid.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> x, y = jnp.array([[0.0], [1.0], [5.0], [6.0]]), jnp.array([0, 0, 1, 1])
-        >>> params = gcf.fit(gcf.lda(num_classes=2), x, y)
-        >>> print(gcf.predict(params, jnp.array([[0.4], [5.1]])))
-        [0 1]
-    """
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_labels(y, clf.num_classes)
-    check_some_labels(y, weights)
-    if isinstance(clf, Classifier) and clf.family.hidden and init is None:
-        from genclf.expectation import check_clusters  # em is made of the verbs here
-
-        check_clusters(clf, y, weights, 0.0)
-    if isinstance(clf, Classifier) and clf.inference == "predictive" and init is None:
-        # Outside traced code it raises where the posterior is improper.
-        return estimate(clf, _stats(clf, x, y, weights))
-    return _fit(clf, x, y, weights, init)
 
 
 @verb
@@ -364,16 +285,14 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
     return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
 
 
-def _fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
+def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
     check_rows(clf.support, x, y, weights, clf.num_classes)
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     w = jax.tree.map(
         lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a, w
     )
     count = class_counts(w)
-    return ClassifierParams(
-        log_class_prior(clf, ClassifierStats(Sums(count, count), None)), clf.family.fit(x, w)
-    )
+    return ClassifierParams(clf.label_prior.log_probs(count), clf.family.fit(x, w))
 
 
 def log_prior_density(
@@ -384,10 +303,7 @@ def log_prior_density(
     The statistics are the units of what a prior leaves to the data.
     """
     found = clf.family.log_prior(params.conditional, stats.conditional)
-    if clf.fixed_prior is None:
-        alpha = clf.class_pseudo_counts(stats.count)
-        found = found + times_log(alpha, params.log_prior).sum()
-    return found
+    return found + clf.label_prior.log_density(params.log_prior, stats.count)
 
 
 def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
@@ -412,20 +328,19 @@ def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         return _predictive(clf, stats)
     if clf.inference == "ml":
         clf = clf.plain(stats)
-    return ClassifierParams(log_class_prior(clf, stats), clf.family.estimate(stats.conditional))
+    log_prior = clf.label_prior.log_probs(stats.count)
+    return ClassifierParams(log_prior, clf.family.estimate(stats.conditional))
 
 
 def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
-    labels = class_posterior(clf, stats)
-    log_prior = log_class_prior(clf, stats) if labels is None else labels.expected()["log_prior"]
-    return ClassifierParams(log_prior, predictives(clf, stats, posteriors(clf, stats)))
+    labels = clf.label_prior.posterior(stats.labels)
+    log_prior = (
+        clf.label_prior.log_probs(stats.count) if labels is None else labels.expected()["log_prior"]
+    )
+    given = posteriors(clf.family, stats.conditional)
+    return ClassifierParams(log_prior, predictives(clf.family, stats.conditional, given))
 
 
 @compiled
 def _posteriors(clf: Classifier, stats: ClassifierStats) -> PyTree:
-    return posteriors(clf, stats)
-
-
-@compiled
-def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
-    return clf._fit(x, y, weights, init)
+    return posteriors(clf.family, stats.conditional)

@@ -8,10 +8,10 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, PyTree
 
-from genclf.arguments import FLAG, whole
 from genclf.classifier import Classifier
+from genclf.entry.arguments import FLAG, whole
+from genclf.entry.verb import verb
 from genclf.model import Fitted
-from genclf.verb import verb
 
 
 @verb(any_model=True)
@@ -140,8 +140,7 @@ def num_parameters(clf: Classifier, d: Any) -> int:
         >>> gcf.num_parameters(gcf.lda(3), 5), gcf.num_parameters(gcf.qda(3), 5)
         (32, 62)
     """
-    prior = 0 if clf.fixed_prior is not None else clf.num_classes - 1
-    return prior + clf.family.num_parameters(clf.num_classes, d)
+    return clf.label_prior.num_parameters + clf.family.num_parameters(clf.num_classes, d)
 
 
 @verb(num_classes=whole(1), d=whole(1), quadratic=FLAG)

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import ClassWeights, Hard
-from genclf.arguments import shown
+from genclf.entry.arguments import shown
+from genclf.entry.hyperparameters import Declared, problems, sound
 from genclf.families.base import Params, Support
-from genclf.hyperparameters import Declared, problems, sound
 
 
 class Fitted(eqx.Module):
@@ -89,10 +89,6 @@ class Model(Declared):
     @abc.abstractmethod
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
         """What is wrong with the concrete hyper-parameters, in words; d features, if known."""
-
-    @abc.abstractmethod
-    def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
-        """The params; arguments as for `genclf.fit`, as arrays, in traced code."""
 
 
 def require_generative(given: object, verb: str) -> None:

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from genclf.arguments import NON_NEGATIVE, Scalar, shown
-from genclf.compensated import Low, add_each, fold, no_rounding, over_axis
+from genclf.entry.arguments import NON_NEGATIVE, Scalar, shown
+from genclf.numerics.compensated import Low, add_each, fold, no_rounding, over_axis
 
 T = TypeVar("T")
 Add = Callable[[Array, Array | None], tuple[Array, Array | None]]

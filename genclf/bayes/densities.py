@@ -15,11 +15,11 @@ from genclf.families.bernoulli import BernoulliParams
 from genclf.families.categorical import CategoricalParams
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
 from genclf.families.gaussian import GaussianParams
+from genclf.families.independent import IndependentParams
 from genclf.families.multinomial import MultinomialParams
+from genclf.families.product import ProductParams
 from genclf.families.student_t import StudentTParams
 from genclf.families.tokens import Tokens, counts_of
-from genclf.independent import IndependentParams
-from genclf.product import ProductParams
 
 
 def require_numpyro() -> None:

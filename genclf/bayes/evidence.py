@@ -12,13 +12,12 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.bayes.posterior import check_model
-from genclf.class_prior import log_class_prior
 from genclf.classifier import Classifier, ClassifierStats
-from genclf.conjugate.whole import check_proper, class_prior, priors
+from genclf.conjugate.whole import check_proper, priors
+from genclf.entry.reprs import ShowsNumbers
+from genclf.entry.verb import verb
 from genclf.families.base import Family, times_log
-from genclf.reprs import ShowsNumbers
-from genclf.routes.ascent import any_promotion
-from genclf.verb import verb
+from genclf.roads.ascent import any_promotion
 
 _MAX_STEPS = 200
 _LONGEST_LAST_STEP = 0.1  # of the logarithm of a strength, at a maximum
@@ -119,14 +118,14 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
 
 @jax.jit
 def _priors(clf: Classifier, stats: ClassifierStats) -> PyTree:
-    return priors(clf, stats)
+    return priors(clf.family, stats.conditional)
 
 
 @jax.jit
 def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
-    labels = class_prior(clf, stats)
+    labels = clf.label_prior.conjugate(stats.labels)
     if labels is None:
-        found = times_log(stats.count, log_class_prior(clf, stats)).sum()
+        found = times_log(stats.count, clf.label_prior.log_probs(stats.count)).sum()
     else:
         found = labels.log_evidence(stats.labels)
     of_parts = clf.family.over_parts(

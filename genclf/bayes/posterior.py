@@ -11,8 +11,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from genclf.arguments import PROBABILITY, draw_shape, random_key
-from genclf.class_prior import log_class_prior
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
@@ -23,8 +21,6 @@ from genclf.conjugate.base import Conjugate, Interval
 from genclf.conjugate.dirichlet import Dirichlets
 from genclf.conjugate.whole import (
     check_proper,
-    class_posterior,
-    class_prior,
     is_conjugate,
     named,
     over_columns,
@@ -32,10 +28,11 @@ from genclf.conjugate.whole import (
     posteriors,
     priors,
 )
+from genclf.entry.arguments import PROBABILITY, draw_shape, random_key
+from genclf.entry.verb import verb
 from genclf.model import check_hyperparameters
-from genclf.routes.problem import PRIOR, arrays
+from genclf.roads.problem import PRIOR, arrays
 from genclf.statistics import ClassifierStats, num_features
-from genclf.verb import verb
 
 
 class Posterior(eqx.Module):
@@ -232,13 +229,15 @@ def _with_inference(clf: Classifier, inference: Any) -> Classifier:
 
 @jax.jit
 def _posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
-    return Posterior(clf, stats, class_posterior(clf, stats), posteriors(clf, stats), stats)
+    given = posteriors(clf.family, stats.conditional)
+    return Posterior(clf, stats, clf.label_prior.posterior(stats.labels), given, stats)
 
 
 @jax.jit
 def _prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     nothing = jax.tree.map(jnp.zeros_like, stats)
-    return Posterior(clf, nothing, class_prior(clf, stats), priors(clf, stats), stats)
+    given = priors(clf.family, stats.conditional)
+    return Posterior(clf, nothing, clf.label_prior.conjugate(stats.labels), given, stats)
 
 
 def _params(
@@ -248,8 +247,8 @@ def _params(
     family = post.clf.family
     arrays = family.over_parts(lambda _, *of: arrays_of(*of), post.conditional, *trees)
     if log_prior is None:
-        log_prior = log_class_prior(post.clf, post.like)
-    return ClassifierParams(log_prior, params_of(post.clf, post.like, arrays))
+        log_prior = post.clf.label_prior.log_probs(post.like.count)
+    return ClassifierParams(log_prior, params_of(family, post.like.conditional, arrays))
 
 
 @jax.jit

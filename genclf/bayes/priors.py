@@ -9,13 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from genclf.class_prior import log_class_prior
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.beta import Betas
 from genclf.conjugate.dirichlet import Dirichlets
 from genclf.conjugate.gaussian import NormalInverseWisharts
-from genclf.conjugate.whole import check_proper, class_prior, is_conjugate, named, params_of, priors
+from genclf.conjugate.whole import check_proper, is_conjugate, named, params_of, priors
 
 
 def _is_distribution(node: Any) -> bool:
@@ -40,15 +39,16 @@ def draw_hyperparameters(clf: Classifier) -> Classifier:
 
 def draw_parameters(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params drawn from the priors, as sites."""
-    labels, nodes = class_prior(clf, stats), priors(clf, stats)
+    labels = clf.label_prior.conjugate(stats.labels)
+    nodes = priors(clf.family, stats.conditional)
     check_proper(nodes, stats, "prior", "the story")
-    log_prior = log_class_prior(clf, stats)
+    log_prior = clf.label_prior.log_probs(stats.count)
     if labels is not None:
         log_prior = draw(labels, "")["log_prior"]
     drawn = [draw(node, prefix) for prefix, node in named(nodes)]
     structure = jax.tree.structure(nodes, is_leaf=is_conjugate)
     arrays = jax.tree.unflatten(structure, drawn)
-    return ClassifierParams(log_prior, params_of(clf, stats, arrays))
+    return ClassifierParams(log_prior, params_of(clf.family, stats.conditional, arrays))
 
 
 @singledispatch

@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, PyTree
 
 import genclf as gcf
 from genclf.accumulate import ClassWeights
-from genclf.expectation import em_step
 from genclf.families.base import Family, Params, Support
+from genclf.latent.em import em_step
 
 EM_TOL = 1e-8  # gain in the mean log-likelihood of a row, as in `fit`
 EM_STEPS = 200

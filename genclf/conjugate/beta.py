@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from genclf.arguments import POSITIVES
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
@@ -23,7 +22,8 @@ from genclf.conjugate.base import (
     quantile,
     spread_to,
 )
-from genclf.hyperparameters import Declared
+from genclf.entry.arguments import POSITIVES
+from genclf.entry.hyperparameters import Declared
 from genclf.statistics import Sums
 
 

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from genclf.arguments import POSITIVES
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
@@ -24,7 +23,8 @@ from genclf.conjugate.base import (
     quantile,
     spread_to,
 )
-from genclf.hyperparameters import Declared, is_concrete
+from genclf.entry.arguments import POSITIVES
+from genclf.entry.hyperparameters import Declared, is_concrete
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 

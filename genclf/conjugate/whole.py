@@ -1,10 +1,10 @@
-"""The conjugate distributions of a whole classifier: its class prior, and each family inside."""
+"""The conjugate distributions of a whole density: of each family inside."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,53 +12,33 @@ from jax.core import Tracer
 from jaxtyping import PyTree
 
 from genclf.conjugate.base import Conjugate
-from genclf.conjugate.dirichlet import Dirichlets, smoothing
-from genclf.families.base import set_fields
-
-if TYPE_CHECKING:
-    from genclf.classifier import Classifier, ClassifierStats
-    from genclf.families.base import Params
+from genclf.families.base import Family, Params, set_fields
 
 
-def class_prior(clf: Classifier, stats: ClassifierStats) -> Dirichlets | None:
-    """The prior of the class probabilities; None where they are fixed."""
-    if clf.fixed_prior is not None:
-        return None
-    return smoothing(clf.class_alpha, clf.class_dirichlet).tables(stats.labels.total, "log_prior")
-
-
-def class_posterior(clf: Classifier, stats: ClassifierStats) -> Dirichlets | None:
-    """The same, given the labels."""
-    prior = class_prior(clf, stats)
-    return None if prior is None else prior.update(stats.labels)
-
-
-def priors(clf: Classifier, stats: ClassifierStats) -> PyTree[Conjugate]:
+def priors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
     """The prior of each family inside, in the structure of its parts."""
-    family = clf.family
-    return family.over_parts(lambda part, s: part.conjugate_prior(s), stats.conditional)
+    return family.over_parts(lambda part, s: part.conjugate_prior(s), stats)
 
 
-def posteriors(clf: Classifier, stats: ClassifierStats) -> PyTree[Conjugate]:
+def posteriors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
     """The same, given the statistics."""
-    found = priors(clf, stats)
-    return clf.family.over_parts(lambda _, s, prior: prior.update(s), stats.conditional, found)
+    return family.over_parts(lambda _, s, prior: prior.update(s), stats, priors(family, stats))
 
 
-def predictives(clf: Classifier, stats: ClassifierStats, given: PyTree[Conjugate]) -> Params:
+def predictives(family: Family, stats: PyTree, given: PyTree[Conjugate]) -> Params:
     """The density of one more example under these distributions of the parameters."""
-    parts = clf.family.over_parts(
-        lambda part, s, conjugate: part.predictive(conjugate, s), stats.conditional, given
+    parts = family.over_parts(
+        lambda part, s, conjugate: part.predictive(conjugate, s), stats, given
     )
-    return clf.family.assemble(parts)
+    return family.assemble(parts)
 
 
-def params_of(clf: Classifier, stats: ClassifierStats, arrays: PyTree) -> Params:
+def params_of(family: Family, stats: PyTree, arrays: PyTree) -> Params:
     """The densities of the parameters `arrays`, a dict of them for each family inside."""
-    parts = clf.family.over_parts(
-        lambda part, s, own: set_fields(part.start(s), "", own), stats.conditional, arrays
+    parts = family.over_parts(
+        lambda part, s, own: set_fields(part.start(s), "", own), stats, arrays
     )
-    return clf.family.assemble(parts)
+    return family.assemble(parts)
 
 
 def over_columns(f: Callable[..., Any], node: Conjugate, *others: PyTree) -> Any:
@@ -80,7 +60,7 @@ def is_conjugate(node: Any) -> bool:
     return isinstance(node, Conjugate)
 
 
-def check_proper(parts: PyTree[Conjugate], stats: ClassifierStats, what: str, verb: str) -> None:
+def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, verb: str) -> None:
     """Raise where a concrete distribution is improper, naming block, column and class."""
     more = "more examples, or " if what == "posterior" else ""
     leaves = [leaf for leaf in jax.tree.leaves(stats) if not isinstance(leaf, Tracer)]

@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes
-from genclf.arguments import NON_NEGATIVE, Domain, one_of, whole
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
@@ -22,6 +21,10 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
+from genclf.entry.arguments import NON_NEGATIVE, Domain, one_of, whole
+from genclf.entry.hyperparameters import kind_of
+from genclf.entry.shapes import own
+from genclf.entry.sharding import compiled
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, times_log
 from genclf.families.missing import (
     CODE,
@@ -31,10 +34,7 @@ from genclf.families.missing import (
     is_missing,
     missing_problems,
 )
-from genclf.hyperparameters import kind_of
 from genclf.parameters import Parameter
-from genclf.shapes import own
-from genclf.sharding import compiled
 from genclf.statistics import Sums
 
 Unseen = Literal["error", "ignore"]

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul, num_classes
-from genclf.arguments import FLAG, NON_NEGATIVE
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import (
     Dirichlet,
@@ -22,6 +21,8 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
+from genclf.entry.arguments import FLAG, NON_NEGATIVE
+from genclf.entry.hyperparameters import kind_of
 from genclf.families.base import (
     Family,
     Init,
@@ -42,7 +43,6 @@ from genclf.families.missing import (
     missing_problems,
 )
 from genclf.families.tokens import COUNTS, Tokens, apart, counts_of, valid_counts
-from genclf.hyperparameters import kind_of
 from genclf.parameters import Parameter
 from genclf.statistics import Sums, divide
 

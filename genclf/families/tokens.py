@@ -13,8 +13,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
+from genclf.entry.sharding import compiled
 from genclf.families.base import Support, poison
-from genclf.sharding import compiled
 
 
 def _vocab_size(given: Any) -> int:

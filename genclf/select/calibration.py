@@ -10,12 +10,12 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from genclf.arguments import whole
+from genclf.entry.arguments import whole
+from genclf.entry.reprs import ShowsNumbers
+from genclf.entry.shapes import float_dtype, own
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
 from genclf.model import valid_weights, widen
-from genclf.reprs import ShowsNumbers
-from genclf.shapes import float_dtype, own
-from genclf.sharding import compiled
-from genclf.verb import ArrayLike, verb
 
 _TOLERANCE = 1e-3  # of the sum of a row's probabilities
 

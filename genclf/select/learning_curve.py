@@ -13,14 +13,14 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.arguments import shown, whole
-from genclf.classifier import fit
-from genclf.inference import predict
+from genclf.entry.arguments import shown, whole
+from genclf.entry.reprs import ShowsNumbers
+from genclf.entry.shapes import check_rows, own, widths
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
+from genclf.fitting import fit
 from genclf.model import Model, check_hyperparameters
-from genclf.reprs import ShowsNumbers
-from genclf.shapes import check_rows, own, widths
-from genclf.sharding import compiled
-from genclf.verb import ArrayLike, verb
+from genclf.scores import predict
 
 
 class LearningCurve(ShowsNumbers):

@@ -9,8 +9,8 @@ import pytest
 
 import genclf as gcf
 from genclf.classifier import log_prior_density
-from genclf.expectation import em_step
-from genclf.routes.problem import arrays, declared, set_arrays
+from genclf.latent.em import em_step
+from genclf.roads.problem import arrays, declared, set_arrays
 from tests.registry import (
     BY_NAME,
     DISTINCT,

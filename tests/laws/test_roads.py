@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.routes.problem import arrays, declared
+from genclf.roads.problem import arrays, declared
 from tests.registry import (
     BY_NAME,
     FAMILIES,

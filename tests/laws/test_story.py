@@ -17,7 +17,7 @@ from scipy.stats import chi2_contingency, ks_2samp, kstest
 
 import genclf as gcf
 from genclf.families.student_t import FINITE
-from genclf.routes.problem import arrays, set_arrays
+from genclf.roads.problem import arrays, set_arrays
 from tests.registry import BY_NAME, DISTINCT, FAMILIES, K, leaves_of
 
 every = pytest.mark.parametrize("model", DISTINCT, ids=str)

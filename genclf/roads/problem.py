@@ -21,11 +21,11 @@ from genclf.classifier import (
     log_prior_density,
     stats,
 )
+from genclf.entry.shapes import float_dtype
 from genclf.families.base import Params, set_fields
-from genclf.inference import log_joint
 from genclf.model import class_weights
 from genclf.parameters import Parameter
-from genclf.shapes import float_dtype
+from genclf.scores import log_joint
 
 PRIOR = "log_prior"
 CLASS_PRIOR = Parameter("simplex", "log")
@@ -89,10 +89,10 @@ def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Prob
 
 def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params with which all classes are alike; a class prior that is fixed stands already."""
-    if clf.fixed_prior is None:
+    if clf.label_prior.fixed is None:
         log_prior = jnp.full_like(stats.count, -jnp.log(float(clf.num_classes)))
     else:
-        log_prior = jnp.log(jnp.asarray(clf.fixed_prior, stats.count.dtype))
+        log_prior = jnp.log(jnp.asarray(clf.label_prior.fixed, stats.count.dtype))
     return ClassifierParams(log_prior, clf.family.start(stats.conditional))
 
 
@@ -118,7 +118,7 @@ def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[li
 
 def declared(clf: Classifier, params: ClassifierParams) -> dict[str, Parameter]:
     """The parameters that are to be found, by name."""
-    found = {} if clf.fixed_prior is not None else {PRIOR: CLASS_PRIOR}
+    found = {} if clf.label_prior.fixed is not None else {PRIOR: CLASS_PRIOR}
     for prefix, node in plain_params(params.conditional)[0]:
         found |= {prefix + field: p for field, p in node.parameters.items()}
     return found

@@ -12,15 +12,15 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
 from genclf.accumulate import class_counts, matmul
-from genclf.arguments import NON_NEGATIVE, one_of, whole
 from genclf.classifier import ClassifierParams
-from genclf.conditional import Problem, make_problem
+from genclf.discriminative.likelihood import Problem, make_problem
+from genclf.entry.arguments import NON_NEGATIVE, one_of, whole
+from genclf.entry.shapes import check_rows, float_dtype
+from genclf.entry.verb import verb
 from genclf.families.base import Scalar, Support, over_rows, poison, spread
 from genclf.families.student_t import FINITE
-from genclf.lbfgs import minimise, tolerance
 from genclf.model import Fitted, Model, class_weights
-from genclf.shapes import check_rows, float_dtype
-from genclf.verb import verb
+from genclf.numerics.lbfgs import minimise, tolerance
 
 Features = Literal["linear", "quadratic"]
 
@@ -157,39 +157,6 @@ class SoftmaxRegression(Model):
     def invalid_hyperparameters(self, d: Any = None) -> list[str]:
         return []
 
-    def _fit(self, x: Array, y: Array, weights: Array | None, init: Any) -> SoftmaxParams:
-        check_rows(FINITE, x, y, weights, self.num_classes)
-        w, invalid = class_weights(y, weights, self.num_classes, float_dtype(x))
-        count = class_counts(w)
-        problem = make_problem(x, w, count, self.l2, self.features == "quadratic")
-        start = jnp.zeros((self.num_classes, len(problem.white)), count.dtype)
-        known = jnp.asarray(False)
-        if init is not None:
-            init = softmax_form(init, features=self.features)
-            start, known = _start_from(init, problem), init.separable
-        found = minimise(problem, start)
-        # A search that made no step has nothing to tell it by but where it came from.
-        separable = found.separable | (known & (found.evaluations == 1))
-        coef, intercept, matrix = problem.coefficients(found.v)
-        intercept = jnp.where(problem.present, intercept, -jnp.inf)
-        norm = found.gradient_norm
-        invalid = invalid | ~jnp.isfinite(norm) | ~(jnp.asarray(self.l2) >= 0)
-        invalid = invalid | ~problem.has_coefficients
-        floats = coef, intercept, matrix, problem.centre, norm
-        coef, intercept, matrix, centre, norm = jax.tree.map(
-            lambda leaf: jnp.where(invalid, jnp.nan, leaf), floats
-        )
-        return SoftmaxParams(
-            coef,
-            intercept,
-            matrix,
-            centre,
-            converged=norm <= tolerance(norm.dtype),
-            separable=separable & ~invalid & (jnp.asarray(self.l2) == 0),
-            steps=found.evaluations,
-            gradient_norm=norm,
-        )
-
 
 @verb(any_model=True, features=one_of("linear", "quadratic"))
 def softmax_form(
@@ -280,3 +247,40 @@ def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
     mean = raw.sum(0, keepdims=True) / problem.present.sum().astype(raw.dtype)
     raw = jnp.where(problem.present[:, None], raw - mean, 0)
     return jnp.linalg.solve(problem.white.T, raw.T).T
+
+
+def fit_softmax(
+    clf: SoftmaxRegression, x: Array, y: Array, weights: Array | None, init: Any
+) -> SoftmaxParams:
+    """What `fit` is of a softmax regression: the maximum of the conditional likelihood."""
+    check_rows(FINITE, x, y, weights, clf.num_classes)
+    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
+    count = class_counts(w)
+    problem = make_problem(x, w, count, clf.l2, clf.features == "quadratic")
+    start = jnp.zeros((clf.num_classes, len(problem.white)), count.dtype)
+    known = jnp.asarray(False)
+    if init is not None:
+        init = softmax_form(init, features=clf.features)
+        start, known = _start_from(init, problem), init.separable
+    found = minimise(problem, start)
+    # A search that made no step has nothing to tell it by but where it came from.
+    separable = found.separable | (known & (found.evaluations == 1))
+    coef, intercept, matrix = problem.coefficients(found.v)
+    intercept = jnp.where(problem.present, intercept, -jnp.inf)
+    norm = found.gradient_norm
+    invalid = invalid | ~jnp.isfinite(norm) | ~(jnp.asarray(clf.l2) >= 0)
+    invalid = invalid | ~problem.has_coefficients
+    floats = coef, intercept, matrix, problem.centre, norm
+    coef, intercept, matrix, centre, norm = jax.tree.map(
+        lambda leaf: jnp.where(invalid, jnp.nan, leaf), floats
+    )
+    return SoftmaxParams(
+        coef,
+        intercept,
+        matrix,
+        centre,
+        converged=norm <= tolerance(norm.dtype),
+        separable=separable & ~invalid & (jnp.asarray(clf.l2) == 0),
+        steps=found.evaluations,
+        gradient_norm=norm,
+    )

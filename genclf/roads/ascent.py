@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.classifier import ClassifierParams
+from genclf.entry.reprs import ShowsNumbers
 from genclf.parameters import Parameter
-from genclf.reprs import ShowsNumbers
-from genclf.routes.problem import (
+from genclf.roads.problem import (
     PRIOR,
     Problem,
     declared,

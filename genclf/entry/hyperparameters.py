@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from genclf.arguments import Domain
+from genclf.entry.arguments import Domain
 
 
 class Declared(eqx.Module):

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.arguments import draw_shape, random_key
 from genclf.classifier import ClassifierParams
-from genclf.inference import log_posterior
+from genclf.entry.arguments import draw_shape, random_key
+from genclf.entry.shapes import check_examples, own
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
 from genclf.model import widen
-from genclf.shapes import check_examples, own
-from genclf.sharding import compiled
-from genclf.verb import ArrayLike, verb
+from genclf.scores import log_posterior
 
 
 class Conditional(eqx.Module):

@@ -11,13 +11,13 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
-from genclf.arguments import TOLERANCE, Domain, random_key, whole
 from genclf.classifier import Classifier
-from genclf.routes.ascent import Ascent, GradientSolution, How, State
-from genclf.routes.problem import problem
-from genclf.shapes import check_labels, check_some_labels
-from genclf.sharding import compiled
-from genclf.verb import ArrayLike, verb
+from genclf.entry.arguments import TOLERANCE, Domain, random_key, whole
+from genclf.entry.shapes import check_labels, check_some_labels
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
+from genclf.roads.ascent import Ascent, GradientSolution, How, State
+from genclf.roads.problem import problem
 
 _CHUNKS = 100  # of a run with mini-batches, between which the progress bar moves
 

@@ -14,11 +14,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
-from genclf.arrays import real_array
+from genclf.entry.arrays import real_array
 from genclf.families.base import Support
+from genclf.families.product import check_names
 from genclf.families.tokens import Tokens
 from genclf.model import widen
-from genclf.product import check_names
 
 
 def own(x: PyTree, name: str) -> PyTree:

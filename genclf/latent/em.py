@@ -18,23 +18,23 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, Hard, fold_rows
-from genclf.arguments import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
     estimate,
     log_prior_density,
 )
+from genclf.entry.arguments import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
+from genclf.entry.reprs import ShowsNumbers
+from genclf.entry.shapes import check_examples, check_labels, check_rows, float_dtype
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Init, Scalar, without_traces
-from genclf.fixed_point import Climb, climb
-from genclf.mixture import most_components
+from genclf.families.mixture import most_components
+from genclf.families.seeding import initial_weights, one_hot
+from genclf.latent.fixed_point import Climb, climb
 from genclf.model import valid_labels, valid_weights, widen
-from genclf.reprs import ShowsNumbers
-from genclf.seeding import initial_weights, one_hot
-from genclf.shapes import check_examples, check_labels, check_rows, float_dtype
-from genclf.sharding import compiled
 from genclf.statistics import ClassifierStats, Sums
-from genclf.verb import ArrayLike, verb
 
 _TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected
 

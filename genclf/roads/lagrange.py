@@ -10,20 +10,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams, check_statistics
+from genclf.entry.reprs import ShowsNumbers
+from genclf.entry.verb import verb
 from genclf.families.base import Family, Params, set_fields, times_log
 from genclf.families.gaussian import GaussianParams
-from genclf.reprs import ShowsNumbers
-from genclf.routes.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
-from genclf.routes.natural import (
+from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
+from genclf.roads.natural import (
     Natural,
     log_lik,
     of_natural,
     precision_multipliers,
     standard_natural,
 )
-from genclf.routes.problem import CLASS_PRIOR, PRIOR, of_parameters, start
+from genclf.roads.problem import CLASS_PRIOR, PRIOR, of_parameters, start
 from genclf.statistics import ClassifierStats
-from genclf.verb import verb
 
 
 class LagrangeSolution(ShowsNumbers):
@@ -127,7 +127,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         prefix = "".join(f"{key.key}." for key in path)
         multipliers |= {prefix + name: value for name, value in part.multipliers.items()}
         bounds |= {prefix + name: value for name, value in part.bounds.items()}
-    if clf.fixed_prior is None:
+    if clf.label_prior.fixed is None:
         prior = _solve_prior(clf, stats)
         result = eqx.tree_at(lambda p: p.log_prior, result, CLASS_PRIOR.stored(prior.params))
         multipliers[PRIOR], bounds[PRIOR] = prior.multipliers, prior.lower_multipliers
@@ -150,7 +150,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
 
 
 def _solve_prior(clf: Classifier, stats: ClassifierStats) -> ConstrainedSolution:
-    count = stats.count + clf.class_pseudo_counts(stats.count)
+    count = stats.count + clf.label_prior.pseudo_counts(stats.count)
 
     def objective(prior: Array) -> Array:
         return times_log(count, CLASS_PRIOR.stored(prior)).sum()

@@ -10,13 +10,13 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.accumulate import einsum
-from genclf.arguments import TOLERANCE
 from genclf.classifier import Classifier, ClassifierParams, estimate
-from genclf.reprs import ShowsNumbers
-from genclf.routes.information import Curvature, Neighbourhood
-from genclf.routes.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
-from genclf.shapes import check_labels, check_some_labels
-from genclf.verb import ArrayLike, verb
+from genclf.entry.arguments import TOLERANCE
+from genclf.entry.reprs import ShowsNumbers
+from genclf.entry.shapes import check_labels, check_some_labels
+from genclf.entry.verb import ArrayLike, verb
+from genclf.roads.information import Curvature, Neighbourhood
+from genclf.roads.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
 
 
 class Certificate(ShowsNumbers):
@@ -181,8 +181,8 @@ def _certify(
 
     stored = arrays(params)
     violations = [p.infeasibility(stored[name]) for name, p in here.declared.items()]
-    if clf.fixed_prior is not None:
-        fixed = jnp.asarray(clf.fixed_prior, dtype)
+    if clf.label_prior.fixed is not None:
+        fixed = jnp.asarray(clf.label_prior.fixed, dtype)
         violations.append(jnp.abs(CLASS_PRIOR.value(stored[PRIOR]) - fixed).max())
     feasibility = jnp.stack(violations).max()
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from genclf.classifier import ClassifierParams
 from genclf.parameters import LOG_TINY, Parameter
-from genclf.routes.problem import (
+from genclf.roads.problem import (
     PRIOR,
     Problem,
     arrays,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.conditional import Problem
+from genclf.discriminative.likelihood import Problem
 
 _MAX_STEPS = 1000
 _MAX_HALVINGS = 12

@@ -9,9 +9,9 @@ import jax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights
-from genclf.arguments import Domain
-from genclf.combinator import Combinator
+from genclf.entry.arguments import Domain
 from genclf.families.base import FAMILY, Family, Init, Params, Support
+from genclf.families.combinator import Combinator
 
 
 class ProductParams(Params):

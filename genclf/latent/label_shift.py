@@ -11,17 +11,18 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import matmul
-from genclf.arguments import NON_NEGATIVE, whole
+from genclf.class_prior import ClassPrior
 from genclf.classifier import ClassifierParams
-from genclf.expectation import EMSolution, solution
-from genclf.families.base import Scalar, safe_log
-from genclf.fixed_point import climb
-from genclf.inference import log_joint
+from genclf.entry.arguments import NON_NEGATIVE, whole
+from genclf.entry.shapes import blocks, cells, check_examples
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.base import Scalar
+from genclf.latent.em import EMSolution, solution
+from genclf.latent.fixed_point import climb
 from genclf.model import valid_weights
-from genclf.shapes import blocks, cells, check_examples
-from genclf.sharding import compiled
+from genclf.scores import log_joint
 from genclf.statistics import Sums, divide
-from genclf.verb import ArrayLike, verb
 
 
 @verb(max_steps=whole(1), tol=NON_NEGATIVE)
@@ -123,7 +124,7 @@ def _adapt_prior(
         _step, rows, Sums(start, start), weight.sum(), tol, max_steps, jump=_jump, gap=_gap
     )
     count = found.state.count
-    log_prior = safe_log(count) - jnp.log(count.sum())
+    log_prior = ClassPrior(len(count)).log_probs(count)
     return solution(ClassifierParams(log_prior, params.conditional), found)
 
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights
-from genclf.combinator import Combinator
 from genclf.families.base import FAMILY, Family, Init, Params, Support, over_rows
+from genclf.families.combinator import Combinator
 
 
 class IndependentParams(Params):

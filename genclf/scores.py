@@ -12,13 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.classifier import ClassifierParams
+from genclf.entry.padding import by_rows
+from genclf.entry.shapes import check_examples
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import verb
 from genclf.families.base import times_log
 from genclf.model import Fitted
-from genclf.padding import by_rows
-from genclf.shapes import check_examples
-from genclf.sharding import compiled
 from genclf.statistics import ClassifierStats
-from genclf.verb import verb
 
 
 @verb(x=None)

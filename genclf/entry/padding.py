@@ -16,9 +16,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
-from genclf.arrays import host_numbers
+from genclf.entry.arrays import host_numbers
+from genclf.entry.shapes import check_examples, in_range, own
 from genclf.families.tokens import Tokens
-from genclf.shapes import check_examples, in_range, own
 
 SIZES = (64, 256, 1024, 4096, 16384, 65536)  # a piece is padded to at most four times its rows
 

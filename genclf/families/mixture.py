@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, class_rows
-from genclf.arguments import NON_NEGATIVE, whole
+from genclf.class_prior import ClassPrior
+from genclf.entry.arguments import NON_NEGATIVE, whole
 from genclf.families.base import (
     FAMILY,
     Family,
@@ -20,11 +21,10 @@ from genclf.families.base import (
     Params,
     Scalar,
     Support,
-    safe_log,
     times_log,
     without_traces,
 )
-from genclf.seeding import initial_weights
+from genclf.families.seeding import initial_weights
 from genclf.statistics import ClassifierStats, Sums
 
 
@@ -163,6 +163,11 @@ class Mixture(Family):
         return self.family.support
 
     @property
+    def weight_prior(self) -> ClassPrior:
+        """That of the components' probabilities, in each class."""
+        return ClassPrior(self.num_components, self.alpha)
+
+    @property
     def hidden(self) -> bool:
         return True
 
@@ -221,15 +226,14 @@ class Mixture(Family):
 
     def estimate(self, stats: ClassifierStats) -> MixtureParams:
         """Weights of the components, and their params; equal weights in an empty class."""
-        count = stats.count.reshape(-1, self.num_components) + self.alpha
-        count = jnp.where(count.sum(1, keepdims=True) == 0, 1, count)
-        log_weight = safe_log(count) - jnp.log(count.sum(1, keepdims=True))
+        count = stats.count.reshape(-1, self.num_components)
+        log_weight = jax.vmap(self.weight_prior.log_probs)(count)
         return MixtureParams(log_weight, self.family.estimate(stats.conditional))
 
     def log_prior(self, params: Params, stats: ClassifierStats) -> Float[Array, ""]:
         assert isinstance(params, MixtureParams)
-        alpha = jnp.full_like(params.log_weight, self.alpha)
-        own = times_log(alpha, params.log_weight).sum()
+        count = stats.count.reshape(-1, self.num_components)
+        own = jax.vmap(self.weight_prior.log_density)(params.log_weight, count).sum()
         return own + self.family.log_prior(params.components, stats.conditional)
 
     def plain(self) -> Mixture:

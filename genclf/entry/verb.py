@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from genclf.arguments import Domain, draw_shape, random_key, shown
+from genclf.entry.arguments import Domain, draw_shape, random_key, shown
+from genclf.entry.shapes import own, widths
 from genclf.model import check_hyperparameters, check_params, require_generative
-from genclf.shapes import own, widths
 from genclf.statistics import ClassifierStats
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments import number, whole_number
-from genclf.routes.interior_point import LARGEST_LAST_STEP, System
+from genclf.entry.arguments import number, whole_number
+from genclf.roads.interior_point import LARGEST_LAST_STEP, System
 
 LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds
 

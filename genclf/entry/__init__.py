@@ -1,0 +1,1 @@
+"""What every verb does with its arguments: their domains, shapes, padding and placement."""

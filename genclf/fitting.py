@@ -1,0 +1,77 @@
+"""`fit`, of every model: the one place that knows them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Array, PyTree
+
+from genclf.classifier import Classifier, estimate, fit_examples, stats
+from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
+from genclf.entry.shapes import check_labels, check_rows, check_some_labels
+from genclf.entry.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
+from genclf.latent.em import check_clusters, fit_hidden
+from genclf.model import Fitted, Model
+
+
+@verb(any_model=True, init=_fitted_or_none)
+def fit(
+    clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
+) -> Any:
+    """The estimate: maximum likelihood, or with smoothing maximum a posteriori.
+
+    For a `Classifier` it is in closed form, `fit(clf, x, y, w) = estimate(clf, stats(clf, x, y,
+    w))`; where parts of an example are not seen (a `Mixture`, missing cells of a full covariance),
+    it is `em` of the labelled rows, from `jax.random.key(0)`, to a gain of 1e-8; for
+    `SoftmaxRegression` it is the maximum of the conditional likelihood. A NumPy array is copied
+    once, a JAX array is not.
+
+    Args:
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
+        x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`.
+        y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
+            leaves out), or responsibilities >= 0 of shape (n, K).
+        weights: weight of each row, >= 0, shape (n,); None for ones.
+        init: params to start an iteration from: for `SoftmaxRegression` `SoftmaxParams` or those of
+            a generative model; a closed form starts from nothing.
+
+    Returns:
+        `ClassifierParams` or `SoftmaxParams`; NaN in traced code where labels, weights or cells are
+        invalid (`validate` names them).
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or a hyper-parameter is invalid.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [1.0], [5.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> params = gcf.fit(gcf.lda(num_classes=2), x, y)
+        >>> print(gcf.predict(params, jnp.array([[0.4], [5.1]])))
+        [0 1]
+    """
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    check_labels(y, clf.num_classes)
+    check_some_labels(y, weights)
+    if isinstance(clf, Classifier) and init is None:
+        if clf.family.hidden:
+            check_clusters(clf, y, weights, 0.0)
+        if clf.inference == "predictive":
+            # Outside traced code it raises where the posterior is improper.
+            return estimate(clf, stats(clf, x, y, weights))
+    return _fit(clf, x, y, weights, init)
+
+
+@compiled
+def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
+    if isinstance(clf, SoftmaxRegression):
+        return fit_softmax(clf, x, y, weights, init)
+    if not isinstance(clf, Classifier):
+        raise ValueError(f"{type(clf).__name__} has no fit")
+    if clf.family.hidden:
+        return fit_hidden(clf, x, y, weights, init)
+    if init is not None:
+        raise ValueError("init was given, but the estimate of this model is in closed form")
+    if clf.family.keeps_examples:
+        return fit_examples(clf, x, y, weights)
+    return estimate(clf, stats(clf, x, y, weights))

@@ -1,0 +1,1 @@
+"""What is not seen: labels, components and cells, by expectation-maximisation."""

@@ -1,0 +1,1 @@
+"""Arithmetic in floating point: sums in two numbers, units, quasi-Newton steps."""
