@@ -1,4 +1,4 @@
-"""The probabilities of classes, or of the components of one: fixed, smoothed or under a Dirichlet."""
+"""Probabilities of classes, or of components: fixed, smoothed or under a Dirichlet."""
 
 from __future__ import annotations
 

@@ -286,6 +286,7 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
 
 
 def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
+    """What `fit` is of a family that keeps the examples."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     w = jax.tree.map(

@@ -8,14 +8,21 @@ from jaxtyping import Array, PyTree
 
 from genclf.classifier import Classifier, estimate, fit_examples, stats
 from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
+from genclf.entry.arguments import Domain
 from genclf.entry.shapes import check_labels, check_rows, check_some_labels
 from genclf.entry.sharding import compiled
 from genclf.entry.verb import ArrayLike, verb
 from genclf.latent.em import check_clusters, fit_hidden
 from genclf.model import Fitted, Model
 
+_INIT = Domain(
+    "fitted params, as fit returns them, or None",
+    lambda init: isinstance(init, Fitted),
+    optional=True,
+)
 
-@verb(any_model=True, init=_fitted_or_none)
+
+@verb(any_model=True, init=_INIT)
 def fit(
     clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
 ) -> Any:
