@@ -11,15 +11,15 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, accumulate, class_counts, dense_sums
+from genclf.arguments.domains import FLAG
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, stats
-from genclf.conjugate.whole import check_proper, posteriors
-from genclf.entry.arguments import FLAG
-from genclf.entry.reprs import ShowsNumbers
-from genclf.entry.shapes import blocks, cells, check_examples, check_rows, float_dtype, own, widths
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import blocks, cells, check_examples, check_rows, float_dtype, own, widths
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Support
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
+from genclf.families.priors import check_proper, posteriors
 from genclf.families.tokens import Tokens
 from genclf.model import (
     Fitted,

@@ -16,15 +16,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import class_counts
+from genclf.arguments.domains import FINITES, NON_NEGATIVE, one_of, whole
+from genclf.arguments.sharding import compiled
 from genclf.class_prior import ClassPrior, log_fixed, prior_problem
 from genclf.conjugate.base import numbers
 from genclf.conjugate.dirichlet import Dirichlet
-from genclf.conjugate.whole import check_proper, posteriors, predictives
-from genclf.entry.arguments import FINITES, NON_NEGATIVE, one_of, whole
-from genclf.entry.shapes import check_labels, check_rows, float_dtype, own
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import check_labels, check_rows, float_dtype, own
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import FAMILY, Family, Params, Scalar, Support, spread
+from genclf.families.priors import check_proper, posteriors, predictives
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights
 from genclf.statistics import ClassifierStats, Sums, num_features
 

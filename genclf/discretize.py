@@ -16,9 +16,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
-from genclf.entry.arguments import whole_number
-from genclf.entry.arrays import real_array
-from genclf.entry.sharding import compiled
+from genclf.arguments.arrays import real_array
+from genclf.arguments.domains import whole_number
+from genclf.arguments.sharding import compiled
 
 __all__ = ["codes", "quantile_edges"]
 

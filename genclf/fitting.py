@@ -6,11 +6,11 @@ from typing import Any
 
 from jaxtyping import Array, PyTree
 
+from genclf.arguments.domains import Domain
+from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, estimate, fit_examples, stats
 from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
-from genclf.entry.arguments import Domain
-from genclf.entry.shapes import check_labels, check_rows, check_some_labels
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import check_labels, check_rows, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.latent.em import check_clusters, fit_hidden
 from genclf.model import Fitted, Model

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, PyTree
 
+from genclf.arguments.domains import FLAG, whole
 from genclf.classifier import Classifier
-from genclf.entry.arguments import FLAG, whole
 from genclf.entry.verb import verb
 from genclf.model import Fitted
 

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import ClassWeights, Hard
-from genclf.entry.arguments import shown
-from genclf.entry.hyperparameters import Declared, problems, sound
+from genclf.arguments.domains import shown
+from genclf.arguments.hyperparameters import Declared, problems, sound
 from genclf.families.base import Params, Support
 
 

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
+from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
 from genclf.entry.padding import by_rows
-from genclf.entry.shapes import check_examples
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import check_examples
 from genclf.entry.verb import verb
 from genclf.families.base import times_log
 from genclf.model import Fitted

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from genclf.entry.arguments import NON_NEGATIVE, Scalar, shown
+from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
 from genclf.numerics.compensated import Low, add_each, fold, no_rounding, over_axis
 
 T = TypeVar("T")

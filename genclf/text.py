@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Int32, Shaped
 from numpy.typing import DTypeLike
 
-from genclf.entry.arguments import FLAG, plain_sequence, shown, whole_number
+from genclf.arguments.domains import FLAG, plain_sequence, shown, whole_number
 
 if TYPE_CHECKING:
     import genclf.families.multinomial

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.bayes.posterior import check_model
 from genclf.classifier import Classifier, ClassifierStats
-from genclf.conjugate.whole import check_proper, priors
-from genclf.entry.reprs import ShowsNumbers
 from genclf.entry.verb import verb
 from genclf.families.base import Family, times_log
+from genclf.families.priors import check_proper, priors
 from genclf.roads.ascent import any_promotion
 
 _MAX_STEPS = 200

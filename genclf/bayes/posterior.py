@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from genclf.arguments.domains import PROBABILITY, draw_shape, random_key
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
@@ -19,7 +20,8 @@ from genclf.classifier import (
 )
 from genclf.conjugate.base import Conjugate, Interval
 from genclf.conjugate.dirichlet import Dirichlets
-from genclf.conjugate.whole import (
+from genclf.entry.verb import verb
+from genclf.families.priors import (
     check_proper,
     is_conjugate,
     named,
@@ -28,8 +30,6 @@ from genclf.conjugate.whole import (
     posteriors,
     priors,
 )
-from genclf.entry.arguments import PROBABILITY, draw_shape, random_key
-from genclf.entry.verb import verb
 from genclf.model import check_hyperparameters
 from genclf.roads.problem import PRIOR, arrays
 from genclf.statistics import ClassifierStats, num_features

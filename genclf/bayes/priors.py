@@ -14,7 +14,7 @@ from genclf.conjugate.base import Conjugate
 from genclf.conjugate.beta import Betas
 from genclf.conjugate.dirichlet import Dirichlets
 from genclf.conjugate.gaussian import NormalInverseWisharts
-from genclf.conjugate.whole import check_proper, is_conjugate, named, params_of, priors
+from genclf.families.priors import check_proper, is_conjugate, named, params_of, priors
 
 
 def _is_distribution(node: Any) -> bool:

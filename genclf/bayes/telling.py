@@ -14,13 +14,13 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, PyTree
 
+from genclf.arguments.domains import shown
 from genclf.bayes.densities import require_funsor, require_numpyro, tell_examples
 from genclf.bayes.priors import draw_hyperparameters, draw_parameters
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.classifier import stats as make_stats
 from genclf.discriminative.softmax import SoftmaxParams, SoftmaxRegression
-from genclf.entry.arguments import shown
-from genclf.entry.shapes import blocks, cells, check_examples, own
+from genclf.entry.rows import blocks, cells, check_examples, own
 from genclf.entry.verb import statistics
 from genclf.families.base import Params
 from genclf.model import (

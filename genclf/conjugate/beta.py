@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from genclf.arguments.domains import POSITIVES
+from genclf.arguments.hyperparameters import Declared
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
@@ -22,8 +24,6 @@ from genclf.conjugate.base import (
     quantile,
     spread_to,
 )
-from genclf.entry.arguments import POSITIVES
-from genclf.entry.hyperparameters import Declared
 from genclf.statistics import Sums
 
 

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from genclf.arguments.domains import POSITIVES
+from genclf.arguments.hyperparameters import Declared, is_concrete
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
@@ -23,8 +25,6 @@ from genclf.conjugate.base import (
     quantile,
     spread_to,
 )
-from genclf.entry.arguments import POSITIVES
-from genclf.entry.hyperparameters import Declared, is_concrete
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 

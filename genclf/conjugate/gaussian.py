@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from genclf.accumulate import einsum, matmul
 from genclf.conjugate.base import Conjugate, Interval, central, log_rising, quantile
-from genclf.families.covariance import inverse_lower
+from genclf.covariance import inverse_lower
 from genclf.statistics import Moments, merge
 
 _LOG_2PI = math.log(2 * math.pi)

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
+from genclf.arguments.hyperparameters import Declared, is_concrete
 from genclf.conjugate.base import numbers, spread_to
 from genclf.conjugate.gaussian import NormalInverseWisharts
-from genclf.entry.arguments import FINITES, OPTIONAL_FINITE, POSITIVES
-from genclf.entry.hyperparameters import Declared, is_concrete
-from genclf.families.covariance import Magnitudes
+from genclf.covariance import Magnitudes
 from genclf.statistics import Moments
 
 

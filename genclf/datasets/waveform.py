@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Real
 
+from genclf.arguments.arrays import real_array
+from genclf.arguments.domains import draw_shape, random_key
 from genclf.discretize import floating
-from genclf.entry.arguments import draw_shape, random_key
-from genclf.entry.arrays import real_array
 
 _J = np.arange(1, 22)
 _H1, _H2, _H3 = (np.maximum(6.0 - abs(_J - peak), 0.0) for peak in (11, 15, 7))

@@ -28,8 +28,8 @@ from genclf.accumulate import (
     moments,
 )
 from genclf.families.base import Scalar
-from genclf.numerics.units import moments_in_units
 from genclf.statistics import Moments, Sums, divide
+from genclf.units import moments_in_units
 
 
 class Problem(eqx.Module):

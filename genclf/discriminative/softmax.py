@@ -12,15 +12,15 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
 from genclf.accumulate import class_counts, matmul
+from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
 from genclf.classifier import ClassifierParams
+from genclf.discriminative.lbfgs import minimise, tolerance
 from genclf.discriminative.likelihood import Problem, make_problem
-from genclf.entry.arguments import NON_NEGATIVE, one_of, whole
-from genclf.entry.shapes import check_rows, float_dtype
+from genclf.entry.rows import check_rows, float_dtype
 from genclf.entry.verb import verb
 from genclf.families.base import Scalar, Support, over_rows, poison, spread
 from genclf.families.student_t import FINITE
 from genclf.model import Fitted, Model, class_weights
-from genclf.numerics.lbfgs import minimise, tolerance
 
 Features = Literal["linear", "quadratic"]
 

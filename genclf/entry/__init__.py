@@ -1,1 +1,1 @@
-"""What every verb does with its arguments: their domains, shapes, padding and placement."""
+"""What every verb does with rows and models before it computes: checks, padding."""

@@ -16,8 +16,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
-from genclf.entry.arrays import host_numbers
-from genclf.entry.shapes import check_examples, in_range, own
+from genclf.arguments.arrays import host_numbers
+from genclf.entry.rows import check_examples, in_range, own
 from genclf.families.tokens import Tokens
 
 SIZES = (64, 256, 1024, 4096, 16384, 65536)  # a piece is padded to at most four times its rows

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from genclf.entry.arguments import Domain, draw_shape, random_key, shown
-from genclf.entry.shapes import own, widths
+from genclf.arguments.domains import Domain, draw_shape, random_key, shown
+from genclf.entry.rows import own, widths
 from genclf.model import check_hyperparameters, check_params, require_generative
 from genclf.statistics import ClassifierStats
 

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, map_rows, matmul
+from genclf.arguments.domains import Scalar as Scalar
+from genclf.arguments.hyperparameters import Declared, kind_of
 from genclf.conjugate.base import Conjugate
-from genclf.entry.arguments import Scalar as Scalar
-from genclf.entry.hyperparameters import Declared, kind_of
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul
+from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
+from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.beta import Beta, Betas, zeros_of
 from genclf.conjugate.dirichlet import smoothing_problems
-from genclf.entry.arguments import NON_NEGATIVE, OPTIONAL_FINITE
-from genclf.entry.hyperparameters import kind_of
 from genclf.families.base import (
     Family,
     LinearScore,

@@ -13,6 +13,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes
+from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
+from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.sharding import compiled
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
@@ -21,10 +24,7 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
-from genclf.entry.arguments import NON_NEGATIVE, Domain, one_of, whole
-from genclf.entry.hyperparameters import kind_of
-from genclf.entry.shapes import own
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import own
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, times_log
 from genclf.families.missing import (
     CODE,

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from genclf.conjugate.base import log_rising, log_rising_beyond
 from genclf.families.base import Params, Support, over_rows
-from genclf.families.rising import log_rising_sums, rising_table
+from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.tokens import COUNTS, Tokens, counts_of
 
 _LARGE = 64  # counts from which the common part of a score is large beside what differs

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import einsum, matmul
 from genclf.families.base import Params, Support, over_rows, spread
-from genclf.families.ellipsoid import (
+from genclf.families.mahalanobis import (
     Covariance,
     finite,
     fold_distances,

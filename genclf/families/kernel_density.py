@@ -18,14 +18,14 @@ from genclf.accumulate import (
     class_tiles,
     ignore_absent,
 )
-from genclf.entry.arguments import FLAG, POSITIVE
+from genclf.arguments.domains import FLAG, POSITIVE
+from genclf.covariance import Magnitudes
 from genclf.families.base import Family, Params, Scalar, Support, over_rows, poison, spread
-from genclf.families.covariance import Magnitudes
-from genclf.families.ellipsoid import log_determinants
 from genclf.families.kernel_sums import Nearby, best_log_multiplier, half_squares
+from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
-from genclf.numerics.units import moments_in_units
 from genclf.statistics import Moments, divide
+from genclf.units import moments_in_units
 
 _LOG_2PI = 1.8378770664093453
 _KEEPS = "a kernel density keeps the examples themselves, which no statistics stand for: "

@@ -24,7 +24,7 @@ from genclf.accumulate import (
     moments,
     one_class,
 )
-from genclf.families.ellipsoid import Covariance, finite, over_classes, squares
+from genclf.families.mahalanobis import Covariance, finite, over_classes, squares
 from genclf.statistics import Moments
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from genclf.entry.arguments import one_of, whole
+from genclf.arguments.domains import one_of, whole
 from genclf.families.base import Support
 from genclf.families.tokens import Tokens
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, class_rows
+from genclf.arguments.domains import NON_NEGATIVE, whole
 from genclf.class_prior import ClassPrior
-from genclf.entry.arguments import NON_NEGATIVE, whole
 from genclf.families.base import (
     FAMILY,
     Family,

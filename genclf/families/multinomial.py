@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul, num_classes
+from genclf.arguments.domains import FLAG, NON_NEGATIVE
+from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import (
     Dirichlet,
@@ -21,8 +23,6 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
-from genclf.entry.arguments import FLAG, NON_NEGATIVE
-from genclf.entry.hyperparameters import kind_of
 from genclf.families.base import (
     Family,
     Init,

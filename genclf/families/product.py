@@ -9,7 +9,7 @@ import jax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights
-from genclf.entry.arguments import Domain
+from genclf.arguments.domains import Domain
 from genclf.families.base import FAMILY, Family, Init, Params, Support
 from genclf.families.combinator import Combinator
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.conjugate.base import log_rising
 from genclf.families.base import Params, Support, spread
-from genclf.families.ellipsoid import (
+from genclf.families.mahalanobis import (
     Covariance,
     fold_distances,
     log_determinants,

@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.entry.sharding import compiled
+from genclf.arguments.sharding import compiled
 from genclf.families.base import Support, poison
 
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
+from genclf.arguments.domains import draw_shape, random_key
+from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
-from genclf.entry.arguments import draw_shape, random_key
-from genclf.entry.shapes import check_examples, own
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import check_examples, own
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import widen
 from genclf.scores import log_posterior

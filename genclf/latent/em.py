@@ -18,16 +18,16 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.accumulate import ClassWeights, Hard, fold_rows
+from genclf.arguments.domains import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
     estimate,
     log_prior_density,
 )
-from genclf.entry.arguments import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
-from genclf.entry.reprs import ShowsNumbers
-from genclf.entry.shapes import check_examples, check_labels, check_rows, float_dtype
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import check_examples, check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Init, Scalar, without_traces
 from genclf.families.mixture import most_components

@@ -11,11 +11,11 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.accumulate import matmul
+from genclf.arguments.domains import NON_NEGATIVE, whole
+from genclf.arguments.sharding import compiled
 from genclf.class_prior import ClassPrior
 from genclf.classifier import ClassifierParams
-from genclf.entry.arguments import NON_NEGATIVE, whole
-from genclf.entry.shapes import blocks, cells, check_examples
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import blocks, cells, check_examples
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Scalar
 from genclf.latent.em import EMSolution, solution

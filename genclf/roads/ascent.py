@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import ClassifierParams
-from genclf.entry.reprs import ShowsNumbers
 from genclf.parameters import Parameter
 from genclf.roads.problem import (
     PRIOR,

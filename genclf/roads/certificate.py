@@ -10,10 +10,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.accumulate import einsum
+from genclf.arguments.domains import TOLERANCE
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams, estimate
-from genclf.entry.arguments import TOLERANCE
-from genclf.entry.reprs import ShowsNumbers
-from genclf.entry.shapes import check_labels, check_some_labels
+from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.roads.information import Curvature, Neighbourhood
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.entry.arguments import number, whole_number
+from genclf.arguments.domains import number, whole_number
 from genclf.roads.interior_point import LARGEST_LAST_STEP, System
 
 LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds

@@ -11,10 +11,10 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
+from genclf.arguments.domains import TOLERANCE, Domain, random_key, whole
+from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
-from genclf.entry.arguments import TOLERANCE, Domain, random_key, whole
-from genclf.entry.shapes import check_labels, check_some_labels
-from genclf.entry.sharding import compiled
+from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.roads.ascent import Ascent, GradientSolution, How, State
 from genclf.roads.problem import problem

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams, check_statistics
-from genclf.entry.reprs import ShowsNumbers
 from genclf.entry.verb import verb
 from genclf.families.base import Family, Params, set_fields, times_log
 from genclf.families.gaussian import GaussianParams

@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from genclf.accumulate import einsum, matmul
-from genclf.families.covariance import inverse_lower
+from genclf.covariance import inverse_lower
 from genclf.families.gaussian import GaussianParams
 from genclf.statistics import Moments
 

@@ -21,7 +21,7 @@ from genclf.classifier import (
     log_prior_density,
     stats,
 )
-from genclf.entry.shapes import float_dtype
+from genclf.entry.rows import float_dtype
 from genclf.families.base import Params, set_fields
 from genclf.model import class_weights
 from genclf.parameters import Parameter

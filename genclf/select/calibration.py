@@ -10,10 +10,10 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from genclf.entry.arguments import whole
-from genclf.entry.reprs import ShowsNumbers
-from genclf.entry.shapes import float_dtype, own
-from genclf.entry.sharding import compiled
+from genclf.arguments.domains import whole
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
+from genclf.entry.rows import float_dtype, own
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import valid_weights, widen
 

@@ -13,10 +13,10 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.entry.arguments import shown, whole
-from genclf.entry.reprs import ShowsNumbers
-from genclf.entry.shapes import check_rows, own, widths
-from genclf.entry.sharding import compiled
+from genclf.arguments.domains import shown, whole
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
+from genclf.entry.rows import check_rows, own, widths
 from genclf.entry.verb import ArrayLike, verb
 from genclf.fitting import fit
 from genclf.model import Model, check_hyperparameters

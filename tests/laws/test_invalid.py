@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.entry.arguments import Domain
-from genclf.entry.hyperparameters import Declared
+from genclf.arguments.domains import Domain
+from genclf.arguments.hyperparameters import Declared
 from tests.registry import (
     BY_NAME,
     DISTINCT,

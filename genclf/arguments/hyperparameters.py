@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from genclf.entry.arguments import Domain
+from genclf.arguments.domains import Domain
 
 
 class Declared(eqx.Module):

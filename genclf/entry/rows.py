@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
-from genclf.entry.arrays import real_array
+from genclf.arguments.arrays import real_array
 from genclf.families.base import Support
 from genclf.families.product import check_names
 from genclf.families.tokens import Tokens

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genclf.entry.arguments import shown
+from genclf.arguments.domains import shown
 
 _NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
 

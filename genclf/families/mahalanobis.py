@@ -16,8 +16,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.accumulate import matmul
+from genclf.covariance import inverse_lower
 from genclf.families.base import over_rows
-from genclf.families.covariance import inverse_lower
 
 Covariance = Literal["full", "diag", "spherical"]
 

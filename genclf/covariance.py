@@ -15,7 +15,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.accumulate import matmul
-from genclf.entry.reprs import ShowsNumbers
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.base import Scalar
 from genclf.statistics import Moments, divide, pool
 
