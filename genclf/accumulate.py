@@ -11,9 +11,10 @@ for the shape of problem where it is the cheapest:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -316,3 +317,19 @@ def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
     if num_labels * n < 2**31:  # one sort of packed keys is four times as fast as an argsort
         return jnp.sort(label.astype(jnp.int32) * n + jnp.arange(n, dtype=jnp.int32)) % n
     return jnp.argsort(label, stable=True)
+
+
+def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
+    """A row-wise f applied over all leading axes of x, in blocks of rows."""
+    leaf = jax.tree.leaves(x)[0]
+    batch = leaf.shape[: leaf.ndim - event_ndim]
+    rows = jax.tree.map(lambda a: a.reshape(math.prod(batch), *a.shape[len(batch) :]), x)
+    out = map_rows(f, rows, row_size)
+    return out.reshape(*batch, *out.shape[1:])
+
+
+def broadcast_rows(
+    v: Float[Array, "..."], like: Float[Array, "*batch K"]
+) -> Float[Array, "*batch K"]:
+    """One number per class, for every example of `like`."""
+    return jnp.broadcast_to(v, like.shape)

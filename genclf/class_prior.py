@@ -17,7 +17,8 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
-from genclf.families.base import Scalar, safe_log, times_log
+from genclf.families.base import Scalar
+from genclf.numerics.logarithms import safe_log, times_log
 from genclf.statistics import Sums
 
 

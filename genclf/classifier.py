@@ -15,15 +15,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.accumulate import class_counts
+from genclf.accumulate import broadcast_rows, class_counts
+from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, NON_NEGATIVE, one_of, whole
 from genclf.arguments.sharding import compiled
 from genclf.class_prior import ClassPrior, log_fixed, prior_problem
-from genclf.conjugate.base import numbers
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.rows import check_labels, check_rows, float_dtype, own
 from genclf.entry.verb import ArrayLike, verb
-from genclf.families.base import FAMILY, Family, Params, Scalar, Support, spread
+from genclf.families.base import FAMILY, Family, Params, Scalar, Support
 from genclf.families.priors import check_proper, posteriors, predictives
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights
 from genclf.statistics import ClassifierStats, Sums, num_features
@@ -133,7 +133,7 @@ class ClassifierParams(Fitted):
     def with_log_prior(self, score: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
         """The scores of the densities plus `log_prior`."""
         # An impossible class stays at -inf whatever its density, which may be +inf or NaN there.
-        log_prior = spread(self.log_prior, score)
+        log_prior = broadcast_rows(self.log_prior, score)
         never = jnp.isneginf(log_prior)
         return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))
 

@@ -84,3 +84,11 @@ def _way_out(given: Any, host: np.ndarray, name: str) -> str:
         "genclf.text turns text into counts, and np.unique(column, return_inverse=True) values "
         "into codes"
     )
+
+
+def numbers(value: Any) -> Any:
+    """A list or tuple of numbers as an array; anything else as it is."""
+    try:
+        return np.asarray(value, float) if isinstance(value, list | tuple) else value
+    except (TypeError, ValueError):
+        return value  # a verb says what is wrong with it

@@ -15,8 +15,9 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.bayes.posterior import check_model
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.entry.verb import verb
-from genclf.families.base import Family, times_log
+from genclf.families.base import Family
 from genclf.families.priors import check_proper, priors
+from genclf.numerics.logarithms import times_log
 from genclf.roads.ascent import any_promotion
 
 _MAX_STEPS = 200

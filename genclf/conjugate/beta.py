@@ -10,20 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.hyperparameters import Declared
-from genclf.conjugate.base import (
-    Conjugate,
-    Interval,
-    central,
-    entropy,
-    log_gamma_beyond,
-    log_rising_beyond,
-    numbers,
-    positive_or_nan,
-    quantile,
-    spread_to,
-)
+from genclf.conjugate.base import Conjugate, Interval, central, positive_or_nan, quantile, spread_to
+from genclf.numerics.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
 from genclf.statistics import Sums
 
 
@@ -109,8 +100,8 @@ class Betas(Conjugate):
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + ones, b + zeros) - log B(a, b)`."""
         ones, zeros = stats.total, zeros_of(stats)
-        beyond = log_rising_beyond(self.a, ones) + log_rising_beyond(self.b, zeros)
-        beyond = beyond - log_rising_beyond(self.a + self.b, ones + zeros)
+        beyond = log_pochhammer_beyond(self.a, ones) + log_pochhammer_beyond(self.b, zeros)
+        beyond = beyond - log_pochhammer_beyond(self.a + self.b, ones + zeros)
         return beyond.sum() + entropy(ones, ones + zeros) + entropy(zeros, ones + zeros)
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:

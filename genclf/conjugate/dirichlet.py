@@ -11,20 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.hyperparameters import Declared, is_concrete
-from genclf.conjugate.base import (
-    Conjugate,
-    Interval,
-    central,
-    entropy,
-    log_gamma_beyond,
-    log_rising_beyond,
-    numbers,
-    positive_or_nan,
-    quantile,
-    spread_to,
-)
+from genclf.conjugate.base import Conjugate, Interval, central, positive_or_nan, quantile, spread_to
+from genclf.numerics.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 
@@ -125,8 +116,8 @@ class Dirichlets(Conjugate):
         """`Σ log B(a + c) - log B(a)`: the values in their order, so without a coefficient."""
         sums, counts = self.simplex.table_sums, stats.total
         whole = sums(counts)
-        beyond = log_rising_beyond(self.concentration, counts).sum()
-        beyond = beyond - log_rising_beyond(sums(self.concentration), whole).sum()
+        beyond = log_pochhammer_beyond(self.concentration, counts).sum()
+        beyond = beyond - log_pochhammer_beyond(sums(self.concentration), whole).sum()
         return beyond + entropy(counts, whole[..., self._table])
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:

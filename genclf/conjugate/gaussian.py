@@ -14,8 +14,9 @@ from jax.scipy.special import multigammaln
 from jaxtyping import Array, Bool, Float
 
 from genclf.accumulate import einsum, matmul
-from genclf.conjugate.base import Conjugate, Interval, central, log_rising, quantile
+from genclf.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.covariance import inverse_lower
+from genclf.numerics.logarithms import log_pochhammer
 from genclf.statistics import Moments, merge
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -168,7 +169,7 @@ class NormalInverseWisharts(Conjugate):
             size = jnp.log(after.scale).sum(-1)
         less = jnp.arange(self._p, dtype=self.dof.dtype)[None]
         half = jnp.broadcast_to(0.5 * gained[:, None], (len(gained), self._p))
-        gammas = log_rising(0.5 * (self.dof[:, None] - less), half).sum(-1)
+        gammas = log_pochhammer(0.5 * (self.dof[:, None] - less), half).sum(-1)
         variables = 1 if self._full else self.scale.shape[-1]
         covariances = variables * gammas - 0.5 * self.dof * more - 0.5 * gained * size
         means = -0.5 * d * jnp.log1p(stats.count / self.kappa).sum()

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.arguments.hyperparameters import Declared, is_concrete
-from genclf.conjugate.base import numbers, spread_to
+from genclf.conjugate.base import spread_to
 from genclf.conjugate.gaussian import NormalInverseWisharts
 from genclf.covariance import Magnitudes
 from genclf.statistics import Moments

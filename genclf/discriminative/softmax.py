@@ -11,14 +11,14 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
-from genclf.accumulate import class_counts, matmul
+from genclf.accumulate import broadcast_rows, class_counts, matmul, over_rows
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
 from genclf.classifier import ClassifierParams
 from genclf.discriminative.lbfgs import minimise, tolerance
 from genclf.discriminative.likelihood import Problem, make_problem
 from genclf.entry.rows import check_rows, float_dtype
 from genclf.entry.verb import verb
-from genclf.families.base import Scalar, Support, over_rows, poison, spread
+from genclf.families.base import Scalar, Support, poison
 from genclf.families.student_t import FINITE
 from genclf.model import Fitted, Model, class_weights
 
@@ -81,7 +81,7 @@ class SoftmaxParams(Fitted):
                 half = matmul(z, jnp.moveaxis(self.matrix, 0, 1).reshape(d, num_classes * d))
                 half = half.reshape(len(z), num_classes, d)
                 score = score + (half * z[:, None, :]).sum(-1)
-            return score + spread(self.intercept, score)
+            return score + broadcast_rows(self.intercept, score)
 
         return over_rows(rows, x, 1, d if self.matrix is None else d * num_classes)
 

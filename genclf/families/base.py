@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.accumulate import ClassWeights, map_rows, matmul
+from genclf.accumulate import ClassWeights, broadcast_rows, matmul
 from genclf.arguments.domains import Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
 from genclf.conjugate.base import Conjugate
@@ -282,35 +281,6 @@ def poison(x: Array, support: Support) -> Float[Array, "..."]:
     return jnp.where(support.valid(x), floats, jnp.nan)
 
 
-def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
-    """A row-wise f applied over all leading axes of x, in blocks of rows."""
-    leaf = jax.tree.leaves(x)[0]
-    batch = leaf.shape[: leaf.ndim - event_ndim]
-    rows = jax.tree.map(lambda a: a.reshape(math.prod(batch), *a.shape[len(batch) :]), x)
-    out = map_rows(f, rows, row_size)
-    return out.reshape(*batch, *out.shape[1:])
-
-
-def spread(v: Float[Array, "..."], like: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
-    """One number per class, for every example of `like`."""
-    return jnp.broadcast_to(v, like.shape)
-
-
-def safe_log(p: Array) -> Array:
-    """`log p`, with -inf and gradient 0 at p = 0."""
-    return jnp.where(p == 0, -jnp.inf, jnp.log(jnp.where(p == 0, 1, p)))
-
-
-def times_log(count: Array, log_p: Array) -> Array:
-    """`count · log p`, with 0 log 0 = 0."""
-    return count * jnp.where(count == 0, 0, log_p)
-
-
-def without_traces(share: Array) -> Array:
-    """Shares of rows, 0 where their square underflows: derivatives of means divide by it."""
-    return jnp.where(share**2 < jnp.finfo(share.dtype).tiny, 0, share)
-
-
 class LinearScore(eqx.Module):
     """Scores `x · coef_k + intercept_k` whose coefficients may be -inf, with 0 · -inf = 0.
 
@@ -336,8 +306,8 @@ class LinearScore(eqx.Module):
         x = x.astype(self.coef.dtype)
         both = matmul(x, jnp.concatenate([self.coef, self.veto]).T)
         score, vetoed = jnp.split(both, 2, axis=-1)
-        impossible = vetoed + spread(self.veto_intercept, score) > 0
-        return jnp.where(impossible, -jnp.inf, score + spread(self.intercept, score))
+        impossible = vetoed + broadcast_rows(self.veto_intercept, score) > 0
+        return jnp.where(impossible, -jnp.inf, score + broadcast_rows(self.intercept, score))
 
 
 FAMILY = kind_of(Family, such_as="genclf.Gaussian()")

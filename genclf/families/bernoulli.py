@@ -10,22 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul
+from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul, over_rows
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.beta import Beta, Betas, zeros_of
 from genclf.conjugate.dirichlet import smoothing_problems
-from genclf.families.base import (
-    Family,
-    LinearScore,
-    Params,
-    Scalar,
-    Support,
-    over_rows,
-    poison,
-    safe_log,
-    times_log,
-)
+from genclf.families.base import Family, LinearScore, Params, Scalar, Support, poison
 from genclf.families.missing import (
     CODE,
     MISSING,
@@ -34,6 +24,7 @@ from genclf.families.missing import (
     is_missing,
     missing_problems,
 )
+from genclf.numerics.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes
+from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes, over_rows
 from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.sharding import compiled
@@ -25,7 +25,7 @@ from genclf.conjugate.dirichlet import (
     smoothing_problems,
 )
 from genclf.entry.rows import own
-from genclf.families.base import Family, Params, Scalar, Support, over_rows, times_log
+from genclf.families.base import Family, Params, Scalar, Support
 from genclf.families.missing import (
     CODE,
     MISSING,
@@ -34,6 +34,7 @@ from genclf.families.missing import (
     is_missing,
     missing_problems,
 )
+from genclf.numerics.logarithms import times_log
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
 

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.conjugate.base import log_rising, log_rising_beyond
-from genclf.families.base import Params, Support, over_rows
+from genclf.accumulate import over_rows
+from genclf.families.base import Params, Support
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.tokens import COUNTS, Tokens, counts_of
+from genclf.numerics.logarithms import log_pochhammer, log_pochhammer_beyond
 
 _LARGE = 64  # counts from which the common part of a score is large beside what differs
 _COMPARED = 128  # words of a document, up to which comparing each two costs less than sorting
@@ -80,8 +81,8 @@ class DirichletMultinomialParams(Params):
         length = x.sum(-1)
 
         def of_class(a: Array) -> Array:
-            words = log_rising_beyond(jnp.broadcast_to(a[None], x.shape), x).sum(-1)
-            return words - log_rising_beyond(jnp.broadcast_to(a.sum(), length.shape), length)
+            words = log_pochhammer_beyond(jnp.broadcast_to(a[None], x.shape), x).sum(-1)
+            return words - log_pochhammer_beyond(jnp.broadcast_to(a.sum(), length.shape), length)
 
         found = lax.map(of_class, self.concentration).T
         return jnp.where(jnp.isnan(length)[:, None], jnp.nan, found)
@@ -89,7 +90,7 @@ class DirichletMultinomialParams(Params):
     def _of_length(self, length: Float[Array, "n"]) -> Float[Array, "n K"]:
         shape = (*length.shape, len(self.concentration))
         total = jnp.broadcast_to(self.concentration.sum(-1), shape)
-        return log_rising(total, jnp.broadcast_to(length[:, None], shape))
+        return log_pochhammer(total, jnp.broadcast_to(length[:, None], shape))
 
     def _of_counts(self, rows: Array, table: Array) -> Array:
         x = counts_of(rows, self.presence).astype(self.concentration.dtype)

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import einsum, matmul
-from genclf.families.base import Params, Support, over_rows, spread
+from genclf.accumulate import broadcast_rows, einsum, matmul, over_rows
+from genclf.families.base import Params, Support
 from genclf.families.mahalanobis import (
     Covariance,
     finite,
@@ -149,7 +149,7 @@ class GaussianParams(Params):
         half = -0.5 * fold_distances(
             x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
         )
-        return half + spread(self._log_norms()[0], half)
+        return half + broadcast_rows(self._log_norms()[0], half)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """Up to a common term; linear, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, where Σ is shared."""

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.accumulate import ClassWeights
-from genclf.families.base import FAMILY, Family, Init, Params, Support, over_rows
+from genclf.accumulate import ClassWeights, over_rows
+from genclf.families.base import FAMILY, Family, Init, Params, Support
 from genclf.families.combinator import Combinator
 
 

@@ -14,13 +14,15 @@ from jaxtyping import Array, Float, Int, PyTree, Shaped
 from genclf.accumulate import (
     ClassWeights,
     Hard,
+    broadcast_rows,
     class_counts,
     class_tiles,
     ignore_absent,
+    over_rows,
 )
 from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.covariance import Magnitudes
-from genclf.families.base import Family, Params, Scalar, Support, over_rows, poison, spread
+from genclf.families.base import Family, Params, Scalar, Support, poison
 from genclf.families.kernel_sums import Nearby, best_log_multiplier, half_squares
 from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
@@ -81,7 +83,7 @@ class KernelDensityParams(Params):
             seen = lax.scan(jax.checkpoint(step), none, tiles)[0]
             score = jax.vmap(lambda seen: seen.log_sum(one)[0], out_axes=1)(seen)
             invalid = jnp.isnan(x).any(0)[:, None]
-            return jnp.where(invalid, jnp.nan, score - spread(own, score))
+            return jnp.where(invalid, jnp.nan, score - broadcast_rows(own, score))
 
         # A derivative repeats a block rather than remember its distances.
         return over_rows(jax.checkpoint(rows), x, 1, self.weight.shape[-1])

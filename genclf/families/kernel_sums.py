@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from genclf.accumulate import varying_zeros
-from genclf.families.base import safe_log
+from genclf.numerics.logarithms import safe_log
 
 _UNROLLED = 8  # features added without writing the distances back to memory
 

@@ -12,7 +12,7 @@ from jax.scipy.special import digamma
 from jaxtyping import Array, Float
 
 from genclf.accumulate import matmul
-from genclf.conjugate.base import log_rising
+from genclf.numerics.logarithms import log_pochhammer
 
 _WIDTHS = (128, 1024)  # how many words of a block may have counts above 1: one of these, or all
 _CHUNK = 8  # words scored together
@@ -91,7 +91,7 @@ def _add_beyond_linear(
     def compute(score: Array, x: Array, a: Array, table: Array) -> Array:
         def of_class(a: Array) -> Array:
             a = jnp.broadcast_to(a, x.shape)
-            return (log_rising(a, x) - x * jnp.log(a)).sum(-1)
+            return (log_pochhammer(a, x) - x * jnp.log(a)).sum(-1)
 
         return score + lax.map(of_class, a).T
 

@@ -15,9 +15,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import matmul
+from genclf.accumulate import matmul, over_rows
 from genclf.covariance import inverse_lower
-from genclf.families.base import over_rows
 
 Covariance = Literal["full", "diag", "spherical"]
 

@@ -14,17 +14,9 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.accumulate import ClassWeights, class_rows
 from genclf.arguments.domains import NON_NEGATIVE, whole
 from genclf.class_prior import ClassPrior
-from genclf.families.base import (
-    FAMILY,
-    Family,
-    Init,
-    Params,
-    Scalar,
-    Support,
-    times_log,
-    without_traces,
-)
+from genclf.families.base import FAMILY, Family, Init, Params, Scalar, Support
 from genclf.families.seeding import initial_weights
+from genclf.numerics.logarithms import times_log, without_traces
 from genclf.statistics import ClassifierStats, Sums
 
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul, num_classes
+from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul, num_classes, over_rows
 from genclf.arguments.domains import FLAG, NON_NEGATIVE
 from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.base import Conjugate
@@ -23,16 +23,7 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
-from genclf.families.base import (
-    Family,
-    Init,
-    LinearScore,
-    Params,
-    Scalar,
-    Support,
-    over_rows,
-    times_log,
-)
+from genclf.families.base import Family, Init, LinearScore, Params, Scalar, Support
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
 from genclf.families.missing import (
     CODE,
@@ -43,6 +34,7 @@ from genclf.families.missing import (
     missing_problems,
 )
 from genclf.families.tokens import COUNTS, Tokens, apart, counts_of, valid_counts
+from genclf.numerics.logarithms import times_log
 from genclf.parameters import Parameter
 from genclf.statistics import Sums, divide
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.conjugate.base import log_rising
-from genclf.families.base import Params, Support, spread
+from genclf.accumulate import broadcast_rows
+from genclf.families.base import Params, Support
 from genclf.families.mahalanobis import (
     Covariance,
     fold_distances,
@@ -16,6 +16,7 @@ from genclf.families.mahalanobis import (
     scaled_noise,
     squares,
 )
+from genclf.numerics.logarithms import log_pochhammer
 
 FINITE = Support(jnp.isfinite, "a finite number")
 
@@ -61,7 +62,7 @@ class StudentTParams(Params):
         p = 1 if self.covariance == "diag" else d
         dof = jnp.broadcast_to(self.dof, self.inflation.shape)
         # Of one t variable: log Γ((ν+p)/2) - log Γ(ν/2) - p/2 log πν, less p/2 log inflation.
-        norm = log_rising(0.5 * dof, jnp.full_like(dof, 0.5 * p))
+        norm = log_pochhammer(0.5 * dof, jnp.full_like(dof, 0.5 * p))
         norm = norm - 0.5 * p * jnp.log(jnp.pi * dof * self.inflation)
         own, common = log_determinants(self.scale, self.covariance, d)
 
@@ -76,7 +77,7 @@ class StudentTParams(Params):
             # One multiplication of each deviation less, which the compiler then makes in vectors.
             scale = scale * jnp.sqrt(self.inflation * dof)[:, None]
         score = fold_distances(x, self.mean, scale, self.covariance, fold, per_class)
-        return score + spread((d / p) * norm - own, score), -common
+        return score + broadcast_rows((d / p) * norm - own, score), -common
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log t_ν(x; m_k, Λ_k)`."""

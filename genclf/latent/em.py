@@ -29,11 +29,12 @@ from genclf.classifier import (
 )
 from genclf.entry.rows import check_examples, check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
-from genclf.families.base import Init, Scalar, without_traces
+from genclf.families.base import Init, Scalar
 from genclf.families.mixture import most_components
 from genclf.families.seeding import initial_weights, one_hot
 from genclf.latent.fixed_point import Climb, climb
 from genclf.model import valid_labels, valid_weights, widen
+from genclf.numerics.logarithms import without_traces
 from genclf.statistics import ClassifierStats, Sums
 
 _TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected

@@ -12,8 +12,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams, check_statistics
 from genclf.entry.verb import verb
-from genclf.families.base import Family, Params, set_fields, times_log
+from genclf.families.base import Family, Params, set_fields
 from genclf.families.gaussian import GaussianParams
+from genclf.numerics.logarithms import times_log
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.natural import (
     Natural,
