@@ -32,8 +32,8 @@ from genclf.discriminative.softmax import softmax_form as softmax_form
 from genclf.families.bernoulli import Bernoulli as Bernoulli
 from genclf.families.bernoulli import BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
-from genclf.families.categorical import CategoricalParams as CategoricalParams
 from genclf.families.categorical import indicators as indicators
+from genclf.families.categorical_params import CategoricalParams as CategoricalParams
 from genclf.families.dirichlet_multinomial import (
     DirichletMultinomialParams as DirichletMultinomialParams,
 )
@@ -48,7 +48,7 @@ from genclf.families.marginal import GaussianFeatures as GaussianFeatures
 from genclf.families.mixture import Mixture as Mixture
 from genclf.families.mixture import MixtureParams as MixtureParams
 from genclf.families.multinomial import Multinomial as Multinomial
-from genclf.families.multinomial import MultinomialParams as MultinomialParams
+from genclf.families.multinomial_params import MultinomialParams as MultinomialParams
 from genclf.families.product import Product as Product
 from genclf.families.product import ProductParams as ProductParams
 from genclf.families.student_t import StudentTParams as StudentTParams

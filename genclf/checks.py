@@ -10,16 +10,17 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.accumulate import ClassWeights, accumulate, class_counts, dense_sums
+from genclf.accumulate import class_counts, dense_sums
 from genclf.arguments.domains import FLAG
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.blocks import ClassWeights, accumulate
 from genclf.classifier import Classifier, stats
 from genclf.entry.rows import blocks, cells, check_examples, check_rows, float_dtype, own, widths
 from genclf.entry.verb import ArrayLike, verb
-from genclf.families.base import Support
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
 from genclf.families.priors import check_proper, posteriors
+from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.model import (
     Fitted,

@@ -15,16 +15,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.accumulate import broadcast_rows, class_counts
+from genclf.accumulate import class_counts
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, NON_NEGATIVE, one_of, whole
 from genclf.arguments.sharding import compiled
+from genclf.blocks import broadcast_rows
 from genclf.class_prior import ClassPrior, log_fixed, prior_problem
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.rows import check_labels, check_rows, float_dtype, own
 from genclf.entry.verb import ArrayLike, verb
-from genclf.families.base import FAMILY, Family, Params, Scalar, Support
+from genclf.families.base import FAMILY, Family, Params, Scalar
 from genclf.families.priors import check_proper, posteriors, predictives
+from genclf.families.support import Support
 from genclf.model import Fitted, Model, check_hyperparameters, class_weights
 from genclf.statistics import ClassifierStats, Sums, num_features
 

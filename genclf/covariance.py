@@ -14,8 +14,8 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import matmul
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.blocks import matmul
 from genclf.families.base import Scalar
 from genclf.statistics import Moments, divide, pool
 

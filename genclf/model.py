@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from genclf.accumulate import ClassWeights, Hard
 from genclf.arguments.domains import shown
 from genclf.arguments.hyperparameters import Declared, problems, sound
-from genclf.families.base import Params, Support
+from genclf.blocks import ClassWeights, Hard
+from genclf.families.base import Params
+from genclf.families.support import Support
 
 
 class Fitted(eqx.Module):

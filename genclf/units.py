@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Shaped
 
-from genclf.accumulate import ClassWeights, Hard, fold_rows, ignore_absent, moments
+from genclf.accumulate import moments
+from genclf.blocks import ClassWeights, Hard, fold_rows, ignore_absent
 from genclf.statistics import Moments
 
 _LARGEST = 126  # both 2^126 and 2^-126 are ordinary numbers in float32

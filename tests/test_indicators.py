@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.families.categorical import _indicators
+from genclf.families.categorical_params import _indicators
 
 SIZES = (2, 3, 7)
 

@@ -12,11 +12,11 @@ from jaxtyping import Array, PyTree
 
 from genclf.families.base import Params
 from genclf.families.bernoulli import BernoulliParams
-from genclf.families.categorical import CategoricalParams
+from genclf.families.categorical_params import CategoricalParams
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
 from genclf.families.gaussian import GaussianParams
 from genclf.families.independent import IndependentParams
-from genclf.families.multinomial import MultinomialParams
+from genclf.families.multinomial_params import MultinomialParams
 from genclf.families.product import ProductParams
 from genclf.families.student_t import StudentTParams
 from genclf.families.tokens import Tokens, counts_of

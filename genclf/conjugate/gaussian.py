@@ -13,7 +13,7 @@ from jax import lax
 from jax.scipy.special import multigammaln
 from jaxtyping import Array, Bool, Float
 
-from genclf.accumulate import einsum, matmul
+from genclf.blocks import einsum, matmul
 from genclf.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.covariance import inverse_lower
 from genclf.numerics.logarithms import log_pochhammer

@@ -16,7 +16,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Real
 
-from genclf.accumulate import (
+from genclf.accumulate import moments
+from genclf.blocks import (
     ClassWeights,
     Hard,
     accumulate,
@@ -25,7 +26,6 @@ from genclf.accumulate import (
     ignore_absent,
     map_rows,
     matmul,
-    moments,
 )
 from genclf.families.base import Scalar
 from genclf.statistics import Moments, Sums, divide

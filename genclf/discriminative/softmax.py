@@ -11,15 +11,17 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
-from genclf.accumulate import broadcast_rows, class_counts, matmul, over_rows
+from genclf.accumulate import class_counts
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
+from genclf.blocks import broadcast_rows, matmul, over_rows
 from genclf.classifier import ClassifierParams
 from genclf.discriminative.lbfgs import minimise, tolerance
 from genclf.discriminative.likelihood import Problem, make_problem
 from genclf.entry.rows import check_rows, float_dtype
 from genclf.entry.verb import verb
-from genclf.families.base import Scalar, Support, poison
+from genclf.families.base import Scalar
 from genclf.families.student_t import FINITE
+from genclf.families.support import Support, poison
 from genclf.model import Fitted, Model, class_weights
 
 Features = Literal["linear", "quadratic"]

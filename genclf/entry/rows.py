@@ -15,8 +15,8 @@ from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 from genclf.arguments.arrays import real_array
-from genclf.families.base import Support
 from genclf.families.product import check_names
+from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.model import widen
 

@@ -8,40 +8,21 @@ frozen pytrees. A plain family is one file with two classes, side by side.
 from __future__ import annotations
 
 import abc
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.accumulate import ClassWeights, broadcast_rows, matmul
 from genclf.arguments.domains import Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
+from genclf.blocks import ClassWeights
 from genclf.conjugate.base import Conjugate
+from genclf.families.support import Support
 from genclf.parameters import Parameter
 from genclf.statistics import Sums
-
-
-@dataclasses.dataclass(frozen=True)
-class Support:
-    """Which cells of x a density can take: declared once, read by every check.
-
-    Traced code turns the other cells into NaN; `genclf.validate` names them.
-
-    Attributes:
-        valid: x -> mask of the cells that are allowed, of the shape of x.
-        expected: the rule in words, as an error message completes "expected ...".
-        tokens: whether x may also be `Tokens`.
-        missing: x -> mask of the cells that hold no value, where some may.
-    """
-
-    valid: Callable[[Any], Bool[Array, "..."]]
-    expected: str
-    tokens: bool = False
-    missing: Callable[[Any], Bool[Array, "..."]] | None = None
 
 
 class Params(eqx.Module):
@@ -270,44 +251,6 @@ def set_fields(params: Params, prefix: str, values: Mapping[str, Array]) -> Para
     fields = [field for field in params.parameters if prefix + field in values]
     new = tuple(values[prefix + field] for field in fields)
     return eqx.tree_at(lambda p: tuple(getattr(p, field) for field in fields), params, new)
-
-
-def poison(x: Array, support: Support) -> Float[Array, "..."]:
-    """X as floats, at least float32, with NaN in the cells outside the support."""
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        floats = x.astype(jnp.result_type(float))
-    else:
-        floats = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
-    return jnp.where(support.valid(x), floats, jnp.nan)
-
-
-class LinearScore(eqx.Module):
-    """Scores `x · coef_k + intercept_k` whose coefficients may be -inf, with 0 · -inf = 0.
-
-    An impossible value of x_j in class k is held apart as a veto rather than as an infinite
-    coefficient: the score is -inf where `x · veto_k + veto_intercept_k > 0`.
-    """
-
-    coef: Float[Array, "K d"]
-    intercept: Float[Array, "K"]
-    veto: Float[Array, "K d"]
-    veto_intercept: Float[Array, "K"]
-
-    def centred(self) -> LinearScore:
-        """The scores less their mean over classes: same differences, far smaller rounding."""
-        return LinearScore(
-            self.coef - self.coef.mean(0, keepdims=True),
-            self.intercept - self.intercept.mean(),
-            self.veto,
-            self.veto_intercept,
-        )
-
-    def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        x = x.astype(self.coef.dtype)
-        both = matmul(x, jnp.concatenate([self.coef, self.veto]).T)
-        score, vetoed = jnp.split(both, 2, axis=-1)
-        impossible = vetoed + broadcast_rows(self.veto_intercept, score) > 0
-        return jnp.where(impossible, -jnp.inf, score + broadcast_rows(self.intercept, score))
 
 
 FAMILY = kind_of(Family, such_as="genclf.Gaussian()")

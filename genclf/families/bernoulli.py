@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul, over_rows
+from genclf.accumulate import dense_sums
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
+from genclf.blocks import ClassWeights, accumulate, matmul, over_rows
 from genclf.conjugate.beta import Beta, Betas, zeros_of
 from genclf.conjugate.dirichlet import smoothing_problems
-from genclf.families.base import Family, LinearScore, Params, Scalar, Support, poison
+from genclf.families.base import Family, Params, Scalar
+from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     CODE,
     MISSING,
@@ -24,6 +26,7 @@ from genclf.families.missing import (
     is_missing,
     missing_problems,
 )
+from genclf.families.support import Support, poison
 from genclf.numerics.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.statistics import Sums

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
-from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes, over_rows
 from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
-from genclf.arguments.sharding import compiled
+from genclf.blocks import ClassWeights, accumulate, num_classes
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
@@ -25,169 +23,24 @@ from genclf.conjugate.dirichlet import (
     smoothing_problems,
 )
 from genclf.entry.rows import own
-from genclf.families.base import Family, Params, Scalar, Support
+from genclf.families.base import Family, Scalar
+from genclf.families.categorical_params import (
+    CategoricalParams,
+    Columns,
+    Unseen,
+    indicator_columns,
+    tables_in_words,
+    values_support,
+)
 from genclf.families.missing import (
     CODE,
     MISSING,
     Missing,
     allow_missing,
-    is_missing,
     missing_problems,
 )
-from genclf.numerics.logarithms import times_log
-from genclf.parameters import Parameter
+from genclf.families.support import Support
 from genclf.statistics import Sums
-
-Unseen = Literal["error", "ignore"]
-
-
-def _wide(x: Array) -> Array:
-    """Codes in a dtype of at least 32 bits, in which every number of values can be written."""
-    if x.dtype.itemsize >= 4:
-        return x
-    return x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
-
-
-def _last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
-    """A number for each column, spread over the leading axes of x."""
-    return jnp.broadcast_to(jnp.asarray(sizes, x.dtype), x.shape)
-
-
-def _support(num_values: int | tuple[int, ...], unseen: Unseen) -> Support:
-    def valid(x: Array) -> Array:
-        code = _wide(x)
-        whole = (code >= 0) & (code == jnp.floor(code)) & jnp.isfinite(code)
-        return whole if unseen == "ignore" else whole & (code < _last_axis(num_values, code))
-
-    return Support(valid, f"an integer code in 0..num_values-1, num_values = {num_values}")
-
-
-class Columns(eqx.Module):
-    """The layout of columns of different numbers of values, side by side in one flat table.
-
-    Value v of column j stands at `first[j] + v`, which is also where its 0/1 indicator stands in
-    `genclf.indicators`.
-
-    Attributes:
-        num_values: number of values of each column.
-        unseen: "error" or "ignore"; see `Categorical`.
-        missing: "error" or "marginalize".
-        missing_code: the code of a missing cell of integers.
-    """
-
-    num_values: tuple[int, ...] = eqx.field(static=True)
-    unseen: Unseen = eqx.field(static=True)
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
-
-    @property
-    def support(self) -> Support:
-        return allow_missing(
-            _support(self.num_values, self.unseen), self.missing, self.missing_code
-        )
-
-    @property
-    def first(self) -> np.ndarray:
-        """Where each column starts in the table, shape (d,)."""
-        return np.cumsum((0, *self.num_values[:-1]))
-
-    def places(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
-        """Where each cell stands in the flat table, and whether it has a place there.
-
-        A missing cell has none, so it adds nothing to a score or to a table.
-        """
-        wide = _wide(x)
-        sizes = _last_axis(self.num_values, wide)
-        known = (wide >= 0) & (wide < sizes) & (wide == jnp.floor(wide))
-        code = jnp.where(known, wide, 0).astype(jnp.int32)
-        return code + _last_axis(self.first, code), known
-
-
-def _in_words(columns: Columns) -> str:
-    """What the `Sums` of these columns are of."""
-    return f"rows with each value of columns of {columns.num_values} values"
-
-
-class CategoricalParams(Params):
-    """Fitted tables, as `Categorical.estimate` returns them.
-
-    Attributes:
-        log_theta: `log p(x_j = v | y = k)`, the columns' tables side by side, shape (K, Σ_j V_j);
-            `table(j)` is that of column j. -inf at 0.
-        columns: the layout.
-    """
-
-    log_theta: Float[Array, "K sum_V"]
-    columns: Columns
-
-    @property
-    def support(self) -> Support:
-        return self.columns.support
-
-    @property
-    def num_features(self) -> int:
-        return len(self.columns.num_values)
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return {"log_theta": Parameter("simplex", "log", tables=self.columns.num_values)}
-
-    def table(self, column: int) -> Float[Array, "*batch K V_j"]:
-        """`log p(x_j = v | y = k)` of one column, shape (K, V_j)."""
-        start = self.columns.first[column]
-        return self.log_theta[..., start : start + self.columns.num_values[column]]
-
-    def _look_up(self, table: Array, x: Array) -> Array:
-        flipped = table.T
-
-        def rows(x: Array) -> Array:
-            place, known = self.columns.places(x)
-            found = jnp.where(known[..., None], flipped[place], 0)
-            return jnp.where(self.support.valid(x)[..., None], found, jnp.nan).sum(-2)
-
-        return over_rows(rows, x, 1, x.shape[-1] * len(table))
-
-    def log_prob(self, x: Array) -> Float[Array, "*batch K"]:
-        """`Σ_j log p(x_j | y = k)`."""
-        return self._look_up(self.log_theta, x)
-
-    def discriminant(self, x: Array) -> Float[Array, "*batch K"]:
-        """The same, less its mean over the classes."""
-        common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0, keepdims=True)
-        return self._look_up(self.log_theta - common, x)
-
-    def marginalized(self) -> CategoricalParams:
-        return replace(self, columns=replace(self.columns, missing="marginalize"))
-
-    def condition(self, x: Array, r: Float[Array, "*batch K"]) -> Float[Array, "*batch sum_V"]:
-        """p(x_j = v | what is seen), the columns side by side; of a cell that is seen 0 or 1."""
-        column = np.repeat(np.arange(self.num_features), self.columns.num_values)
-        missing = is_missing(x, self.columns.missing_code)[..., column]
-        own = indicators(x, self.columns.num_values).astype(r.dtype)
-        return jnp.where(missing, matmul(r, jnp.exp(self.log_theta)), own)
-
-    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
-        missing = is_missing(x, self.columns.missing_code)
-        return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
-
-    def linear(self) -> tuple[Float[Array, "K sum_V"], Float[Array, "K"]]:
-        """The table and 0: linear in the `genclf.indicators` of x; -inf at probability 0."""
-        return self.log_theta, jnp.zeros_like(self.log_theta[:, 0])
-
-    @property
-    def statistic(self) -> str:
-        return _in_words(self.columns)
-
-    def log_lik(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ_kjv total_kjv log p(x_j = v | k)`."""
-        return times_log(stats.total, self.log_theta).sum()
-
-    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
-        """Independent draws from the tables of class y."""
-        keys = jax.random.split(key, len(self.columns.num_values))
-        draws = [jax.random.categorical(k, self.table(j)[y]) for j, k in enumerate(keys)]
-        return jnp.stack(draws, axis=-1).astype(jnp.int32)
-
 
 _SIZE = whole(1, 2**31 - 1)
 _NUM_VALUES = Domain(
@@ -272,7 +125,7 @@ class Categorical(Family):
     @property
     def support(self) -> Support:
         return allow_missing(
-            _support(self.num_values, self.unseen), self.missing, self.missing_code
+            values_support(self.num_values, self.unseen), self.missing, self.missing_code
         )
 
     def stats(self, x: Array, w: ClassWeights) -> Sums:
@@ -291,7 +144,7 @@ class Categorical(Family):
         return accumulate(block, x, w, x.shape[1] * num_classes(w))
 
     def statistic(self, stats: Sums) -> str:
-        return _in_words(self._columns_of(stats))
+        return tables_in_words(self._columns_of(stats))
 
     def estimate(self, stats: Sums) -> CategoricalParams:
         """Smoothed log θ of every column; uniform for a class without examples."""
@@ -374,13 +227,4 @@ def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batc
     if not isinstance(x, jax.Array) or x.ndim == 0:
         raise ValueError(f"x is {x!r}, expected codes 0..num_values-1, an array of shape (..., d)")
     sizes = _NUM_VALUES.checked(_hashable(num_values), "num_values")
-    return _indicators(x, Categorical(sizes).columns(x.shape[-1]).num_values)
-
-
-@partial(compiled, static_argnums=1, batch_of=0)
-def _indicators(x: Array, num_values: tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
-    column = np.repeat(np.arange(len(num_values)), num_values)
-    code = _wide(x)[..., column]
-    # A code without a place, NaN or a fraction say, equals no value.
-    value = np.concatenate([np.arange(v) for v in num_values])
-    return (code == _last_axis(value, code)).astype(jnp.result_type(float))
+    return indicator_columns(x, Categorical(sizes).columns(x.shape[-1]).num_values)

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.accumulate import over_rows
-from genclf.families.base import Params, Support
+from genclf.blocks import over_rows
+from genclf.families.base import Params
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
+from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
 from genclf.numerics.logarithms import log_pochhammer, log_pochhammer_beyond
 

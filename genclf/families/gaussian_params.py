@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import broadcast_rows, einsum, matmul, over_rows
-from genclf.families.base import Params, Support
+from genclf.blocks import broadcast_rows, einsum, matmul, over_rows
+from genclf.families.base import Params
 from genclf.families.mahalanobis import (
     Covariance,
     finite,
@@ -39,6 +39,7 @@ from genclf.families.marginal import (
 )
 from genclf.families.missing import Missing, allow_missing
 from genclf.families.student_t import FINITE
+from genclf.families.support import Support
 from genclf.parameters import Parameter
 from genclf.statistics import Moments
 

@@ -11,21 +11,15 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
-from genclf.accumulate import (
-    ClassWeights,
-    Hard,
-    broadcast_rows,
-    class_counts,
-    class_tiles,
-    ignore_absent,
-    over_rows,
-)
+from genclf.accumulate import class_counts, class_tiles
 from genclf.arguments.domains import FLAG, POSITIVE
+from genclf.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
 from genclf.covariance import Magnitudes
-from genclf.families.base import Family, Params, Scalar, Support, poison
+from genclf.families.base import Family, Params, Scalar
 from genclf.families.kernel_sums import Nearby, best_log_multiplier, half_squares
 from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
+from genclf.families.support import Support, poison
 from genclf.statistics import Moments, divide
 from genclf.units import moments_in_units
 

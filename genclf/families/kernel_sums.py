@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.accumulate import varying_zeros
+from genclf.blocks import varying_zeros
 from genclf.numerics.logarithms import safe_log
 
 _UNROLLED = 8  # features added without writing the distances back to memory

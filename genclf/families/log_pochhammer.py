@@ -11,7 +11,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import digamma
 from jaxtyping import Array, Float
 
-from genclf.accumulate import matmul
+from genclf.blocks import matmul
 from genclf.numerics.logarithms import log_pochhammer
 
 _WIDTHS = (128, 1024)  # how many words of a block may have counts above 1: one of these, or all

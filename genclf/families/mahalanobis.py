@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import matmul, over_rows
+from genclf.blocks import matmul, over_rows
 from genclf.covariance import inverse_lower
 
 Covariance = Literal["full", "diag", "spherical"]

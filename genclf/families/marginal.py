@@ -16,14 +16,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from genclf.accumulate import (
-    ClassWeights,
-    class_rows,
-    einsum,
-    matmul,
-    moments,
-    one_class,
-)
+from genclf.accumulate import moments, one_class
+from genclf.blocks import ClassWeights, class_rows, einsum, matmul
 from genclf.families.mahalanobis import Covariance, finite, over_classes, squares
 from genclf.statistics import Moments
 

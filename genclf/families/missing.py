@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from genclf.arguments.domains import one_of, whole
-from genclf.families.base import Support
+from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 
 Missing = Literal["error", "marginalize"]

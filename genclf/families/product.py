@@ -8,10 +8,11 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.accumulate import ClassWeights
 from genclf.arguments.domains import Domain
-from genclf.families.base import FAMILY, Family, Init, Params, Support
+from genclf.blocks import ClassWeights
+from genclf.families.base import FAMILY, Family, Init, Params
 from genclf.families.combinator import Combinator
+from genclf.families.support import Support
 
 
 class ProductParams(Params):

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import broadcast_rows
-from genclf.families.base import Params, Support
+from genclf.blocks import broadcast_rows
+from genclf.families.base import Params
 from genclf.families.mahalanobis import (
     Covariance,
     fold_distances,
@@ -16,6 +16,7 @@ from genclf.families.mahalanobis import (
     scaled_noise,
     squares,
 )
+from genclf.families.support import Support
 from genclf.numerics.logarithms import log_pochhammer
 
 FINITE = Support(jnp.isfinite, "a finite number")

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
-from genclf.families.base import Support, poison
+from genclf.families.support import Support, poison
 
 
 def _vocab_size(given: Any) -> int:

@@ -17,10 +17,10 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.accumulate import ClassWeights, Hard, fold_rows
 from genclf.arguments.domains import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.blocks import ClassWeights, Hard, fold_rows
 from genclf.classifier import (
     Classifier,
     ClassifierParams,

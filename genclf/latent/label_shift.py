@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from genclf.accumulate import matmul
 from genclf.arguments.domains import NON_NEGATIVE, whole
 from genclf.arguments.sharding import compiled
+from genclf.blocks import matmul
 from genclf.class_prior import ClassPrior
 from genclf.classifier import ClassifierParams
 from genclf.entry.rows import blocks, cells, check_examples

@@ -9,9 +9,9 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
-from genclf.accumulate import einsum
 from genclf.arguments.domains import TOLERANCE
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.blocks import einsum
 from genclf.classifier import Classifier, ClassifierParams, estimate
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool
 
-from genclf.accumulate import matmul
+from genclf.blocks import matmul
 from genclf.statistics import divide
 
 _SHRINK = 0.1  # of the complementarity, each step

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from genclf.accumulate import einsum, matmul
+from genclf.blocks import einsum, matmul
 from genclf.covariance import inverse_lower
 from genclf.families.gaussian import GaussianParams
 from genclf.statistics import Moments

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.accumulate import class_rows
+from genclf.blocks import class_rows
 from genclf.classifier import (
     Classifier,
     ClassifierParams,
