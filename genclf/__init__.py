@@ -12,27 +12,26 @@ from genclf.bayes.evidence import log_evidence as log_evidence
 from genclf.bayes.posterior import Posterior as Posterior
 from genclf.bayes.posterior import posterior as posterior
 from genclf.bayes.posterior import predictive as predictive
-from genclf.checks import Diagnosis as Diagnosis
-from genclf.checks import diagnose as diagnose
 from genclf.checks import validate as validate
 from genclf.classifier import Classifier as Classifier
 from genclf.classifier import ClassifierParams as ClassifierParams
-from genclf.classifier import empty as empty
-from genclf.classifier import estimate as estimate
-from genclf.classifier import stats as stats
-from genclf.classifier import with_prior as with_prior
 from genclf.conjugate.beta import Beta as Beta
 from genclf.conjugate.dirichlet import Dirichlet as Dirichlet
 from genclf.conjugate.normal_inverse_wishart import (
     NormalInverseWishart as NormalInverseWishart,
 )
+from genclf.diagnosis import Diagnosis as Diagnosis
+from genclf.diagnosis import diagnose as diagnose
 from genclf.discriminative.softmax import SoftmaxParams as SoftmaxParams
 from genclf.discriminative.softmax import SoftmaxRegression as SoftmaxRegression
 from genclf.discriminative.softmax import softmax_form as softmax_form
+from genclf.estimation import empty as empty
+from genclf.estimation import estimate as estimate
+from genclf.estimation import stats as stats
+from genclf.estimation import with_prior as with_prior
 from genclf.families.bernoulli import Bernoulli as Bernoulli
 from genclf.families.bernoulli import BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
-from genclf.families.categorical import indicators as indicators
 from genclf.families.categorical_params import CategoricalParams as CategoricalParams
 from genclf.families.dirichlet_multinomial import (
     DirichletMultinomialParams as DirichletMultinomialParams,
@@ -54,6 +53,7 @@ from genclf.families.product import ProductParams as ProductParams
 from genclf.families.student_t import StudentTParams as StudentTParams
 from genclf.families.tokens import Tokens as Tokens
 from genclf.fitting import fit as fit
+from genclf.forms import indicators as indicators
 from genclf.forms import linear_form as linear_form
 from genclf.forms import logistic_form as logistic_form
 from genclf.forms import num_boundary_parameters as num_boundary_parameters
@@ -90,13 +90,13 @@ from genclf.select.calibration import Calibration as Calibration
 from genclf.select.calibration import calibration as calibration
 from genclf.select.learning_curve import LearningCurve as LearningCurve
 from genclf.select.learning_curve import learning_curve as learning_curve
-from genclf.statistics import ClassifierStats as ClassifierStats
-from genclf.statistics import Moments as Moments
-from genclf.statistics import Sums as Sums
-from genclf.statistics import merge as merge
-from genclf.statistics import pool as pool
-from genclf.statistics import remove as remove
-from genclf.statistics import scale as scale
+from genclf.sums.merging import merge as merge
+from genclf.sums.merging import pool as pool
+from genclf.sums.merging import remove as remove
+from genclf.sums.merging import scale as scale
+from genclf.sums.statistics import ClassifierStats as ClassifierStats
+from genclf.sums.statistics import Moments as Moments
+from genclf.sums.statistics import Sums as Sums
 
 __version__ = _version("genclf")
 

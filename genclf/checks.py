@@ -8,16 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, PyTree
 
-from genclf.accumulate import class_counts, dense_sums
 from genclf.arguments.domains import FLAG
-from genclf.arguments.reprs import ShowsNumbers
-from genclf.arguments.sharding import compiled
-from genclf.blocks import ClassWeights, accumulate
-from genclf.classifier import Classifier, stats
-from genclf.entry.rows import blocks, cells, check_examples, check_rows, float_dtype, own, widths
+from genclf.classifier import Classifier
+from genclf.diagnosis import _diagnose
+from genclf.entry.rows import as_arrays, blocks, cells, check_examples, check_rows, widths
 from genclf.entry.verb import ArrayLike, verb
+from genclf.estimation import stats
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
 from genclf.families.priors import check_proper, posteriors
 from genclf.families.support import Support
@@ -27,111 +25,14 @@ from genclf.model import (
     Model,
     check_hyperparameters,
     check_params,
-    class_weights,
     valid_labels,
     valid_weights,
     widen,
 )
-from genclf.statistics import Sums
 
 _SHOWN = 5  # offenders named in one message
 _MEAN_ROUNDS = 2.0**-8  # most that rounding may move a mean, in standard deviations
 _SCORE_ROUNDS = 2.0**-7  # most that ε times a condition number may be
-
-
-class Diagnosis(ShowsNumbers):
-    """What is wrong with a data set for a model, as `diagnose` returns it.
-
-    Attributes:
-        count: weight of each class, shape (K,); NaN where labels or weights are invalid.
-        empty: classes without weight, shape (K,): they are never predicted.
-        invalid_cells: number of cells of x that the density cannot take; per block of a `Product`.
-        invalid_labels: number of labels outside -1..K-1, or of responsibilities that are
-            negative or not finite.
-        invalid_weights: number of weights that are negative or not finite.
-        unseen: features of which a class that has weight shows no value, shape (K, d); None where
-            the density takes no missing cells; per block of a `Product`.
-        conditional: the family's own: `GaussianDiagnosis` (too few rows, constant features, rank,
-            condition number and rounding) for Gaussians, a dict for `Product`, else None; None too
-            where the model has no sufficient statistics.
-    """
-
-    count: Float[Array, "K"]
-    empty: Bool[Array, "K"]
-    invalid_cells: PyTree[Int[Array, ""]]
-    invalid_labels: Int[Array, ""]
-    invalid_weights: Int[Array, ""]
-    unseen: PyTree[Bool[Array, "K d"]]
-    conditional: PyTree
-
-
-@verb
-def diagnose(
-    clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
-) -> Diagnosis:
-    """What in this data makes a fit of this model invalid or doubtful, as arrays.
-
-    Runs under jit and vmap, and raises on shapes alone. Ranks and condition numbers are those of
-    correlation matrices, so they do not depend on the units of the features.
-
-    Args:
-        clf: the model.
-        x: rows, as for `fit`.
-        y: labels (n,) or responsibilities (n, K).
-        weights: weight of each row, (n,).
-
-    Returns:
-        A `Diagnosis`.
-
-    Raises:
-        ValueError: a shape or dtype does not fit.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> x = jnp.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [5.0, 1.0], [6.0, 3.0], [9.0, 2.0]])
-        >>> found = gcf.diagnose(gcf.qda(2), x, jnp.array([0, 0, 0, 1, 1, 1]))
-        >>> print(found.conditional.rank, found.conditional.condition.round())
-        [1 2] [inf  3.]
-    """
-    return _diagnose(clf, x, y, weights)
-
-
-@compiled
-def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
-    count = jnp.where(invalid, jnp.nan, class_counts(w))
-    conditional = None
-    if clf.family.additive:
-        s = stats(clf, x, y, weights)
-        plain = clf.plain(s) if clf.inference == "ml" else clf
-        conditional = plain.family.diagnose(s.conditional)
-    invalid_cells, unseen = {}, {}
-    for name, _, support, block in blocks(clf.family.support, x):
-        invalid_cells[name] = (~support.valid(block)).sum()
-        unseen[name] = _unseen(support, block, w)
-    return Diagnosis(
-        count=count,
-        empty=count == 0,
-        invalid_cells=invalid_cells.get("x", invalid_cells),
-        invalid_labels=(~valid_labels(y, clf.num_classes)).sum(),
-        invalid_weights=jnp.int32(0) if weights is None else (~valid_weights(weights)).sum(),
-        unseen=unseen.get("x", unseen),
-        conditional=conditional,
-    )
-
-
-def _unseen(support: Support, x: Any, w: ClassWeights) -> Bool[Array, "K d"] | None:
-    """Columns that a class with weight never shows; None where no cell may be missing."""
-    missing = support.missing
-    if missing is None or isinstance(x, Tokens):
-        return None
-
-    def block(x: Array, w: Array) -> Sums:
-        return dense_sums((~missing(x)).astype(w.dtype), w)
-
-    found = accumulate(block, x, w, 2 * x.shape[1])
-    return (found.total == 0) & (found.count > 0)[:, None]
 
 
 @verb(x=None, y=None, weights=None, latent=FLAG)
@@ -176,7 +77,7 @@ def validate(
             "validate looks at values, which traced arrays have none of: call it outside jit, vmap "
             "and grad; diagnose runs inside them"
         )
-    given, x = x, own(x, "x")
+    given, x = x, as_arrays(x, "x")
     if isinstance(model, Fitted):
         check_params(model, "model", "validate")
         if y is not None or weights is not None:
@@ -190,8 +91,8 @@ def validate(
             raise ValueError("weights were given without y; expected both, or x alone")
         _check_cells(model.support, x, given, None)
         return
-    labels = own(y, "y")
-    weight = None if weights is None else own(weights, "weights")
+    labels = as_arrays(y, "y")
+    weight = None if weights is None else as_arrays(weights, "weights")
     check_rows(model.support, x, labels, weight, model.num_classes)
     _check_labels(labels, model.num_classes)
     used = np.asarray(widen(labels) >= -latent if labels.ndim == 1 else (labels > 0).any(1))

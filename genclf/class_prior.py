@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from genclf.arguments.domains import Scalar
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
@@ -17,9 +18,8 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
-from genclf.families.base import Scalar
-from genclf.numerics.logarithms import safe_log, times_log
-from genclf.statistics import Sums
+from genclf.logarithms import safe_log, times_log
+from genclf.sums.statistics import Sums
 
 
 class ClassPrior(eqx.Module):

@@ -8,11 +8,13 @@ from jaxtyping import Array, PyTree
 
 from genclf.arguments.domains import Domain
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier, estimate, fit_examples, stats
+from genclf.classifier import Classifier
 from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
 from genclf.entry.rows import check_labels, check_rows, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
-from genclf.latent.em import check_clusters, fit_hidden
+from genclf.estimation import estimate, fit_examples, stats
+from genclf.latent.clusters import check_clusters
+from genclf.latent.em import fit_hidden
 from genclf.model import Fitted, Model
 
 _INIT = Domain(

@@ -10,7 +10,12 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import FLAG, whole
 from genclf.classifier import Classifier
+from genclf.entry.rows import as_arrays
 from genclf.entry.verb import verb
+from genclf.families.categorical import NUM_VALUES, Categorical, as_tuple
+from genclf.families.categorical_params import (
+    indicator_columns,
+)
 from genclf.model import Fitted
 
 
@@ -168,3 +173,29 @@ def num_boundary_parameters(num_classes: int, d: int, *, quadratic: bool = False
     """
     one = math.comb(d + 2, 2) if quadratic else d + 1
     return (num_classes - 1) * one
+
+
+def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
+    """0/1 indicators of categorical columns: the features in which `linear_form` is linear.
+
+    Args:
+        x: codes 0..V_j - 1, shape (..., d); a code without a place gives zeros.
+        num_values: V_j of each column, or one number for all columns.
+
+    Returns:
+        1 where column j holds value v, at place `Σ_{i<j} V_i + v`; shape (..., Σ_j V_j).
+
+    Raises:
+        ValueError: x is no array of numbers, or num_values does not fit its columns.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> print(gcf.indicators(jnp.array([[1, 0], [0, 2]]), (2, 3)))
+        [[0. 1. 1. 0. 0.]
+         [1. 0. 0. 0. 1.]]
+    """
+    x = as_arrays(x, "x")
+    if not isinstance(x, jax.Array) or x.ndim == 0:
+        raise ValueError(f"x is {x!r}, expected codes 0..num_values-1, an array of shape (..., d)")
+    sizes = NUM_VALUES.checked(as_tuple(num_values), "num_values")
+    return indicator_columns(x, Categorical(sizes).columns(x.shape[-1]).num_values)

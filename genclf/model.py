@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.arguments.hyperparameters import Declared, problems, sound
-from genclf.blocks import ClassWeights, Hard
 from genclf.families.base import Params
 from genclf.families.support import Support
+from genclf.sums.blocks import ClassWeights, Hard
 
 
 class Fitted(eqx.Module):

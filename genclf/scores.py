@@ -16,9 +16,9 @@ from genclf.classifier import ClassifierParams
 from genclf.entry.padding import by_rows
 from genclf.entry.rows import check_examples
 from genclf.entry.verb import verb
+from genclf.logarithms import times_log
 from genclf.model import Fitted
-from genclf.numerics.logarithms import times_log
-from genclf.statistics import ClassifierStats
+from genclf.sums.statistics import ClassifierStats
 
 
 @verb(x=None)

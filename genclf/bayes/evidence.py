@@ -17,7 +17,7 @@ from genclf.classifier import Classifier, ClassifierStats
 from genclf.entry.verb import verb
 from genclf.families.base import Family
 from genclf.families.priors import check_proper, priors
-from genclf.numerics.logarithms import times_log
+from genclf.logarithms import times_log
 from genclf.roads.ascent import any_promotion
 
 _MAX_STEPS = 200

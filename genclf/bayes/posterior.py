@@ -12,15 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import PROBABILITY, draw_shape, random_key
-from genclf.classifier import (
-    Classifier,
-    ClassifierParams,
-    check_statistics,
-    estimate,
-)
+from genclf.classifier import Classifier, ClassifierParams
 from genclf.conjugate.base import Conjugate, Interval
 from genclf.conjugate.dirichlet import Dirichlets
 from genclf.entry.verb import verb
+from genclf.estimation import check_statistics, estimate
 from genclf.families.priors import (
     check_proper,
     is_conjugate,
@@ -32,7 +28,7 @@ from genclf.families.priors import (
 )
 from genclf.model import check_hyperparameters
 from genclf.roads.problem import PRIOR, arrays
-from genclf.statistics import ClassifierStats, num_features
+from genclf.sums.statistics import ClassifierStats, num_features
 
 
 class Posterior(eqx.Module):

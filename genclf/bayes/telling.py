@@ -18,10 +18,10 @@ from genclf.arguments.domains import shown
 from genclf.bayes.densities import require_funsor, require_numpyro, tell_examples
 from genclf.bayes.priors import draw_hyperparameters, draw_parameters
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
-from genclf.classifier import stats as make_stats
 from genclf.discriminative.softmax import SoftmaxParams, SoftmaxRegression
-from genclf.entry.rows import blocks, cells, check_examples, own
+from genclf.entry.rows import as_arrays, blocks, cells, check_examples
 from genclf.entry.verb import statistics
+from genclf.estimation import stats as make_stats
 from genclf.families.base import Params
 from genclf.model import (
     Fitted,
@@ -118,7 +118,7 @@ def story(
         check_hyperparameters(model, name="model")
 
     def tell(x: PyTree = None, y: ArrayLike | None = None, *, num_rows: int = 1) -> None:
-        x = None if x is None else own(x, "x")
+        x = None if x is None else as_arrays(x, "x")
         labels = _concrete(y)
         if isinstance(model, SoftmaxRegression | SoftmaxParams):
             _tell_labels(model, x, labels)

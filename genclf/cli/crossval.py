@@ -14,10 +14,10 @@ from jax import lax
 from jaxtyping import Array, Bool, PyTree
 
 import genclf as gcf
-from genclf.blocks import ClassWeights
 from genclf.families.base import Family, Params
 from genclf.families.support import Support
 from genclf.latent.em import em_step
+from genclf.sums.blocks import ClassWeights
 
 EM_TOL = 1e-8  # gain in the mean log-likelihood of a row, as in `fit`
 EM_STEPS = 200

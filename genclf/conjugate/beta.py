@@ -14,8 +14,8 @@ from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.hyperparameters import Declared
 from genclf.conjugate.base import Conjugate, Interval, central, positive_or_nan, quantile, spread_to
-from genclf.numerics.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
-from genclf.statistics import Sums
+from genclf.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
+from genclf.sums.statistics import Sums
 
 
 class Beta(Declared):

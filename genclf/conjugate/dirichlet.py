@@ -15,9 +15,9 @@ from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.hyperparameters import Declared, is_concrete
 from genclf.conjugate.base import Conjugate, Interval, central, positive_or_nan, quantile, spread_to
-from genclf.numerics.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
+from genclf.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
 from genclf.parameters import Parameter
-from genclf.statistics import Sums
+from genclf.sums.statistics import Sums
 
 
 class Dirichlet(Declared):

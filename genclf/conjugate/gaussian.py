@@ -13,11 +13,12 @@ from jax import lax
 from jax.scipy.special import multigammaln
 from jaxtyping import Array, Bool, Float
 
-from genclf.blocks import einsum, matmul
 from genclf.conjugate.base import Conjugate, Interval, central, quantile
-from genclf.covariance import inverse_lower
-from genclf.numerics.logarithms import log_pochhammer
-from genclf.statistics import Moments, merge
+from genclf.logarithms import log_pochhammer
+from genclf.sums.blocks import einsum, matmul
+from genclf.sums.covariance import inverse_lower
+from genclf.sums.merging import merge
+from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
 

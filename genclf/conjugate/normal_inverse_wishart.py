@@ -15,8 +15,8 @@ from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.arguments.hyperparameters import Declared, is_concrete
 from genclf.conjugate.base import spread_to
 from genclf.conjugate.gaussian import NormalInverseWisharts
-from genclf.covariance import Magnitudes
-from genclf.statistics import Moments
+from genclf.sums.covariance import Magnitudes
+from genclf.sums.statistics import Moments
 
 
 class NormalInverseWishart(Declared):

@@ -16,8 +16,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Real
 
-from genclf.accumulate import moments
-from genclf.blocks import (
+from genclf.families.base import Scalar
+from genclf.sums.accumulate import moments
+from genclf.sums.blocks import (
     ClassWeights,
     Hard,
     accumulate,
@@ -27,9 +28,8 @@ from genclf.blocks import (
     map_rows,
     matmul,
 )
-from genclf.families.base import Scalar
-from genclf.statistics import Moments, Sums, divide
-from genclf.units import moments_in_units
+from genclf.sums.statistics import Moments, Sums, divide
+from genclf.sums.units import moments_in_units
 
 
 class Problem(eqx.Module):

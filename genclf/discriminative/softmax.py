@@ -11,9 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
-from genclf.accumulate import class_counts
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
-from genclf.blocks import broadcast_rows, matmul, over_rows
 from genclf.classifier import ClassifierParams
 from genclf.discriminative.lbfgs import minimise, tolerance
 from genclf.discriminative.likelihood import Problem, make_problem
@@ -23,6 +21,8 @@ from genclf.families.base import Scalar
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, poison
 from genclf.model import Fitted, Model, class_weights
+from genclf.sums.accumulate import class_counts
+from genclf.sums.blocks import broadcast_rows, matmul, over_rows
 
 Features = Literal["linear", "quadratic"]
 

@@ -17,7 +17,7 @@ from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 from genclf.arguments.arrays import host_numbers
-from genclf.entry.rows import check_examples, in_range, own
+from genclf.entry.rows import as_arrays, check_examples, in_range
 from genclf.families.tokens import Tokens
 
 SIZES = (64, 256, 1024, 4096, 16384, 65536)  # a piece is padded to at most four times its rows
@@ -32,8 +32,8 @@ def by_rows(f: Callable[[Any, PyTree], Array], params: Any, x: PyTree) -> Array:
         x: one example, or leading batch axes; arrays of NumPy, or of JAX.
     """
     if not _is_host_batch(x) or any(isinstance(a, Tracer) for a in jax.tree.leaves(params)):
-        return f(params, own(x, "x"))
-    own(jax.tree.map(lambda a: a[:1], x), "x")
+        return f(params, as_arrays(x, "x"))
+    as_arrays(jax.tree.map(lambda a: a[:1], x), "x")
     check_examples(params, x)  # whose message names the shape of x, not of a piece
     pieces = [(f(params, piece), rows) for piece, rows in _pieces(x)]
     if any(isinstance(found, Tracer) for found, _ in pieces):  # within somebody's jit

@@ -21,12 +21,12 @@ from genclf.families.tokens import Tokens
 from genclf.model import widen
 
 
-def own(x: PyTree, name: str) -> PyTree:
+def as_arrays(x: PyTree, name: str) -> PyTree:
     """X as JAX arrays; NumPy arrays are copied, since the caller may refill them later."""
     if isinstance(x, dict):
         if not all(isinstance(key, str) for key in x):
             raise ValueError(f"{name} has keys {list(x)}, expected names of parts, which are str")
-        return {key: own(block, f"{name}[{key!r}]") for key, block in x.items()}
+        return {key: as_arrays(block, f"{name}[{key!r}]") for key, block in x.items()}
     if isinstance(x, Tokens):
         ids, mask = _array(x.ids, f"{name}.ids"), _array(x.mask, f"{name}.mask")
         if not jnp.issubdtype(ids.dtype, jnp.integer) or mask.dtype != bool:

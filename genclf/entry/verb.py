@@ -13,9 +13,9 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from genclf.arguments.domains import Domain, draw_shape, random_key, shown
-from genclf.entry.rows import own, widths
+from genclf.entry.rows import as_arrays, widths
 from genclf.model import check_hyperparameters, check_params, require_generative
-from genclf.statistics import ClassifierStats
+from genclf.sums.statistics import ClassifierStats
 
 if TYPE_CHECKING:
     ArrayLike = Any  # what a user gives is an array by the time that the function sees it
@@ -97,9 +97,9 @@ def statistics(value: Any, name: str) -> ClassifierStats:
 
 
 _CHECKS: dict[str, Check] = {
-    "x": own,
-    "y": own,
-    "weights": _optional(own),
+    "x": as_arrays,
+    "y": as_arrays,
+    "weights": _optional(as_arrays),
     "stats": statistics,
     "key": random_key,
     "shape": draw_shape,

@@ -18,11 +18,11 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
-from genclf.blocks import ClassWeights
 from genclf.conjugate.base import Conjugate
 from genclf.families.support import Support
 from genclf.parameters import Parameter
-from genclf.statistics import Sums
+from genclf.sums.blocks import ClassWeights
+from genclf.sums.statistics import Sums
 
 
 class Params(eqx.Module):

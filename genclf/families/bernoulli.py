@@ -10,10 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import dense_sums
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
-from genclf.blocks import ClassWeights, accumulate, matmul, over_rows
 from genclf.conjugate.beta import Beta, Betas, zeros_of
 from genclf.conjugate.dirichlet import smoothing_problems
 from genclf.families.base import Family, Params, Scalar
@@ -27,9 +25,11 @@ from genclf.families.missing import (
     missing_problems,
 )
 from genclf.families.support import Support, poison
-from genclf.numerics.logarithms import safe_log, times_log
+from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
-from genclf.statistics import Sums
+from genclf.sums.accumulate import dense_sums
+from genclf.sums.blocks import ClassWeights, accumulate, matmul, over_rows
+from genclf.sums.statistics import Sums
 
 BINARY = Support(lambda x: (x == 0) | (x == 1), "0 or 1 (or set Bernoulli(threshold=...))")
 ABOVE = Support(jnp.isfinite, "a finite number")

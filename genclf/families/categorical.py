@@ -9,11 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
-from genclf.blocks import ClassWeights, accumulate, num_classes
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
@@ -22,13 +21,11 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
-from genclf.entry.rows import own
 from genclf.families.base import Family, Scalar
 from genclf.families.categorical_params import (
     CategoricalParams,
     Columns,
     Unseen,
-    indicator_columns,
     tables_in_words,
     values_support,
 )
@@ -40,10 +37,11 @@ from genclf.families.missing import (
     missing_problems,
 )
 from genclf.families.support import Support
-from genclf.statistics import Sums
+from genclf.sums.blocks import ClassWeights, accumulate, num_classes
+from genclf.sums.statistics import Sums
 
 _SIZE = whole(1, 2**31 - 1)
-_NUM_VALUES = Domain(
+NUM_VALUES = Domain(
     ">= 1, a whole number, or a tuple of them",
     lambda sizes: (
         bool(sizes) and all(map(_SIZE.contains, sizes))
@@ -53,10 +51,10 @@ _NUM_VALUES = Domain(
 )
 
 
-def _hashable(num_values: Any) -> Any:
+def as_tuple(num_values: Any) -> Any:
     """Python integers, so that the family can be static whatever sequence of them was given."""
     if isinstance(num_values, list | tuple | np.ndarray | jax.Array) and np.ndim(num_values) == 1:
-        return tuple(map(_hashable, num_values))
+        return tuple(map(as_tuple, num_values))
     whole_array = isinstance(num_values, np.ndarray | jax.Array | np.generic) and (
         num_values.ndim == 0 and num_values.dtype.kind in "iu"
     )
@@ -97,7 +95,7 @@ class Categorical(Family):
     """
 
     domains: ClassVar = {
-        "num_values": _NUM_VALUES,
+        "num_values": NUM_VALUES,
         "alpha": NON_NEGATIVE,
         "unseen": one_of("error", "ignore"),
         "prior": kind_of(Dirichlet, such_as="Dirichlet(2.0)", optional=True),
@@ -105,7 +103,7 @@ class Categorical(Family):
         "missing_code": CODE,
     }
 
-    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=_hashable)
+    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=as_tuple)
     alpha: Scalar = 1.0
     unseen: Unseen = eqx.field(static=True, default="error")
     prior: Dirichlet | None = None
@@ -202,29 +200,3 @@ class Categorical(Family):
         wrong = smoothing_problems(self.alpha, self.prior)
         largest = int(np.max(self.num_values))
         return wrong + missing_problems(self.missing, self.missing_code, largest)
-
-
-def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
-    """0/1 indicators of categorical columns: the features in which `linear_form` is linear.
-
-    Args:
-        x: codes 0..V_j - 1, shape (..., d); a code without a place gives zeros.
-        num_values: V_j of each column, or one number for all columns.
-
-    Returns:
-        1 where column j holds value v, at place `Σ_{i<j} V_i + v`; shape (..., Σ_j V_j).
-
-    Raises:
-        ValueError: x is no array of numbers, or num_values does not fit its columns.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> print(gcf.indicators(jnp.array([[1, 0], [0, 2]]), (2, 3)))
-        [[0. 1. 1. 0. 0.]
-         [1. 0. 0. 0. 1.]]
-    """
-    x = own(x, "x")
-    if not isinstance(x, jax.Array) or x.ndim == 0:
-        raise ValueError(f"x is {x!r}, expected codes 0..num_values-1, an array of shape (..., d)")
-    sizes = _NUM_VALUES.checked(_hashable(num_values), "num_values")
-    return indicator_columns(x, Categorical(sizes).columns(x.shape[-1]).num_values)

@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
-from genclf.blocks import matmul, over_rows
 from genclf.families.base import Params
 from genclf.families.missing import (
     Missing,
@@ -21,9 +20,10 @@ from genclf.families.missing import (
     is_missing,
 )
 from genclf.families.support import Support
-from genclf.numerics.logarithms import times_log
+from genclf.logarithms import times_log
 from genclf.parameters import Parameter
-from genclf.statistics import Sums
+from genclf.sums.blocks import matmul, over_rows
+from genclf.sums.statistics import Sums
 
 
 def wide_codes(x: Array) -> Array:

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.blocks import over_rows
 from genclf.families.base import Params
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
-from genclf.numerics.logarithms import log_pochhammer, log_pochhammer_beyond
+from genclf.logarithms import log_pochhammer, log_pochhammer_beyond
+from genclf.sums.blocks import over_rows
 
 _LARGE = 64  # counts from which the common part of a score is large beside what differs
 _COMPARED = 128  # words of a document, up to which comparing each two costs less than sorting

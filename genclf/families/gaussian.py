@@ -9,20 +9,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from genclf.accumulate import moments, moments_of_cells
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, one_of
 from genclf.arguments.hyperparameters import is_concrete, kind_of
-from genclf.blocks import ClassWeights, Hard, fold_rows, only
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.gaussian import NormalInverseWisharts, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
-from genclf.covariance import (
-    CovarianceEstimate,
-    GaussianDiagnosis,
-    estimate_covariance,
-    regularisation,
-    root_of_total,
-)
 from genclf.families.base import Family, Init, Params, Scalar
 from genclf.families.gaussian_params import GaussianParams, moments_in_words
 from genclf.families.mahalanobis import Covariance
@@ -30,7 +21,17 @@ from genclf.families.marginal import Completion, expected_moments
 from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.student_t import FINITE, StudentTParams
 from genclf.families.support import Support
-from genclf.statistics import Moments, divide, merge, pool
+from genclf.sums.accumulate import moments, moments_of_cells
+from genclf.sums.blocks import ClassWeights, Hard, fold_rows, only
+from genclf.sums.covariance import (
+    CovarianceEstimate,
+    GaussianDiagnosis,
+    estimate_covariance,
+    regularisation,
+    root_of_total,
+)
+from genclf.sums.merging import merge, pool
+from genclf.sums.statistics import Moments, divide
 
 
 class Gaussian(Family):

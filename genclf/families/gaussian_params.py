@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.blocks import broadcast_rows, einsum, matmul, over_rows
 from genclf.families.base import Params
 from genclf.families.mahalanobis import (
     Covariance,
@@ -41,7 +40,8 @@ from genclf.families.missing import Missing, allow_missing
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter
-from genclf.statistics import Moments
+from genclf.sums.blocks import broadcast_rows, einsum, matmul, over_rows
+from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]

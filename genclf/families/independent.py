@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.blocks import ClassWeights, over_rows
 from genclf.families.base import FAMILY, Family, Init, Params
 from genclf.families.combinator import Combinator
 from genclf.families.support import Support
+from genclf.sums.blocks import ClassWeights, over_rows
 
 
 class IndependentParams(Params):

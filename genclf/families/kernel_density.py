@@ -11,17 +11,17 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
-from genclf.accumulate import class_counts, class_tiles
 from genclf.arguments.domains import FLAG, POSITIVE
-from genclf.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
-from genclf.covariance import Magnitudes
 from genclf.families.base import Family, Params, Scalar
 from genclf.families.kernel_sums import Nearby, best_log_multiplier, half_squares
 from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, poison
-from genclf.statistics import Moments, divide
-from genclf.units import moments_in_units
+from genclf.sums.accumulate import class_counts, class_tiles
+from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
+from genclf.sums.covariance import Magnitudes
+from genclf.sums.statistics import Moments, divide
+from genclf.sums.units import moments_in_units
 
 _LOG_2PI = 1.8378770664093453
 _KEEPS = "a kernel density keeps the examples themselves, which no statistics stand for: "

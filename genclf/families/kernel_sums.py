@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.blocks import varying_zeros
-from genclf.numerics.logarithms import safe_log
+from genclf.logarithms import safe_log
+from genclf.sums.blocks import varying_zeros
 
 _UNROLLED = 8  # features added without writing the distances back to memory
 

@@ -11,8 +11,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import digamma
 from jaxtyping import Array, Float
 
-from genclf.blocks import matmul
-from genclf.numerics.logarithms import log_pochhammer
+from genclf.logarithms import log_pochhammer
+from genclf.sums.blocks import matmul
 
 _WIDTHS = (128, 1024)  # how many words of a block may have counts above 1: one of these, or all
 _CHUNK = 8  # words scored together

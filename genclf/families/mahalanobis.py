@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.blocks import matmul, over_rows
-from genclf.covariance import inverse_lower
+from genclf.sums.blocks import matmul, over_rows
+from genclf.sums.covariance import inverse_lower
 
 Covariance = Literal["full", "diag", "spherical"]
 

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from genclf.accumulate import moments, one_class
-from genclf.blocks import ClassWeights, class_rows, einsum, matmul
 from genclf.families.mahalanobis import Covariance, finite, over_classes, squares
-from genclf.statistics import Moments
+from genclf.sums.accumulate import moments, one_class
+from genclf.sums.blocks import ClassWeights, class_rows, einsum, matmul
+from genclf.sums.statistics import Moments
 
 
 class Eliminated(NamedTuple):

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, whole
-from genclf.blocks import ClassWeights, class_rows
 from genclf.class_prior import ClassPrior
 from genclf.families.base import FAMILY, Family, Init, Params, Scalar
 from genclf.families.seeding import initial_weights
 from genclf.families.support import Support
-from genclf.numerics.logarithms import times_log, without_traces
-from genclf.statistics import ClassifierStats, Sums
+from genclf.logarithms import times_log, without_traces
+from genclf.sums.blocks import ClassWeights, class_rows
+from genclf.sums.statistics import ClassifierStats, Sums
 
 
 class MixtureParams(Params):

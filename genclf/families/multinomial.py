@@ -10,10 +10,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genclf.accumulate import dense_sums
 from genclf.arguments.domains import FLAG, NON_NEGATIVE
 from genclf.arguments.hyperparameters import kind_of
-from genclf.blocks import ClassWeights, accumulate, num_classes
 from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import (
     Dirichlet,
@@ -36,7 +34,9 @@ from genclf.families.missing import (
 from genclf.families.multinomial_params import MultinomialParams, multinomial_in_words
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, apart, counts_of, valid_counts
-from genclf.statistics import Sums, divide
+from genclf.sums.accumulate import dense_sums
+from genclf.sums.blocks import ClassWeights, accumulate, num_classes
+from genclf.sums.statistics import Sums, divide
 
 
 class Multinomial(Family):

@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.accumulate import dense_sums
-from genclf.blocks import matmul, over_rows
 from genclf.families.base import Params
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
@@ -20,9 +18,11 @@ from genclf.families.missing import (
 )
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
-from genclf.numerics.logarithms import times_log
+from genclf.logarithms import times_log
 from genclf.parameters import Parameter
-from genclf.statistics import Sums, divide
+from genclf.sums.accumulate import dense_sums
+from genclf.sums.blocks import matmul, over_rows
+from genclf.sums.statistics import Sums, divide
 
 
 def multinomial_in_words(num_words: int, presence: bool) -> str:

@@ -9,10 +9,10 @@ import jax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import Domain
-from genclf.blocks import ClassWeights
 from genclf.families.base import FAMILY, Family, Init, Params
 from genclf.families.combinator import Combinator
 from genclf.families.support import Support
+from genclf.sums.blocks import ClassWeights
 
 
 class ProductParams(Params):

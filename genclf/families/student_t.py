@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.blocks import broadcast_rows
 from genclf.families.base import Params
 from genclf.families.mahalanobis import (
     Covariance,
@@ -17,7 +16,8 @@ from genclf.families.mahalanobis import (
     squares,
 )
 from genclf.families.support import Support
-from genclf.numerics.logarithms import log_pochhammer
+from genclf.logarithms import log_pochhammer
+from genclf.sums.blocks import broadcast_rows
 
 FINITE = Support(jnp.isfinite, "a finite number")
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import draw_shape, random_key
 from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
-from genclf.entry.rows import check_examples, own
+from genclf.entry.rows import as_arrays, check_examples
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import widen
 from genclf.scores import log_posterior
@@ -53,7 +53,7 @@ class Conditional(eqx.Module):
         return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
 
-@verb(y=lambda y, name: None if y is None else own(y, name))
+@verb(y=lambda y, name: None if y is None else as_arrays(y, name))
 def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -> Conditional:
     """Impute: the distribution of what is missing in x, given what is seen and, if known, y.
 

@@ -9,33 +9,26 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.blocks import ClassWeights, Hard, fold_rows
-from genclf.classifier import (
-    Classifier,
-    ClassifierParams,
-    estimate,
-    log_prior_density,
-)
+from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_examples, check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
+from genclf.estimation import estimate
 from genclf.families.base import Init, Scalar
-from genclf.families.mixture import most_components
 from genclf.families.seeding import initial_weights, one_hot
+from genclf.latent.clusters import check_clusters, check_components, check_for_em, check_init
+from genclf.latent.expectation import Expectation
 from genclf.latent.fixed_point import Climb, climb
 from genclf.model import valid_labels, valid_weights, widen
-from genclf.numerics.logarithms import without_traces
-from genclf.statistics import ClassifierStats, Sums
+from genclf.sums.blocks import ClassWeights, Hard
+from genclf.sums.statistics import ClassifierStats, Sums
 
 _TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected
 
@@ -71,76 +64,6 @@ def solution(params: ClassifierParams, found: Climb) -> EMSolution:
     """Of one start."""
     value = found.objective[found.steps - 1]
     return EMSolution(params, found.objective, found.converged, found.steps, value[None])
-
-
-class Expectation(eqx.Module):
-    """The E step: what complete data would be on average, given what is seen and the params.
-
-    Attributes:
-        clf: the model.
-        x: rows.
-        w: their class weights; a row of label -1 is latent, with its weight.
-    """
-
-    clf: Classifier
-    x: PyTree
-    w: ClassWeights
-
-    @property
-    def weight(self) -> Float[Array, "n"]:
-        """Weight of each row."""
-        return self.w.weight if isinstance(self.w, Hard) else self.w.sum(1)
-
-    def __call__(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
-        """The objective at the params, and the statistics that are expected under them."""
-        log_lik, expected = self.of_rows(params)
-        return log_lik + log_prior_density(self.clf, params, expected), expected
-
-    def of_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
-        """The log-likelihood alone, and those statistics."""
-        family = self.clf.family
-        # A row without weight may hold anything: a copy of one that has some has derivatives.
-        stand_in = jax.tree.map(lambda a: a[jnp.argmax(self.weight > 0)][None], self.x)
-
-        def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
-            used = (w.weight if isinstance(w, Hard) else w.sum(1)) != 0
-            x = jax.tree.map(lambda a, other: jnp.where(used[:, None], a, other), x, stand_in)
-            log_p, completion = family.complete(params.conditional, x)
-            score = params.with_log_prior(log_p)
-            r, log_lik = _responsibilities(score, params.log_prior, w)
-            count = r.sum(0)
-            expected = family.expected_stats(params.conditional, completion, x, r)
-            seen = Sums(count.sum()[None], log_lik[None])
-            return seen, ClassifierStats(Sums(count, count), expected, family.statistic(expected))
-
-        # With what a step makes of a row a block stays in the cache.
-        made = jax.tree.leaves(jax.eval_shape(family.complete, params.conditional, stand_in))
-        width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
-        row_size = 8 * width + sum(a.size for a in made)
-        found, expected = fold_rows(block, self.x, self.w, row_size)
-        return found.total[0], expected
-
-
-def _responsibilities(
-    score: Float[Array, "n K"], log_prior: Float[Array, "K"], w: ClassWeights
-) -> tuple[Float[Array, "n K"], Float[Array, ""]]:
-    """Expected class weights of rows, and the log-likelihood of what is seen of them."""
-    # Classes first and rows last, so that the arithmetic is in vectors of rows.
-    score = score.T
-    if not isinstance(w, Hard):
-        return w, jnp.where(w > 0, w * jnp.where(w > 0, score.T, 0), 0).sum()
-    highest = lax.stop_gradient(score.max(0))
-    possible = highest > -jnp.inf  # also False on NaN
-    ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
-    # A row that is impossible in all classes tells none from another.
-    ratio = jnp.where(jnp.isneginf(highest)[None], jnp.exp(log_prior)[:, None], ratio)
-    total = ratio.sum(0)
-    hot = w.label[None] == jnp.arange(len(score), dtype=w.label.dtype)[:, None]
-    used, latent = w.weight > 0, w.label < 0
-    share = jnp.where(latent[None], without_traces(ratio / total[None]), hot.astype(score.dtype))
-    log_p = jnp.where(latent, highest + jnp.log(total), jnp.where(hot, score, 0).sum(0))
-    r = jnp.where(used[None], share * w.weight[None], 0)
-    return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()
 
 
 @verb(
@@ -256,79 +179,12 @@ def fit_hidden(
     check_for_em(clf)
     check_rows(clf.support, x, y, weights, clf.num_classes)
     if init is None:
-        _check_components(clf, len(y))
+        check_components(clf, len(y))
     if y.ndim == 1:  # known responsibilities: no class has to look for where to begin
         valid = valid_labels(y, clf.num_classes)[:, None]
         y = jnp.where(valid, one_hot(widen(y), clf.num_classes, float_dtype(x)), jnp.nan)
     key = jax.random.key(0)
     return _em(clf, x, y, weights, 1.0, _TOL_OF_FIT, key, init, True, "k-means++", 1000).params
-
-
-def check_for_em(clf: Classifier) -> None:
-    """Raise where EM cannot be a fit of the model."""
-    if clf.family.keeps_examples:
-        raise ValueError(f"{clf.family} keeps the examples: it has no statistics to expect")
-    if clf.inference == "predictive":
-        raise ValueError('inference is "predictive", expected "map" or "ml": EM finds parameters')
-    rules = clf.family.not_monotone()
-    if rules and clf.inference == "map":
-        raise ValueError(
-            f"{', '.join(rules)}: with this rule of a closed form EM would have nothing to "
-            "maximise; give the Gaussian prior=NormalInverseWishart() instead"
-        )
-
-
-def check_clusters(
-    clf: Classifier, y: Array, weights: Array | None, unlabelled_weight: Scalar = 1.0
-) -> None:
-    """Raise where fewer rows take part than there are classes, or components, to begin at them.
-
-    In traced code the number of rows alone is known; elsewhere also their labels and weights.
-    """
-    each, num_classes = most_components(clf.family), clf.num_classes
-    if any(isinstance(a, Tracer) for a in (y, weights, unlabelled_weight)):
-        if y.ndim == 2:
-            _check_components(clf, len(y))
-        elif len(y) < num_classes * each:
-            raise ValueError(_too_few(clf, f"x has {len(y)} rows", num_classes * each))
-        return
-    weight = np.ones(len(y)) if weights is None else np.asarray(weights)
-    labels = np.asarray(y)
-    if labels.ndim == 2:
-        own_rows, latent = ((labels > 0) & (weight > 0)[:, None]).sum(0), 0
-    else:
-        own_rows = np.bincount(labels[(labels >= 0) & (weight > 0)], minlength=num_classes)
-        latent = int(((labels == -1) & (weight * np.asarray(unlabelled_weight) > 0)).sum())
-    if latent == 0 and not own_rows.sum():
-        raise ValueError(
-            f"none of the {len(labels)} rows of x has a weight above 0 (weights, or "
-            "unlabelled_weight where there is no label): there is nothing to learn from"
-        )
-    wanted = np.maximum(each - own_rows[:num_classes], 0)
-    if latent == 0:  # then a class without rows stays empty
-        few = np.flatnonzero((wanted > 0) & (own_rows[:num_classes] > 0))
-        if len(few):
-            here = f"class {few[0]} has {own_rows[few[0]]} rows of weight > 0"
-            raise ValueError(_too_few(clf, here, each))
-    elif wanted.sum() > latent:
-        here = f"x has {latent} rows without label, of weight > 0,"
-        raise ValueError(_too_few(clf, here, int(wanted.sum())))
-
-
-def _check_components(clf: Classifier, num_rows: int) -> None:
-    """The same where each class has rows of its own, of which the number alone is known."""
-    each = most_components(clf.family)
-    if 0 < num_rows < each:
-        raise ValueError(_too_few(clf, f"x has {num_rows} rows", each))
-
-
-def _too_few(clf: Classifier, here: str, wanted: int) -> str:
-    each = most_components(clf.family)
-    parts = f" of {each} components" if each > 1 else ""
-    return (
-        f"{here}, expected at least {wanted}, where the model's {clf.num_classes} classes{parts} "
-        "begin: give more rows, or a model of fewer classes or components"
-    )
 
 
 @partial(compiled, static_argnums=(7, 8))
@@ -372,39 +228,13 @@ def _em(
     else:
         check_examples(given, x)
         fresh = jax.eval_shape(lambda: estimate(clf, _start(clf, x, expect.w, key, labelled, init)))
-        _check_init(clf, given, fresh)
+        check_init(clf, given, fresh)
         start = expect.of_rows(lax.stop_gradient(given))[1]
     start = lax.stop_gradient(start)
     if clf.inference == "ml":
         expect = replace(expect, clf=clf.plain(start))
     found = climb(_step, (expect, invalid), start, expect.weight.sum(), tol, max_steps)
     return solution(estimate(expect.clf, found.state), found)
-
-
-def _check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
-    """Raise unless the arrays of the params are those of the model's own, `fresh`.
-
-    A scale may be shared, by classes or features, where that of the model is not, or the other way.
-    """
-
-    def outline(params: PyTree) -> list[tuple]:
-        return jax.tree_util.tree_leaves_with_path(params)
-
-    def alike(path: tuple, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-        shared = getattr(path[-1], "name", None) == "scale" and len(a) == len(b)
-        return a == b or (shared and all(i == j or 1 in (i, j) for i, j in zip(a, b, strict=True)))
-
-    own, theirs = outline(fresh), outline(given)
-    same = [path for path, _ in own] == [path for path, _ in theirs] and all(
-        alike(path, a.shape, jnp.shape(b)) for (path, a), (_, b) in zip(own, theirs, strict=True)
-    )
-    if not same:
-        shapes = {jax.tree_util.keystr(path): jnp.shape(a) for path, a in theirs}
-        raise ValueError(
-            f"init is {type(given.conditional).__name__} of {len(given.log_prior)} classes, with "
-            f"which EM of {clf} cannot begin: its arrays are {shapes}, expected "
-            f"{ {jax.tree_util.keystr(path): a.shape for path, a in own} }"
-        )
 
 
 def _step(

@@ -13,7 +13,8 @@ from jax.dtypes import float0
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.statistics import Moments, Sums, pool
+from genclf.sums.merging import pool
+from genclf.sums.statistics import Moments, Sums
 
 _RESTART = 30
 Linear = Callable[[Array], Array]

@@ -12,7 +12,6 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, whole
 from genclf.arguments.sharding import compiled
-from genclf.blocks import matmul
 from genclf.class_prior import ClassPrior
 from genclf.classifier import ClassifierParams
 from genclf.entry.rows import blocks, cells, check_examples
@@ -22,7 +21,8 @@ from genclf.latent.em import EMSolution, solution
 from genclf.latent.fixed_point import climb
 from genclf.model import valid_weights
 from genclf.scores import log_joint
-from genclf.statistics import Sums, divide
+from genclf.sums.blocks import matmul
+from genclf.sums.statistics import Sums, divide
 
 
 @verb(max_steps=whole(1), tol=NON_NEGATIVE)

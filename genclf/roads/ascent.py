@@ -23,7 +23,7 @@ from genclf.roads.problem import (
     weighted_log_joint,
     with_arrays,
 )
-from genclf.statistics import divide
+from genclf.sums.statistics import divide
 
 
 class GradientSolution(ShowsNumbers):

@@ -11,12 +11,13 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import TOLERANCE
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.blocks import einsum
-from genclf.classifier import Classifier, ClassifierParams, estimate
+from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
+from genclf.estimation import estimate
 from genclf.roads.information import Curvature, Neighbourhood
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
+from genclf.sums.blocks import einsum
 
 
 class Certificate(ShowsNumbers):

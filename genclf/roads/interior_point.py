@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool
 
-from genclf.blocks import matmul
-from genclf.statistics import divide
+from genclf.sums.blocks import matmul
+from genclf.sums.statistics import divide
 
 _SHRINK = 0.1  # of the complementarity, each step
 _TO_BOUND = 0.99  # of the way to a bound, at most

@@ -10,11 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.classifier import Classifier, ClassifierParams, check_statistics
+from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
+from genclf.estimation import check_statistics
 from genclf.families.base import Family, Params, set_fields
 from genclf.families.gaussian import GaussianParams
-from genclf.numerics.logarithms import times_log
+from genclf.logarithms import times_log
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.natural import (
     Natural,
@@ -24,7 +25,7 @@ from genclf.roads.natural import (
     standard_natural,
 )
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, of_parameters, start
-from genclf.statistics import ClassifierStats
+from genclf.sums.statistics import ClassifierStats
 
 
 class LagrangeSolution(ShowsNumbers):

@@ -14,10 +14,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from genclf.blocks import einsum, matmul
-from genclf.covariance import inverse_lower
 from genclf.families.gaussian import GaussianParams
-from genclf.statistics import Moments
+from genclf.sums.blocks import einsum, matmul
+from genclf.sums.covariance import inverse_lower
+from genclf.sums.statistics import Moments
 
 
 class Natural(NamedTuple):

@@ -13,19 +13,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.blocks import class_rows
-from genclf.classifier import (
-    Classifier,
-    ClassifierParams,
-    ClassifierStats,
-    log_prior_density,
-    stats,
-)
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, log_prior_density
 from genclf.entry.rows import float_dtype
+from genclf.estimation import stats
 from genclf.families.base import Params, set_fields
 from genclf.model import class_weights
 from genclf.parameters import Parameter
 from genclf.scores import log_joint
+from genclf.sums.blocks import class_rows
 
 PRIOR = "log_prior"
 CLASS_PRIOR = Parameter("simplex", "log")

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from genclf.arguments.domains import whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import float_dtype, own
+from genclf.entry.rows import as_arrays, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import valid_weights, widen
 
@@ -36,7 +36,7 @@ class Calibration(ShowsNumbers):
     error: Float[Array, ""]
 
 
-@verb(log_posterior=own, num_bins=whole(1))
+@verb(log_posterior=as_arrays, num_bins=whole(1))
 def calibration(
     log_posterior: ArrayLike,
     y: ArrayLike,

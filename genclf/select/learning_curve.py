@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import check_rows, own, widths
+from genclf.entry.rows import as_arrays, check_rows, widths
 from genclf.entry.verb import ArrayLike, verb
 from genclf.fitting import fit
 from genclf.model import Model, check_hyperparameters
@@ -82,7 +82,7 @@ def _checked_sizes(sizes: Any, name: str) -> list[int]:
 def _checked_test(test: Any) -> tuple[PyTree, Array]:
     if not isinstance(test, tuple | list) or len(test) != 2:
         raise ValueError(f"test is {shown(test)}, expected (x, y), or None")
-    return own(test[0], "test[0]"), own(test[1], "test[1]")
+    return as_arrays(test[0], "test[0]"), as_arrays(test[1], "test[1]")
 
 
 @verb(

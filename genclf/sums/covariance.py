@@ -14,10 +14,11 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
+from genclf.arguments.domains import Scalar
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.blocks import matmul
-from genclf.families.base import Scalar
-from genclf.statistics import Moments, divide, pool
+from genclf.sums.blocks import matmul
+from genclf.sums.merging import pool
+from genclf.sums.statistics import Moments, divide
 
 
 class GaussianDiagnosis(ShowsNumbers):

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from genclf.blocks import (
+from genclf.sums.blocks import (
     ClassWeights,
     Hard,
     _num_rows,
@@ -30,7 +30,7 @@ from genclf.blocks import (
     matmul,
     varying_zeros,
 )
-from genclf.statistics import Moments, Sums, divide
+from genclf.sums.statistics import Moments, Sums, divide
 
 _TILE_FROM = 2048  # rows; below it sorting and gathering costs more than K-fold flops
 

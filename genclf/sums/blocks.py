@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.statistics import merge
+from genclf.sums.merging import merge
 
 S = TypeVar("S")
 

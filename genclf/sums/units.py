@@ -6,9 +6,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Shaped
 
-from genclf.accumulate import moments
-from genclf.blocks import ClassWeights, Hard, fold_rows, ignore_absent
-from genclf.statistics import Moments
+from genclf.sums.accumulate import moments
+from genclf.sums.blocks import ClassWeights, Hard, fold_rows, ignore_absent
+from genclf.sums.statistics import Moments
 
 _LARGEST = 126  # both 2^126 and 2^-126 are ordinary numbers in float32
 

@@ -1,0 +1,106 @@
+"""Where EM may begin: models it can fit, rows enough for every cluster, params of the model."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, PyTree
+
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.families.base import Scalar
+from genclf.families.mixture import most_components
+
+
+def check_for_em(clf: Classifier) -> None:
+    """Raise where EM cannot be a fit of the model."""
+    if clf.family.keeps_examples:
+        raise ValueError(f"{clf.family} keeps the examples: it has no statistics to expect")
+    if clf.inference == "predictive":
+        raise ValueError('inference is "predictive", expected "map" or "ml": EM finds parameters')
+    rules = clf.family.not_monotone()
+    if rules and clf.inference == "map":
+        raise ValueError(
+            f"{', '.join(rules)}: with this rule of a closed form EM would have nothing to "
+            "maximise; give the Gaussian prior=NormalInverseWishart() instead"
+        )
+
+
+def check_clusters(
+    clf: Classifier, y: Array, weights: Array | None, unlabelled_weight: Scalar = 1.0
+) -> None:
+    """Raise where fewer rows take part than there are classes, or components, to begin at them.
+
+    In traced code the number of rows alone is known; elsewhere also their labels and weights.
+    """
+    each, num_classes = most_components(clf.family), clf.num_classes
+    if any(isinstance(a, Tracer) for a in (y, weights, unlabelled_weight)):
+        if y.ndim == 2:
+            check_components(clf, len(y))
+        elif len(y) < num_classes * each:
+            raise ValueError(_too_few(clf, f"x has {len(y)} rows", num_classes * each))
+        return
+    weight = np.ones(len(y)) if weights is None else np.asarray(weights)
+    labels = np.asarray(y)
+    if labels.ndim == 2:
+        own_rows, latent = ((labels > 0) & (weight > 0)[:, None]).sum(0), 0
+    else:
+        own_rows = np.bincount(labels[(labels >= 0) & (weight > 0)], minlength=num_classes)
+        latent = int(((labels == -1) & (weight * np.asarray(unlabelled_weight) > 0)).sum())
+    if latent == 0 and not own_rows.sum():
+        raise ValueError(
+            f"none of the {len(labels)} rows of x has a weight above 0 (weights, or "
+            "unlabelled_weight where there is no label): there is nothing to learn from"
+        )
+    wanted = np.maximum(each - own_rows[:num_classes], 0)
+    if latent == 0:  # then a class without rows stays empty
+        few = np.flatnonzero((wanted > 0) & (own_rows[:num_classes] > 0))
+        if len(few):
+            here = f"class {few[0]} has {own_rows[few[0]]} rows of weight > 0"
+            raise ValueError(_too_few(clf, here, each))
+    elif wanted.sum() > latent:
+        here = f"x has {latent} rows without label, of weight > 0,"
+        raise ValueError(_too_few(clf, here, int(wanted.sum())))
+
+
+def check_components(clf: Classifier, num_rows: int) -> None:
+    """The same where each class has rows of its own, of which the number alone is known."""
+    each = most_components(clf.family)
+    if 0 < num_rows < each:
+        raise ValueError(_too_few(clf, f"x has {num_rows} rows", each))
+
+
+def _too_few(clf: Classifier, here: str, wanted: int) -> str:
+    each = most_components(clf.family)
+    parts = f" of {each} components" if each > 1 else ""
+    return (
+        f"{here}, expected at least {wanted}, where the model's {clf.num_classes} classes{parts} "
+        "begin: give more rows, or a model of fewer classes or components"
+    )
+
+
+def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
+    """Raise unless the arrays of the params are those of the model's own, `fresh`.
+
+    A scale may be shared, by classes or features, where that of the model is not, or the other way.
+    """
+
+    def outline(params: PyTree) -> list[tuple]:
+        return jax.tree_util.tree_leaves_with_path(params)
+
+    def alike(path: tuple, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        shared = getattr(path[-1], "name", None) == "scale" and len(a) == len(b)
+        return a == b or (shared and all(i == j or 1 in (i, j) for i, j in zip(a, b, strict=True)))
+
+    own, theirs = outline(fresh), outline(given)
+    same = [path for path, _ in own] == [path for path, _ in theirs] and all(
+        alike(path, a.shape, jnp.shape(b)) for (path, a), (_, b) in zip(own, theirs, strict=True)
+    )
+    if not same:
+        shapes = {jax.tree_util.keystr(path): jnp.shape(a) for path, a in theirs}
+        raise ValueError(
+            f"init is {type(given.conditional).__name__} of {len(given.log_prior)} classes, with "
+            f"which EM of {clf} cannot begin: its arrays are {shapes}, expected "
+            f"{ {jax.tree_util.keystr(path): a.shape for path, a in own} }"
+        )

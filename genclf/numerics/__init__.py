@@ -1,1 +1,0 @@
-"""Arithmetic in floating point: sums in two numbers, units, quasi-Newton steps."""
