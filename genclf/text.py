@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +17,7 @@ from jaxtyping import Int32, Shaped
 from numpy.typing import DTypeLike
 
 from genclf.arguments.domains import FLAG, plain_sequence, shown, whole_number
-
-if TYPE_CHECKING:
-    import genclf.families.multinomial
+from genclf.families.tokens import Tokens
 
 __all__ = ["Vocabulary", "learn_vocabulary"]
 
@@ -237,9 +234,7 @@ class Vocabulary:
         out[np.arange(width) < kept[:, None]] = ids[position < width]
         return out, kept
 
-    def tokens(
-        self, texts: Iterable[str], max_length: int | None = None
-    ) -> "genclf.families.multinomial.Tokens":
+    def tokens(self, texts: Iterable[str], max_length: int | None = None) -> Tokens:
         """The words of each text in order, as the input `Multinomial` takes in place of counts.
 
         Args:
@@ -255,8 +250,6 @@ class Vocabulary:
             >>> tokens.mask.tolist(), tokens.vocab_size
             ([[True, True, True], [True, False, False]], 2)
         """
-        from genclf.families.tokens import Tokens
-
         ids, lengths = self.token_ids(texts, max_length)
         mask = np.arange(ids.shape[1]) < lengths[:, None]
         return Tokens(ids=jnp.asarray(ids), mask=jnp.asarray(mask), vocab_size=len(self))
