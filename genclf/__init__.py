@@ -52,6 +52,8 @@ from genclf.families.product import Product as Product
 from genclf.families.product import ProductParams as ProductParams
 from genclf.families.student_t import StudentTParams as StudentTParams
 from genclf.families.tokens import Tokens as Tokens
+from genclf.families.von_mises_fisher import VonMisesFisher as VonMisesFisher
+from genclf.families.von_mises_fisher import VonMisesFisherParams as VonMisesFisherParams
 from genclf.fitting import fit as fit
 from genclf.forms import indicators as indicators
 from genclf.forms import linear_form as linear_form
@@ -151,6 +153,8 @@ __all__ = [
     "Multinomial",
     "MultinomialParams",
     "Tokens",
+    "VonMisesFisher",
+    "VonMisesFisherParams",
     "Beta",
     "Dirichlet",
     "NormalInverseWishart",
