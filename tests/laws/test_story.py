@@ -257,7 +257,7 @@ def test_a_heavy_tailed_density_has_its_degrees_of_freedom_for_a_site():
     c, ones = normal.conditional, jnp.ones(K)
     for dof in (3.0, 30.0):
         found = density(program, x, y, sites=sites | {"dof": np.float64(dof)})
-        tails = gcf.StudentTParams(c.mean, c.scale, np.array([dof]), ones, c.covariance, c.shared)
+        tails = gcf.StudentTParams(c.mean, c.scale, jnp.array([dof]), ones, c.covariance, c.shared)
         change = joint(gcf.ClassifierParams(normal.log_prior, tails), x, y) - joint(normal, x, y)
         np.testing.assert_allclose(found, told + change + prior.log_prob(dof), rtol=1e-10)
 
