@@ -291,8 +291,10 @@ WITH_HOLES = [
 
 
 def take(tree, rows):
-    """Rows of every array of x, y or weights."""
-    return jax.tree.map(lambda a: a[rows], tree)
+    """Rows of every array of a tree; on the host, where a slice needs no program of its own."""
+    return jax.tree.map(
+        lambda a: a[rows] if isinstance(a, jax.core.Tracer) else np.asarray(a)[rows], tree
+    )
 
 
 def concatenate(*trees):

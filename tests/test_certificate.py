@@ -188,7 +188,7 @@ def test_float32_roads(iris):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["gaussian", "multinomial"])
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-shared", "multinomial"])
 def test_a_class_without_rows_is_no_objection(name):
     model = BY_NAME[name]
     x, y = model.example("float64")

@@ -13,7 +13,11 @@ from genclf.latent.em import em_step
 from tests.laws.test_em import KEY, MODELS, hide, run, trace, with_prior
 from tests.registry import BY_NAME, K, N, assert_close, assert_near, concatenate, holes, spoil
 
-GRADIENTS = [m for m in MODELS if m.name in ("multinomial", "mixture-shared")]
+GRADIENTS = [
+    m
+    for m in MODELS
+    if m.name in ("gaussian-shared", "multinomial", "mixture-shared", "gaussian-shared-holes")
+]
 
 
 @pytest.mark.parametrize("model", GRADIENTS, ids=str)

@@ -295,8 +295,7 @@ class Gaussian(Family):
         )
 
     def statistic(self, stats: Moments) -> str:
-        by_cell = self.missing == "marginalize" and self.covariance != "full"
-        return moments_in_words(stats.mean.shape[-1], self.covariance, by_cell)
+        return moments_in_words(stats.mean.shape[-1], self.covariance, self.missing)
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):

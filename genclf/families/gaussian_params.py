@@ -47,9 +47,10 @@ _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
-def moments_in_words(d: int, covariance: Covariance, by_cell: bool) -> str:
+def moments_in_words(d: int, covariance: Covariance, missing: Missing) -> str:
     """What the `Moments` of a Gaussian of d features are of."""
     spread = "scatter matrix" if covariance == "full" else "scatter of each"
+    by_cell = missing == "marginalize" and covariance != "full"
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
@@ -250,8 +251,7 @@ class GaussianParams(Params):
 
     @property
     def statistic(self) -> str:
-        by_cell = self.missing == "marginalize" and self.covariance != "full"
-        return moments_in_words(self.num_features, self.covariance, by_cell)
+        return moments_in_words(self.num_features, self.covariance, self.missing)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""

@@ -50,6 +50,12 @@ def stronger(clf, factor, names=("concentration", "a", "b", "kappa", "dof", "sca
     return gcf.Classifier(family, K, clf.class_alpha, clf.class_prior)
 
 
+def on_host(tree):
+    """NumPy arrays, of which every slice is not a program of its own."""
+    return jax.tree.map(np.asarray, tree)
+
+
+@jax.jit
 def joint(params, x, y):
     return gcf.log_joint(params, x)[jnp.arange(len(y)), y]
 
@@ -74,7 +80,7 @@ def test_evidence_is_the_product_of_one_step_ahead_predictives(model):
 def test_posterior_is_prior_times_likelihood_over_evidence(model):
     clf, x, y, s = learned(model)
     post, before = gcf.posterior(clf, s), gcf.bayes.prior(clf, s)
-    drawn = post.sample(jax.random.key(3), (2,))
+    drawn = on_host(post.sample(jax.random.key(3), (2,)))
     for params in [post.mode, *(jax.tree.map(lambda a: a[i], drawn) for i in range(2))]:  # noqa: B023
         prior, log_lik = before.log_prob(params), gcf.log_lik(params, s)
         bayes = prior + log_lik - gcf.log_evidence(clf, s)
@@ -87,13 +93,16 @@ def test_fit_is_the_mode(model):
     clf, x, y, s = learned(model)
     post = gcf.posterior(clf, s)
     assert_close(gcf.fit(clf, x, y), post.mode, 1e-12)
-    best = post.log_prob(post.mode)
+    mode = post.mode
+    best = post.log_prob(mode)
     drawn = post.sample(jax.random.key(5), (200,))
     for share in (1.0, 1e-2):
         # Some way towards a draw, which stays inside the set of parameters.
         towards = lambda m, p: m + share * (p - m)  # noqa: B023, E731
-        moved = jax.vmap(lambda p: _on_the_simplex(jax.tree.map(towards, post.mode, p)))(drawn)  # noqa: B023
-        assert (jax.vmap(post.log_prob)(moved) < best).all()
+        densities = jax.jit(
+            jax.vmap(lambda p: post.log_prob(_on_the_simplex(jax.tree.map(towards, mode, p))))  # noqa: B023
+        )(drawn)
+        assert (densities < best).all()
 
 
 def _on_the_simplex(params):
@@ -133,7 +142,8 @@ def test_draws_have_the_mean_and_the_intervals_of_the_posterior(model):
     clf, _, _, s = learned(model)
     post = gcf.posterior(clf, s)
     drawn = post.sample(jax.random.key(0), (4001,))
-    means = leaves_of(values(post.mean))
+    drawn = on_host(drawn)
+    means = leaves_of(values(on_host(post.mean)))
     for (path, expected), (_, draws) in zip(means, leaves_of(values(drawn)), strict=True):
         error = draws.std(0) / np.sqrt(len(draws))
         assert (np.abs(draws.mean(0) - expected) <= 6 * error + 1e-12).all(), path
@@ -155,31 +165,31 @@ def values(params):
         if isinstance(node, gcf.GaussianParams):
             return node.mean, covariance(node)
         if isinstance(node, gcf.BernoulliParams):
-            return node.probs
-        return jnp.exp(node.log_theta)
+            return 1 / (1 + np.exp(-np.asarray(node.logits)))
+        return np.exp(node.log_theta)
 
     parts = jax.tree.map(of, params.conditional, is_leaf=density)
-    return jnp.exp(params.log_prior), parts
+    return np.exp(params.log_prior), parts
 
 
 def covariance(node):
     if node.covariance != "full":
         return node.scale**2
-    return jnp.einsum("...ij,...kj->...ik", node.scale, node.scale)
+    return np.einsum("...ij,...kj->...ik", node.scale, node.scale)
 
 
 def find(params, name):
     *block, value = name.split(".")
     if value == "class_prior":
-        return jnp.exp(params.log_prior)
+        return np.exp(params.log_prior)
     node = params.conditional
     node = node.parts[block[0]] if block else node
     node = node.columns if isinstance(node, gcf.IndependentParams) else node
     if value == "variance":
         found = covariance(node)
         full = node.covariance == "full"
-        return jnp.diagonal(found, axis1=-2, axis2=-1) if full else found
-    found = {"theta": lambda: jnp.exp(node.log_theta), "probs": lambda: node.probs}
+        return np.diagonal(found, axis1=-2, axis2=-1) if full else found
+    found = {"theta": lambda: np.exp(node.log_theta), "probs": lambda: node.probs}
     return found[value]() if value in found else getattr(node, value)
 
 
@@ -224,11 +234,11 @@ def test_under_jit_vmap_and_in_float32(model):
 
     eager = everything(s)
     assert_close(jax.jit(everything)(s)[1:], eager[1:], 1e-11)
-    two = jax.tree.map(lambda a: jnp.stack([a, a]), s)
-    batched = jax.vmap(everything)(two)
-    second = lambda tree: jax.tree.map(lambda a: a[1], tree)  # noqa: E731
-    assert_close(second(batched[1:]), eager[1:], 1e-11)
-    assert_close(second(batched[0].interval(0.8)), eager[0].interval(0.8), 1e-10)
+    two = jax.tree.map(lambda a: np.stack([a, a]), s)
+    batched = jax.jit(jax.vmap(everything))(two)
+    second = lambda tree: jax.tree.map(lambda a: np.asarray(a)[1], tree)  # noqa: E731
+    assert_close(second(batched[1:]), on_host(eager[1:]), 1e-11)
+    assert_close(second(batched[0].interval(0.8)), on_host(eager[0].interval(0.8)), 1e-10)
     with jax.enable_x64(False):
         clf32, x32, _, s32 = learned(model, dtype="float32")
         single = gcf.log_joint(gcf.predictive(clf32, s32), take(x32, slice(0, 7)))
@@ -242,6 +252,7 @@ def test_gradients_of_the_evidence_and_of_a_predictive_score(model):
     clf, x, y, s = learned(model)
     few, labels = take(x, slice(0, 7)), y[:7]
 
+    @jax.jit
     def objective(step):
         moved = stronger(clf, 1 + step)
         score = joint(gcf.predictive(moved, s), few, labels).sum()
@@ -249,9 +260,9 @@ def test_gradients_of_the_evidence_and_of_a_predictive_score(model):
 
     h = 1e-5
     slope = (objective(h) - objective(-h)) / (2 * h)
-    assert_near(jax.grad(objective)(0.0), slope, 1e-6)
-    assert_near(jax.jvp(objective, (0.0,), (1.0,))[1], slope, 1e-6)
-    assert_finite(jax.grad(lambda s: gcf.log_evidence(clf, s), allow_int=True)(s))
+    assert_near(jax.jit(jax.grad(objective))(0.0), slope, 1e-6)
+    assert_near(jax.jit(lambda t: jax.jvp(objective, (0.0,), (t,))[1])(1.0), slope, 1e-6)
+    assert_finite(jax.jit(jax.grad(lambda s: gcf.log_evidence(clf, s), allow_int=True))(s))
 
 
 @single

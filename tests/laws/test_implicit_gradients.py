@@ -16,11 +16,6 @@ pytestmark = pytest.mark.usefixtures("x64")
 STEP = 1e-3
 # Of EM: many after gains are too small to be seen, for which params still move.
 STEPS = 150
-# Made of the same steps as others: fewer covariances, or one part of a product.
-TWINS = (
-    "gaussian-spherical", "multinomial", "independent", "mixture-holes", "product-holes",
-    "product-mixture", "gaussian-diag",
-)  # fmt: skip
 ONE_OF_EACH = ("gaussian-shared", "multinomial-tokens", "gaussian-holes", "mixture")
 SOME = [m for m in MODELS if m.name in ONE_OF_EACH]
 HIDDEN = [m for m in SOME if not m.family.additive]
@@ -110,7 +105,7 @@ def check(at, rest):
     assert inner(slope, way) == pytest.approx(expected, rel=3e-4, abs=1e-5)
 
 
-@pytest.mark.parametrize("model", [m for m in MODELS if m.name not in TWINS], ids=str)
+@pytest.mark.parametrize("model", MODELS, ids=str)
 def test_by_all_that_is_continuous(model):
     check(*problem(model, known=not model.family.additive))
 
