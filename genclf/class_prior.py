@@ -82,7 +82,7 @@ class ClassPrior(eqx.Module):
         """The distribution of π before any label, in the shape of `labels`; None where fixed."""
         if self.fixed is not None:
             return None
-        return smoothing(self.alpha, self.dirichlet).tables(labels.total, "log_prior")
+        return smoothing(self.alpha, self.dirichlet).resolve(labels.total, "log_prior")
 
     def posterior(self, labels: Sums) -> Dirichlets | None:
         """The same, given the labels."""

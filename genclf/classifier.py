@@ -19,7 +19,8 @@ from genclf.arguments.domains import FINITES, NON_NEGATIVE, one_of, whole
 from genclf.class_prior import ClassPrior
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
-from genclf.families.base import FAMILY, Family, Params, Scalar
+from genclf.families.base import FAMILY, Scalar
+from genclf.families.capabilities import HasLinearForm, HasQuadraticForm, require
 from genclf.families.support import Support
 from genclf.model import Fitted, Model
 from genclf.sums.blocks import broadcast_rows
@@ -67,7 +68,7 @@ class Classifier(Model):
         "inference": one_of("ml", "map", "predictive"),
     }
 
-    family: Family
+    family: Any
     num_classes: int = eqx.field(static=True)
     class_alpha: Scalar = 0.0
     class_prior: Float[ArrayLike, "K"] | Dirichlet | None = eqx.field(
@@ -84,13 +85,12 @@ class Classifier(Model):
         """π, from `class_alpha` and `class_prior`."""
         return ClassPrior(self.num_classes, self.class_alpha, self.class_prior)
 
-    def plain(self, stats: ClassifierStats) -> Classifier:
+    def plain(self) -> Classifier:
         """The same model by maximum likelihood."""
-        family = self.family.map_families(lambda family, _: family.plain(), stats.conditional)
-        return Classifier(family, self.num_classes, class_prior=self.label_prior.fixed)
+        return Classifier(self.family.plain(), self.num_classes, class_prior=self.label_prior.fixed)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        return [*self.family.invalid_hyperparameters(d), *self.label_prior.problems()]
+    def problems(self, d: Any = None) -> list[str]:
+        return [*self.family.problems(d), *self.label_prior.problems()]
 
 
 class ClassifierParams(Fitted):
@@ -102,7 +102,7 @@ class ClassifierParams(Fitted):
     """
 
     log_prior: Float[Array, "K"]
-    conditional: Params
+    conditional: Any
 
     @property
     def support(self) -> PyTree[Support]:
@@ -120,10 +120,12 @@ class ClassifierParams(Fitted):
         return self.with_log_prior(self.conditional.discriminant(x))
 
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
+        require(self.conditional, HasLinearForm, "linear_form")
         coef, intercept = self.conditional.linear()
         return coef, intercept + self.log_prior
 
     def quadratic(self) -> tuple[Array, Array, Array]:
+        require(self.conditional, HasQuadraticForm, "quadratic_form")
         matrix, coef, intercept = self.conditional.quadratic()
         return matrix, coef, intercept + self.log_prior
 
@@ -142,5 +144,5 @@ def log_prior_density(
 
     The statistics are the units of what a prior leaves to the data.
     """
-    found = clf.family.log_prior(params.conditional, stats.conditional)
+    found = clf.family.log_prior_density(params.conditional, stats.conditional)
     return found + clf.label_prior.log_density(params.log_prior, stats.count)

@@ -13,6 +13,7 @@ from genclf.classifier import Classifier
 from genclf.entry.rows import blocks, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import stats
+from genclf.families.capabilities import is_additive
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.model import (
@@ -88,9 +89,9 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = jnp.where(invalid, jnp.nan, class_counts(w))
     conditional = None
-    if clf.family.additive:
+    if is_additive(clf.family):
         s = stats(clf, x, y, weights)
-        plain = clf.plain(s) if clf.inference == "ml" else clf
+        plain = clf.plain() if clf.inference == "ml" else clf
         conditional = plain.family.diagnose(s.conditional)
     invalid_cells, unseen = {}, {}
     for name, _, support, block in blocks(clf.family.support, x):

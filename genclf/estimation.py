@@ -14,10 +14,12 @@ from genclf.class_prior import log_fixed, prior_problem
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import as_arrays, check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
+from genclf.families.base import Parametric
+from genclf.families.capabilities import HasConjugatePrior, is_hidden, require
 from genclf.families.priors import check_proper, posteriors, predictives
-from genclf.model import check_hyperparameters, class_weights
+from genclf.model import class_weights
 from genclf.sums.accumulate import class_counts
-from genclf.sums.statistics import ClassifierStats, Sums, num_features
+from genclf.sums.statistics import ClassifierStats, Sums
 
 
 @verb
@@ -110,8 +112,8 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         [1. 5.]
     """
     check_statistics(clf, stats)
-    check_hyperparameters(clf, num_features(stats.conditional))
     if clf.inference == "predictive":
+        require(clf.family, HasConjugatePrior, "predictive")
         check_proper(posteriors_of(clf, stats), stats, "posterior", "the predictive")
     return _estimate(clf, stats)
 
@@ -150,11 +152,8 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
 @compiled
 def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     check_rows(clf.support, x, y, weights, clf.num_classes)
-    if not clf.family.additive:
-        if clf.family.keeps_examples:
-            raise ValueError(
-                f"{clf.family} keeps the examples and has no statistics of them: use genclf.fit"
-            )
+    require(clf.family, Parametric, "stats")
+    if is_hidden(clf.family):
         raise ValueError(
             f"{clf.family} has no statistics of examples, of which parts are not seen: use "
             'genclf.fit or genclf.em, with inference "map" or "ml"'
@@ -168,7 +167,7 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
 
 
 def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
-    """What `fit` is of a family that keeps the examples."""
+    """What `fit` is of a family without sufficient statistics."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     w = jax.tree.map(
@@ -185,6 +184,7 @@ def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
             f"stats.count has shape {stats.count.shape}, expected ({clf.num_classes},): one number "
             "per class of the model"
         )
+    require(clf.family, Parametric, "an estimate from statistics")
     clf.family.check_stats(stats.conditional)
     expected = clf.family.statistic(stats.conditional)
     if stats.statistic not in (None, expected):
@@ -199,7 +199,7 @@ def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     if clf.inference == "predictive":
         return _predictive(clf, stats)
     if clf.inference == "ml":
-        clf = clf.plain(stats)
+        clf = clf.plain()
     log_prior = clf.label_prior.log_probs(stats.count)
     return ClassifierParams(log_prior, clf.family.estimate(stats.conditional))
 

@@ -13,6 +13,8 @@ from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
 from genclf.entry.rows import check_labels, check_rows, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate, fit_examples, stats
+from genclf.families.base import Parametric
+from genclf.families.capabilities import is_hidden, lacking
 from genclf.latent.clusters import check_clusters
 from genclf.latent.em import fit_hidden
 from genclf.model import Fitted, Model
@@ -63,7 +65,7 @@ def fit(
     check_labels(y, clf.num_classes)
     check_some_labels(y, weights)
     if isinstance(clf, Classifier) and init is None:
-        if clf.family.hidden:
+        if is_hidden(clf.family):
             check_clusters(clf, y, weights, 0.0)
         if clf.inference == "predictive":
             # Outside traced code it raises where the posterior is improper.
@@ -77,10 +79,10 @@ def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> F
         return fit_softmax(clf, x, y, weights, init)
     if not isinstance(clf, Classifier):
         raise ValueError(f"{type(clf).__name__} has no fit")
-    if clf.family.hidden:
+    if is_hidden(clf.family):
         return fit_hidden(clf, x, y, weights, init)
     if init is not None:
         raise ValueError("init was given, but the estimate of this model is in closed form")
-    if clf.family.keeps_examples:
+    if lacking(clf.family, Parametric):
         return fit_examples(clf, x, y, weights)
     return estimate(clf, stats(clf, x, y, weights))

@@ -12,6 +12,8 @@ from genclf.arguments.domains import FLAG, whole
 from genclf.classifier import Classifier
 from genclf.entry.rows import as_arrays
 from genclf.entry.verb import verb
+from genclf.families.base import Parametric
+from genclf.families.capabilities import require
 from genclf.families.categorical import NUM_VALUES, Categorical, as_tuple
 from genclf.families.categorical_params import (
     indicator_columns,
@@ -145,6 +147,7 @@ def num_parameters(clf: Classifier, d: Any) -> int:
         >>> gcf.num_parameters(gcf.lda(3), 5), gcf.num_parameters(gcf.qda(3), 5)
         (32, 62)
     """
+    require(clf.family, Parametric, "num_parameters")
     return clf.label_prior.num_parameters + clf.family.num_parameters(clf.num_classes, d)
 
 

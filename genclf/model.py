@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import shown
-from genclf.arguments.hyperparameters import Declared, problems, sound
-from genclf.families.base import Params
+from genclf.arguments.hyperparameters import Declared, invalid_fields, sound
+from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.sums.blocks import ClassWeights, Hard
 
@@ -88,7 +88,7 @@ class Model(Declared):
         """What one example may hold, in the structure of x."""
 
     @abc.abstractmethod
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+    def problems(self, d: Any = None) -> list[str]:
         """What is wrong with the concrete hyper-parameters, in words; d features, if known."""
 
 
@@ -121,7 +121,7 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
             f"{name} is {shown(clf)}, expected a Classifier, such as genclf.lda(num_classes=3)"
             f"{hint}"
         )
-    wrong = problems(clf) or clf.invalid_hyperparameters(d)
+    wrong = invalid_fields(clf) or clf.problems(d)
     if wrong:
         if has_distributions(clf):
             wrong.append("distributions of numpyro are for genclf.bayes.story alone")
@@ -151,7 +151,7 @@ def check_params(params: Any, name: str, verb: str) -> None:
             f"{name} is {shown(params)}, expected a fitted classifier, as fit returns it{hint}"
         )
     fields = vars(params)
-    if "conditional" in fields and not isinstance(fields["conditional"], Params):
+    if "conditional" in fields and not isinstance(fields["conditional"], Density):
         raise ValueError(
             f"{name}.conditional is {shown(params.conditional)}, expected params of class "
             "densities, such as GaussianParams"

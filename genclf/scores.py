@@ -16,6 +16,8 @@ from genclf.classifier import ClassifierParams
 from genclf.entry.padding import by_rows
 from genclf.entry.rows import check_examples
 from genclf.entry.verb import verb
+from genclf.families.base import Params
+from genclf.families.capabilities import require
 from genclf.logarithms import times_log
 from genclf.model import Fitted
 from genclf.sums.statistics import ClassifierStats
@@ -160,8 +162,9 @@ def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""
             f"stats.count has shape {stats.count.shape}, expected {params.log_prior.shape}: one "
             "number per class of params"
         )
+    require(params.conditional, Params, "log_lik")
     taken = params.conditional.statistic
-    if None not in (taken, stats.statistic) and stats.statistic != taken:
+    if stats.statistic not in (None, taken):
         raise ValueError(f"stats are of another model: of {stats.statistic}; params take {taken}")
     return _log_lik(params, stats)
 

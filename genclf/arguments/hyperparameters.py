@@ -29,7 +29,7 @@ class Declared(eqx.Module):
         return hash((structure, *((a.shape, a.tobytes()) for a in arrays)))
 
 
-def problems(node: Declared, of: str = "", part: str = "") -> list[str]:
+def invalid_fields(node: Declared, of: str = "", part: str = "") -> list[str]:
     """What is wrong with the fields of a model and of all models inside, in words.
 
     Args:
@@ -44,11 +44,11 @@ def problems(node: Declared, of: str = "", part: str = "") -> list[str]:
             found.append(part + problem)
         elif isinstance(value, Declared):
             inside = {"family": of, "prior": " of the prior"}.get(name, f" of {name}")
-            found += problems(value, inside, part)
+            found += invalid_fields(value, inside, part)
         elif isinstance(value, dict):
             named = [(key, inner) for key, inner in value.items() if isinstance(inner, Declared)]
             for key, inner in sorted(named):
-                found += problems(inner, of, f"{part}{key}: ")
+                found += invalid_fields(inner, of, f"{part}{key}: ")
     return found
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, PyTree
 
-from genclf.families.base import Params
+from genclf.families.base import Density
 from genclf.families.bernoulli import BernoulliParams
 from genclf.families.categorical_params import CategoricalParams
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
@@ -41,7 +41,7 @@ def require_funsor() -> None:
 
 
 @singledispatch
-def tell_examples(params: Params, name: str, y: Array, x: PyTree) -> None:
+def tell_examples(params: Density, name: str, y: Array, x: PyTree) -> None:
     """Sample examples of classes y under that name, or observe x; in a plate of rows.
 
     A family of the user's own is told by its own `log_prob` and `sample`.
@@ -169,7 +169,7 @@ def _of_class(a: Array, y: Array) -> Array:
     return a[y] if len(a) > 1 else a[jnp.zeros_like(y)]
 
 
-def _own_density(params: Params, y: Array) -> Any:
+def _own_density(params: Density, y: Array) -> Any:
     import numpyro.distributions as dist
     from numpyro.distributions import constraints
 

@@ -16,6 +16,8 @@ from genclf.bayes.posterior import check_model
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.entry.verb import verb
 from genclf.families.base import Family
+from genclf.families.combinator import Combinator, plain_families
+from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, priors
 from genclf.logarithms import times_log
 from genclf.roads.ascent import any_promotion
@@ -76,7 +78,7 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     References:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §5.3.2.
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "log_evidence")
     check_proper(_priors(clf, stats), stats, "prior", "log_evidence")
     return _log_evidence(clf, stats)
 
@@ -112,7 +114,7 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     References:
         Minka (2000), "Estimating a Dirichlet distribution"; Murphy (2012), §5.6.
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "fit_prior")
     check_proper(_priors(clf, stats), stats, "prior", "fit_prior")
     return _fit_prior(clf, stats)
 
@@ -129,27 +131,21 @@ def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
         found = times_log(stats.count, clf.label_prior.log_probs(stats.count)).sum()
     else:
         found = labels.log_evidence(stats.labels)
-    of_parts = clf.family.over_parts(
-        lambda part, s: part.conjugate_prior(s).log_evidence(s), stats.conditional
-    )
+    of_part = lambda part, s: part.conjugate_prior(s).log_evidence(s)  # noqa: E731
+    of_parts = over_parts(clf.family, of_part, stats.conditional)
     return found + sum(leaf.sum() for leaf in jax.tree.leaves(of_parts))
 
 
 def _strengths(family: Family, stats: PyTree) -> list[PyTree]:
     """The free coordinates of the prior of each family inside, in order."""
-    found: list[PyTree] = []
-
-    def collect(part: Family, stats: PyTree) -> Family:
-        found.append(part.prior_strength(stats))
-        return part
-
-    family.map_families(collect, stats)
-    return found
+    return [part.given_prior.strength(s) for part, s in plain_families(family, stats)]
 
 
 def _with_strengths(family: Family, stats: PyTree, free: list[PyTree]) -> Family:
-    rest = iter(free)
-    return family.map_families(lambda part, s: part.with_prior_strength(next(rest), s), stats)
+    given = zip(plain_families(family, stats), free, strict=True)
+    new = [part.with_prior(part.given_prior.with_strength(z, s)) for (part, s), z in given]
+    is_plain = lambda node: isinstance(node, Family) and not isinstance(node, Combinator)  # noqa: E731
+    return jax.tree.unflatten(jax.tree.structure(family, is_leaf=is_plain), new)
 
 
 @jax.jit

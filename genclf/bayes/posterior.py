@@ -17,6 +17,8 @@ from genclf.conjugate.base import Conjugate, Interval
 from genclf.conjugate.dirichlet import Dirichlets
 from genclf.entry.verb import verb
 from genclf.estimation import check_statistics, estimate
+from genclf.families.capabilities import HasConjugatePrior, require
+from genclf.families.parts import over_parts
 from genclf.families.priors import (
     check_proper,
     is_conjugate,
@@ -26,9 +28,8 @@ from genclf.families.priors import (
     posteriors,
     priors,
 )
-from genclf.model import check_hyperparameters
 from genclf.roads.problem import PRIOR, arrays
-from genclf.sums.statistics import ClassifierStats, num_features
+from genclf.sums.statistics import ClassifierStats
 
 
 class Posterior(eqx.Module):
@@ -143,7 +144,7 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     References:
         Gelman et al. (2013), Bayesian Data Analysis, §2.4, §3.4 and §3.6.
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "posterior")
     found = _posterior(clf, stats)
     check_proper(found.conditional, stats, "posterior", "posterior")
     return found
@@ -172,7 +173,7 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
         [[1.5 1.5 1.5]
          [1.5 1.5 1.5]]
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "prior")
     found = _prior(clf, stats)
     check_proper(found.conditional, stats, "prior", "prior")
     return found
@@ -209,14 +210,14 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     References:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.4.4 and §4.6.3.6.
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "predictive")
     return estimate(_with_inference(clf, "predictive"), stats)
 
 
-def check_model(clf: Classifier, stats: ClassifierStats) -> None:
-    """Raise unless the statistics are of this model, whose hyper-parameters fit them."""
+def check_model(clf: Classifier, stats: ClassifierStats, verb: str) -> None:
+    """Raise unless the statistics are of this model, and it has a conjugate prior."""
+    require(clf.family, HasConjugatePrior, verb)
     check_statistics(clf, stats)
-    check_hyperparameters(clf, num_features(stats.conditional))
 
 
 def _with_inference(clf: Classifier, inference: Any) -> Classifier:
@@ -241,7 +242,7 @@ def _params(
 ) -> ClassifierParams:
     """Params of the arrays that `arrays_of(conjugate, *trees)` has for each family inside."""
     family = post.clf.family
-    arrays = family.over_parts(lambda _, *of: arrays_of(*of), post.conditional, *trees)
+    arrays = over_parts(family, lambda _, *of: arrays_of(*of), post.conditional, *trees)
     if log_prior is None:
         log_prior = post.clf.label_prior.log_probs(post.like.count)
     return ClassifierParams(log_prior, params_of(family, post.like.conditional, arrays))

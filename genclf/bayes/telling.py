@@ -22,7 +22,7 @@ from genclf.discriminative.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.entry.rows import as_arrays, blocks, cells, check_examples
 from genclf.entry.verb import statistics
 from genclf.estimation import stats as make_stats
-from genclf.families.base import Params
+from genclf.families.base import Density
 from genclf.model import (
     Fitted,
     Model,
@@ -38,7 +38,7 @@ def story(
     model: Model | Fitted,
     stats: ClassifierStats | None = None,
     *,
-    density: Callable[[Params], Params] | None = None,
+    density: Callable[[Density], Density] | None = None,
 ) -> Story:
     """The model as a numpyro program, for `Predictive`, SVI, MCMC and `log_density`.
 
@@ -176,7 +176,7 @@ def _num_rows(told: Any, x: PyTree) -> int:
 
 
 def _tell_rows(
-    log_prior: Array, conditional: Params, x: PyTree, y: np.ndarray | None, num_rows: int
+    log_prior: Array, conditional: Density, x: PyTree, y: np.ndarray | None, num_rows: int
 ) -> None:
     import numpyro
     import numpyro.distributions as dist

@@ -14,7 +14,8 @@ from jax import lax
 from jaxtyping import Array, Bool, PyTree
 
 import genclf as gcf
-from genclf.families.base import Family, Params
+from genclf.families.base import Parametric, Params
+from genclf.families.capabilities import is_additive
 from genclf.families.support import Support
 from genclf.latent.em import em_step
 from genclf.sums.blocks import ClassWeights
@@ -121,7 +122,7 @@ def cross_validate_blocks(clf: gcf.Classifier, x: PyTree, y: np.ndarray, folds: 
 
 @jax.jit
 def _cross_validate(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> tuple:
-    train = _merged if clf.family.additive else _by_em
+    train = _merged if is_additive(clf.family) else _by_em
     training = train(clf, x, y, weight)
 
     def one(fold: tuple[Array, PyTree, Array]) -> tuple[Array, ...]:
@@ -200,7 +201,7 @@ def _singular(found: Any) -> Array:
     return jnp.stack(short).any() if short else jnp.array(False)
 
 
-class TrainingWords(Family):
+class TrainingWords(Parametric):
     """A model of word counts whose vocabulary is the words of its training texts.
 
     x has a column for every word there is, so that all folds have one shape. A word without a
@@ -236,8 +237,14 @@ class TrainingWords(Family):
         multinomial = replace(self.family, alpha=0.0).estimate(smoothed)
         return replace(multinomial, log_theta=jnp.where(seen, multinomial.log_theta, 0))
 
+    def plain(self) -> TrainingWords:
+        return replace(self, family=self.family.plain())
+
+    def log_prior_density(self, params: Any, stats: gcf.Sums) -> Array:
+        return self.family.log_prior_density(params, stats)
+
     def num_parameters(self, num_classes: int, d: Any) -> int:
         return self.family.num_parameters(num_classes, d)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        return self.family.invalid_hyperparameters(d)
+    def problems(self, d: Any = None) -> list[str]:
+        return self.family.problems(d)

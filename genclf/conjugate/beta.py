@@ -47,7 +47,7 @@ class Beta(Declared):
 
     def pseudo_counts(self, ones: Array, zeros: Array) -> tuple[Array, Array]:
         """`a - 1` and `b - 1`, or as much less than nothing as there is to take."""
-        prior = self.chances(ones)
+        prior = self.resolve(ones)
         return jnp.maximum(prior.a - 1, -ones), jnp.maximum(prior.b - 1, -zeros)
 
     def strength(self, stats: Sums) -> dict[str, Array]:
@@ -59,7 +59,7 @@ class Beta(Declared):
         """The prior of these coordinates."""
         return Beta(jnp.exp(free["a"]), jnp.exp(free["b"]))
 
-    def chances(self, like: Array) -> Betas:
+    def resolve(self, like: Array) -> Betas:
         """The prior of probabilities of that shape."""
         a, b = (
             spread_to(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")

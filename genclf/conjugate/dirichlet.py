@@ -62,7 +62,7 @@ class Dirichlet(Declared):
         """The prior of these coordinates."""
         return Dirichlet(jnp.exp(free["concentration"]))
 
-    def tables(self, total: Array, field: str, sizes: tuple[int, ...] = ()) -> Dirichlets:
+    def resolve(self, total: Array, field: str, sizes: tuple[int, ...] = ()) -> Dirichlets:
         """The prior of tables of the shape of `total`."""
         a = spread_to(self.concentration, total.shape, total.dtype, _CONCENTRATION)
         return Dirichlets(positive_or_nan(a), field, sizes)

@@ -106,7 +106,7 @@ class NormalInverseWishart(Declared):
         dof = _dimension(stats) - 1 + jnp.exp(free["dof"])
         return NormalInverseWishart(self.mean, jnp.exp(free["kappa"]), self.scale, dof)
 
-    def settled(self, stats: Moments) -> NormalInverseWishart:
+    def resolved(self, stats: Moments) -> NormalInverseWishart:
         """This prior with the mean and the scale that it has for such statistics."""
         found = self.resolve(stats, "full", shared=True)
         return NormalInverseWishart(found.mean[0], self.kappa, found.scale[0], self.dof)

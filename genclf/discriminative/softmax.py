@@ -156,7 +156,7 @@ class SoftmaxRegression(Model):
     def support(self) -> Support:
         return FINITE
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+    def problems(self, d: Any = None) -> list[str]:
         return []
 
 

@@ -14,7 +14,14 @@ from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.beta import Beta, Betas, zeros_of
 from genclf.conjugate.dirichlet import smoothing_problems
-from genclf.families.base import Family, Params, Scalar
+from genclf.families.base import Params, Scalar, set_fields
+from genclf.families.capabilities import (
+    HasConditionals,
+    HasConjugatePrior,
+    HasLinearForm,
+    HasRoads,
+    Latent,
+)
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     CODE,
@@ -24,6 +31,7 @@ from genclf.families.missing import (
     is_missing,
     missing_problems,
 )
+from genclf.families.seeding import differing
 from genclf.families.support import Support, poison
 from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
@@ -60,7 +68,7 @@ def _in_words(d: int, threshold: Scalar | None, missing: Missing) -> str:
     return f"ones of {d} {what}" + (", by cell" if missing == "marginalize" else "")
 
 
-class BernoulliParams(Params):
+class BernoulliParams(HasConditionals, HasLinearForm, Params):
     """Fitted Bernoulli densities, as `Bernoulli.estimate` returns them.
 
     Attributes:
@@ -83,6 +91,10 @@ class BernoulliParams(Params):
     @property
     def num_features(self) -> int:
         return self.logits.shape[-1]
+
+    @property
+    def coupled(self) -> bool:
+        return False
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -163,7 +175,7 @@ class BernoulliParams(Params):
         return jax.random.bernoulli(key, self.probs[y]).astype(jnp.int32)
 
 
-class Bernoulli(Family):
+class Bernoulli(HasRoads, HasConjugatePrior, Latent):
     """Independent 0/1 features: multivariate Bernoulli naive Bayes.
 
     `p(x | y=k) = Π_j p_kj^x_j (1-p_kj)^(1-x_j)` with `p_kj = (Σ_n w_nk x_nj + α) / (n_k + 2α)`,
@@ -261,22 +273,30 @@ class Bernoulli(Family):
 
     def conjugate_prior(self, stats: Sums) -> Betas:
         """Beta(α + 1, α + 1), or the prior given."""
-        return self._prior().chances(stats.total)
+        return self.given_prior.resolve(stats.total)
 
-    def _prior(self) -> Beta:
+    @property
+    def given_prior(self) -> Beta:
         return Beta(self.alpha + 1.0, self.alpha + 1.0) if self.prior is None else self.prior
 
-    def prior_strength(self, stats: Any) -> dict[str, Array]:
-        return self._prior().strength(stats)
-
-    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Bernoulli:
-        prior = self._prior().with_strength(free, stats)
+    def with_prior(self, prior: Any) -> Bernoulli:
         return replace(self, alpha=1.0, prior=prior)
+
+    def predictive(self, posterior: Betas, stats: Sums) -> BernoulliParams:
+        """Params with the expected probabilities, in which the density is linear."""
+        return set_fields(self.start(stats), "", posterior.expected())
+
+    def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
+        """The number of cells that differ."""
+        return differing(x, seed)
+
+    def heuristics(self) -> list[str]:
+        return []
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """One probability per class and feature."""
         return num_classes * d
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+    def problems(self, d: Any = None) -> list[str]:
         wrong = smoothing_problems(self.alpha, self.prior)
         return wrong + missing_problems(self.missing, self.missing_code, 2)

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
@@ -21,7 +21,8 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
-from genclf.families.base import Family, Scalar
+from genclf.families.base import Scalar, set_fields
+from genclf.families.capabilities import HasConjugatePrior, HasRoads, Latent
 from genclf.families.categorical_params import (
     CategoricalParams,
     Columns,
@@ -36,6 +37,7 @@ from genclf.families.missing import (
     allow_missing,
     missing_problems,
 )
+from genclf.families.seeding import differing
 from genclf.families.support import Support
 from genclf.sums.blocks import ClassWeights, accumulate, num_classes
 from genclf.sums.statistics import Sums
@@ -61,7 +63,7 @@ def as_tuple(num_values: Any) -> Any:
     return int(num_values) if whole_array else num_values
 
 
-class Categorical(Family):
+class Categorical(HasRoads, HasConjugatePrior, Latent):
     """Categorical columns, independent given the class: naive Bayes on tables.
 
     `p(x | y=k) = Π_j θ_kj[x_j]` with `θ_kj[v] = (Σ_n w_nk [x_nj = v] + α) / (n_kj + V_j α)`, n_kj
@@ -182,21 +184,32 @@ class Categorical(Family):
 
     def conjugate_prior(self, stats: Sums) -> Dirichlets:
         """Dirichlet(α + 1) of every table, or the prior given."""
-        prior = smoothing(self.alpha, self.prior)
-        return prior.tables(stats.total, "log_theta", self._columns_of(stats).num_values)
+        sizes = self._columns_of(stats).num_values
+        return self.given_prior.resolve(stats.total, "log_theta", sizes)
 
-    def prior_strength(self, stats: Any) -> dict[str, Array]:
-        return smoothing(self.alpha, self.prior).strength(stats)
+    @property
+    def given_prior(self) -> Dirichlet:
+        return smoothing(self.alpha, self.prior)
 
-    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Categorical:
-        prior = smoothing(self.alpha, self.prior).with_strength(free, stats)
+    def with_prior(self, prior: Any) -> Categorical:
         return replace(self, alpha=1.0, prior=prior)
+
+    def predictive(self, posterior: Dirichlets, stats: Sums) -> CategoricalParams:
+        """Params with the expected tables, in which the density is linear."""
+        return set_fields(self.start(stats), "", posterior.expected())
+
+    def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
+        """The number of cells that differ."""
+        return differing(x, seed)
+
+    def heuristics(self) -> list[str]:
+        return []
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V_j - 1 free probabilities per class and column."""
         return num_classes * sum(v - 1 for v in self.columns(d).num_values)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+    def problems(self, d: Any = None) -> list[str]:
         wrong = smoothing_problems(self.alpha, self.prior)
         largest = int(np.max(self.num_values))
         return wrong + missing_problems(self.missing, self.missing_code, largest)

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
 from genclf.families.base import Params
+from genclf.families.capabilities import HasConditionals, HasLinearForm
 from genclf.families.missing import (
     Missing,
     allow_missing,
@@ -84,7 +85,7 @@ def tables_in_words(columns: Columns) -> str:
     return f"rows with each value of columns of {columns.num_values} values"
 
 
-class CategoricalParams(Params):
+class CategoricalParams(HasConditionals, HasLinearForm, Params):
     """Fitted tables, as `Categorical.estimate` returns them.
 
     Attributes:
@@ -103,6 +104,10 @@ class CategoricalParams(Params):
     @property
     def num_features(self) -> int:
         return len(self.columns.num_values)
+
+    @property
+    def coupled(self) -> bool:
+        return False
 
     @property
     def parameters(self) -> dict[str, Parameter]:

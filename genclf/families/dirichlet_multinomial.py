@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.families.base import Params
+from genclf.families.base import Density
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
@@ -21,7 +21,7 @@ _LARGE = 64  # counts from which the common part of a score is large beside what
 _COMPARED = 128  # words of a document, up to which comparing each two costs less than sorting
 
 
-class DirichletMultinomialParams(Params):
+class DirichletMultinomialParams(Density):
     """The density of a document whose θ is uncertain: the predictive of `Multinomial`.
 
     `p(x | k, length) = Π_j (a_kj)_x_j / (Σ_j a_kj)_length` with `(a)_n = a (a+1) … (a+n-1)`: the
@@ -107,16 +107,6 @@ class DirichletMultinomialParams(Params):
         # Padding is 1 before the logarithm, not 0 behind it: else XLA takes it cell by cell.
         chance = jnp.where(rows.mask[..., None], found + earlier[..., None].astype(found.dtype), 1)
         return jnp.log(chance).sum(-2) - of_length[rows.mask.sum(-1)]
-
-    @property
-    def statistic(self) -> None:
-        return None
-
-    def log_lik(self, stats: object) -> Float[Array, ""]:
-        raise ValueError(
-            "a Dirichlet-multinomial density has no sufficient statistics: sum its log_joint over "
-            "documents, or use log_evidence, the log-probability of all documents together"
-        )
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape V"]:
         """Word counts of documents of Poisson(mean_length) words, each with a θ of its own."""

@@ -11,10 +11,17 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, one_of
 from genclf.arguments.hyperparameters import is_concrete, kind_of
-from genclf.conjugate.base import Conjugate
 from genclf.conjugate.gaussian import NormalInverseWisharts, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
-from genclf.families.base import Family, Init, Params, Scalar
+from genclf.families.base import Scalar
+from genclf.families.capabilities import (
+    Completed,
+    HasConjugatePrior,
+    HasRoads,
+    Init,
+    Latent,
+    Observed,
+)
 from genclf.families.gaussian_params import GaussianParams, moments_in_words
 from genclf.families.mahalanobis import Covariance
 from genclf.families.marginal import Completion, expected_moments
@@ -34,7 +41,17 @@ from genclf.sums.merging import merge, pool
 from genclf.sums.statistics import Moments, divide
 
 
-class Gaussian(Family):
+class _CompletedCells(Completed):
+    """Rows with missing cells, and what Gaussians say of those."""
+
+    x: Shaped[Array, "n d"]
+    completion: Completion
+
+    def stats(self, w: ClassWeights) -> Moments:
+        return expected_moments(self.completion, self.x, w)
+
+
+class Gaussian(HasRoads, HasConjugatePrior, Latent):
     """Gaussian class densities: discriminant analysis and Gaussian naive Bayes.
 
     `p(x | y=k) = N(x; μ_k, Σ_k)` with `μ_k = Σ_n w_nk x_n / n_k` and, by maximum likelihood,
@@ -124,17 +141,12 @@ class Gaussian(Family):
         return moments(x, only(seen[:, 0], w), full=True)
 
     def complete(
-        self, params: Params, x: Shaped[Array, "n d"]
-    ) -> tuple[Float[Array, "n K"], Completion | None]:
+        self, params: GaussianParams, x: Shaped[Array, "n d"]
+    ) -> tuple[Float[Array, "n K"], Completed]:
         if not self.hidden or x.shape[1] == 1:
-            return params.log_prob(x), None
-        assert isinstance(params, GaussianParams)
-        return params.complete(x)
-
-    def expected_stats(
-        self, params: Params, completion: PyTree, x: Shaped[Array, "n d"], w: ClassWeights
-    ) -> Moments:
-        return self.stats(x, w) if completion is None else expected_moments(completion, x, w)
+            return params.log_prob(x), Observed(self, x)
+        log_prob, completion = params.complete(x)
+        return log_prob, _CompletedCells(x, completion)
 
     def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> Moments:
         """As if a feature's missing cells were distributed as its others in the class."""
@@ -148,23 +160,22 @@ class Gaussian(Family):
 
         return fold_rows(block, x, w, params.mean.size * x.shape[1])
 
-    def settle(
+    def resolve_prior(
         self, x: Shaped[Array, "n d"], weight: Float[Array, "n"], num_classes: int
     ) -> Gaussian:
         if not self.hidden or self.prior is None or x.shape[1] == 1:
             return self
         together = Hard(jnp.zeros(len(x), jnp.int32), weight, num_classes)
-        return replace(self, prior=self.prior.settled(moments_of_cells(x, ~jnp.isnan(x), together)))
+        return replace(
+            self, prior=self.prior.resolved(moments_of_cells(x, ~jnp.isnan(x), together))
+        )
 
-    def not_monotone(self) -> list[str]:
-        return self._rules()
-
-    def _rules(self) -> list[str]:
+    def heuristics(self) -> list[str]:
         """The names of ridge and ddof, where they are concrete and not 0."""
         rules = [("ridge", self.ridge), ("ddof", self.ddof)]
         return [name for name, value in rules if is_concrete(value) and value != 0]
 
-    def dissimilarity(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
+    def distance(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
         """Squared distance in standard deviations of each feature; 0 where missing."""
         x, seed = (a.astype(jnp.result_type(float, a.dtype)) for a in (x, seed))
         apart = x - seed[None]
@@ -226,11 +237,10 @@ class Gaussian(Family):
         at_mode = merge(stats, pseudo).mean
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
 
-    def log_prior(self, params: Params, stats: Moments) -> Float[Array, ""]:
+    def log_prior_density(self, params: GaussianParams, stats: Moments) -> Float[Array, ""]:
         """The same at any params: what the divisor takes stands at their means."""
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
-        assert isinstance(params, GaussianParams)
         pseudo, others = self._pseudo_and_others(self.prior, stats)
         there = Moments(others, params.mean, jnp.zeros_like(stats.scatter))
         return params.log_lik(pseudo) + params.log_lik(there)
@@ -259,21 +269,17 @@ class Gaussian(Family):
             stats, self.prior_stats(stats).scatter, self.ddof, self.covariance, self.shared
         )
 
-    def _given_prior(self) -> NormalInverseWishart:
+    @property
+    def given_prior(self) -> NormalInverseWishart:
         if self.prior is None:
             raise ValueError("Gaussian has no proper prior: give prior=NormalInverseWishart()")
         return self.prior
 
-    def prior_strength(self, stats: Any) -> dict[str, Array]:
-        return self._given_prior().strength(stats)
-
-    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Gaussian:
-        prior = self._given_prior().with_strength(free, stats)
+    def with_prior(self, prior: Any) -> Gaussian:
         return replace(self, ridge=0.0, ddof=0.0, prior=prior)
 
-    def predictive(self, posterior: Conjugate, stats: Moments) -> StudentTParams:
+    def predictive(self, posterior: NormalInverseWisharts, stats: Moments) -> StudentTParams:
         """Student-t densities; see `StudentTParams`."""
-        assert isinstance(posterior, NormalInverseWisharts)
         dof = posterior.predictive_dof
         copies = jnp.expand_dims(dof, tuple(range(1, posterior.scale.ndim)))
         return StudentTParams(
@@ -304,6 +310,8 @@ class Gaussian(Family):
                 f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
                 f"got {stats!r}"
             )
+        if wrong := self.problems(stats.mean.shape[-1]):
+            raise ValueError("; ".join(wrong))
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """Means, plus d(d+1)/2, d or 1 numbers for each covariance."""
@@ -316,8 +324,10 @@ class Gaussian(Family):
         found = self._covariance(*self._with_prior(stats))
         return found.diagnose(count, stats.mean, self.shared)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+    def problems(self, d: Any = None) -> list[str]:
         if self.prior is None:
             return []
-        wrong = [f"{name} and a prior are given, expected one of them" for name in self._rules()]
+        wrong = [
+            f"{name} and a prior are given, expected one of them" for name in self.heuristics()
+        ]
         return wrong + self.prior.problems(1 if self.covariance != "full" else d)

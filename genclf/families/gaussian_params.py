@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.families.base import Params
+from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm
 from genclf.families.mahalanobis import (
     Covariance,
     finite,
@@ -54,7 +55,7 @@ def moments_in_words(d: int, covariance: Covariance, missing: Missing) -> str:
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
-class GaussianParams(Params):
+class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
     """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
 
     Attributes:
@@ -90,28 +91,8 @@ class GaussianParams(Params):
         return {"mean": Parameter("real"), "scale": Parameter(scale[0], event_ndim=scale[1])}
 
     @property
-    def elementwise(self) -> bool:
-        return self.covariance == "diag"
-
-    def standard(self) -> GaussianParams:
-        """Mean 0 and scale 1."""
-        one = jnp.ones_like(self.scale)
-        if self.covariance == "full":
-            one = jnp.tril(jnp.triu(one))
-        return self._replace(jnp.zeros_like(self.mean), one)
-
-    def affine(self, units: GaussianParams) -> GaussianParams:
-        """Of `m + L z`: mean `m + L mean` and scale `L scale`."""
-        if self.covariance == "full":
-            root = jnp.broadcast_to(units.scale, (len(self.mean), *units.scale.shape[1:]))
-            mean, scale = einsum("kij,kj->ki", root, self.mean), matmul(units.scale, self.scale)
-        else:
-            mean = jnp.broadcast_to(units.scale, self.mean.shape) * self.mean
-            scale = units.scale * self.scale
-        return self._replace(units.mean + mean, scale)
-
-    def _replace(self, mean: Array, scale: Array) -> GaussianParams:
-        return replace(self, mean=mean, scale=scale)
+    def coupled(self) -> bool:
+        return self.covariance != "diag"
 
     @property
     def covariances(self) -> Float[Array, "*batch K d d"]:

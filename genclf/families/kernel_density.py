@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import FLAG, POSITIVE
-from genclf.families.base import Family, Params, Scalar
+from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernel_sums import Nearby, best_log_multiplier, half_squares
 from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
@@ -24,10 +24,9 @@ from genclf.sums.statistics import Moments, divide
 from genclf.sums.units import moments_in_units
 
 _LOG_2PI = 1.8378770664093453
-_KEEPS = "a kernel density keeps the examples themselves, which no statistics stand for: "
 
 
-class KernelDensityParams(Params):
+class KernelDensityParams(Density):
     """Kernel densities, as `KernelDensity.fit` returns them: the examples, sorted into tiles.
 
     A tile holds examples of one class, padded with others of weight 0.
@@ -81,13 +80,6 @@ class KernelDensityParams(Params):
 
         # A derivative repeats a block rather than remember its distances.
         return over_rows(jax.checkpoint(rows), x, 1, self.weight.shape[-1])
-
-    @property
-    def statistic(self) -> None:
-        return None
-
-    def log_lik(self, stats: object) -> Float[Array, ""]:
-        raise ValueError(_KEEPS + "sum its log_joint over examples")
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """An example of class y, drawn by weight, plus `h_y ε` with standard normal ε."""
@@ -178,10 +170,6 @@ class KernelDensity(Family):
     def support(self) -> Support:
         return FINITE
 
-    @property
-    def keeps_examples(self) -> bool:
-        return True
-
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> KernelDensityParams:
         """The examples of each class, their shares of its weight, and the bandwidths."""
         count, (scaled, unit) = class_counts(w), moments_in_units(x, w)
@@ -213,18 +201,6 @@ class KernelDensity(Family):
             return jnp.full_like(size, self.bandwidth)
         size = size if self.bandwidth == "scott" else size * (d + 2) / 4
         return size ** (-1 / (d + 4))
-
-    def stats(self, x: PyTree, w: ClassWeights) -> NoReturn:
-        raise ValueError(_KEEPS + "use genclf.fit")
-
-    def estimate(self, stats: PyTree) -> NoReturn:
-        raise ValueError(_KEEPS + "use genclf.fit")
-
-    def check_stats(self, stats: PyTree) -> None:
-        self.estimate(stats)
-
-    def num_parameters(self, num_classes: int, d: int) -> int:
-        raise ValueError(_KEEPS + "the number of its parameters grows with theirs")
 
 
 def _effective_number(w: ClassWeights) -> Float[Array, "K"]:

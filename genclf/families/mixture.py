@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,7 +12,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, whole
 from genclf.class_prior import ClassPrior
-from genclf.families.base import FAMILY, Family, Init, Params, Scalar
+from genclf.families.base import FAMILY, Family, Params, Scalar
+from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
 from genclf.families.seeding import initial_weights
 from genclf.families.support import Support
 from genclf.logarithms import times_log, without_traces
@@ -21,7 +21,7 @@ from genclf.sums.blocks import ClassWeights, class_rows
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
-class MixtureParams(Params):
+class MixtureParams(HasConditionals, Params):
     """Fitted mixtures, as `fit` and `em` of a `Mixture` return them.
 
     Attributes:
@@ -31,7 +31,7 @@ class MixtureParams(Params):
     """
 
     log_weight: Float[Array, "K J"]
-    components: Params
+    components: Any
 
     @property
     def support(self) -> PyTree[Support]:
@@ -67,9 +67,8 @@ class MixtureParams(Params):
         return jax.nn.softmax(jnp.where(impossible, weight, score), axis=-1)
 
     @property
-    def statistic(self) -> str | None:
-        each = self.components.statistic
-        return each and _in_words(self.log_weight.shape[-1], each)
+    def statistic(self) -> str:
+        return _in_words(self.log_weight.shape[-1], self.components.statistic)
 
     def log_lik(self, stats: ClassifierStats) -> Float[Array, ""]:
         """`Σ_kj count_kj log p(j | k)`, plus that of the components."""
@@ -107,6 +106,27 @@ def _in_words(num_components: int, each: str) -> str:
     return f"{num_components} components of each class, each: {each}"
 
 
+class _CompletedMixture(Completed):
+    """Rows with the shares of the components in them, and as the components complete them.
+
+    Attributes:
+        shares: p(component | x, class).
+        inside: the rows completed by all components, as if they were classes.
+    """
+
+    shares: Float[Array, "n K J"]
+    inside: Completed
+
+    def stats(self, w: ClassWeights) -> ClassifierStats:
+        """Those of a classifier of K J classes, with the components' shares for weights."""
+        weight = class_rows(w).T[..., None]
+        # A row without weight may hold anything.
+        each = jnp.where(weight > 0, weight * without_traces(self.shares), 0)
+        each = each.reshape(len(each), -1)
+        count = each.sum(0)
+        return ClassifierStats(Sums(count, count), self.inside.stats(each))
+
+
 def most_components(family: Family) -> int:
     """How many parts a class is cut into at most, by the mixtures inside a model; 1 without any."""
     nodes = jax.tree.leaves(family, is_leaf=lambda node: isinstance(node, Mixture))
@@ -114,7 +134,7 @@ def most_components(family: Family) -> int:
     return max((m.num_components * most_components(m.family) for m in mixtures), default=1)
 
 
-class Mixture(Family):
+class Mixture(Latent):
     """A mixture of J components within each class: `p(x | y=k) = Σ_j p(j | k) p(x | k, j)`.
 
     The family says what a component can be, and what it shares it shares among the components of
@@ -147,7 +167,7 @@ class Mixture(Family):
 
     domains: ClassVar = {"family": FAMILY, "num_components": whole(1), "alpha": NON_NEGATIVE}
 
-    family: Family
+    family: Any
     num_components: int = eqx.field(static=True)
     alpha: Scalar = 0.0
 
@@ -164,35 +184,17 @@ class Mixture(Family):
     def hidden(self) -> bool:
         return True
 
-    @property
-    def keeps_examples(self) -> bool:
-        return self.family.keeps_examples
-
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
         raise ValueError("a Mixture has statistics under params only: its components are not seen")
 
     def complete(
-        self, params: Params, x: PyTree
-    ) -> tuple[Float[Array, "n K"], tuple[Array, PyTree]]:
+        self, params: MixtureParams, x: PyTree
+    ) -> tuple[Float[Array, "n K"], _CompletedMixture]:
         """The components' own, and their shares."""
-        assert isinstance(params, MixtureParams)
-        each, inner = self.family.complete(params.components, x)
+        each, inside = self.family.complete(params.components, x)
         score = params.scores(each)
-        return jax.nn.logsumexp(score, axis=-1), (params.shares(score), inner)
-
-    def expected_stats(
-        self, params: Params, completion: tuple[Array, PyTree], x: PyTree, w: ClassWeights
-    ) -> ClassifierStats:
-        """Those of a classifier of K J classes, with the components' shares for weights."""
-        assert isinstance(params, MixtureParams)
-        shares, inner = completion
-        weight = class_rows(w).T[..., None]
-        # A row without weight may hold anything.
-        each = jnp.where(weight > 0, weight * without_traces(shares), 0)
-        each = each.reshape(len(each), -1)
-        count = each.sum(0)
-        found = self.family.expected_stats(params.components, inner, x, each)
-        return ClassifierStats(Sums(count, count), found)
+        log_prob = jax.nn.logsumexp(score, axis=-1)
+        return log_prob, _CompletedMixture(params.shares(score), inside)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> ClassifierStats:
         """Each class cut into J parts by itself."""
@@ -201,8 +203,8 @@ class Mixture(Family):
         unknown = jnp.full(rows.shape[1], -1, jnp.int32)
 
         def of_class(key: Array, w_k: Array) -> Array:
-            seed = self.family.dissimilarity
-            return initial_weights(key, seed, x, unknown, w_k, self.num_components, init)
+            distance = self.family.distance
+            return initial_weights(key, distance, x, unknown, w_k, self.num_components, init)
 
         shares = jax.vmap(of_class)(jax.random.split(key_seeds, len(rows)), rows)
         each = jnp.moveaxis(shares * rows[..., None], 0, 1).reshape(rows.shape[1], -1)
@@ -210,8 +212,8 @@ class Mixture(Family):
         found = self.family.initial_stats(key_parts, x, each, init)
         return ClassifierStats(Sums(count, count), found)
 
-    def settle(self, x: PyTree, weight: Float[Array, "n"], num_classes: int) -> Mixture:
-        family = self.family.settle(x, weight, num_classes * self.num_components)
+    def resolve_prior(self, x: PyTree, weight: Float[Array, "n"], num_classes: int) -> Mixture:
+        family = self.family.resolve_prior(x, weight, num_classes * self.num_components)
         return replace(self, family=family)
 
     def statistic(self, stats: ClassifierStats) -> str:
@@ -223,24 +225,20 @@ class Mixture(Family):
         log_weight = jax.vmap(self.weight_prior.log_probs)(count)
         return MixtureParams(log_weight, self.family.estimate(stats.conditional))
 
-    def log_prior(self, params: Params, stats: ClassifierStats) -> Float[Array, ""]:
-        assert isinstance(params, MixtureParams)
+    def log_prior_density(self, params: MixtureParams, stats: ClassifierStats) -> Float[Array, ""]:
+        """The sum of those of the weights and of the components."""
         count = stats.count.reshape(-1, self.num_components)
         own = jax.vmap(self.weight_prior.log_density)(params.log_weight, count).sum()
-        return own + self.family.log_prior(params.components, stats.conditional)
+        return own + self.family.log_prior_density(params.components, stats.conditional)
 
     def plain(self) -> Mixture:
-        return replace(self, alpha=0.0)
+        return replace(self, family=self.family.plain(), alpha=0.0)
 
-    def map_families(self, f: Callable[[Any, PyTree], Any], stats: ClassifierStats) -> Mixture:
-        inner = self.family.map_families(f, stats.conditional)
-        return replace(f(self, stats), family=inner)
+    def heuristics(self) -> list[str]:
+        return self.family.heuristics()
 
-    def not_monotone(self) -> list[str]:
-        return self.family.not_monotone()
-
-    def dissimilarity(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
-        return self.family.dissimilarity(x, seed)
+    def distance(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
+        return self.family.distance(x, seed)
 
     def num_parameters(self, num_classes: int, d: Any) -> int:
         """Weights, J - 1 per class, and those of K J components."""
@@ -252,9 +250,8 @@ class Mixture(Family):
             raise ValueError(f"Mixture estimates from ClassifierStats, got {stats!r}")
         self.family.check_stats(stats.conditional)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        if self.family.keeps_examples:
-            return [
-                f"Mixture of {self.family}: it keeps the examples, expected a family with params"
-            ]
-        return self.family.invalid_hyperparameters(d)
+    def problems(self, d: Any = None) -> list[str]:
+        found = lacking(self.family, Latent)
+        if found is not None:
+            return [f"Mixture of {found}: expected a family that EM can fit, such as Gaussian()"]
+        return self.family.problems(d)

@@ -12,7 +12,6 @@ from jaxtyping import Array, Float
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE
 from genclf.arguments.hyperparameters import kind_of
-from genclf.conjugate.base import Conjugate
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     Dirichlets,
@@ -21,7 +20,15 @@ from genclf.conjugate.dirichlet import (
     smoothing,
     smoothing_problems,
 )
-from genclf.families.base import Family, Init, Params, Scalar
+from genclf.families.base import Scalar
+from genclf.families.capabilities import (
+    Completed,
+    HasConjugatePrior,
+    HasRoads,
+    Init,
+    Latent,
+    Observed,
+)
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
 from genclf.families.missing import (
     CODE,
@@ -39,7 +46,19 @@ from genclf.sums.blocks import ClassWeights, accumulate, num_classes
 from genclf.sums.statistics import Sums, divide
 
 
-class Multinomial(Family):
+class _CompletedCounts(Completed):
+    """Documents with uncounted words, and the params that say how many to expect."""
+
+    params: MultinomialParams
+    x: Array
+
+    def stats(self, w: ClassWeights) -> Sums:
+        expected = self.params.expected_counts
+        block = lambda x, w: Sums(w.sum(1), expected(x, w.T))  # noqa: E731
+        return accumulate(block, self.x, w, self.x.shape[1])
+
+
+class Multinomial(HasRoads, HasConjugatePrior, Latent):
     """The multinomial event model: words drawn independently from the class's distribution.
 
     `p(x | y=k, length) = Π_j θ_kj^x_j` with `θ_kj = (Σ_n w_nk x_nj + α) / (Σ_nj w_nk x_nj + V α)`,
@@ -99,14 +118,16 @@ class Multinomial(Family):
     def hidden(self) -> bool:
         return self.missing == "marginalize"
 
-    def expected_stats(
-        self, params: Params, completion: None, x: Array | Tokens, w: ClassWeights
-    ) -> Sums:
+    def complete(
+        self, params: MultinomialParams, x: Array | Tokens
+    ) -> tuple[Float[Array, "n K"], Completed]:
+        score = params.log_prob(x)
         if not self.hidden or isinstance(x, Tokens):
-            return self.stats(x, w)
-        assert isinstance(params, MultinomialParams)
-        of = params.expected_counts
-        return accumulate(lambda x, w: Sums(w.sum(1), of(x, w.T)), x, w, x.shape[1])
+            return score, Observed(self, x)
+        return score, _CompletedCounts(params, x)
+
+    def heuristics(self) -> list[str]:
+        return []
 
     def initial_stats(self, key: Array, x: Array | Tokens, w: ClassWeights, init: Init) -> Sums:
         """Those of the words that are counted."""
@@ -114,7 +135,7 @@ class Multinomial(Family):
             x = jnp.where(is_missing(x, self.missing_code), 0, x)
         return self.stats(x, w)
 
-    def dissimilarity(self, x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
+    def distance(self, x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
         """1 less the cosine of which words are present."""
         return apart(x, seed)
 
@@ -166,26 +187,25 @@ class Multinomial(Family):
 
     def conjugate_prior(self, stats: Sums) -> Dirichlets:
         """Dirichlet(α + 1), or the prior given."""
-        return smoothing(self.alpha, self.prior).tables(stats.total, "log_theta")
+        return self.given_prior.resolve(stats.total, "log_theta")
 
-    def predictive(self, posterior: Conjugate, stats: Sums) -> DirichletMultinomialParams:
+    def predictive(self, posterior: Dirichlets, stats: Sums) -> DirichletMultinomialParams:
         """Dirichlet-multinomial: one θ for all the words of a document."""
-        assert isinstance(posterior, Dirichlets)
         return DirichletMultinomialParams(
             posterior.concentration, self.start(stats).mean_length, self.presence
         )
 
-    def prior_strength(self, stats: Any) -> dict[str, Array]:
-        return smoothing(self.alpha, self.prior).strength(stats)
+    @property
+    def given_prior(self) -> Dirichlet:
+        return smoothing(self.alpha, self.prior)
 
-    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Multinomial:
-        prior = smoothing(self.alpha, self.prior).with_strength(free, stats)
+    def with_prior(self, prior: Any) -> Multinomial:
         return replace(self, alpha=1.0, prior=prior)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V - 1 free probabilities per class."""
         return num_classes * (d - 1)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+    def problems(self, d: Any = None) -> list[str]:
         wrong = smoothing_problems(self.alpha, self.prior)
         return wrong + missing_problems(self.missing, self.missing_code, math.inf)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.families.base import Params
+from genclf.families.capabilities import HasConditionals, HasLinearForm
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     Missing,
@@ -30,7 +31,7 @@ def multinomial_in_words(num_words: int, presence: bool) -> str:
     return f"{'documents with' if presence else 'occurrences of'} each of {num_words} words"
 
 
-class MultinomialParams(Params):
+class MultinomialParams(HasConditionals, HasLinearForm, Params):
     """Fitted word distributions, as `Multinomial.estimate` returns them.
 
     Attributes:
@@ -55,6 +56,10 @@ class MultinomialParams(Params):
     @property
     def num_features(self) -> int:
         return self.log_theta.shape[-1]
+
+    @property
+    def coupled(self) -> bool:
+        return False
 
     @property
     def parameters(self) -> dict[str, Parameter]:

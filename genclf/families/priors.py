@@ -12,33 +12,30 @@ from jax.core import Tracer
 from jaxtyping import PyTree
 
 from genclf.conjugate.base import Conjugate
-from genclf.families.base import Family, Params, set_fields
+from genclf.families.base import Density, Family, set_fields
+from genclf.families.parts import assemble, over_parts
 
 
 def priors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
     """The prior of each family inside, in the structure of its parts."""
-    return family.over_parts(lambda part, s: part.conjugate_prior(s), stats)
+    return over_parts(family, lambda part, s: part.conjugate_prior(s), stats)
 
 
 def posteriors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
     """The same, given the statistics."""
-    return family.over_parts(lambda _, s, prior: prior.update(s), stats, priors(family, stats))
+    return over_parts(family, lambda _, s, prior: prior.update(s), stats, priors(family, stats))
 
 
-def predictives(family: Family, stats: PyTree, given: PyTree[Conjugate]) -> Params:
+def predictives(family: Family, stats: PyTree, given: PyTree[Conjugate]) -> Density:
     """The density of one more example under these distributions of the parameters."""
-    parts = family.over_parts(
-        lambda part, s, conjugate: part.predictive(conjugate, s), stats, given
-    )
-    return family.assemble(parts)
+    of_part = lambda part, s, conjugate: part.predictive(conjugate, s)  # noqa: E731
+    return assemble(family, over_parts(family, of_part, stats, given))
 
 
-def params_of(family: Family, stats: PyTree, arrays: PyTree) -> Params:
+def params_of(family: Family, stats: PyTree, arrays: PyTree) -> Density:
     """The densities of the parameters `arrays`, a dict of them for each family inside."""
-    parts = family.over_parts(
-        lambda part, s, own: set_fields(part.start(s), "", own), stats, arrays
-    )
-    return family.assemble(parts)
+    of_part = lambda part, s, own: set_fields(part.start(s), "", own)  # noqa: E731
+    return assemble(family, over_parts(family, of_part, stats, arrays))
 
 
 def over_columns(f: Callable[..., Any], node: Conjugate, *others: PyTree) -> Any:

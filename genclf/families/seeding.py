@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.families.base import Init
+from genclf.families.capabilities import Init
 
 
 def initial_weights(
     key: Array,
-    dissimilarity: Callable[[PyTree, PyTree], Array],
+    distance: Callable[[PyTree, PyTree], Array],
     x: PyTree,
     label: Int[Array, "n"],
     weight: Float[Array, "n"],
@@ -25,7 +25,7 @@ def initial_weights(
 
     Args:
         key: a `jax.random` key.
-        dissimilarity: of rows x from one example.
+        distance: of rows x from one example.
         x: rows; one of weight 0 may hold anything.
         label: clusters of rows that are known; such a cluster begins at one of its own rows.
         weight: of each row.
@@ -36,9 +36,14 @@ def initial_weights(
         shares = jax.random.exponential(key, (len(label), num_clusters), weight.dtype)
         shares = shares / shares.sum(1, keepdims=True)
     else:
-        nearest = _nearest_seed(key, dissimilarity, x, label, weight, num_clusters)
+        nearest = _nearest_seed(key, distance, x, label, weight, num_clusters)
         shares = one_hot(nearest, num_clusters, weight.dtype)
     return jnp.where(label[:, None] < 0, shares, one_hot(label, num_clusters, weight.dtype))
+
+
+def differing(x: Array, seed: Array) -> Float[Array, "n"]:
+    """How many cells of each row differ from those of one example."""
+    return (x != seed[None]).sum(-1).astype(jnp.result_type(float))
 
 
 def one_hot(label: Int[Array, "n"], num_classes: int, dtype: jnp.dtype) -> Float[Array, "n J"]:
@@ -48,7 +53,7 @@ def one_hot(label: Int[Array, "n"], num_classes: int, dtype: jnp.dtype) -> Float
 
 def _nearest_seed(
     key: Array,
-    dissimilarity: Callable[[PyTree, PyTree], Array],
+    distance: Callable[[PyTree, PyTree], Array],
     x: PyTree,
     label: Int[Array, "n"],
     weight: Float[Array, "n"],
@@ -57,7 +62,7 @@ def _nearest_seed(
     """The seed that each row is nearest to; seeds are drawn one after the other.
 
     A seed of a cluster without known rows is drawn with a probability in proportion to the
-    dissimilarity from the seeds before it: Arthur & Vassilvitskii (2007), "k-means++".
+    distance from the seeds before it: Arthur & Vassilvitskii (2007), "k-means++".
     """
     known = one_hot(label, num_clusters, weight.dtype) * weight[:, None]
     is_known = known.sum(0) > 0
@@ -65,15 +70,15 @@ def _nearest_seed(
     order = jnp.argsort(~is_known, stable=True).astype(label.dtype)
 
     def next_seed(i: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
-        distance, nearest = at
+        closest, nearest = at
         k = order[i]
-        far = jnp.where(latent > 0, latent * jnp.where(i == 0, 1, distance), 0)
+        far = jnp.where(latent > 0, latent * jnp.where(i == 0, 1, closest), 0)
         far = jnp.where(far.sum() > 0, far, latent)  # fewer different rows than clusters
         chances = jnp.where(is_known[k], known[:, k], far)
         row = jax.random.categorical(jax.random.fold_in(key, i), jnp.log(chances))
-        found = dissimilarity(x, jax.tree.map(lambda a: a[row], x)).astype(distance.dtype)
-        closer = found < distance
-        return jnp.where(closer, found, distance), jnp.where(closer, k, nearest)
+        found = distance(x, jax.tree.map(lambda a: a[row], x)).astype(closest.dtype)
+        closer = found < closest
+        return jnp.where(closer, found, closest), jnp.where(closer, k, nearest)
 
     start = jnp.full_like(weight, jnp.inf), jnp.zeros_like(label)
     return lax.fori_loop(0, num_clusters, next_seed, start)[1]

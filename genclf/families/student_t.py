@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.families.base import Params
+from genclf.families.base import Density
 from genclf.families.mahalanobis import (
     Covariance,
     fold_distances,
@@ -22,7 +22,7 @@ from genclf.sums.blocks import broadcast_rows
 FINITE = Support(jnp.isfinite, "a finite number")
 
 
-class StudentTParams(Params):
+class StudentTParams(Density):
     """Student-t densities of K classes: the predictive of `Gaussian`, or a heavy-tailed density.
 
     "full" and "spherical" are multivariate, one scale of chance for all features of an example:
@@ -88,16 +88,6 @@ class StudentTParams(Params):
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """The same, less the logarithm of the scale that all classes share."""
         return self._own(x)[0]
-
-    @property
-    def statistic(self) -> None:
-        return None
-
-    def log_lik(self, stats: object) -> Float[Array, ""]:
-        raise ValueError(
-            "a Student-t density has no sufficient statistics: sum its log_joint over examples, or "
-            "use log_evidence, the log-probability of all examples together"
-        )
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """`m_y + L_y ε √(ν / χ²_ν)`, with one χ² for each example, or feature of "diag"."""

@@ -12,8 +12,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, Scalar
-from genclf.families.base import Family, Params
+from genclf.families.base import Params
 from genclf.families.bessel import log_bessel_and_ratios
+from genclf.families.capabilities import HasLinearForm, Latent
 from genclf.families.support import Support, poison
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate, broadcast_rows, matmul, over_rows
@@ -67,7 +68,7 @@ def concentration_of(dim: int, length: Float[Array, "K"]) -> Float[Array, "K"]:
     return jnp.where(inside, kappa, ends)
 
 
-class VonMisesFisherParams(Params):
+class VonMisesFisherParams(HasLinearForm, Params):
     """Fitted directions, as `VonMisesFisher.estimate` returns them.
 
     Attributes:
@@ -152,7 +153,7 @@ def _one_less_cosine(key: Array, kappa: Float[Array, "*shape"], dim: int) -> Arr
     return lax.while_loop(lambda state: ~state[2].all(), draw, start)[1]
 
 
-class VonMisesFisher(Family):
+class VonMisesFisher(Latent):
     """Unit vectors about a direction: `p(x | y=k) = C_d(κ_k) exp(κ_k μ_k · x)`.
 
     μ_k is the direction of the sum of the rows of a class, and κ_k solves `A_d(κ_k) = |Σ w_n x_n| /
@@ -214,3 +215,16 @@ class VonMisesFisher(Family):
 
     def plain(self) -> VonMisesFisher:
         return VonMisesFisher(self.shared)
+
+    def log_prior_density(self, params: VonMisesFisherParams, stats: Sums) -> Float[Array, ""]:
+        """`params.log_lik` of α rows of no direction: of each class, or in all where shared."""
+        count = jnp.full_like(stats.count, self.alpha)
+        count = count / len(count) if self.shared else count
+        return params.log_lik(Sums(count, jnp.zeros_like(stats.total)))
+
+    def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
+        """1 less the cosine."""
+        return 1 - matmul(x, seed)
+
+    def heuristics(self) -> list[str]:
+        return []

@@ -10,16 +10,16 @@ from jaxtyping import Array, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.families.base import Scalar
+from genclf.families.capabilities import Latent, require
 from genclf.families.mixture import most_components
 
 
 def check_for_em(clf: Classifier) -> None:
     """Raise where EM cannot be a fit of the model."""
-    if clf.family.keeps_examples:
-        raise ValueError(f"{clf.family} keeps the examples: it has no statistics to expect")
+    require(clf.family, Latent, "em")
     if clf.inference == "predictive":
         raise ValueError('inference is "predictive", expected "map" or "ml": EM finds parameters')
-    rules = clf.family.not_monotone()
+    rules = clf.family.heuristics()
     if rules and clf.inference == "map":
         raise ValueError(
             f"{', '.join(rules)}: with this rule of a closed form EM would have nothing to "

@@ -15,6 +15,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
 from genclf.entry.rows import as_arrays, check_examples
 from genclf.entry.verb import ArrayLike, verb
+from genclf.families.capabilities import HasConditionals, require
 from genclf.model import widen
 from genclf.scores import log_posterior
 
@@ -91,6 +92,7 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
 
 @partial(compiled, batch_of=1)
 def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditional:
+    require(params.conditional, HasConditionals, "condition")
     check_examples(params, x)
     params = ClassifierParams(params.log_prior, params.conditional.marginalized())
     log_p = log_posterior(params, x)

@@ -21,7 +21,8 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_examples, check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate
-from genclf.families.base import Init, Scalar
+from genclf.families.base import Scalar
+from genclf.families.capabilities import Init
 from genclf.families.seeding import initial_weights, one_hot
 from genclf.latent.clusters import check_clusters, check_components, check_for_em, check_init
 from genclf.latent.expectation import Expectation
@@ -232,7 +233,7 @@ def _em(
         start = expect.of_rows(lax.stop_gradient(given))[1]
     start = lax.stop_gradient(start)
     if clf.inference == "ml":
-        expect = replace(expect, clf=clf.plain(start))
+        expect = replace(expect, clf=clf.plain())
     found = climb(_step, (expect, invalid), start, expect.weight.sum(), tol, max_steps)
     return solution(estimate(expect.clf, found.state), found)
 
@@ -276,7 +277,7 @@ def _expectation(
         label = jnp.where(known, y, -1).astype(jnp.int32)
         w = Hard(label, jnp.where(known, weight, latent_share * weight), num_classes)
         expect = Expectation(clf, x, w)
-    family = clf.family.settle(x, expect.weight, num_classes)
+    family = clf.family.resolve_prior(x, expect.weight, num_classes)
     return replace(expect, clf=replace(clf, family=family)), invalid
 
 
@@ -291,7 +292,7 @@ def _start(
     x = jax.tree.map(lambda a: a[stand_in], x)
     if isinstance(w, Hard):
         shares = initial_weights(
-            key_labels, clf.family.dissimilarity, x, w.label, w.weight, clf.num_classes, init
+            key_labels, clf.family.distance, x, w.label, w.weight, clf.num_classes, init
         )
         shares = shares * w.weight[:, None]
         known = jnp.where(w.label[:, None] >= 0, shares, 0)

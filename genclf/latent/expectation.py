@@ -46,11 +46,11 @@ class Expectation(eqx.Module):
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
             used = (w.weight if isinstance(w, Hard) else w.sum(1)) != 0
             x = jax.tree.map(lambda a, other: jnp.where(used[:, None], a, other), x, stand_in)
-            log_p, completion = family.complete(params.conditional, x)
+            log_p, completed = family.complete(params.conditional, x)
             score = params.with_log_prior(log_p)
             r, log_lik = _responsibilities(score, params.log_prior, w)
             count = r.sum(0)
-            expected = family.expected_stats(params.conditional, completion, x, r)
+            expected = completed.stats(r)
             seen = Sums(count.sum()[None], log_lik[None])
             return seen, ClassifierStats(Sums(count, count), expected, family.statistic(expected))
 

@@ -18,7 +18,7 @@ from genclf.roads.problem import (
     PRIOR,
     Problem,
     declared,
-    in_units_of,
+    standard_arrays,
     start,
     weighted_log_joint,
     with_arrays,
@@ -78,9 +78,9 @@ class Ascent:
         import optax
 
         self.how, self.problem = how, problem
-        self.units = start(problem.clf, problem.stats)
-        self.declared: dict[str, Parameter] = declared(problem.clf, self.units)
-        self.origin = in_units_of(self.units)
+        self.reference = start(problem.clf, problem.stats)
+        self.declared: dict[str, Parameter] = declared(problem.clf, self.reference)
+        self.origin = standard_arrays(self.reference)
         self.optimizer = optax.with_extra_args_support(how.optimizer)
         self.dtype = problem.w.dtype
         self.tol = (1e-9 if self.dtype == jnp.float64 else 1e-4) if tol is None else tol
@@ -94,7 +94,7 @@ class Ascent:
 
     def loss(self, free: PyTree) -> Float[Array, ""]:
         """The mean penalised log-joint, negative."""
-        params = with_arrays(self.units, self.stored(free))
+        params = with_arrays(self.reference, self.stored(free))
         return -self.problem.objective(params) / self.problem.total
 
     def batch_loss(self, rows: Int[Array, "batch"]) -> Callable[[PyTree], Float[Array, ""]]:
@@ -103,9 +103,9 @@ class Ascent:
         x, w = jax.tree.map(lambda a: a[rows], (whole.x, whole.w))
 
         def loss(free: PyTree) -> Float[Array, ""]:
-            params = with_arrays(self.units, self.stored(free))
+            params = with_arrays(self.reference, self.stored(free))
             log_lik = weighted_log_joint(params, x, w) * (len(whole.w) / len(rows))
-            return -(log_lik + whole.log_prior(params)) / whole.total
+            return -(log_lik + whole.log_prior_density(params)) / whole.total
 
         return loss
 
@@ -158,7 +158,7 @@ class Ascent:
         stored = self.stored(state.free)
         on_boundary = self._on_boundary(stored)
         return GradientSolution(
-            params=with_arrays(self.units, stored),
+            params=with_arrays(self.reference, stored),
             log_lik=state.log_lik.at[state.step].set(-value * self.problem.total),
             gradient_norm=norm,
             steps=state.step,
@@ -170,7 +170,7 @@ class Ascent:
         """Whether an entry is close to its bound, and uphill is further still."""
 
         def objective(stored: dict[str, Array]) -> Array:
-            return self.problem.objective(with_arrays(self.units, stored))
+            return self.problem.objective(with_arrays(self.reference, stored))
 
         slopes = jax.grad(objective)(stored)
         near = 1e-6 if self.dtype == jnp.float64 else 3e-4

@@ -15,6 +15,7 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate
+from genclf.families.capabilities import HasRoads, require
 from genclf.roads.information import Curvature, Neighbourhood
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
 from genclf.sums.blocks import einsum
@@ -102,6 +103,7 @@ def certify(
     References:
         Nocedal & Wright (2006), Numerical Optimization, theorems 12.1 and 12.5.
     """
+    require(clf.family, HasRoads, "certify")
     check_labels(y, clf.num_classes)
     check_some_labels(y, weights)
     return _certify(clf, params, x, y, weights, tol)
@@ -149,6 +151,7 @@ def standard_errors(
     References:
         Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
     """
+    require(clf.family, HasRoads, "standard_errors")
     check_labels(y, clf.num_classes)
     check_some_labels(y, weights)
     return _standard_errors(clf, params, x, y, weights)

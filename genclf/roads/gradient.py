@@ -16,6 +16,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
+from genclf.families.capabilities import HasRoads, require
 from genclf.roads.ascent import Ascent, GradientSolution, How, State
 from genclf.roads.problem import problem
 
@@ -88,6 +89,7 @@ def fit_gradient(
     References:
         Nocedal & Wright (2006), Numerical Optimization, §7.2 (L-BFGS).
     """
+    require(clf.family, HasRoads, "fit_gradient")
     check_labels(y, clf.num_classes)
     check_some_labels(y, weights)
     if (key is None) != (batch_size is None):

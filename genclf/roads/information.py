@@ -24,9 +24,9 @@ from genclf.roads.problem import (
     Problem,
     arrays,
     declared,
-    in_units_of,
     plain_params,
     set_arrays,
+    standard_arrays,
     with_arrays,
 )
 
@@ -82,10 +82,10 @@ class Neighbourhood:
             for name, p in self.declared.items()
             if p.link != "identity"
         }
-        self.units = set_arrays(params, clipped)
-        origin = in_units_of(self.units)
+        self.reference = set_arrays(params, clipped)
+        origin = standard_arrays(self.reference)
         self.origin = {name: origin[name] for name in self.declared}
-        near = arrays(self.units)
+        near = arrays(self.reference)
         self.value: Arrays = {name: p.value(near[name]) for name, p in self.declared.items()}
         self.zero, self.by_name = ravel_pytree(jax.tree.map(jnp.zeros_like, self.origin))
         slope = jax.grad(self.objective)(self.zero)
@@ -111,7 +111,7 @@ class Neighbourhood:
     def params_at(self, displacement: Array) -> ClassifierParams:
         """The params moved by raveled displacements, in their own units."""
         moved = jax.tree.map(jnp.add, self.origin, self.by_name(displacement))
-        return with_arrays(self.units, moved)
+        return with_arrays(self.reference, moved)
 
     def objective(self, displacement: Array) -> Float[Array, ""]:
         """The penalised log-likelihood there."""
@@ -134,13 +134,13 @@ class Neighbourhood:
         if PRIOR in self.declared:
             alone = places[PRIOR][:, None]
             found.append(self._curvature(alone, np.full(alone.shape, -1), separate=False))
-        for prefix, node in plain_params(self.units.conditional)[0]:
+        for prefix, node in plain_params(self.reference.conditional)[0]:
             names = [prefix + field for field in node.parameters]
-            found.append(self._curvature(*self._blocks(names, places, node.elementwise)))
+            found.append(self._curvature(*self._blocks(names, places, node.coupled)))
         return found
 
     def _blocks(
-        self, names: list[str], places: dict[str, np.ndarray], elementwise: bool
+        self, names: list[str], places: dict[str, np.ndarray], coupled: bool
     ) -> tuple[np.ndarray, np.ndarray, bool]:
         """The layout, the class of each entry (-1: all), and whether blocks are of one class."""
         leads = [places[name].ndim - 1 - self.declared[name].event_ndim for name in names]
@@ -154,7 +154,7 @@ class Neighbourhood:
             of_class = k if shape[lead] == max(sizes) else k - 1
             k = k if separate else 0 * k
             key = of * max(sizes) + k
-            key = key * event + inside if elementwise else key
+            key = key if coupled else key * event + inside
             free = np.ones(shape, bool)
             if self.declared[name].constraint == "lower_cholesky":
                 free = np.broadcast_to(np.tril(np.ones(shape[-2:], bool)), shape)

@@ -13,8 +13,10 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
 from genclf.estimation import check_statistics
-from genclf.families.base import Family, Params, set_fields
+from genclf.families.base import Params, set_fields
+from genclf.families.capabilities import HasRoads, require
 from genclf.families.gaussian import GaussianParams
+from genclf.families.parts import assemble, over_parts
 from genclf.logarithms import times_log
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.natural import (
@@ -98,6 +100,7 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         Nocedal & Wright (2006), Numerical Optimization, §12.3.
         Bishop (2006), Pattern Recognition and Machine Learning, §2.2 and appendix E.
     """
+    require(clf.family, HasRoads, "fit_lagrange")
     check_statistics(clf, stats)
     return _fit_lagrange(clf, stats)
 
@@ -115,13 +118,13 @@ class _Solved(eqx.Module):
 
 @jax.jit
 def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
-    clf = of_parameters(clf, stats)
-    parts = clf.family.over_parts(_solve, stats.conditional)
+    clf = of_parameters(clf)
+    parts = over_parts(clf.family, _solve, stats.conditional)
     is_part = lambda node: isinstance(node, _Solved)  # noqa: E731
     found = jax.tree_util.tree_flatten_with_path(parts, is_leaf=is_part)[0]
     params = jax.tree.map(lambda part: part.params, parts, is_leaf=is_part)
     result = start(clf, stats)
-    result = eqx.tree_at(lambda p: p.conditional, result, clf.family.assemble(params))
+    result = eqx.tree_at(lambda p: p.conditional, result, assemble(clf.family, params))
     multipliers: dict[str, Array] = {}
     bounds: dict[str, Array] = {}
     solved = [part for _, part in found]
@@ -163,24 +166,26 @@ def _solve_prior(clf: Classifier, stats: ClassifierStats) -> ConstrainedSolution
     )
 
 
-def _solve(family: Family, stats: PyTree) -> _Solved:
-    units = family.start(stats)
+def _solve(family: HasRoads, stats: PyTree) -> _Solved:
+    reference = family.start(stats)
     prior_stats = family.prior_stats(stats)
-    if not units.parameters:
+    if not reference.parameters:
         raise ValueError(
-            f"{type(units).__name__} declares no parameters; add the property `parameters`"
+            f"{type(reference).__name__} declares no parameters; add the property `parameters`"
         )
-    if isinstance(units, GaussianParams):
-        return _solve_gaussian(units, stats, prior_stats)
-    return _solve_values(units, stats, prior_stats)
+    if isinstance(reference, GaussianParams):
+        return _solve_gaussian(reference, stats, prior_stats)
+    return _solve_values(reference, stats, prior_stats)
 
 
-def _solve_values(units: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
+def _solve_values(reference: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
     """In the values themselves: probabilities, rates."""
-    declared = units.parameters
+    declared = reference.parameters
 
     def params_of(values: dict[str, Array]) -> Params:
-        return set_fields(units, "", {name: p.stored(values[name]) for name, p in declared.items()})
+        return set_fields(
+            reference, "", {name: p.stored(values[name]) for name, p in declared.items()}
+        )
 
     def objective(values: dict[str, Array]) -> Array:
         params = params_of(values)
@@ -193,7 +198,7 @@ def _solve_values(units: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
             if p.constraint == "simplex"
         }
 
-    init = {name: p.value(getattr(units, name)) for name, p in declared.items()}
+    init = {name: p.value(getattr(reference, name)) for name, p in declared.items()}
     bounds = [
         {name: jnp.full_like(init[name], p.bounds()[side]) for name, p in declared.items()}
         for side in (0, 1)
@@ -204,7 +209,7 @@ def _solve_values(units: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
         init,
         lower=bounds[0],
         upper=bounds[1],
-        block_size=1 if units.elementwise else None,
+        block_size=None if reference.coupled else 1,
     )
     net = jax.tree.map(jnp.subtract, found.lower_multipliers, found.upper_multipliers)
     return _Solved(
@@ -217,12 +222,12 @@ def _solve_values(units: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
     )
 
 
-def _solve_gaussian(units: GaussianParams, stats: Any, prior_stats: Any) -> _Solved:
+def _solve_gaussian(reference: GaussianParams, stats: Any, prior_stats: Any) -> _Solved:
     """In natural parameters: class by class, or all classes, constrained to agree."""
-    _check_size(units)
+    _check_size(reference)
 
     def together(
-        init: Natural, units: GaussianParams, stats: Any, prior_stats: Any
+        init: Natural, reference: GaussianParams, stats: Any, prior_stats: Any
     ) -> ConstrainedSolution:
         classes = lambda flat: Natural(*jnp.split(flat, [init.eta.shape[1]], axis=1))  # noqa: E731
         start = jnp.concatenate(init, axis=1)
@@ -231,34 +236,36 @@ def _solve_gaussian(units: GaussianParams, stats: Any, prior_stats: Any) -> _Sol
             natural = classes(flat)
             # A class without weight has no estimate, and stays where it started.
             idle = jnp.where(stats.count == 0, ((flat - start) ** 2).sum(1), 0).sum()
-            return log_lik(natural, units, stats) + log_lik(natural, units, prior_stats) - idle
+            return (
+                log_lik(natural, reference, stats) + log_lik(natural, reference, prior_stats) - idle
+            )
 
         def agree(flat: Array) -> Array:
             precision = classes(flat).precision
             return precision[1:] - precision[:1]
 
-        constraints = agree if units.shared else None
+        constraints = agree if reference.shared else None
         found = solve_constrained(objective, constraints, start, block_size=start.shape[1])
         return eqx.tree_at(lambda f: f.params, found, classes(found.params))
 
-    solve = together if units.shared else _for_each_class(together)
-    if units.elementwise:
+    solve = together if reference.shared else _for_each_class(together)
+    if not reference.coupled:
         solve = _for_each_feature(solve)
-    found = solve(standard_natural(units), units, stats, prior_stats)
+    found = solve(standard_natural(reference), reference, stats, prior_stats)
     natural: Natural = found.params
     multipliers = {}
-    if units.shared:
+    if reference.shared:
         natural = natural._replace(precision=natural.precision[:1])
-        multipliers["scale"] = precision_multipliers(found.multipliers, units)
-    params = of_natural(natural, units)
+        multipliers["scale"] = precision_multipliers(found.multipliers, reference)
+    params = of_natural(natural, reference)
     return _Solved(params, multipliers, {}, found.residual, found.steps, found.converged)
 
 
-def _check_size(units: GaussianParams) -> None:
-    num_classes, d = units.mean.shape
-    entries = {"full": d * (d + 1) // 2, "diag": 1, "spherical": 1}[units.covariance]
-    block = entries + (1 if units.elementwise else d)
-    numbers = num_classes * block * max(block, (num_classes - 1) * entries * units.shared)
+def _check_size(reference: GaussianParams) -> None:
+    num_classes, d = reference.mean.shape
+    entries = {"full": d * (d + 1) // 2, "diag": 1, "spherical": 1}[reference.covariance]
+    block = entries + (d if reference.coupled else 1)
+    numbers = num_classes * block * max(block, (num_classes - 1) * entries * reference.shared)
     if numbers > LARGEST_MATRIX:
         raise ValueError(
             f"the KKT system of {num_classes} classes of {d} features has matrices of {numbers} "

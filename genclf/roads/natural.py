@@ -15,6 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from genclf.families.gaussian import GaussianParams
+from genclf.roads.reference import transform
 from genclf.sums.blocks import einsum, matmul
 from genclf.sums.covariance import inverse_lower
 from genclf.sums.statistics import Moments
@@ -43,14 +44,14 @@ def standard_natural(like: GaussianParams) -> Natural:
     return Natural(jnp.zeros_like(like.mean), one)
 
 
-def of_natural(natural: Natural, units: GaussianParams) -> GaussianParams:
-    """The params of natural parameters that are in the units of `units`.
+def of_natural(natural: Natural, reference: GaussianParams) -> GaussianParams:
+    """The params of natural parameters that are relative to the reference.
 
-    Where `natural` has one precision and `units` one scale, the params share it.
+    Where `natural` has one precision and the reference one scale, the params share it.
     """
     num_classes, d = natural.eta.shape
-    shared = units.shared and len(natural.precision) == 1
-    if units.covariance == "full":
+    shared = reference.shared and len(natural.precision) == 1
+    if reference.covariance == "full":
         covariance, _ = _inverse(_matrices(natural.precision, d))
         scale = lax.linalg.cholesky(covariance, symmetrize_input=False)
         each = jnp.broadcast_to(covariance, (num_classes, d, d))
@@ -58,25 +59,25 @@ def of_natural(natural: Natural, units: GaussianParams) -> GaussianParams:
     else:
         scale = 1 / jnp.sqrt(natural.precision)
         mean = natural.eta / jnp.broadcast_to(natural.precision, natural.eta.shape)
-    return GaussianParams(mean, scale, units.covariance, shared).affine(units)
+    return transform(GaussianParams(mean, scale, reference.covariance, shared), reference)
 
 
-def log_lik(natural: Natural, units: GaussianParams, stats: Moments) -> Float[Array, ""]:
+def log_lik(natural: Natural, reference: GaussianParams, stats: Moments) -> Float[Array, ""]:
     """`GaussianParams.log_lik` of `of_natural`, up to a constant, written in Λ and η.
 
-    `½ Σ_k n_k log |Λ_k| - ½ tr Λ_k T_k`, T_k the scatter about `Λ_k⁻¹ η_k` in the units of
-    `units`. Λ is inverted and nothing is factored anew for a derivative.
+    `½ Σ_k n_k log |Λ_k| - ½ tr Λ_k T_k`, T_k the scatter about `Λ_k⁻¹ η_k`, relative to the
+    reference. A derivative inverts Λ and factors nothing anew.
     """
-    d = units.mean.shape[1]
-    centred = stats.mean - units.mean
-    if units.covariance != "full":
+    d = reference.mean.shape[1]
+    centred = stats.mean - reference.mean
+    if reference.covariance != "full":
         precision = jnp.broadcast_to(natural.precision, centred.shape)
-        deviation = centred / units.scale - natural.eta / precision
-        about = stats.scatter / units.scale**2 + stats.outer(stats.count, deviation)
+        deviation = centred / reference.scale - natural.eta / precision
+        about = stats.scatter / reference.scale**2 + stats.outer(stats.count, deviation)
         return 0.5 * (matmul(stats.count, jnp.log(precision).sum(1)) - (precision * about).sum())
     precision = _matrices(natural.precision, d)
     covariance, log_det = _inverse(precision)
-    root = jnp.broadcast_to(inverse_lower(units.scale), precision.shape)
+    root = jnp.broadcast_to(inverse_lower(reference.scale), precision.shape)
     deviation = einsum("kij,kj->ki", root, centred) - einsum("kij,kj->ki", covariance, natural.eta)
     about = einsum("kij,kjl,kml->kim", root, stats.scatter, root)
     about = about + stats.outer(stats.count, deviation)
@@ -110,16 +111,16 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple:
 
 
 def precision_multipliers(
-    multipliers: Float[Array, "K_minus_1 p"], units: GaussianParams
+    multipliers: Float[Array, "K_minus_1 p"], reference: GaussianParams
 ) -> Float[Array, "..."]:
     """Multipliers of `precision` in the units of the data, as matrices where it is full."""
-    if units.covariance != "full":
-        return multipliers * units.scale[:1] ** 2
-    rows, columns = np.tril_indices(units.mean.shape[-1])
+    if reference.covariance != "full":
+        return multipliers * reference.scale[:1] ** 2
+    rows, columns = np.tril_indices(reference.mean.shape[-1])
     # An entry off the diagonal stands twice in Λ and once among the constraints.
     half = 0.5 * multipliers
-    d = units.mean.shape[-1]
+    d = reference.mean.shape[-1]
     lower = jnp.zeros((len(multipliers), d, d), multipliers.dtype).at[:, rows, columns].set(half)
     matrices = lower + jnp.swapaxes(lower, 1, 2)
-    root = units.scale[:1]
+    root = reference.scale[:1]
     return matmul(matmul(root, matrices), jnp.swapaxes(root, 1, 2))

@@ -19,6 +19,7 @@ from genclf.estimation import stats
 from genclf.families.base import Params, set_fields
 from genclf.model import class_weights
 from genclf.parameters import Parameter
+from genclf.roads.reference import standardise, transform
 from genclf.scores import log_joint
 from genclf.sums.blocks import class_rows
 
@@ -47,9 +48,9 @@ class Problem(eqx.Module):
 
     def objective(self, params: ClassifierParams) -> Float[Array, ""]:
         """The log-likelihood plus the log of the prior density of the parameters."""
-        return weighted_log_joint(params, self.x, self.w) + self.log_prior(params)
+        return weighted_log_joint(params, self.x, self.w) + self.log_prior_density(params)
 
-    def log_prior(self, params: ClassifierParams) -> Float[Array, ""]:
+    def log_prior_density(self, params: ClassifierParams) -> Float[Array, ""]:
         """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none."""
         return log_prior_density(self.clf, params, self.stats)
 
@@ -60,14 +61,14 @@ def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[A
     return jnp.where(used, w * jnp.where(used, log_joint(params, x), 0), 0).sum()
 
 
-def of_parameters(clf: Classifier, stats: ClassifierStats) -> Classifier:
+def of_parameters(clf: Classifier) -> Classifier:
     """The model whose mode the estimate is; an error where it is no choice of parameters."""
     if clf.inference == "predictive":
         raise ValueError(
             'inference is "predictive", which integrates the parameters out: there are none to '
             'find or to certify; expected "map" or "ml"'
         )
-    return clf.plain(stats) if clf.inference == "ml" else clf
+    return clf.plain() if clf.inference == "ml" else clf
 
 
 def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Problem:
@@ -79,7 +80,7 @@ def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Prob
     used = (w > 0).any(1)
     stand_in = jnp.where(used, jnp.arange(len(w)), jnp.argmax(used))
     x = jax.tree.map(lambda a: a[stand_in], x)
-    return Problem(of_parameters(clf, found), x, jnp.where(invalid, jnp.nan, w), found)
+    return Problem(of_parameters(clf), x, jnp.where(invalid, jnp.nan, w), found)
 
 
 def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
@@ -127,11 +128,11 @@ def arrays(params: ClassifierParams) -> dict[str, Array]:
     return found
 
 
-def in_units_of(units: ClassifierParams) -> dict[str, Array]:
-    """The arrays of `units` in its own units: a mean is 0, a scale 1, a table itself."""
-    found = {PRIOR: units.log_prior}
-    for prefix, node in plain_params(units.conditional)[0]:
-        standard = _over_columns(lambda node: node.standard(), node)
+def standard_arrays(reference: ClassifierParams) -> dict[str, Array]:
+    """The arrays with which `with_arrays` gives the reference: mean 0, scale 1, a table itself."""
+    found = {PRIOR: reference.log_prior}
+    for prefix, node in plain_params(reference.conditional)[0]:
+        standard = _over_columns(standardise, node)
         found |= {prefix + field: getattr(standard, field) for field in node.parameters}
     return found
 
@@ -143,14 +144,14 @@ def set_arrays(params: ClassifierParams, values: dict[str, Array]) -> Classifier
     return ClassifierParams(values.get(PRIOR, params.log_prior), rebuild(new))
 
 
-def with_arrays(units: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
-    """Params of the arrays `values`, which are in the units of `units`."""
-    nodes, rebuild = plain_params(units.conditional)
+def with_arrays(reference: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
+    """Params of the arrays `values`, which are relative to the reference."""
+    nodes, rebuild = plain_params(reference.conditional)
     new = []
     for prefix, node in nodes:
         moved = set_fields(node, prefix, values)
-        new.append(_over_columns(lambda moved, node: moved.affine(node), moved, node))
-    return ClassifierParams(values.get(PRIOR, units.log_prior), rebuild(new))
+        new.append(_over_columns(transform, moved, node))
+    return ClassifierParams(values.get(PRIOR, reference.log_prior), rebuild(new))
 
 
 def _over_columns(f: Callable[..., Params], node: Params, *others: Params) -> Params:

@@ -223,12 +223,6 @@ def divide(numerator: Array, denominator: Array) -> Array:
     return jnp.where(empty, 0, numerator / jnp.where(empty, 1, denominator))
 
 
-def num_features(stats: PyTree) -> PyTree[int]:
-    """Last axis of what each statistic sums: for most families the number of features."""
-    last = lambda s: (s.total if isinstance(s, Sums) else s.mean).shape[-1]  # noqa: E731
-    return jax.tree.map(last, stats, is_leaf=is_statistic)
-
-
 def is_statistic(node: object) -> bool:
     """Whether a node of a pytree is sums or moments."""
     return isinstance(node, Sums | Moments)

@@ -11,6 +11,7 @@ import pytest
 import genclf as gcf
 from genclf.arguments.domains import Domain
 from genclf.arguments.hyperparameters import Declared
+from genclf.families.capabilities import is_additive
 from tests.registry import (
     BY_NAME,
     DISTINCT,
@@ -183,7 +184,7 @@ def _at(node, path):
 
 # Statistics of another model.
 
-ADDITIVE = [model for model in [*DISTINCT, *WITH_HOLES] if model.family.additive]
+ADDITIVE = [model for model in [*DISTINCT, *WITH_HOLES] if is_additive(model.family)]
 
 
 @pytest.fixture(scope="module")

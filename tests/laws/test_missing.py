@@ -9,6 +9,7 @@ import pytest
 from scipy import stats as sps
 
 import genclf as gcf
+from genclf.families.capabilities import is_additive
 from tests.registry import (
     BY_NAME,
     SEEN_IN_PART,
@@ -27,7 +28,7 @@ COMPLETE = [
     replace(BY_NAME[name], family=marginalizing(BY_NAME[name].family)) for name in SEEN_IN_PART
 ]
 GAUSSIANS = [model for model in WITH_HOLES if model.name.startswith(("gaussian", "univariate"))]
-ADDITIVE = [model for model in WITH_HOLES if model.family.additive]
+ADDITIVE = [model for model in WITH_HOLES if is_additive(model.family)]
 IN_FLOAT32 = ("gaussian", "gaussian-shared", "bernoulli", "categorical", "multinomial")
 
 
