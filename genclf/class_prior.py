@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from genclf.arguments.domains import Scalar
 from genclf.conjugate.dirichlet import (
     Dirichlet,
-    Dirichlets,
+    DirichletDistribution,
     pseudo_counts,
     smoothing,
     smoothing_problems,
@@ -78,13 +78,13 @@ class ClassPrior(eqx.Module):
             return jnp.zeros((), count.dtype)
         return times_log(self.pseudo_counts(count), log_prior).sum()
 
-    def conjugate(self, labels: Sums) -> Dirichlets | None:
+    def conjugate(self, labels: Sums) -> DirichletDistribution | None:
         """The distribution of π before any label, in the shape of `labels`; None where fixed."""
         if self.fixed is not None:
             return None
         return smoothing(self.alpha, self.dirichlet).resolve(labels.total, "log_prior")
 
-    def posterior(self, labels: Sums) -> Dirichlets | None:
+    def posterior(self, labels: Sums) -> DirichletDistribution | None:
         """The same, given the labels."""
         before = self.conjugate(labels)
         return None if before is None else before.update(labels)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from genclf.arguments.domains import PROBABILITY, draw_shape, random_key
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.conjugate.base import Conjugate, Interval
-from genclf.conjugate.dirichlet import Dirichlets
+from genclf.conjugate.dirichlet import DirichletDistribution
 from genclf.entry.verb import verb
 from genclf.estimation import check_statistics, estimate
 from genclf.families.capabilities import HasConjugatePrior, require
@@ -49,7 +49,7 @@ class Posterior(eqx.Module):
 
     clf: Classifier
     stats: ClassifierStats
-    labels: Dirichlets | None
+    labels: DirichletDistribution | None
     conditional: PyTree[Conjugate]
     like: ClassifierStats
 

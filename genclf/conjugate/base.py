@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
+
+from genclf.arguments.hyperparameters import Declared
 
 
 class Interval(NamedTuple):
@@ -18,6 +23,20 @@ class Interval(NamedTuple):
 
     lower: Array
     upper: Array
+
+
+class Prior(Declared):
+    """A prior of parameters as a user states it; `resolve` is it as a distribution of them."""
+
+    def strength(self, stats: PyTree) -> dict[str, Array]:
+        """Free coordinates, which an optimiser may vary: the logarithms of the numbers."""
+        dtype = jax.tree.leaves(stats)[0].dtype
+        fields = dataclasses.fields(self)
+        return {f.name: jnp.log(jnp.asarray(getattr(self, f.name), dtype)) for f in fields}
+
+    def with_strength(self, free: dict[str, Array], stats: PyTree) -> Prior:
+        """The prior of these coordinates."""
+        return replace(self, **{name: jnp.exp(z) for name, z in free.items()})
 
 
 class Conjugate(eqx.Module):

@@ -12,13 +12,20 @@ from jaxtyping import Array, Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
-from genclf.arguments.hyperparameters import Declared
-from genclf.conjugate.base import Conjugate, Interval, central, positive_or_nan, quantile, spread_to
+from genclf.conjugate.base import (
+    Conjugate,
+    Interval,
+    Prior,
+    central,
+    positive_or_nan,
+    quantile,
+    spread_to,
+)
 from genclf.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
 from genclf.sums.statistics import Sums
 
 
-class Beta(Declared):
+class Beta(Prior):
     """A beta prior of probabilities: `p(p_kj) ∝ p_kj^(a-1) (1 - p_kj)^(b-1)`.
 
     With `total` ones among `count` it gives the mode `(total + a - 1) / (count + a + b - 2)`, which
@@ -50,25 +57,16 @@ class Beta(Declared):
         prior = self.resolve(ones)
         return jnp.maximum(prior.a - 1, -ones), jnp.maximum(prior.b - 1, -zeros)
 
-    def strength(self, stats: Sums) -> dict[str, Array]:
-        """Free coordinates: the logarithms of a and b."""
-        dtype = stats.count.dtype
-        return {"a": jnp.log(jnp.asarray(self.a, dtype)), "b": jnp.log(jnp.asarray(self.b, dtype))}
-
-    def with_strength(self, free: dict[str, Array], stats: Sums) -> Beta:
-        """The prior of these coordinates."""
-        return Beta(jnp.exp(free["a"]), jnp.exp(free["b"]))
-
-    def resolve(self, like: Array) -> Betas:
+    def resolve(self, like: Array) -> BetaDistribution:
         """The prior of probabilities of that shape."""
         a, b = (
             spread_to(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")
             for name in ("a", "b")
         )
-        return Betas(positive_or_nan(a), positive_or_nan(b))
+        return BetaDistribution(positive_or_nan(a), positive_or_nan(b))
 
 
-class Betas(Conjugate):
+class BetaDistribution(Conjugate):
     """Independent beta distributions of probabilities, which the params class keeps as logits.
 
     Attributes:
@@ -94,8 +92,8 @@ class Betas(Conjugate):
     def example(self) -> str:
         return "Beta(1.0, 1.0)"
 
-    def update(self, stats: Sums) -> Betas:
-        return Betas(self.a + stats.total, self.b + zeros_of(stats))
+    def update(self, stats: Sums) -> BetaDistribution:
+        return BetaDistribution(self.a + stats.total, self.b + zeros_of(stats))
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + ones, b + zeros) - log B(a, b)`."""

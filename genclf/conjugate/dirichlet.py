@@ -13,14 +13,22 @@ from jaxtyping import Array, Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
-from genclf.arguments.hyperparameters import Declared, is_concrete
-from genclf.conjugate.base import Conjugate, Interval, central, positive_or_nan, quantile, spread_to
+from genclf.arguments.hyperparameters import is_concrete
+from genclf.conjugate.base import (
+    Conjugate,
+    Interval,
+    Prior,
+    central,
+    positive_or_nan,
+    quantile,
+    spread_to,
+)
 from genclf.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
 from genclf.parameters import Parameter
 from genclf.sums.statistics import Sums
 
 
-class Dirichlet(Declared):
+class Dirichlet(Prior):
     """A Dirichlet prior of tables of probabilities: `p(θ) ∝ Π_v θ_v^(a_v - 1)`.
 
     With counts c it gives the mode `θ_v ∝ c_v + a_v - 1`, which `fit` returns, and the mean
@@ -54,24 +62,18 @@ class Dirichlet(Declared):
         a = positive_or_nan(spread_to(self.concentration, total.shape, total.dtype, _CONCENTRATION))
         return jnp.maximum(a - 1, -total)
 
-    def strength(self, stats: Sums) -> dict[str, Array]:
-        """Free coordinates: the logarithm of the concentration."""
-        return {"concentration": jnp.log(jnp.asarray(self.concentration, stats.count.dtype))}
-
-    def with_strength(self, free: dict[str, Array], stats: Sums) -> Dirichlet:
-        """The prior of these coordinates."""
-        return Dirichlet(jnp.exp(free["concentration"]))
-
-    def resolve(self, total: Array, field: str, sizes: tuple[int, ...] = ()) -> Dirichlets:
+    def resolve(
+        self, total: Array, field: str, sizes: tuple[int, ...] = ()
+    ) -> DirichletDistribution:
         """The prior of tables of the shape of `total`."""
         a = spread_to(self.concentration, total.shape, total.dtype, _CONCENTRATION)
-        return Dirichlets(positive_or_nan(a), field, sizes)
+        return DirichletDistribution(positive_or_nan(a), field, sizes)
 
 
 _CONCENTRATION = "the concentration of a Dirichlet"
 
 
-class Dirichlets(Conjugate):
+class DirichletDistribution(Conjugate):
     """Independent Dirichlet distributions of tables.
 
     Attributes:
@@ -109,8 +111,8 @@ class Dirichlets(Conjugate):
     def example(self) -> str:
         return "Dirichlet(1.0)"
 
-    def update(self, stats: Sums) -> Dirichlets:
-        return Dirichlets(self.concentration + stats.total, self.field, self.sizes)
+    def update(self, stats: Sums) -> DirichletDistribution:
+        return DirichletDistribution(self.concentration + stats.total, self.field, self.sizes)
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + c) - log B(a)`: the values in their order, so without a coefficient."""

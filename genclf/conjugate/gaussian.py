@@ -23,7 +23,7 @@ from genclf.sums.statistics import Moments
 _LOG_2PI = math.log(2 * math.pi)
 
 
-class NormalInverseWisharts(Conjugate):
+class NormalInverseWishartDistribution(Conjugate):
     """The distribution of all classes' means and covariances.
 
     The parameters are `mean` and `scale` as in `GaussianParams`; the density and the intervals are
@@ -115,9 +115,9 @@ class NormalInverseWisharts(Conjugate):
             kappa - determinant / self._coordinates - means,
         )
 
-    def update(self, stats: Moments) -> NormalInverseWisharts:
+    def update(self, stats: Moments) -> NormalInverseWishartDistribution:
         merged, scatter, count = self._added(stats)
-        return NormalInverseWisharts(
+        return NormalInverseWishartDistribution(
             merged.mean,
             merged.count,
             self.scale + scatter,
@@ -234,7 +234,7 @@ class NormalInverseWisharts(Conjugate):
 
 def flat_prior(
     stats: Moments, scatter: Array, ddof: Any, covariance: str, shared: bool
-) -> NormalInverseWisharts:
+) -> NormalInverseWishartDistribution:
     """The improper prior whose joint mode has the divisor count - ddof, with extra scatter."""
     num_classes, d = stats.mean.shape
     coordinates = d if covariance == "spherical" else 1
@@ -245,7 +245,7 @@ def flat_prior(
         scatter = scatter.sum(0, keepdims=True)
     means = num_classes if shared else 1
     dof = -coordinates * (jnp.asarray(ddof, stats.count.dtype) + means) - p - 1
-    return NormalInverseWisharts(
+    return NormalInverseWishartDistribution(
         stats.mean,
         jnp.zeros_like(stats.count),
         scatter,

@@ -12,14 +12,14 @@ from jaxtyping import Array
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
-from genclf.arguments.hyperparameters import Declared, is_concrete
-from genclf.conjugate.base import spread_to
-from genclf.conjugate.gaussian import NormalInverseWisharts
+from genclf.arguments.hyperparameters import is_concrete
+from genclf.conjugate.base import Prior, spread_to
+from genclf.conjugate.gaussian import NormalInverseWishartDistribution
 from genclf.sums.covariance import Magnitudes
 from genclf.sums.statistics import Moments
 
 
-class NormalInverseWishart(Declared):
+class NormalInverseWishart(Prior):
     """A conjugate prior of Gaussian classes: `Σ ~ IW(dof, scale)`, `μ_k | Σ ~ N(mean, Σ / kappa)`.
 
     `p(Σ) ∝ |Σ|^(-(ν+p+1)/2) exp(-½ tr Ψ Σ⁻¹)`, ν = `dof` > p - 1 and Ψ = `scale`. With a "full"
@@ -111,7 +111,9 @@ class NormalInverseWishart(Declared):
         found = self.resolve(stats, "full", shared=True)
         return NormalInverseWishart(found.mean[0], self.kappa, found.scale[0], self.dof)
 
-    def resolve(self, stats: Moments, covariance: str, shared: bool) -> NormalInverseWisharts:
+    def resolve(
+        self, stats: Moments, covariance: str, shared: bool
+    ) -> NormalInverseWishartDistribution:
         """The prior of classes with such statistics; NaN where a number of it is invalid."""
         num_classes, d = stats.mean.shape
         dtype, copies = stats.mean.dtype, 1 if shared else num_classes
@@ -138,7 +140,7 @@ class NormalInverseWishart(Declared):
         valid = known & (kappa > 0).all() & (dof > p - 1).all()
         if self.scale is None:
             valid = valid & ~size.vanishing.any()
-        return NormalInverseWisharts(
+        return NormalInverseWishartDistribution(
             jnp.where(valid, jnp.broadcast_to(mean, (num_classes, d)), jnp.nan),
             kappa,
             jnp.where(valid, jnp.broadcast_to(scale, (copies, *shape)), jnp.nan),

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
-from genclf.conjugate.beta import Beta, Betas, zeros_of
+from genclf.conjugate.beta import Beta, BetaDistribution, zeros_of
 from genclf.conjugate.dirichlet import smoothing_problems
 from genclf.families.base import Params, Scalar, set_fields
 from genclf.families.capabilities import (
@@ -271,7 +271,7 @@ class Bernoulli(HasRoads, HasConjugatePrior, Latent):
     def plain(self) -> Bernoulli:
         return replace(self, alpha=0.0, prior=None)
 
-    def conjugate_prior(self, stats: Sums) -> Betas:
+    def conjugate_prior(self, stats: Sums) -> BetaDistribution:
         """Beta(α + 1, α + 1), or the prior given."""
         return self.given_prior.resolve(stats.total)
 
@@ -282,7 +282,7 @@ class Bernoulli(HasRoads, HasConjugatePrior, Latent):
     def with_prior(self, prior: Any) -> Bernoulli:
         return replace(self, alpha=1.0, prior=prior)
 
-    def predictive(self, posterior: Betas, stats: Sums) -> BernoulliParams:
+    def predictive(self, posterior: BetaDistribution, stats: Sums) -> BernoulliParams:
         """Params with the expected probabilities, in which the density is linear."""
         return set_fields(self.start(stats), "", posterior.expected())
 

@@ -13,8 +13,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.arguments.hyperparameters import Declared
-from genclf.conjugate.base import Conjugate
+from genclf.conjugate.base import Conjugate, Prior
 from genclf.families.base import Density, Family, Parametric, Params
 from genclf.families.parts import InParts
 from genclf.sums.blocks import ClassWeights
@@ -55,11 +54,11 @@ class HasConjugatePrior(Parametric):
 
     @property
     @abc.abstractmethod
-    def given_prior(self) -> Any:
+    def given_prior(self) -> Prior:
         """The prior that the hyper-parameters stand for, as a user states it."""
 
     @abc.abstractmethod
-    def with_prior(self, prior: Declared) -> Parametric:
+    def with_prior(self, prior: Any) -> Parametric:
         """This family with that prior in place of its own."""
 
     @abc.abstractmethod

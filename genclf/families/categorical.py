@@ -15,7 +15,7 @@ from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.dirichlet import (
     Dirichlet,
-    Dirichlets,
+    DirichletDistribution,
     log_shares,
     pseudo_counts,
     smoothing,
@@ -182,7 +182,7 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
     def plain(self) -> Categorical:
         return replace(self, alpha=0.0, prior=None)
 
-    def conjugate_prior(self, stats: Sums) -> Dirichlets:
+    def conjugate_prior(self, stats: Sums) -> DirichletDistribution:
         """Dirichlet(α + 1) of every table, or the prior given."""
         sizes = self._columns_of(stats).num_values
         return self.given_prior.resolve(stats.total, "log_theta", sizes)
@@ -194,7 +194,7 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
     def with_prior(self, prior: Any) -> Categorical:
         return replace(self, alpha=1.0, prior=prior)
 
-    def predictive(self, posterior: Dirichlets, stats: Sums) -> CategoricalParams:
+    def predictive(self, posterior: DirichletDistribution, stats: Sums) -> CategoricalParams:
         """Params with the expected tables, in which the density is linear."""
         return set_fields(self.start(stats), "", posterior.expected())
 

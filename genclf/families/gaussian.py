@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, one_of
 from genclf.arguments.hyperparameters import is_concrete, kind_of
-from genclf.conjugate.gaussian import NormalInverseWisharts, flat_prior
+from genclf.conjugate.gaussian import NormalInverseWishartDistribution, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.base import Scalar
 from genclf.families.capabilities import (
@@ -256,7 +256,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     def plain(self) -> Gaussian:
         return replace(self, ridge=0.0, ddof=0.0, prior=None)
 
-    def conjugate_prior(self, stats: Moments) -> NormalInverseWisharts:
+    def conjugate_prior(self, stats: Moments) -> NormalInverseWishartDistribution:
         """The prior given; without one it is flat, or what ridge and ddof make of that."""
         if self.missing == "marginalize":
             raise ValueError(
@@ -278,7 +278,9 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     def with_prior(self, prior: Any) -> Gaussian:
         return replace(self, ridge=0.0, ddof=0.0, prior=prior)
 
-    def predictive(self, posterior: NormalInverseWisharts, stats: Moments) -> StudentTParams:
+    def predictive(
+        self, posterior: NormalInverseWishartDistribution, stats: Moments
+    ) -> StudentTParams:
         """Student-t densities; see `StudentTParams`."""
         dof = posterior.predictive_dof
         copies = jnp.expand_dims(dof, tuple(range(1, posterior.scale.ndim)))

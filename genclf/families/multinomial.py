@@ -14,7 +14,7 @@ from genclf.arguments.domains import FLAG, NON_NEGATIVE
 from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.dirichlet import (
     Dirichlet,
-    Dirichlets,
+    DirichletDistribution,
     log_shares,
     pseudo_counts,
     smoothing,
@@ -185,11 +185,13 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
     def plain(self) -> Multinomial:
         return replace(self, alpha=0.0, prior=None)
 
-    def conjugate_prior(self, stats: Sums) -> Dirichlets:
+    def conjugate_prior(self, stats: Sums) -> DirichletDistribution:
         """Dirichlet(α + 1), or the prior given."""
         return self.given_prior.resolve(stats.total, "log_theta")
 
-    def predictive(self, posterior: Dirichlets, stats: Sums) -> DirichletMultinomialParams:
+    def predictive(
+        self, posterior: DirichletDistribution, stats: Sums
+    ) -> DirichletMultinomialParams:
         """Dirichlet-multinomial: one θ for all the words of a document."""
         return DirichletMultinomialParams(
             posterior.concentration, self.start(stats).mean_length, self.presence

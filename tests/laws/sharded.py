@@ -5,8 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import genclf as gcf
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, assert_close

@@ -8,6 +8,7 @@ from scipy.stats import kstest
 
 import genclf as gcf
 from genclf.families.base import Params
+from genclf.families.capabilities import HasConjugatePrior
 from tests.registry import (
     BY_NAME,
     DISTINCT,
@@ -16,6 +17,7 @@ from tests.registry import (
     assert_close,
     assert_finite,
     assert_near,
+    having,
     leaves_of,
     take,
 )
@@ -28,8 +30,8 @@ TABLES = ["bernoulli", "categorical-unequal", "multinomial"]
 core = pytest.mark.parametrize(
     "model", [BY_NAME[n] for n in ["gaussian", *SHARED, *TABLES, "product"]], ids=str
 )
-every = pytest.mark.parametrize("model", DISTINCT, ids=str)
-some = pytest.mark.parametrize("model", FAMILIES, ids=str)
+every = pytest.mark.parametrize("model", having(HasConjugatePrior, DISTINCT), ids=str)
+some = pytest.mark.parametrize("model", having(HasConjugatePrior, FAMILIES), ids=str)
 single = pytest.mark.parametrize(
     "model", [BY_NAME[n] for n in ("gaussian", "univariate", "bernoulli", "multinomial")], ids=str
 )
@@ -41,7 +43,12 @@ def learned(model, n=101, dtype="float64"):
     return model.bayesian, x, y, gcf.stats(model.bayesian, x, y)
 
 
-def stronger(clf, factor, names=("concentration", "a", "b", "kappa", "dof", "scale"), of=None):
+def stronger(
+    clf,
+    factor,
+    names=("concentration", "a", "b", "shape", "rate", "kappa", "dof", "scale"),
+    of=None,
+):
     """The classifier with these numbers of its priors, or of its family's, multiplied."""
     change = lambda path, leaf: leaf * factor if path[-1].name in names else leaf  # noqa: E731
     if of is None:

@@ -38,7 +38,7 @@ def regular(model):
 NAMES = (
     """
     gaussian gaussian-shared gaussian-diag gaussian-spherical bernoulli categorical multinomial
-    multinomial-tokens independent product gaussian-holes gaussian-shared-holes gaussian-diag-holes
+    multinomial-tokens poisson directions independent product gaussian-holes gaussian-shared-holes gaussian-diag-holes
     multinomial-holes product-holes mixture-holes
 """.split()
     + [model.name for model in MIXTURES]

@@ -7,8 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
 from jax.scipy.special import gammaln
 from jaxtyping import Array, PyTree
+from numpyro.distributions import constraints
 
 from genclf.families.base import Density
 from genclf.families.bernoulli import BernoulliParams
@@ -22,53 +25,30 @@ from genclf.families.student_t import StudentTParams
 from genclf.families.tokens import Tokens, counts_of
 
 
-def require_numpyro() -> None:
-    """Raise where it cannot be imported, and say what to install."""
-    try:
-        import numpyro  # noqa: F401
-    except ImportError as error:
-        raise ImportError("genclf.bayes.story needs numpyro: pip install numpyro") from error
-
-
-def require_funsor() -> None:
-    """The same for what numpyro marginalises labels with."""
-    try:
-        import funsor  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'unlabelled rows are marginalised with funsor: pip install "genclf[bayes]"'
-        ) from error
-
-
 @singledispatch
-def tell_examples(params: Density, name: str, y: Array, x: PyTree) -> None:
+def sample_examples(params: Density, name: str, y: Array, x: PyTree) -> None:
     """Sample examples of classes y under that name, or observe x; in a plate of rows.
 
-    A family of the user's own is told by its own `log_prob` and `sample`.
+    A family without an entry below is sampled by its own `log_prob` and `sample`.
     """
-    import numpyro
-
     numpyro.sample(name, _own_density(params, y), obs=x)
 
 
-@tell_examples.register
+@sample_examples.register
 def _(params: ProductParams, name: str, y: Array, x: PyTree) -> None:
     for block, part in sorted(params.parts.items()):
-        tell_examples(part, f"{name}.{block}", y, None if x is None else x[block])
+        sample_examples(part, f"{name}.{block}", y, None if x is None else x[block])
 
 
-@tell_examples.register
+@sample_examples.register
 def _(params: IndependentParams, name: str, y: Array, x: Any) -> None:
     for j in range(params.num_features):
         column = jax.tree.map(lambda a: a[j], params.columns)  # noqa: B023
-        tell_examples(column, f"{name}.{j}", y, None if x is None else x[:, j : j + 1])
+        sample_examples(column, f"{name}.{j}", y, None if x is None else x[:, j : j + 1])
 
 
-@tell_examples.register
+@sample_examples.register
 def _(params: GaussianParams, name: str, y: Array, x: Any) -> None:
-    import numpyro
-    import numpyro.distributions as dist
-
     loc, scale = params.mean[y], _of_class(params.scale, y)
     if params.covariance == "full":
         density = dist.MultivariateNormal(loc, scale_tril=scale)
@@ -77,11 +57,8 @@ def _(params: GaussianParams, name: str, y: Array, x: Any) -> None:
     numpyro.sample(name, density, obs=x)
 
 
-@tell_examples.register
+@sample_examples.register
 def _(params: StudentTParams, name: str, y: Array, x: Any) -> None:
-    import numpyro
-    import numpyro.distributions as dist
-
     loc, scale, dof = params.mean[y], _of_class(params.scale, y), _of_class(params.dof, y)
     inflation = jnp.sqrt(params.inflation)[y][..., None]
     if params.covariance == "diag":
@@ -94,11 +71,8 @@ def _(params: StudentTParams, name: str, y: Array, x: Any) -> None:
     numpyro.sample(name, density, obs=x)
 
 
-@tell_examples.register
+@sample_examples.register
 def _(params: BernoulliParams, name: str, y: Array, x: Any) -> None:
-    import numpyro
-    import numpyro.distributions as dist
-
     if x is not None and params.threshold is not None:
         x = (x > params.threshold).astype(jnp.int32)
     numpyro.sample(
@@ -106,11 +80,8 @@ def _(params: BernoulliParams, name: str, y: Array, x: Any) -> None:
     )
 
 
-@tell_examples.register
+@sample_examples.register
 def _(params: CategoricalParams, name: str, y: Array, x: Any) -> None:
-    import numpyro
-    import numpyro.distributions as dist
-
     # A probability of 0 is a logit that numpyro does not accept as valid.
     # Columns of fewer values are filled up with impossible ones, to be drawn together.
     sizes = params.columns.num_values
@@ -126,26 +97,20 @@ def _(params: CategoricalParams, name: str, y: Array, x: Any) -> None:
     numpyro.sample(name, density.to_event(1), obs=x)
 
 
-@tell_examples.register
+@sample_examples.register
 def _(params: MultinomialParams, name: str, y: Array, x: Any) -> None:
-    _tell_words(jnp.exp(params.log_theta)[y], params, name, x)
+    _sample_words(jnp.exp(params.log_theta)[y], params, name, x)
 
 
-@tell_examples.register
+@sample_examples.register
 def _(params: DirichletMultinomialParams, name: str, y: Array, x: Any) -> None:
-    import numpyro
-    import numpyro.distributions as dist
-
     theta = numpyro.sample(f"{name}.theta", dist.Dirichlet(params.concentration[y]))
-    _tell_words(theta, params, name, x)
+    _sample_words(theta, params, name, x)
 
 
-def _tell_words(
+def _sample_words(
     theta: Array, params: MultinomialParams | DirichletMultinomialParams, name: str, x: Any
 ) -> None:
-    import numpyro
-    import numpyro.distributions as dist
-
     if isinstance(x, Tokens):
         x = x.distinct() if params.presence else x
         word = (
@@ -170,9 +135,6 @@ def _of_class(a: Array, y: Array) -> Array:
 
 
 def _own_density(params: Density, y: Array) -> Any:
-    import numpyro.distributions as dist
-    from numpyro.distributions import constraints
-
     class OwnDensity(dist.Distribution):
         support = constraints.real_vector
 

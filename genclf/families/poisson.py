@@ -1,0 +1,318 @@
+"""Poisson class densities: independent counts, each with a rate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Shaped
+
+from genclf.arguments.domains import NON_NEGATIVE, Scalar
+from genclf.arguments.hyperparameters import kind_of
+from genclf.conjugate.dirichlet import smoothing_problems
+from genclf.conjugate.gamma import Gamma, GammaDistribution, of_events
+from genclf.families.base import Params
+from genclf.families.capabilities import (
+    HasConditionals,
+    HasConjugatePrior,
+    HasLinearForm,
+    HasRoads,
+    Latent,
+)
+from genclf.families.linear_score import LinearScore
+from genclf.families.missing import (
+    CODE,
+    MISSING,
+    Missing,
+    allow_missing,
+    is_missing,
+    missing_problems,
+)
+from genclf.families.negative_binomial import EVENTS, NegativeBinomialParams, log_factorial_beyond
+from genclf.families.support import Support, poison
+from genclf.logarithms import safe_log, times_log
+from genclf.parameters import Parameter
+from genclf.sums.accumulate import dense_sums
+from genclf.sums.blocks import ClassWeights, accumulate, matmul, over_rows
+from genclf.sums.statistics import Sums
+
+
+def _in_words(d: int, missing: Missing) -> str:
+    """What the `Sums` of d features are of."""
+    return f"events of {d} kinds" + (", by cell" if missing == "marginalize" else "")
+
+
+def log_poisson(x: Array, rate: Array) -> Array:
+    """`x log λ - λ - log x!` in terms that are small where x is near λ; 0 where λ is 0."""
+    some, known = x > 0, rate > 0
+    safe = jnp.where(known, rate, 1)
+    apart = jnp.where(some, (x - safe) / safe, 0)
+    # λ ((1 + t) log (1 + t) - t), with t = (x - λ) / λ.
+    deviance = safe * ((1 + apart) * jnp.log1p(apart) - apart)
+    found = -deviance - log_factorial_beyond(x)
+    return jnp.where(known, jnp.where(some, found, -rate), 0)
+
+
+class PoissonParams(HasConditionals, HasLinearForm, Params):
+    """Fitted Poisson densities, as `Poisson.estimate` returns them.
+
+    Attributes:
+        log_rate: `log λ_kj`, λ_kj the mean count of feature j in class k, shape (K, d); -inf at 0.
+        missing: "marginalize" where missing cells are integrated out, else "error".
+        missing_code: the code of a missing cell of integers.
+    """
+
+    log_rate: Float[Array, "K d"]
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
+
+    @property
+    def support(self) -> Support:
+        return allow_missing(EVENTS, self.missing, self.missing_code)
+
+    @property
+    def num_features(self) -> int:
+        return self.log_rate.shape[-1]
+
+    @property
+    def coupled(self) -> bool:
+        return False
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return {"log_rate": Parameter("positive", "log")}
+
+    @property
+    def rate(self) -> Float[Array, "*batch K d"]:
+        """λ_kj, shape (K, d)."""
+        return jnp.exp(self.log_rate)
+
+    def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`Σ_j x_j log λ_kj - λ_kj - log x_j!`."""
+        typical = self._typical()
+
+        def common(counts: Array, seen: Array) -> Array:
+            each = log_poisson(counts, jnp.broadcast_to(typical, counts.shape))
+            return jnp.where(seen, each, 0).sum(-1, keepdims=True)
+
+        return self._scored(x, common)
+
+    def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """The same, less what it is at the mean of the classes' rates."""
+        return self._scored(x, lambda counts, seen: jnp.zeros_like(counts[..., :1]))
+
+    def _typical(self) -> Float[Array, "d"]:
+        return self.rate.mean(0)
+
+    def _scored(self, x: Array, common: Any) -> Array:
+        # Beside a typical rate m: x log (λ / m) - (λ - m), as many of the cells that are seen.
+        typical = self._typical()[None]
+        never = jnp.isneginf(self.log_rate)
+        log_typical = jnp.log(jnp.where(typical > 0, typical, 1))
+        coef = jnp.where(never, 0, self.log_rate - log_typical)
+        veto, offset = never.astype(coef.dtype), typical - self.rate
+        none, zero = jnp.zeros_like(offset), jnp.zeros_like(offset[:, 0])
+        if self.missing == "error":
+            score = LinearScore(coef, offset.sum(-1), veto, zero)
+        else:
+            both = jnp.concatenate([coef, offset], 1), jnp.concatenate([veto, none], 1)
+            score = LinearScore(both[0], zero, both[1], zero)
+
+        def rows(x: Array) -> Array:
+            counts, seen = self._counted(x)
+            given = counts
+            if self.missing == "marginalize":
+                given = jnp.concatenate([counts, seen.astype(counts.dtype)], -1)
+            return score(given) + common(counts, seen)
+
+        return over_rows(rows, x, 1, score.coef.shape[-1])
+
+    def _counted(self, x: Array) -> tuple[Float[Array, "*batch d"], Array]:
+        """Counts, 0 where missing, and which are not."""
+        return _counted(x, self.missing, self.missing_code)
+
+    def marginalized(self) -> PoissonParams:
+        return replace(self, missing="marginalize")
+
+    def condition(
+        self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]
+    ) -> Float[Array, "*batch d"]:
+        """Expected counts; of a cell that is seen its own."""
+        counts, seen = self._counted(x)
+        return jnp.where(seen, counts, matmul(r, self.rate))
+
+    def sample_missing(
+        self, key: Array, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"]
+    ) -> Shaped[Array, "*batch d"]:
+        """Missing cells are drawn, the others stay."""
+        missing = is_missing(x, self.missing_code)
+        return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
+
+    def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
+        """`log λ_k` and `-Σ_j λ_kj`; -inf where λ is 0."""
+        return self.log_rate, -self.rate.sum(-1)
+
+    @property
+    def statistic(self) -> str:
+        return _in_words(self.num_features, self.missing)
+
+    def log_lik(self, stats: Sums) -> Float[Array, ""]:
+        """`Σ_kj total_kj log λ_kj - count_k λ_kj`, less `Σ_nj w_nk log x_nj!`."""
+        total, exposure, log_factorials = of_events(stats)
+        each = times_log(total, self.log_rate) - exposure * self.rate
+        return each.sum() - log_factorials.sum()
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
+        """Independent Poisson draws with rates λ_y."""
+        return jax.random.poisson(key, self.rate[y])
+
+
+def _counted(x: Array, missing: Missing, code: int) -> tuple[Float[Array, "*batch d"], Array]:
+    if missing == "error":
+        return poison(x, EVENTS), jnp.ones(x.shape, bool)
+    seen = ~is_missing(x, code)
+    return poison(jnp.where(seen, x, 0), EVENTS), seen
+
+
+class Poisson(HasRoads, HasConjugatePrior, Latent):
+    """Independent counts without an upper bound: naive Bayes with Poisson features.
+
+    `p(x | y=k) = Π_j λ_kj^x_j exp(-λ_kj) / x_j!` with `λ_kj = (Σ_n w_nk x_nj + α) / n_k`, n_k the
+    weight of the class. α events are added to each total: the mode under the improper
+    Gamma(α + 1, 0) prior; 0 is maximum likelihood. A total of no events in no rows is a rate of 1.
+    Where the length of a document is no evidence, `Multinomial` is the model of its words.
+
+    Args:
+        alpha: α >= 0.
+        prior: a `Gamma`, instead of alpha; the estimate is then its mode.
+        missing: "marginalize" integrates missing cells out, which here leaves out their factors, in
+            a score, and their cells, in a fit; "error" takes none.
+        missing_code: a missing cell is NaN, or among integers this code.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.Classifier(gcf.Poisson(alpha=0.0), num_classes=2)
+        >>> params = gcf.fit(clf, jnp.array([[0], [2], [7], [9]]), jnp.array([0, 0, 1, 1]))
+        >>> print(params.conditional.rate.ravel(), gcf.predict(params, jnp.array([[3], [4]])))
+        [1. 8.] [0 1]
+
+    References:
+        Johnson, Kemp & Kotz (2005), Univariate Discrete Distributions, chapter 4; Gelman et al.
+        (2013), Bayesian Data Analysis, §2.6.
+    """
+
+    domains: ClassVar = {
+        "alpha": NON_NEGATIVE,
+        "prior": kind_of(Gamma, such_as="Gamma(2.0, 1.0)", optional=True),
+        "missing": MISSING,
+        "missing_code": CODE,
+    }
+
+    alpha: Scalar = 1.0
+    prior: Gamma | None = None
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
+
+    @property
+    def support(self) -> Support:
+        return allow_missing(EVENTS, self.missing, self.missing_code)
+
+    def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Sums:
+        """`Sums` of x and, in a last column, of `Σ_j log x_j!`.
+
+        Where cells may be missing the count is one of cells, (K, d + 1), with that of rows last.
+        """
+        d = x.shape[1]
+
+        def block(x: Array, w: Array) -> Sums:
+            counts, seen = _counted(x, self.missing, self.missing_code)
+            log_factorials = jax.lax.lgamma(counts + 1).sum(-1, keepdims=True)
+            events = jnp.concatenate([counts, log_factorials], -1)
+            if self.missing == "error":
+                return dense_sums(events, w)
+            rows = jnp.ones_like(log_factorials)
+            both = jnp.concatenate([events, seen.astype(events.dtype), rows], -1)
+            total = dense_sums(both, w).total
+            return Sums(total[:, d + 1 :], total[:, : d + 1])
+
+        return accumulate(block, x, w, 2 * (d + 1))
+
+    def statistic(self, stats: Sums) -> str:
+        return _in_words(stats.total.shape[-1] - 1, self.missing)
+
+    def estimate(self, stats: Sums) -> PoissonParams:
+        """The mode of each rate; 1 where neither events nor rows are known."""
+        total, exposure, _ = of_events(stats)
+        prior = self._resolved(total)
+        events = total + jnp.maximum(prior.shape - 1, -total)
+        rows = exposure + prior.rate
+        # Without rows the prior alone has no mode.
+        unknown = rows <= 0
+        return self._params(safe_log(jnp.where(unknown, 1, events / jnp.where(unknown, 1, rows))))
+
+    def _params(self, log_rate: Array) -> PoissonParams:
+        return PoissonParams(log_rate, self.missing, self.missing_code)
+
+    def _resolved(self, like: Array) -> GammaDistribution:
+        if self.prior is not None:
+            return self.prior.resolve(like)
+        return GammaDistribution(jnp.full_like(like, self.alpha + 1.0), jnp.zeros_like(like))
+
+    def start(self, stats: Sums) -> PoissonParams:
+        """The rate of all rows together, in every class."""
+        total, exposure, _ = of_events(stats)
+        rate = (total.sum(0) + 1) / (exposure.sum(0) + 1)
+        return self._params(jnp.broadcast_to(jnp.log(rate), total.shape))
+
+    def prior_stats(self, stats: Sums) -> Sums:
+        """`shape - 1` events in `rate` rows, by cell; no factorials, which hold no parameter."""
+        total, _, _ = of_events(stats)
+        prior = self._resolved(total)
+        last = [(0, 0), (0, 1)]
+        return Sums(jnp.pad(prior.rate, last), jnp.pad(jnp.maximum(prior.shape - 1, -total), last))
+
+    def plain(self) -> Poisson:
+        return replace(self, alpha=0.0, prior=None)
+
+    def conjugate_prior(self, stats: Sums) -> GammaDistribution:
+        """The prior given, or Gamma(α + 1, 0)."""
+        return self._resolved(of_events(stats)[0])
+
+    @property
+    def given_prior(self) -> Gamma:
+        if self.prior is None:
+            raise ValueError("Poisson has no proper prior: give prior=Gamma(1.0, 1.0)")
+        return self.prior
+
+    def with_prior(self, prior: Any) -> Poisson:
+        return replace(self, alpha=1.0, prior=prior)
+
+    def predictive(self, posterior: GammaDistribution, stats: Sums) -> NegativeBinomialParams:
+        """Negative binomial: a rate of its own for every example."""
+        return NegativeBinomialParams(
+            posterior.shape, posterior.rate, self.missing, self.missing_code
+        )
+
+    def distance(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
+        """Squared distance of square roots, whose variance is alike at every rate."""
+        (x, seen), (seed, seed_seen) = self._roots(x), self._roots(seed)
+        return jnp.where(seen & seed_seen[None], (x - seed[None]) ** 2, 0).sum(-1)
+
+    def _roots(self, x: Array) -> tuple[Array, Array]:
+        counts, seen = _counted(x, self.missing, self.missing_code)
+        return jnp.sqrt(jnp.where(counts > 0, counts, 0)), seen
+
+    def heuristics(self) -> list[str]:
+        return []
+
+    def num_parameters(self, num_classes: int, d: int) -> int:
+        """One rate per class and feature."""
+        return num_classes * d
+
+    def problems(self, d: Any = None) -> list[str]:
+        wrong = smoothing_problems(self.alpha, self.prior)
+        return wrong + missing_problems(self.missing, self.missing_code, math.inf)
