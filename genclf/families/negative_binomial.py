@@ -11,24 +11,14 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.families.base import Density
+from genclf.families.events import EVENTS, counted, log_factorial_beyond
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
-from genclf.families.missing import Missing, allow_missing, is_missing
-from genclf.families.support import Support, poison
-from genclf.logarithms import log_gamma_beyond, log_pochhammer_beyond
+from genclf.families.missing import Missing, allow_missing
+from genclf.families.support import Support
+from genclf.logarithms import log_pochhammer_beyond
 from genclf.sums.blocks import matmul, over_rows
 
-EVENTS = Support(
-    lambda x: (x >= 0) & (x == jnp.floor(x)) & jnp.isfinite(x), "a whole number 0, 1, 2, ..."
-)
-
 _LARGE = 64  # counts from which the common part of a score is large beside what differs
-
-
-def log_factorial_beyond(x: Array) -> Array:
-    """`log x! - (x log x - x)`; 0 at 0."""
-    some = x > 0
-    safe = jnp.where(some, x, 1)
-    return jnp.where(some, log_gamma_beyond(safe) + jnp.log(safe), 0)
 
 
 class NegativeBinomialParams(Density):
@@ -102,10 +92,8 @@ class NegativeBinomialParams(Density):
         return matmul(seen.astype(each.dtype), each.T)
 
     def _counted(self, x: Array) -> tuple[Float[Array, "n d"], Array]:
-        seen = jnp.ones(x.shape, bool)
-        if self.missing == "marginalize":
-            seen = ~is_missing(x, self.missing_code)
-        return poison(jnp.where(seen, x, 0), EVENTS).astype(self.shape.dtype), seen
+        counts, seen = counted(x, self.missing, self.missing_code)
+        return counts.astype(self.shape.dtype), seen
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
         """Poisson draws, each of a rate of its own."""

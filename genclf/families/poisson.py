@@ -23,6 +23,7 @@ from genclf.families.capabilities import (
     HasRoads,
     Latent,
 )
+from genclf.families.events import EVENTS, counted, log_poisson
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     CODE,
@@ -32,8 +33,8 @@ from genclf.families.missing import (
     is_missing,
     missing_problems,
 )
-from genclf.families.negative_binomial import EVENTS, NegativeBinomialParams, log_factorial_beyond
-from genclf.families.support import Support, poison
+from genclf.families.negative_binomial import NegativeBinomialParams
+from genclf.families.support import Support
 from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums
@@ -44,17 +45,6 @@ from genclf.sums.statistics import Sums
 def _in_words(d: int, missing: Missing) -> str:
     """What the `Sums` of d features are of."""
     return f"events of {d} kinds" + (", by cell" if missing == "marginalize" else "")
-
-
-def log_poisson(x: Array, rate: Array) -> Array:
-    """`x log λ - λ - log x!` in terms that are small where x is near λ; 0 where λ is 0."""
-    some, known = x > 0, rate > 0
-    safe = jnp.where(known, rate, 1)
-    apart = jnp.where(some, (x - safe) / safe, 0)
-    # λ ((1 + t) log (1 + t) - t), with t = (x - λ) / λ.
-    deviance = safe * ((1 + apart) * jnp.log1p(apart) - apart)
-    found = -deviance - log_factorial_beyond(x)
-    return jnp.where(known, jnp.where(some, found, -rate), 0)
 
 
 class PoissonParams(HasConditionals, HasLinearForm, Params):
@@ -123,17 +113,13 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
             score = LinearScore(both[0], zero, both[1], zero)
 
         def rows(x: Array) -> Array:
-            counts, seen = self._counted(x)
+            counts, seen = counted(x, self.missing, self.missing_code)
             given = counts
             if self.missing == "marginalize":
                 given = jnp.concatenate([counts, seen.astype(counts.dtype)], -1)
             return score(given) + common(counts, seen)
 
         return over_rows(rows, x, 1, score.coef.shape[-1])
-
-    def _counted(self, x: Array) -> tuple[Float[Array, "*batch d"], Array]:
-        """Counts, 0 where missing, and which are not."""
-        return _counted(x, self.missing, self.missing_code)
 
     def marginalized(self) -> PoissonParams:
         return replace(self, missing="marginalize")
@@ -142,7 +128,7 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
         self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]
     ) -> Float[Array, "*batch d"]:
         """Expected counts; of a cell that is seen its own."""
-        counts, seen = self._counted(x)
+        counts, seen = counted(x, self.missing, self.missing_code)
         return jnp.where(seen, counts, matmul(r, self.rate))
 
     def sample_missing(
@@ -169,13 +155,6 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
         """Independent Poisson draws with rates λ_y."""
         return jax.random.poisson(key, self.rate[y])
-
-
-def _counted(x: Array, missing: Missing, code: int) -> tuple[Float[Array, "*batch d"], Array]:
-    if missing == "error":
-        return poison(x, EVENTS), jnp.ones(x.shape, bool)
-    seen = ~is_missing(x, code)
-    return poison(jnp.where(seen, x, 0), EVENTS), seen
 
 
 class Poisson(HasRoads, HasConjugatePrior, Latent):
@@ -229,7 +208,7 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
         d = x.shape[1]
 
         def block(x: Array, w: Array) -> Sums:
-            counts, seen = _counted(x, self.missing, self.missing_code)
+            counts, seen = counted(x, self.missing, self.missing_code)
             log_factorials = jax.lax.lgamma(counts + 1).sum(-1, keepdims=True)
             events = jnp.concatenate([counts, log_factorials], -1)
             if self.missing == "error":
@@ -303,7 +282,7 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
         return jnp.where(seen & seed_seen[None], (x - seed[None]) ** 2, 0).sum(-1)
 
     def _roots(self, x: Array) -> tuple[Array, Array]:
-        counts, seen = _counted(x, self.missing, self.missing_code)
+        counts, seen = counted(x, self.missing, self.missing_code)
         return jnp.sqrt(jnp.where(counts > 0, counts, 0)), seen
 
     def heuristics(self) -> list[str]:

@@ -38,8 +38,9 @@ def regular(model):
 NAMES = (
     """
     gaussian gaussian-shared gaussian-diag gaussian-spherical bernoulli categorical multinomial
-    multinomial-tokens poisson directions independent product gaussian-holes gaussian-shared-holes gaussian-diag-holes
-    multinomial-holes product-holes mixture-holes
+    multinomial-tokens poisson directions independent product
+    gaussian-holes gaussian-shared-holes gaussian-diag-holes multinomial-holes
+    product-holes mixture-holes
 """.split()
     + [model.name for model in MIXTURES]
 )
