@@ -133,11 +133,18 @@ class Ascent:
         return State(free, optimizer, far, unknown, jnp.int32(0), jnp.asarray(False))
 
     def go_on(self, state: State) -> Bool[Array, ""]:
+        more = state.step < self.how.max_steps
+        if self.how.batch_size is not None:
+            return more
         # A tenth of the tolerance, so that rounding does not decide whether it was reached.
-        far = state.gradient_norm > 0.1 * self.tol
-        return (state.step < self.how.max_steps) & far & ~state.stuck
+        return more & (state.gradient_norm > 0.1 * self.tol) & ~state.stuck
 
-    def step(self, state: State, loss: Callable[[PyTree], Array]) -> State:
+    def step(self, state: State, key: Array | None) -> State:
+        """One step of the optimizer, on rows drawn for it where there are mini-batches."""
+        loss = self.loss
+        if self.how.batch_size is not None and key is not None:
+            key, n = jax.random.fold_in(key, state.step), len(self.problem.w)
+            loss = self.batch_loss(jax.random.randint(key, (self.how.batch_size,), 0, n))
         value, gradient = _value_and_gradient(loss, state, reuse=self.how.batch_size is None)
         with any_promotion():
             updates, optimizer = self.optimizer.update(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from genclf.families.capabilities import HasRoads, require
 from genclf.roads.ascent import Ascent, GradientSolution, How, State
 from genclf.roads.problem import problem
 
-_CHUNKS = 100  # of a run with mini-batches, between which the progress bar moves
+_CALLS = 100  # of a callback, at most
 
 
 @verb(
@@ -33,6 +34,7 @@ _CHUNKS = 100  # of a run with mini-batches, between which the progress bar move
     tol=TOLERANCE,
     key=lambda key, name: None if key is None else random_key(key, name),
     batch_size=whole(1, optional=True),
+    callback=Domain("a function of (step, log_lik), or None", callable, optional=True),
 )
 def fit_gradient(
     clf: Classifier,
@@ -45,6 +47,7 @@ def fit_gradient(
     tol: float | None = None,
     key: Array | None = None,
     batch_size: int | None = None,
+    callback: Callable[[int, float], None] | None = None,
 ) -> GradientSolution:
     """The estimate by gradient ascent, knowing nothing of the closed form.
 
@@ -71,6 +74,8 @@ def fit_gradient(
             on to a tenth of it where rounding lets it.
         key: a `jax.random` key; only with `batch_size`.
         batch_size: rows drawn (with replacement) for each step; None for all rows.
+        callback: called on the host with the number of steps and the log-likelihood, after each
+            hundredth of `max_steps`: to show progress.
 
     Returns:
         `GradientSolution`.
@@ -101,9 +106,18 @@ def fit_gradient(
         batch_size,
         stop_if_stuck=optimizer is None and batch_size is None,
     )
-    if key is None:
-        return _ascend(how, clf, *rows, tol)
-    return _ascend_in_batches(how, clf, rows, tol, key)
+    if callback is None:
+        return _ascend(how, clf, *rows, tol, key)
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, rows, key))):
+        raise ValueError("callback is called on the host: leave it out in traced code")
+    state = _begin(how, clf, *rows)
+    for share in range(1, _CALLS + 1):
+        until = jnp.int32(share * max_steps // _CALLS)
+        state = _continue(how, clf, *rows, tol, key, state, until)
+        callback(int(state.step), float(state.log_lik[jnp.maximum(state.step - 1, 0)]))
+        if state.step < until:
+            break
+    return _end(how, clf, *rows, tol, state)
 
 
 @lru_cache
@@ -118,10 +132,16 @@ def _default_optimizer(batched_steps: int | None) -> Any:
 
 @partial(compiled, static_argnums=0)
 def _ascend(
-    how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None, tol: Any
+    how: How,
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    tol: Any,
+    key: Array | None,
 ) -> GradientSolution:
     ascent = Ascent(how, problem(clf, x, y, weights), tol)
-    step = partial(ascent.step, loss=ascent.loss)
+    step = partial(ascent.step, key=key)
     return ascent.end(lax.while_loop(ascent.go_on, step, ascent.begin()))
 
 
@@ -131,25 +151,21 @@ def _begin(how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None
 
 
 @partial(compiled, static_argnums=0)
-def _batches(
+def _continue(
     how: How,
     clf: Classifier,
     x: PyTree,
     y: Array,
     weights: Array | None,
-    key: Array,
+    tol: Any,
+    key: Array | None,
     state: State,
     until: Int[Array, ""],
 ) -> State:
-    """The steps up to `until`, each on rows drawn for it."""
-    ascent = Ascent(how, problem(clf, x, y, weights), None)
-    n = len(ascent.problem.w)
-
-    def step(state: State) -> State:
-        rows = jax.random.randint(jax.random.fold_in(key, state.step), (how.batch_size or 0,), 0, n)
-        return ascent.step(state, ascent.batch_loss(rows))
-
-    return lax.while_loop(lambda state: state.step < until, step, state)
+    """The steps up to `until`."""
+    ascent = Ascent(how, problem(clf, x, y, weights), tol)
+    step = partial(ascent.step, key=key)
+    return lax.while_loop(lambda at: ascent.go_on(at) & (at.step < until), step, state)
 
 
 @partial(compiled, static_argnums=0)
@@ -157,20 +173,3 @@ def _end(
     how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None, tol: Any, state: State
 ) -> GradientSolution:
     return Ascent(how, problem(clf, x, y, weights), tol).end(state)
-
-
-def _ascend_in_batches(how: How, clf: Classifier, rows: tuple, tol: Any, key: Array) -> Any:
-    from tqdm.auto import tqdm
-
-    state = _begin(how, clf, *rows)
-    traced = any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, rows, key)))
-    chunk = how.max_steps if traced else -(-how.max_steps // _CHUNKS)
-    # disable=None: no bar where nobody watches.
-    with tqdm(total=how.max_steps, unit="step", disable=traced or None) as bar:
-        for first in range(0, how.max_steps, max(chunk, 1)):
-            until = min(first + chunk, how.max_steps)
-            state = _batches(how, clf, *rows, key, state, jnp.int32(until))
-            if not traced:
-                bar.set_postfix(log_lik=f"{state.log_lik[until - 1]:.6g}", refresh=False)
-            bar.update(until - first)
-    return _end(how, clf, *rows, tol, state)
