@@ -84,17 +84,14 @@ from genclf.presets import (
     qda as qda,
 )
 from genclf.roads.ascent import GradientSolution as GradientSolution
-from genclf.roads.certificate import (
-    Certificate as Certificate,
-    certify as certify,
-    standard_errors as standard_errors,
-)
+from genclf.roads.certificate import Certificate as Certificate, certify as certify
 from genclf.roads.constrained import (
     ConstrainedSolution as ConstrainedSolution,
     solve_constrained as solve_constrained,
 )
 from genclf.roads.gradient import fit_gradient as fit_gradient
 from genclf.roads.lagrange import LagrangeSolution as LagrangeSolution, fit_lagrange as fit_lagrange
+from genclf.roads.standard_errors import standard_errors as standard_errors
 from genclf.scores import (
     discriminant as discriminant,
     log_joint as log_joint,

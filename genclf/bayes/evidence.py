@@ -199,8 +199,8 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     # Towards infinity f ~ -c/a: the slope by log a vanishes, and a Newton step stays about 1.
     slope = jax.grad(loss)(free)
     way = jax.tree.map(lambda g: jnp.where(gradient_norm > 0, g / gradient_norm, 1), slope)
-    bend = inner(way, jax.jvp(jax.grad(loss), (free,), (way,))[1])
-    short = (bend > 0) & (inner(way, slope) <= _LONGEST_LAST_STEP * bend)
+    curvature = inner(way, jax.jvp(jax.grad(loss), (free,), (way,))[1])
+    short = (curvature > 0) & (inner(way, slope) <= _LONGEST_LAST_STEP * curvature)
     inside = jnp.stack([(jnp.abs(z) < largest).all() for z in jax.tree.leaves(free)]).all()
     return PriorSolution(
         with_prior(free),

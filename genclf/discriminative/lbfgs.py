@@ -114,12 +114,12 @@ def _search(problem: Problem, start: Array) -> tuple[Search, Search]:
             step, new = lbfgs.update(grad, memory, v)
         return -step, jax.tree.map(lambda a, like: a.astype(like.dtype), new, memory)
 
-    def go_on(at: Search) -> Array:
+    def cond(at: Search) -> Array:
         far = jnp.linalg.norm(at.grad) > tol
         return far & (at.evaluations < _MAX_STEPS) & (at.halvings < _MAX_HALVINGS)
 
     # One evaluation a turn, accepted or not: under vmap no search waits for the line of another.
-    def turn(at: Search) -> Search:
+    def body(at: Search) -> Search:
         v = at.v + at.size * at.step
         value, grad = problem.value_and_grad(v)
         enough = 1e-4 * at.size * (at.step * at.grad).sum() + rounding * jnp.abs(at.value)
@@ -147,7 +147,7 @@ def _search(problem: Problem, start: Array) -> tuple[Search, Search]:
     step, memory = direction(grad, memory, start)
     size, none = jnp.ones((), start.dtype), jnp.zeros((), jnp.int32)
     first = Search(start, value, grad, step, size, memory, none + 1, none)
-    end = lax.while_loop(go_on, turn, first)
+    end = lax.while_loop(cond, body, first)
 
     # A gradient is small long before a steep minimum (a pair of rows out of order among many in
     # order), and for good in a direction of separation: further down the two differ.
@@ -156,4 +156,4 @@ def _search(problem: Problem, start: Array) -> tuple[Search, Search]:
         more = far & (at.evaluations < _MAX_STEPS) & (at.halvings < _MAX_HALVINGS)
         return more & (problem.largest_change(at.step) > _STILL_MOVING)
 
-    return end, lax.while_loop(still_moving, turn, end)
+    return end, lax.while_loop(still_moving, body, end)

@@ -248,11 +248,11 @@ def _whitening(problem: Problem, mean: Array, covariance: Array, num_classes: in
     """`white` such that the Hessian at v = 0 is the identity, but in directions without data."""
     p, dtype = len(mean), mean.dtype
 
-    def bend(coef: Array) -> Array:
+    def curvature(coef: Array) -> Array:
         return jax.grad(problem.penalty)(jnp.append(coef, jnp.zeros(1, dtype))[None])[0, :-1]
 
     if problem.is_quadratic:
-        penalty = jax.vmap(bend)(jnp.eye(p, dtype=dtype))
+        penalty = jax.vmap(curvature)(jnp.eye(p, dtype=dtype))
     else:
         inverse = 1 / problem.unit
         penalty = jnp.diag(jnp.asarray(problem.l2, dtype) * inverse * inverse)

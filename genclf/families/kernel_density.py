@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.families.base import Density, Family, Scalar
-from genclf.families.kernel_sums import Nearby, best_log_multiplier, half_squares
+from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
 from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, poison
@@ -65,13 +65,13 @@ class KernelDensityParams(Density):
         def rows(x: Array) -> Array:
             x = poison(x, FINITE).astype(self.bandwidth.dtype).T
 
-            def step(seen: Nearby, tile: tuple) -> tuple[Nearby, None]:
+            def step(seen: RunningLogSumExp, tile: tuple) -> tuple[RunningLogSumExp, None]:
                 examples, weight, k = tile
                 half = half_squares(x, examples, inverse[k])
-                met = jax.tree.map(lambda a: a[k], seen).meet(half, weight, one)
+                met = jax.tree.map(lambda a: a[k], seen).update(half, weight, one)
                 return jax.tree.map(lambda a, new: a.at[k].set(new), seen, met), None
 
-            none = Nearby.none(x, inverse, 1)
+            none = RunningLogSumExp.empty(x, inverse, 1)
             tiles = (self.examples, self.weight, self.label)
             seen = lax.scan(jax.checkpoint(step), none, tiles)[0]
             score = jax.vmap(lambda seen: seen.log_sum(one)[0], out_axes=1)(seen)

@@ -41,7 +41,7 @@ def half_squares(
     return 0.5 * lax.scan(add, varying_zeros(zeros, x, examples), features, unroll=unroll)[0]
 
 
-class Nearby(eqx.Module):
+class RunningLogSumExp(eqx.Module):
     """A running log-sum-exp over examples, for each row and for kernels of G sharpnesses.
 
     Attributes:
@@ -53,12 +53,12 @@ class Nearby(eqx.Module):
     total: Float[Array, "*classes G m"]
 
     @classmethod
-    def none(
+    def empty(
         cls, x: Float[Array, "d m"], inverse: Float[Array, "*classes d"], num_kernels: int
-    ) -> Nearby:
+    ) -> RunningLogSumExp:
         """No example yet, of the classes of these inverse bandwidths."""
 
-        def zeros(x: Array, inverse: Array) -> Nearby:
+        def zeros(x: Array, inverse: Array) -> RunningLogSumExp:
             shape = (*inverse.shape[:-1], num_kernels, x.shape[1])
             nearest = jnp.broadcast_to(x[0], (*shape[:-2], shape[-1])) + inverse[..., :1]
             return cls(nearest, jnp.broadcast_to(nearest[..., None, :], shape))
@@ -66,12 +66,12 @@ class Nearby(eqx.Module):
         zero = varying_zeros(zeros, x, inverse)
         return cls(zero.nearest + jnp.inf, zero.total)
 
-    def meet(
+    def update(
         self,
         half: Float[Array, "tile m"],
         weight: Float[Array, "tile"],
         sharpness: Float[Array, "G"],
-    ) -> Nearby:
+    ) -> RunningLogSumExp:
         """With a tile of weighted examples in addition."""
         weight = weight[:, None]
         present = jnp.where(weight > 0, lax.stop_gradient(half), jnp.inf)
@@ -85,7 +85,7 @@ class Nearby(eqx.Module):
             total * jnp.exp(s * before) + (weight * jnp.exp(jnp.minimum(s * closer, 40))).sum(0)
             for total, s in zip(self.total, sharpness, strict=True)
         ]
-        return Nearby(nearest, jnp.stack(total))
+        return RunningLogSumExp(nearest, jnp.stack(total))
 
     def log_sum(self, sharpness: Float[Array, "G"]) -> Float[Array, "G m"]:
         """`log Σ_n w_n exp(-sharpness · half_n)`; the nearest is a constant, as it cancels."""
@@ -109,15 +109,15 @@ def leave_one_out(
         x, k = examples[t].T, label[t]
         sharpness = jnp.exp(-2 * log_multiplier[:, k])
 
-        def add_examples(seen: Nearby, u: Array) -> tuple[Nearby, None]:
-            def meet(seen: Nearby) -> Nearby:
+        def add_examples(seen: RunningLogSumExp, u: Array) -> tuple[RunningLogSumExp, None]:
+            def update(seen: RunningLogSumExp) -> RunningLogSumExp:
                 itself = (t == u) & jnp.eye(tile, dtype=bool)
                 half = jnp.where(itself, jnp.inf, half_squares(x, examples[u], inverse[k]))
-                return seen.meet(half, weight[u], sharpness)
+                return seen.update(half, weight[u], sharpness)
 
-            return lax.cond(label[u] == k, meet, lambda seen: seen, seen), None
+            return lax.cond(label[u] == k, update, lambda seen: seen, seen), None
 
-        none = Nearby.none(x, inverse[k], len(sharpness))
+        none = RunningLogSumExp.empty(x, inverse[k], len(sharpness))
         seen = lax.scan(add_examples, none, jnp.arange(num_tiles))[0]
         score = seen.log_sum(sharpness) - d * log_multiplier[:, k][:, None]
         counted = (weight[t] > 0) & ~jnp.isposinf(seen.nearest)

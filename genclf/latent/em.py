@@ -26,7 +26,7 @@ from genclf.families.capabilities import Init
 from genclf.families.seeding import initial_weights, one_hot
 from genclf.latent.clusters import check_clusters, check_components, check_for_em, check_init
 from genclf.latent.expectation import Expectation
-from genclf.latent.fixed_point import Climb, climb
+from genclf.latent.fixed_point import FixedPoint, fixed_point
 from genclf.model import valid_labels, valid_weights, widen
 from genclf.sums.blocks import ClassWeights, Hard
 from genclf.sums.statistics import ClassifierStats, Sums
@@ -61,7 +61,7 @@ class EMSolution(ShowsNumbers):
         return jnp.take_along_axis(self.objective, last, axis=-1)[..., 0]
 
 
-def solution(params: ClassifierParams, found: Climb) -> EMSolution:
+def solution(params: ClassifierParams, found: FixedPoint) -> EMSolution:
     """Of one start."""
     value = found.objective[found.steps - 1]
     return EMSolution(params, found.objective, found.converged, found.steps, value[None])
@@ -234,7 +234,7 @@ def _em(
     start = lax.stop_gradient(start)
     if clf.inference == "ml":
         expect = replace(expect, clf=clf.plain())
-    found = climb(_step, (expect, invalid), start, expect.weight.sum(), tol, max_steps)
+    found = fixed_point(_step, (expect, invalid), start, expect.weight.sum(), tol, max_steps)
     return solution(estimate(expect.clf, found.state), found)
 
 

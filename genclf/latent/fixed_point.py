@@ -21,7 +21,7 @@ Linear = Callable[[Array], Array]
 A = TypeVar("A")
 
 
-class Climb(NamedTuple):
+class FixedPoint(NamedTuple):
     """Where the steps ended.
 
     Attributes:
@@ -46,7 +46,7 @@ class _At(NamedTuple):
     converged: Array
 
 
-def climb(
+def fixed_point(
     step: Callable[[A, PyTree], tuple[Array, PyTree]],
     given: A,
     start: PyTree,
@@ -56,7 +56,7 @@ def climb(
     *,
     jump: Callable[[A, PyTree, PyTree], PyTree] | None = None,
     gap: Callable[[PyTree, PyTree], Array] | None = None,
-) -> Climb:
+) -> FixedPoint:
     """Iterate `state -> (objective at it, next state)`.
 
     Derivatives of the state are those of the implicit function at a fixed point, `ds = (I - J)⁻¹
@@ -78,17 +78,17 @@ def climb(
     """
 
     @jax.custom_jvp
-    def solve(given: A, start: PyTree, total: Array, tol: Array) -> Climb:
+    def solve(given: A, start: PyTree, total: Array, tol: Array) -> FixedPoint:
         def ahead(state: PyTree) -> tuple[Array, PyTree, Array | None]:
             value, following = step(given, state)
             left = None if gap is None else gap(state, following)
             return value, following if jump is None else jump(given, state, following), left
 
         end = _iterate(ahead, start, total, tol, max_steps)
-        return Climb(end.state, end.objective, end.converged, end.step)
+        return FixedPoint(end.state, end.objective, end.converged, end.step)
 
     @solve.defjvp
-    def derivative(primals: tuple, tangents: tuple) -> tuple[Climb, Climb]:
+    def derivative(primals: tuple, tangents: tuple) -> tuple[FixedPoint, FixedPoint]:
         (given, start, _, _), found = primals, solve(*primals)
 
         def residual(state: PyTree) -> PyTree:
@@ -98,7 +98,7 @@ def climb(
         gain, target = jax.jvp(at_state, (given,), tangents[:1])[1]
         linear = jax.linearize(residual, found.state)[1]
         units = jax.tree.map(_units, start, is_leaf=lambda node: isinstance(node, Sums | Moments))
-        moved = Climb(
+        moved = FixedPoint(
             state=_solve_in_units(linear, target, units),
             objective=jnp.zeros_like(found.objective).at[found.steps - 1].set(gain),
             converged=cast(Array, np.zeros((), float0)),
@@ -116,10 +116,10 @@ def _iterate(
     tol: Array,
     max_steps: int,
 ) -> _At:
-    def go_on(at: _At) -> Array:
+    def cond(at: _At) -> Array:
         return ~at.done & (at.step < max_steps)
 
-    def turn(at: _At) -> _At:
+    def body(at: _At) -> _At:
         value, following, left = ahead(at.state)
         spoiled = jnp.isnan(value)
         converged = ~spoiled & (value - at.value <= tol * total if left is None else left <= tol)
@@ -133,7 +133,7 @@ def _iterate(
     nothing = jnp.full(max_steps, jnp.nan, total.dtype)
     lowest = jnp.asarray(-jnp.inf, total.dtype)
     no = jnp.asarray(False)
-    return lax.while_loop(go_on, turn, _At(start, lowest, nothing, jnp.int32(0), no, no))
+    return lax.while_loop(cond, body, _At(start, lowest, nothing, jnp.int32(0), no, no))
 
 
 def _units(stats: Sums | Moments) -> Sums | Moments:

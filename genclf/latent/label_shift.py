@@ -18,7 +18,7 @@ from genclf.entry.rows import blocks, cells, check_examples
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Scalar
 from genclf.latent.em import EMSolution, solution
-from genclf.latent.fixed_point import climb
+from genclf.latent.fixed_point import fixed_point
 from genclf.model import valid_weights
 from genclf.scores import log_joint
 from genclf.sums.blocks import matmul
@@ -120,7 +120,7 @@ def _adapt_prior(
     start = jnp.exp(params.log_prior) * weight.sum()
     # What sums of so many ratios near 1 leave to be seen.
     tol = jnp.maximum(jnp.asarray(tol, dtype), 100 * jnp.finfo(dtype).eps)
-    found = climb(
+    found = fixed_point(
         _step, rows, Sums(start, start), weight.sum(), tol, max_steps, jump=_jump, gap=_gap
     )
     count = found.state.count

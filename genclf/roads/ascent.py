@@ -50,7 +50,7 @@ class GradientSolution(ShowsNumbers):
     converged: Bool[Array, ""]
 
 
-class How(NamedTuple):
+class Settings(NamedTuple):
     """What is static about a run."""
 
     optimizer: Any
@@ -73,15 +73,15 @@ class State(eqx.Module):
 class Ascent:
     """The objective in unconstrained coordinates, and the steps of the optimizer on it."""
 
-    def __init__(self, how: How, problem: Problem, tol: Array | float | None):
+    def __init__(self, settings: Settings, problem: Problem, tol: Array | float | None):
         """From params with which all classes are alike."""
         import optax
 
-        self.how, self.problem = how, problem
+        self.settings, self.problem = settings, problem
         self.reference = start(problem.clf, problem.stats)
         self.declared: dict[str, Parameter] = declared(problem.clf, self.reference)
         self.origin = standard_arrays(self.reference)
-        self.optimizer = optax.with_extra_args_support(how.optimizer)
+        self.optimizer = optax.with_extra_args_support(settings.optimizer)
         self.dtype = problem.w.dtype
         self.tol = (1e-9 if self.dtype == jnp.float64 else 1e-4) if tol is None else tol
 
@@ -126,33 +126,33 @@ class Ascent:
 
     def begin(self) -> State:
         free = {name: p.free(self.origin[name]) for name, p in self.declared.items()}
-        unknown = jnp.full(self.how.max_steps + 1, jnp.nan, self.dtype)
+        unknown = jnp.full(self.settings.max_steps + 1, jnp.nan, self.dtype)
         far = jnp.asarray(jnp.inf, self.dtype)
         with any_promotion():
             optimizer = self.optimizer.init(free)
         return State(free, optimizer, far, unknown, jnp.int32(0), jnp.asarray(False))
 
-    def go_on(self, state: State) -> Bool[Array, ""]:
-        more = state.step < self.how.max_steps
-        if self.how.batch_size is not None:
+    def cond(self, state: State) -> Bool[Array, ""]:
+        more = state.step < self.settings.max_steps
+        if self.settings.batch_size is not None:
             return more
         # A tenth of the tolerance, so that rounding does not decide whether it was reached.
         return more & (state.gradient_norm > 0.1 * self.tol) & ~state.stuck
 
     def step(self, state: State, key: Array | None) -> State:
         """One step of the optimizer, on rows drawn for it where there are mini-batches."""
-        loss = self.loss
-        if self.how.batch_size is not None and key is not None:
+        loss: Callable[[PyTree], Array] = self.loss
+        if self.settings.batch_size is not None and key is not None:
             key, n = jax.random.fold_in(key, state.step), len(self.problem.w)
-            loss = self.batch_loss(jax.random.randint(key, (self.how.batch_size,), 0, n))
-        value, gradient = _value_and_gradient(loss, state, reuse=self.how.batch_size is None)
+            loss = self.batch_loss(jax.random.randint(key, (self.settings.batch_size,), 0, n))
+        value, gradient = _value_and_gradient(loss, state, reuse=self.settings.batch_size is None)
         with any_promotion():
             updates, optimizer = self.optimizer.update(
                 gradient, state.optimizer, state.free, value=value, grad=gradient, value_fn=loss
             )
         free = jax.tree.map(jnp.add, state.free, updates)
         stuck = jnp.asarray(False)
-        if self.how.stop_if_stuck:
+        if self.settings.stop_if_stuck:
             moved = jax.tree.map(lambda a, b: (a != b).any(), free, state.free)
             stuck = ~jnp.stack(jax.tree.leaves(moved)).any()
         norm = self.norm(gradient)

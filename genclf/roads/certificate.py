@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import TOLERANCE
@@ -16,8 +13,8 @@ from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate
 from genclf.families.capabilities import HasRoads, require
-from genclf.roads.information import Curvature, Neighbourhood
-from genclf.roads.problem import CLASS_PRIOR, PRIOR, Problem, arrays, problem, start
+from genclf.roads.information import Curvature, LocalModel, scaled
+from genclf.roads.problem import CLASS_PRIOR, PRIOR, arrays, check_same_model, problem
 from genclf.sums.blocks import einsum
 
 
@@ -109,65 +106,6 @@ def certify(
     return _certify(clf, params, x, y, weights, tol)
 
 
-@verb
-def standard_errors(
-    clf: Classifier,
-    params: ClassifierParams,
-    x: PyTree,
-    y: ArrayLike,
-    weights: ArrayLike | None = None,
-) -> dict[str, Array]:
-    """Standard errors of the parameters, from the observed information.
-
-    The square roots of the diagonal of `Z (Zᵀ I Z)⁻¹ Zᵀ`, I minus the Hessian of the
-    log-likelihood at the params, Z a basis of the directions that keep the constraints. They are
-    of the arrays as the params hold them: of log π and log θ, logits, means and scales (that of
-    θ itself is θ times that of log θ, of p itself p (1-p) times that of the logit). A weight
-    counts as that many examples. With smoothing they are those of the normal approximation to the
-    posterior.
-
-    Args:
-        clf: the model.
-        params: a maximum: `fit(clf, x, y)`.
-        x: rows, as for `fit`.
-        y: labels (n,) or responsibilities (n, K).
-        weights: weight of each row, (n,).
-
-    Returns:
-        Arrays by name, in the shapes of the parameters; infinite where the data say nothing (a
-        class without examples, the logarithm of a probability 0). Off a maximum they mean
-        nothing, and nothing here checks for it: `certify` does.
-
-    Raises:
-        ValueError: the params are of another model, or a shape or dtype does not fit.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> x, y = jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
-        >>> errors = gcf.standard_errors(gcf.lda(2), gcf.fit(gcf.lda(2), x, y), x, y)
-        >>> print(errors["mean"].ravel().round(3), errors["scale"].ravel().round(3))
-        [0.707 0.707] [0.354]
-
-    References:
-        Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
-    """
-    require(clf.family, HasRoads, "standard_errors")
-    check_labels(y, clf.num_classes)
-    check_some_labels(y, weights)
-    return _standard_errors(clf, params, x, y, weights)
-
-
-def _check_params(rows: Problem, params: ClassifierParams) -> None:
-    def outline(tree: PyTree) -> tuple:
-        return jax.tree.structure(tree), [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)]
-
-    expected = jax.eval_shape(start, rows.clf, rows.stats)
-    if outline(params) != outline(expected):
-        raise ValueError(
-            f"params are {eqx.tree_pformat(params)}, but the model has {eqx.tree_pformat(expected)}"
-        )
-
-
 @jax.jit
 def _certify(
     clf: Classifier,
@@ -178,8 +116,8 @@ def _certify(
     tol: float | Array | None,
 ) -> Certificate:
     rows = problem(clf, x, y, weights)
-    _check_params(rows, params)
-    here = Neighbourhood(rows, params)
+    check_same_model(rows, params)
+    here = LocalModel(rows, params)
     dtype = rows.w.dtype
     tol = jnp.asarray((1e-7 if dtype == jnp.float64 else 5e-4) if tol is None else tol, dtype)
 
@@ -214,22 +152,10 @@ def _certify(
     )
 
 
-def _scaled(part: Curvature) -> tuple[Array, Array]:
-    """The information with 1 (or -1) on its diagonal, and the scales; 1 for an idle entry."""
-    size = part.layout.shape[1]
-    eye = jnp.eye(size, dtype=part.slope.dtype)[None]
-    known = ~part.idle
-    both = known[:, :, None] & known[:, None, :]
-    information = jnp.where(both, part.information, jnp.where(known[:, :, None], 0, eye))
-    diagonal = jnp.abs(jnp.diagonal(information, axis1=1, axis2=2))
-    scale = jnp.sqrt(jnp.where(diagonal == 0, 1, diagonal))
-    return information / (scale[:, :, None] * scale[:, None, :]), scale
-
-
-def _stationarity_and_curvature(here: Neighbourhood, part: Curvature) -> tuple[Array, Array]:
+def _stationarity_and_curvature(here: LocalModel, part: Curvature) -> tuple[Array, Array]:
     """Largest decrement of a table or block, and largest eigenvalue of the scaled Hessian."""
-    matrix, scale = _scaled(part)
-    slope = jnp.where(part.idle, 0, part.slope)
+    matrix, scale = scaled(part)
+    slope = jnp.where(part.unidentified, 0, part.slope)
     if part.layout.shape[1] == 1:
         eigenvalues, slope = matrix[:, 0], slope / scale
     else:
@@ -248,7 +174,7 @@ def _stationarity_and_curvature(here: Neighbourhood, part: Curvature) -> tuple[A
     return jnp.where(jnp.isnan(decrement).any(), jnp.inf, decrement.max()), largest
 
 
-def _bounds(here: Neighbourhood, tol: Array) -> tuple[Array, dict[str, Array], Array]:
+def _bounds(here: LocalModel, tol: Array) -> tuple[Array, dict[str, Array], Array]:
     """Slackness, the multipliers of bounds that hold, and whether all press inwards."""
     slackness, multipliers, signs = [jnp.zeros((), tol.dtype)], {}, [jnp.asarray(True)]
     for name, p in here.declared.items():
@@ -269,44 +195,3 @@ def _bounds(here: Neighbourhood, tol: Array) -> tuple[Array, dict[str, Array], A
             continue
         multipliers[name] = multiplier
     return jnp.stack(slackness).max(), multipliers, jnp.stack(signs).all()
-
-
-@jax.jit
-def _standard_errors(
-    clf: Classifier, params: ClassifierParams, x: PyTree, y: Array, weights: Array | None
-) -> dict[str, Array]:
-    rows = problem(clf, x, y, weights)
-    _check_params(rows, params)
-    here = Neighbourhood(rows, params)
-    variance = jnp.zeros_like(here.zero)
-    silent = jnp.zeros(len(here.zero), bool)
-
-    def moved(displacement: Array) -> Array:
-        found = arrays(here.params_at(displacement))
-        return ravel_pytree({name: found[name] for name in here.declared})[0]
-
-    for part in here.curvatures():
-        matrix, scale = _scaled(part)
-        size = part.layout.shape[1]
-        # A root R of the inverse, R Rᵀ: its columns are displacements of one standard error.
-        if size == 1:
-            information = scale[:, 0] ** 2 * matrix[:, 0, 0]
-            normal = here.normal[part.layout[:, 0]]
-            table = here.table[part.layout[:, 0]]
-            share = jnp.zeros(len(here.zero), information.dtype)
-            share = share.at[table].add(normal**2 / information)[table]
-            tied = normal**2 / information**2 / jnp.where(share == 0, 1, share)
-            root = jnp.sqrt(jnp.maximum(1 / information - tied, 0))[:, None, None]
-        else:
-            eigenvalues, vectors = jnp.linalg.eigh(matrix)
-            root = vectors / jnp.sqrt(eigenvalues)[:, None, :] / scale[:, :, None]
-        silent = silent.at[part.layout].set(part.idle)
-        root = jnp.where(part.idle[:, :, None], 0, root)
-
-        def column(i: Array, part: Curvature = part, root: Array = root) -> Array:
-            direction = here.zero.at[part.layout].set(root[:, :, i])
-            return jax.jvp(moved, (here.zero,), (direction,))[1] ** 2
-
-        variance = variance + lax.map(column, jnp.arange(size), batch_size=16).sum(0)
-    found = here.by_name(jnp.where(silent, jnp.inf, jnp.sqrt(variance)))
-    return {name: jnp.where(here.at_bound[name], jnp.inf, found[name]) for name in here.declared}

@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import number, whole_number
-from genclf.roads.interior_point import LARGEST_LAST_STEP, System
+from genclf.roads.interior_point import LARGEST_LAST_STEP, InteriorPoint
 
 LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds
 
@@ -154,8 +154,8 @@ def _check_inside(init: PyTree, lower: PyTree, upper: PyTree) -> None:
     for name, bound, sign in (("lower", lower, 1), ("upper", upper, -1)):
         if bound is None:
             continue
-        room = jax.tree.map(lambda a, b, sign=sign: (sign * (a - b)).min(), init, bound)
-        if not all(bool(least > 0) for least in jax.tree.leaves(room)):
+        slack = jax.tree.map(lambda a, b, sign=sign: (sign * (a - b)).min(), init, bound)
+        if not all(bool(least > 0) for least in jax.tree.leaves(slack)):
             raise ValueError(
                 f"init is not strictly inside the {name} bounds; move it, and make a parameter "
                 "that is fixed a constant of the objective"
@@ -188,7 +188,7 @@ def _solve(
     ]
     _check_size(len(theta), len(jax.eval_shape(flat_constraints, theta)), block_size)
     tol = (1e-9 if theta.dtype == jnp.float64 else 1e-4) if tol is None else tol
-    system = System(
+    system = InteriorPoint(
         lambda theta: objective(unravel(theta)),
         flat_constraints,
         bounds[0],

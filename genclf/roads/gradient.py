@@ -18,7 +18,7 @@ from genclf.classifier import Classifier
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.capabilities import HasRoads, require
-from genclf.roads.ascent import Ascent, GradientSolution, How, State
+from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
 from genclf.roads.problem import problem
 
 _CALLS = 100  # of a callback, at most
@@ -100,24 +100,24 @@ def fit_gradient(
     if (key is None) != (batch_size is None):
         raise ValueError("key and batch_size belong together: give both, or neither")
     rows = x, y, weights
-    how = How(
+    settings = Settings(
         optimizer or _default_optimizer(max_steps if batch_size else None),
         max_steps,
         batch_size,
         stop_if_stuck=optimizer is None and batch_size is None,
     )
     if callback is None:
-        return _ascend(how, clf, *rows, tol, key)
+        return _ascend(settings, clf, *rows, tol, key)
     if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, rows, key))):
         raise ValueError("callback is called on the host: leave it out in traced code")
-    state = _begin(how, clf, *rows)
+    state = _begin(settings, clf, *rows)
     for share in range(1, _CALLS + 1):
         until = jnp.int32(share * max_steps // _CALLS)
-        state = _continue(how, clf, *rows, tol, key, state, until)
+        state = _continue(settings, clf, *rows, tol, key, state, until)
         callback(int(state.step), float(state.log_lik[jnp.maximum(state.step - 1, 0)]))
         if state.step < until:
             break
-    return _end(how, clf, *rows, tol, state)
+    return _end(settings, clf, *rows, tol, state)
 
 
 @lru_cache
@@ -132,7 +132,7 @@ def _default_optimizer(batched_steps: int | None) -> Any:
 
 @partial(compiled, static_argnums=0)
 def _ascend(
-    how: How,
+    settings: Settings,
     clf: Classifier,
     x: PyTree,
     y: Array,
@@ -140,19 +140,21 @@ def _ascend(
     tol: Any,
     key: Array | None,
 ) -> GradientSolution:
-    ascent = Ascent(how, problem(clf, x, y, weights), tol)
+    ascent = Ascent(settings, problem(clf, x, y, weights), tol)
     step = partial(ascent.step, key=key)
-    return ascent.end(lax.while_loop(ascent.go_on, step, ascent.begin()))
+    return ascent.end(lax.while_loop(ascent.cond, step, ascent.begin()))
 
 
 @partial(compiled, static_argnums=0)
-def _begin(how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> State:
-    return Ascent(how, problem(clf, x, y, weights), None).begin()
+def _begin(
+    settings: Settings, clf: Classifier, x: PyTree, y: Array, weights: Array | None
+) -> State:
+    return Ascent(settings, problem(clf, x, y, weights), None).begin()
 
 
 @partial(compiled, static_argnums=0)
 def _continue(
-    how: How,
+    settings: Settings,
     clf: Classifier,
     x: PyTree,
     y: Array,
@@ -163,13 +165,19 @@ def _continue(
     until: Int[Array, ""],
 ) -> State:
     """The steps up to `until`."""
-    ascent = Ascent(how, problem(clf, x, y, weights), tol)
+    ascent = Ascent(settings, problem(clf, x, y, weights), tol)
     step = partial(ascent.step, key=key)
-    return lax.while_loop(lambda at: ascent.go_on(at) & (at.step < until), step, state)
+    return lax.while_loop(lambda at: ascent.cond(at) & (at.step < until), step, state)
 
 
 @partial(compiled, static_argnums=0)
 def _end(
-    how: How, clf: Classifier, x: PyTree, y: Array, weights: Array | None, tol: Any, state: State
+    settings: Settings,
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    tol: Any,
+    state: State,
 ) -> GradientSolution:
-    return Ascent(how, problem(clf, x, y, weights), tol).end(state)
+    return Ascent(settings, problem(clf, x, y, weights), tol).end(state)

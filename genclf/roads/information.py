@@ -45,17 +45,29 @@ class Curvature(NamedTuple):
         slope: gradient of the Lagrangian, (B, b).
         information: minus its Hessian, (B, b, b).
         weight: weight of the class that a block belongs to, or of all classes, (B,).
-        idle: entries of which the rows say nothing: of a class without weight, or words, (B, b).
+        unidentified: entries that the rows do not determine, as of a class without weight, (B, b).
     """
 
     layout: np.ndarray
     slope: Float[Array, "B b"]
     information: Float[Array, "B b b"]
     weight: Float[Array, "B"]
-    idle: Bool[Array, "B b"]
+    unidentified: Bool[Array, "B b"]
 
 
-class Neighbourhood:
+def scaled(part: Curvature) -> tuple[Array, Array]:
+    """The information with 1 (or -1) on its diagonal, and the scales; 1 where unidentified."""
+    size = part.layout.shape[1]
+    eye = jnp.eye(size, dtype=part.slope.dtype)[None]
+    known = ~part.unidentified
+    both = known[:, :, None] & known[:, None, :]
+    information = jnp.where(both, part.information, jnp.where(known[:, :, None], 0, eye))
+    diagonal = jnp.abs(jnp.diagonal(information, axis1=1, axis2=2))
+    scale = jnp.sqrt(jnp.where(diagonal == 0, 1, diagonal))
+    return information / (scale[:, :, None] * scale[:, None, :]), scale
+
+
+class LocalModel:
     """The penalised log-likelihood around given params, and the multipliers there.
 
     Attributes:
@@ -183,13 +195,13 @@ class Neighbourhood:
 
         hessian = jnp.moveaxis(lax.map(column, jnp.arange(size), batch_size=16), 0, 2)
         # A sum of exponentials bends: λ θ on the diagonal.
-        bend = self._pull[layout][:, :, None] * jnp.eye(size, dtype=self.zero.dtype)[None]
+        curvature = self._pull[layout][:, :, None] * jnp.eye(size, dtype=self.zero.dtype)[None]
         count = self.problem.w.sum(0)
         weight = count[class_of[:, 0]] if separate else jnp.full(len(layout), count.sum())
-        slope, information = self._slope[layout], bend - hessian
+        slope, information = self._slope[layout], curvature - hessian
         nothing = (slope == 0) & (information == 0).all(-1)
-        idle = nothing | ((class_of >= 0) & (count[class_of] == 0))
-        return Curvature(layout, slope, information, weight, idle)
+        unidentified = nothing | ((class_of >= 0) & (count[class_of] == 0))
+        return Curvature(layout, slope, information, weight, unidentified)
 
 
 def _number_tables(p: Parameter, shape: tuple[int, ...], first: int) -> tuple[np.ndarray, int]:

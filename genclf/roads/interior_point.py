@@ -1,22 +1,16 @@
-"""Newton's method on the Karush-Kuhn-Tucker equations: `solve_constrained`'s machinery.
-
-An interior-point method finds which bounds hold; Newton's method polishes the rest.
-"""
+"""An interior-point method, which finds the bounds that hold, and Newton's method on the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool
 
-from genclf.sums.blocks import matmul
-from genclf.sums.statistics import divide
+from genclf.roads.kkt import Point, System
 
 _SHRINK = 0.1  # of the complementarity, each step
 _TO_BOUND = 0.99  # of the way to a bound, at most
@@ -25,171 +19,8 @@ LARGEST_LAST_STEP = 0.01
 _SHORTEST = 1e-10  # share of a Newton step worth trying
 
 
-class Point(NamedTuple):
-    """A place on the way: parameters, multipliers of constraints and bounds, gradient of f."""
-
-    theta: Array
-    multipliers: Array
-    below: Array
-    above: Array
-    gradient: Array
-    steps: Array
-
-
-class System:
-    """The KKT equations of one problem, of the objective over its gradient at the start."""
-
-    def __init__(
-        self,
-        f: Callable,
-        c: Callable,
-        lower: Array,
-        upper: Array,
-        init: Array,
-        block_size: int | None,
-    ):
-        """Maximise f subject to c = 0 and the bounds, from `init`."""
-        self.c, self.lower, self.upper, self.init = c, lower, upper, init
-        self.block_size = block_size
-        self.bounded = jnp.isfinite(lower), jnp.isfinite(upper)
-        self.eps = jnp.finfo(init.dtype).eps
-        self.tiny = jnp.asarray(1e-30, init.dtype)
-        self.raw = f
-        # Of blocks c is linear: one Jacobian serves all steps.
-        blocks = block_size is not None and block_size > 1
-        self.jacobian = jax.jacrev(c)(init) if blocks else None
-        self.slope_at_init = jax.grad(f)(init)
-        # A start at the solution has a slope that is rounding: then the curvature tells the size.
-        slope = jnp.abs(self.slope_at_init).max(initial=0)
-        bend = jax.jvp(jax.grad(f), (init,), (jnp.ones_like(init),))[1]
-        bend = jnp.abs(bend).max(initial=0)
-        size = jnp.where(slope > jnp.sqrt(self.eps) * bend, slope, bend)
-        self.scale = jnp.where(size > 0, size, 1)
-
-    def f(self, theta: Array) -> Array:
-        """The objective, off the bounds by less than counts: there it has one-sided derivatives."""
-        above = jnp.where(theta <= self.lower, self.lower + self.tiny, theta)
-        step = self.eps * jnp.maximum(1, jnp.abs(self.upper))
-        moved = jnp.where(theta >= self.upper, self.upper - step, above)
-        return self.raw(theta + lax.stop_gradient(moved - theta)) / self.scale
-
-    def slope(self, theta: Array) -> Array:
-        """The gradient; NaN where the objective is NaN, which has a gradient now and then."""
-        value, gradient = jax.value_and_grad(self.f)(theta)
-        return jnp.where(jnp.isnan(value), jnp.nan, gradient)
-
-    def pull_back(self, point: Point) -> Array:
-        """`λᵀ ∇c`."""
-        return jax.vjp(self.c, point.theta)[1](point.multipliers)[0]
-
-    def stationarity(self, point: Point) -> Array:
-        """`∇f - λᵀ ∇c + z_lower - z_upper`."""
-        return point.gradient - self.pull_back(point) + point.below - point.above
-
-    def room(self, theta: Array) -> tuple[Array, Array]:
-        """Distance to the lower and to the upper bounds."""
-        return (
-            jnp.maximum(theta - self.lower, self.tiny),
-            jnp.maximum(self.upper - theta, self.tiny),
-        )
-
-    def per_bound(self, function: Callable[..., Array], *pairs: Any) -> list[Array]:
-        """`function` of each kind of bound, 0 where there is none."""
-        found = [(b, function(*values)) for b, *values in zip(self.bounded, *pairs, strict=True)]
-        return [jnp.where(bounded, value, jnp.zeros_like(value)) for bounded, value in found]
-
-    def begin(self) -> Point:
-        ones = jnp.ones_like(self.init)
-        below, above = self.per_bound(lambda one: one, (ones, ones))
-        multipliers = jnp.zeros(self.c(self.init).shape, ones.dtype)
-        gradient = self.slope_at_init / self.scale
-        if self.block_size is None and len(multipliers):
-            # By least squares: the curvature of c counts only with a multiplier.
-            jacobian = jax.jacrev(self.c)(self.init)
-            multipliers = jnp.linalg.lstsq(jacobian.T, gradient)[0]
-        return Point(self.init, multipliers, below, above, gradient, jnp.int32(0))
-
-    def direction(self, point: Point, target: Array, fixed: Array) -> Point:
-        """Newton's direction towards complementarity `target`; entries `fixed` stay."""
-        room, z = self.room(point.theta), (point.below, point.above)
-        pulls = self.per_bound(jnp.divide, z, room)
-        push = self.per_bound(lambda r: target / r, room)
-        rhs = point.gradient - self.pull_back(point) + push[0] - push[1]
-        solve = {None: self._solve_dense, 1: self._solve_diagonal}.get(
-            self.block_size, self._solve_blocks
-        )
-        d_theta, d_multipliers = solve(point, pulls[0] + pulls[1], fixed, jnp.where(fixed, 0, rhs))
-        rates = self.per_bound(
-            lambda r, z, d: (target - z * d) / r - z, room, z, (d_theta, -d_theta)
-        )
-        return point._replace(
-            theta=d_theta, multipliers=d_multipliers, below=rates[0], above=rates[1]
-        )
-
-    def _solve_diagonal(self, point: Point, pull: Array, fixed: Array, rhs: Array) -> tuple:
-        ones = jnp.ones_like(rhs)
-        curvature = jax.jvp(jax.grad(self.f), (point.theta,), (ones,))[1]
-        left = pull - curvature
-        still = fixed | (left <= 0)  # an entry that f does not depend on stays where it is
-        inverse = jnp.where(still, 0, 1 / jnp.where(still, 1, left))
-        value, push_forward = jax.linearize(self.c, point.theta)
-        pull_back = jax.linear_transpose(push_forward, point.theta)
-        # A diag⁻¹ Aᵀ is diagonal: no entry is in two constraints.
-        schur = push_forward(inverse * pull_back(jnp.ones_like(value))[0])
-        d_multipliers = divide(push_forward(inverse * rhs) + value, schur)
-        return inverse * (rhs - pull_back(d_multipliers)[0]), d_multipliers
-
-    def _solve_blocks(self, point: Point, pull: Array, fixed: Array, rhs: Array) -> tuple:
-        size, n = self.block_size or 1, len(rhs)
-        number = n // size
-
-        def column(i: Array) -> Array:
-            # The i-th entry of every block at once: blocks do not see each other.
-            at_i = jnp.tile(jax.nn.one_hot(i, size, dtype=rhs.dtype), number)
-            return jax.jvp(jax.grad(self.f), (point.theta,), (at_i,))[1]
-
-        hessian = jnp.moveaxis(jax.vmap(column)(jnp.arange(size)).reshape(size, number, size), 0, 2)
-        free = ~fixed.reshape(number, size)
-        hessian = jnp.where(free[:, :, None] & free[:, None, :], hessian, 0)
-        diagonal = jnp.where(fixed, 1, pull).reshape(number, size)
-        left = diagonal[:, :, None] * jnp.eye(size, dtype=rhs.dtype)[None] - hessian
-        assert self.jacobian is not None
-        jacobian = jnp.where(~fixed[None, :], self.jacobian, 0)
-        both = jnp.concatenate([rhs[:, None], jacobian.T], 1).reshape(number, size, -1)
-        solved = jnp.linalg.solve(left, both).reshape(n, -1)
-        step, spread = solved[:, 0], solved[:, 1:]
-        short = matmul(jacobian, step) + self.c(point.theta)
-        d_multipliers = jnp.linalg.solve(matmul(jacobian, spread), short)
-        return step - matmul(spread, d_multipliers), d_multipliers
-
-    def _dense(self, point: Point, pull: Array, fixed: Array) -> tuple[Array, Array]:
-        """Minus the Hessian of the Lagrangian, bounds included, and the Jacobian of c."""
-
-        def lagrangian(theta: Array) -> Array:
-            return self.f(theta) - matmul(point.multipliers, self.c(theta))
-
-        free = ~fixed
-        hessian = jnp.where(free[:, None] & free[None, :], jax.hessian(lagrangian)(point.theta), 0)
-        jacobian = jnp.where(free[None, :], jax.jacrev(self.c)(point.theta), 0)
-        return jnp.diag(jnp.where(fixed, 1, pull)) - hessian, jacobian
-
-    def _solve_dense(self, point: Point, pull: Array, fixed: Array, rhs: Array) -> tuple:
-        n = len(rhs)
-        left, jacobian = self._dense(point, pull, fixed)
-        corner = jnp.zeros((len(jacobian), len(jacobian)), rhs.dtype)
-        matrix = jnp.block([[left, jacobian.T], [jacobian, corner]])
-        solution = jnp.linalg.solve(matrix, jnp.concatenate([rhs, -self.c(point.theta)]))
-        return solution[:n], solution[n:]
-
-    def violation(self, point: Point, target: Array, fixed: Array) -> Array:
-        """Norm of the KKT equations, with complementarity `target`."""
-        z = point.below, point.above
-        off = self.per_bound(
-            lambda z, r: jnp.where(fixed, 0, z * r - target), z, self.room(point.theta)
-        )
-        slope = self.stationarity(point)
-        parts = jnp.concatenate([jnp.where(fixed, 0, slope), self.c(point.theta), *off])
-        return jnp.sqrt((parts * parts).sum())
+class InteriorPoint(System):
+    """The phases of the solution of one problem: `interior`, then `polish`."""
 
     def advance(
         self, point: Point, target: Array, fixed: Array
@@ -202,19 +33,22 @@ class System:
         """
         step = self.direction(point, target, fixed)
 
-        def reach(left: Array, rate: Array) -> Array:
+        def share_to_bound(left: Array, rate: Array) -> Array:
             # The share of the step at which what is left would be used up.
             shrinking = (rate < 0) & ~fixed
             return jnp.where(shrinking, _TO_BOUND * left / jnp.where(shrinking, -rate, 1), 1)
 
         ahead = [
-            *zip(self.room(point.theta), (step.theta, -step.theta), strict=True),
+            *zip(self.slack(point.theta), (step.theta, -step.theta), strict=True),
             (point.below, step.below),
             (point.above, step.above),
         ]
         bounded = [*self.bounded, *self.bounded]
         longest = jnp.stack(
-            [jnp.where(b, reach(*a), 1).min(initial=1) for b, a in zip(bounded, ahead, strict=True)]
+            [
+                jnp.where(b, share_to_bound(*a), 1).min(initial=1)
+                for b, a in zip(bounded, ahead, strict=True)
+            ]
         ).min()
         before = self.violation(point, target, fixed)
 
@@ -251,32 +85,32 @@ class System:
             shares = self.per_bound(
                 lambda z, r: r * z / jnp.maximum(size + z, self.tiny),
                 (point.below, point.above),
-                self.room(point.theta),
+                self.slack(point.theta),
             )
             return jnp.stack(shares).max(initial=0)
 
-        def go_on(state: tuple) -> Array:
+        def cond(state: tuple) -> Array:
             point, _, _, improved = state
             return (gap(point) > self.eps**0.75) & (point.steps < max_steps) & improved
 
         def step(state: tuple) -> tuple:
             point, *held, _ = state
-            room, z = self.room(point.theta), (point.below, point.above)
-            products = self.per_bound(jnp.multiply, room, z)
+            slack, z = self.slack(point.theta), (point.below, point.above)
+            products = self.per_bound(jnp.multiply, slack, z)
             target = _SHRINK * (products[0] + products[1]).sum() / number
             new, _, improved, _ = self.advance(point, target, none)
-            # Tapia's indicator: at a bound that holds, the room shrinks faster than the multiplier.
+            # Tapia's indicator: at a bound that holds, slack shrinks faster than the multiplier.
             faster = self.per_bound(
                 lambda r_new, r, z_new, z: r_new / r < z_new / z,
-                self.room(new.theta),
-                room,
+                self.slack(new.theta),
+                slack,
                 (new.below, new.above),
                 z,
             )
-            # Beside a bound other than 0 the room is lost in rounding, and its rate says nothing.
+            # Beside a bound other than 0 the slack is lost in rounding, and its rate says nothing.
             pinned = self.per_bound(
                 lambda r, bound: r <= 4 * self.eps * jnp.abs(bound),
-                self.room(new.theta),
+                self.slack(new.theta),
                 (self.lower, self.upper),
             )
             faster = [f | p for f, p in zip(faster, pinned, strict=True)]
@@ -284,14 +118,18 @@ class System:
             return new, *held, improved
 
         first = point, none, none, jnp.asarray(True)
-        point, at_lower, at_upper, _ = lax.while_loop(go_on, step, first)
+        point, at_lower, at_upper, _ = lax.while_loop(cond, step, first)
         if self.block_size == 1:
             # Entries do not see each other, so the slope that each has on its bound decides.
-            pull = self.pull_back(point)
-            on_lower = jax.grad(self.f)(jnp.where(self.bounded[0], self.lower, point.theta)) - pull
-            on_upper = jax.grad(self.f)(jnp.where(self.bounded[1], self.upper, point.theta)) - pull
+            normal = self.constraint_gradient(point)
+            on_lower = (
+                jax.grad(self.f)(jnp.where(self.bounded[0], self.lower, point.theta)) - normal
+            )
+            on_upper = (
+                jax.grad(self.f)(jnp.where(self.bounded[1], self.upper, point.theta)) - normal
+            )
             # Of which f does not depend has slope 0 everywhere, and has not come nearer.
-            begun, ended = self.room(self.init), self.room(point.theta)
+            begun, ended = self.slack(self.init), self.slack(point.theta)
             near = [end < 0.5 * begin for end, begin in zip(ended, begun, strict=True)]
             at_lower = self.bounded[0] & near[0] & (on_lower < 0)
             at_upper = self.bounded[1] & near[1] & (on_upper > 0)
@@ -311,7 +149,7 @@ class System:
         point = point._replace(theta=theta, below=zero, above=zero, gradient=self.slope(theta))
         newton = self._newton_entries if self.block_size == 1 else self._newton
         point, share = newton(point, fixed, point.steps + max_steps)
-        slope = point.gradient - self.pull_back(point)
+        slope = point.gradient - self.constraint_gradient(point)
         point = point._replace(
             below=jnp.where(at_lower, -slope, 0), above=jnp.where(at_upper, slope, 0)
         )
@@ -322,7 +160,7 @@ class System:
         unbounded.bounded = (jnp.zeros(fixed.shape, bool),) * 2
         nothing = jnp.zeros((), point.theta.dtype)
 
-        def go_on(state: tuple[Point, Array, Array, Array, Array]) -> Array:
+        def cond(state: tuple[Point, Array, Array, Array, Array]) -> Array:
             point, violation, improved, share, at_rounding = state
             # A long step that ends on a root is followed by a short one, or there is no maximum.
             going = ((violation > 4 * self.eps) & ~at_rounding) | (share > LARGEST_LAST_STEP)
@@ -337,7 +175,7 @@ class System:
 
         violation = unbounded.violation(point, nothing, fixed)
         first = point, violation, jnp.asarray(True), nothing, jnp.asarray(False)
-        point, _, _, share, _ = lax.while_loop(go_on, step, first)
+        point, _, _, share, _ = lax.while_loop(cond, step, first)
         return point, share
 
     def _newton_entries(self, point: Point, fixed: Array, last: Array) -> tuple[Point, Array]:
@@ -345,17 +183,17 @@ class System:
         # of many thousands, does not hold back the others.
         none = jnp.zeros_like(point.theta)
 
-        def go_on(state: tuple[Point, Array]) -> Array:
+        def cond(state: tuple[Point, Array]) -> Array:
             point, share = state
             return (share > 4 * self.eps) & (point.steps < last)
 
         def step(state: tuple[Point, Array]) -> tuple[Point, Array]:
             point = state[0]
-            slope = point.gradient - self.pull_back(point)
+            slope = point.gradient - self.constraint_gradient(point)
             d_theta, d_multipliers = self._solve_diagonal(
                 point, none, fixed, jnp.where(fixed, 0, slope)
             )
-            below, above = self.room(point.theta)
+            below, above = self.slack(point.theta)
             d_theta = jnp.where(fixed, 0, jnp.clip(d_theta, -0.9 * below, 0.9 * above))
             share = jnp.abs(d_theta) / jnp.maximum(jnp.minimum(below, above), self.tiny)
             share = jnp.where(jnp.isinf(below) & jnp.isinf(above), jnp.abs(d_theta), share)
@@ -368,26 +206,5 @@ class System:
             )
             return new, share.max(initial=0)
 
-        point, share = lax.while_loop(go_on, step, (point, jnp.full((), jnp.inf, none.dtype)))
+        point, share = lax.while_loop(cond, step, (point, jnp.full((), jnp.inf, none.dtype)))
         return point, jnp.minimum(share, 1)
-
-    def check(self, point: Point) -> tuple[Array, Array]:
-        """The residual, and whether bounds, signs and the curvature are those of a maximum."""
-        finite = jnp.isfinite(self.f(point.theta))
-        off = jnp.concatenate([self.stationarity(point), self.c(point.theta)])
-        signs = (point.below >= 0) & (point.above >= 0)
-        inside = (point.theta >= self.lower) & (point.theta <= self.upper)
-        good = finite & (signs & inside).all() & self._curves_down(point)
-        return jnp.abs(off).max(initial=0), good
-
-    def _curves_down(self, point: Point) -> Array:
-        if self.block_size is not None:
-            return jnp.asarray(True)  # f is concave and c linear
-        fixed = (point.theta <= self.lower) | (point.theta >= self.upper)
-        left, jacobian = self._dense(point, jnp.zeros_like(point.theta), fixed)
-        # W is positive on the null space of A if W + ρ AᵀA is positive for large ρ.
-        size = jnp.maximum(jnp.abs(left).max(initial=0), 1)
-        steep = matmul(jacobian.T, jacobian)
-        steep = 1e3 * size * steep / jnp.maximum(jnp.abs(steep).max(initial=0), self.tiny)
-        slack = 10 * self.eps * 1e3 * size * jnp.eye(len(left), dtype=left.dtype)
-        return jnp.isfinite(jnp.linalg.cholesky(left + steep + slack)).all()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,14 +16,8 @@ from genclf.families.capabilities import HasRoads, require
 from genclf.families.gaussian import GaussianParams
 from genclf.families.parts import assemble, over_parts
 from genclf.logarithms import times_log
-from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
-from genclf.roads.natural import (
-    Natural,
-    log_lik,
-    of_natural,
-    precision_multipliers,
-    standard_natural,
-)
+from genclf.roads.constrained import ConstrainedSolution, solve_constrained
+from genclf.roads.natural import solve_gaussian
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, of_parameters, start
 from genclf.sums.statistics import ClassifierStats
 
@@ -174,7 +166,8 @@ def _solve(family: HasRoads, stats: PyTree) -> _Solved:
             f"{type(reference).__name__} declares no parameters; add the property `parameters`"
         )
     if isinstance(reference, GaussianParams):
-        return _solve_gaussian(reference, stats, prior_stats)
+        params, multipliers, found = solve_gaussian(reference, stats, prior_stats)
+        return _Solved(params, multipliers, {}, found.residual, found.steps, found.converged)
     return _solve_values(reference, stats, prior_stats)
 
 
@@ -220,92 +213,3 @@ def _solve_values(reference: Params, stats: PyTree, prior_stats: PyTree) -> _Sol
         found.steps,
         found.converged,
     )
-
-
-def _solve_gaussian(reference: GaussianParams, stats: Any, prior_stats: Any) -> _Solved:
-    """In natural parameters: class by class, or all classes, constrained to agree."""
-    _check_size(reference)
-
-    def together(
-        init: Natural, reference: GaussianParams, stats: Any, prior_stats: Any
-    ) -> ConstrainedSolution:
-        classes = lambda flat: Natural(*jnp.split(flat, [init.eta.shape[1]], axis=1))  # noqa: E731
-        start = jnp.concatenate(init, axis=1)
-
-        def objective(flat: Array) -> Array:
-            natural = classes(flat)
-            # A class without weight has no estimate, and stays where it started.
-            idle = jnp.where(stats.count == 0, ((flat - start) ** 2).sum(1), 0).sum()
-            return (
-                log_lik(natural, reference, stats) + log_lik(natural, reference, prior_stats) - idle
-            )
-
-        def agree(flat: Array) -> Array:
-            precision = classes(flat).precision
-            return precision[1:] - precision[:1]
-
-        constraints = agree if reference.shared else None
-        found = solve_constrained(objective, constraints, start, block_size=start.shape[1])
-        return eqx.tree_at(lambda f: f.params, found, classes(found.params))
-
-    solve = together if reference.shared else _for_each_class(together)
-    if not reference.coupled:
-        solve = _for_each_feature(solve)
-    found = solve(standard_natural(reference), reference, stats, prior_stats)
-    natural: Natural = found.params
-    multipliers = {}
-    if reference.shared:
-        natural = natural._replace(precision=natural.precision[:1])
-        multipliers["scale"] = precision_multipliers(found.multipliers, reference)
-    params = of_natural(natural, reference)
-    return _Solved(params, multipliers, {}, found.residual, found.steps, found.converged)
-
-
-def _check_size(reference: GaussianParams) -> None:
-    num_classes, d = reference.mean.shape
-    entries = {"full": d * (d + 1) // 2, "diag": 1, "spherical": 1}[reference.covariance]
-    block = entries + (d if reference.coupled else 1)
-    numbers = num_classes * block * max(block, (num_classes - 1) * entries * reference.shared)
-    if numbers > LARGEST_MATRIX:
-        raise ValueError(
-            f"the KKT system of {num_classes} classes of {d} features has matrices of {numbers} "
-            f"numbers, more than {LARGEST_MATRIX}; use fit, fit_gradient (which needs no linear "
-            "system), or fewer features"
-        )
-
-
-def _for_each_class(solve: Any) -> Any:
-    """The problem of each class alone, which has a class axis of length 1."""
-
-    def one(*trees: PyTree) -> ConstrainedSolution:
-        found = solve(*jax.tree.map(lambda a: a[None], trees))
-        return eqx.tree_at(lambda f: f.params, found, jax.tree.map(lambda a: a[0], found.params))
-
-    return jax.vmap(one)
-
-
-def _for_each_feature(solve: Any) -> Any:
-    """The problem of each feature alone; counts, which have no feature axis, are of all."""
-
-    def all_features(*trees: PyTree) -> ConstrainedSolution:
-        axes = jax.tree.map(lambda a: -1 if a.ndim == 2 else None, trees)
-
-        def one(*trees: PyTree) -> ConstrainedSolution:
-            spread = jax.tree.map(
-                lambda a, axis: a if axis is None else a[..., None],
-                trees,
-                axes,
-                is_leaf=lambda a: a is None,
-            )
-            found = solve(*spread)
-            pick = lambda tree: jax.tree.map(lambda a: a[..., 0], tree)  # noqa: E731
-            return eqx.tree_at(
-                lambda f: (f.params, f.multipliers),
-                found,
-                (pick(found.params), pick(found.multipliers)),
-                is_leaf=lambda a: a is None,
-            )
-
-        return jax.vmap(one, in_axes=axes, out_axes=-1)(*trees)
-
-    return all_features

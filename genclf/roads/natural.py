@@ -6,15 +6,17 @@ as near as the overall mean; on these it converges from anywhere.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from genclf.families.gaussian import GaussianParams
+from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.reference import transform
 from genclf.sums.blocks import einsum, matmul
 from genclf.sums.covariance import inverse_lower
@@ -124,3 +126,99 @@ def precision_multipliers(
     matrices = lower + jnp.swapaxes(lower, 1, 2)
     root = reference.scale[:1]
     return matmul(matmul(root, matrices), jnp.swapaxes(root, 1, 2))
+
+
+def solve_gaussian(
+    reference: GaussianParams, stats: Any, prior_stats: Any
+) -> tuple[GaussianParams, dict[str, Array], ConstrainedSolution]:
+    """The estimate class by class, or that of all classes, constrained to agree.
+
+    Returns:
+        Params, multipliers by name, and how they were found.
+    """
+    _check_size(reference)
+
+    def together(
+        init: Natural, reference: GaussianParams, stats: Any, prior_stats: Any
+    ) -> ConstrainedSolution:
+        classes = lambda flat: Natural(*jnp.split(flat, [init.eta.shape[1]], axis=1))  # noqa: E731
+        start = jnp.concatenate(init, axis=1)
+
+        def objective(flat: Array) -> Array:
+            natural = classes(flat)
+            # A class without weight has no estimate, and stays where it started.
+            unidentified = jnp.where(stats.count == 0, ((flat - start) ** 2).sum(1), 0).sum()
+            return (
+                log_lik(natural, reference, stats)
+                + log_lik(natural, reference, prior_stats)
+                - unidentified
+            )
+
+        def agree(flat: Array) -> Array:
+            precision = classes(flat).precision
+            return precision[1:] - precision[:1]
+
+        constraints = agree if reference.shared else None
+        found = solve_constrained(objective, constraints, start, block_size=start.shape[1])
+        return eqx.tree_at(lambda f: f.params, found, classes(found.params))
+
+    solve = together if reference.shared else _for_each_class(together)
+    if not reference.coupled:
+        solve = _for_each_feature(solve)
+    found = solve(standard_natural(reference), reference, stats, prior_stats)
+    natural: Natural = found.params
+    multipliers = {}
+    if reference.shared:
+        natural = natural._replace(precision=natural.precision[:1])
+        multipliers["scale"] = precision_multipliers(found.multipliers, reference)
+    return of_natural(natural, reference), multipliers, found
+
+
+def _check_size(reference: GaussianParams) -> None:
+    num_classes, d = reference.mean.shape
+    entries = {"full": d * (d + 1) // 2, "diag": 1, "spherical": 1}[reference.covariance]
+    block = entries + (d if reference.coupled else 1)
+    numbers = num_classes * block * max(block, (num_classes - 1) * entries * reference.shared)
+    if numbers > LARGEST_MATRIX:
+        raise ValueError(
+            f"the KKT system of {num_classes} classes of {d} features has matrices of {numbers} "
+            f"numbers, more than {LARGEST_MATRIX}; use fit, fit_gradient (which needs no linear "
+            "system), or fewer features"
+        )
+
+
+def _for_each_class(solve: Any) -> Any:
+    """The problem of each class alone, which has a class axis of length 1."""
+
+    def one(*trees: PyTree) -> ConstrainedSolution:
+        found = solve(*jax.tree.map(lambda a: a[None], trees))
+        return eqx.tree_at(lambda f: f.params, found, jax.tree.map(lambda a: a[0], found.params))
+
+    return jax.vmap(one)
+
+
+def _for_each_feature(solve: Any) -> Any:
+    """The problem of each feature alone; counts, which have no feature axis, are of all."""
+
+    def all_features(*trees: PyTree) -> ConstrainedSolution:
+        axes = jax.tree.map(lambda a: -1 if a.ndim == 2 else None, trees)
+
+        def one(*trees: PyTree) -> ConstrainedSolution:
+            spread = jax.tree.map(
+                lambda a, axis: a if axis is None else a[..., None],
+                trees,
+                axes,
+                is_leaf=lambda a: a is None,
+            )
+            found = solve(*spread)
+            pick = lambda tree: jax.tree.map(lambda a: a[..., 0], tree)  # noqa: E731
+            return eqx.tree_at(
+                lambda f: (f.params, f.multipliers),
+                found,
+                (pick(found.params), pick(found.multipliers)),
+                is_leaf=lambda a: a is None,
+            )
+
+        return jax.vmap(one, in_axes=axes, out_axes=-1)(*trees)
+
+    return all_features

@@ -92,6 +92,19 @@ def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     return ClassifierParams(log_prior, clf.family.start(stats.conditional))
 
 
+def check_same_model(rows: Problem, params: ClassifierParams) -> None:
+    """Raise unless the arrays of the params are those of the model."""
+
+    def outline(tree: PyTree) -> tuple:
+        return jax.tree.structure(tree), [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)]
+
+    expected = jax.eval_shape(start, rows.clf, rows.stats)
+    if outline(params) != outline(expected):
+        raise ValueError(
+            f"params are {eqx.tree_pformat(params)}, but the model has {eqx.tree_pformat(expected)}"
+        )
+
+
 def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[list], Params]]:
     """The params inside combinators, each with what precedes its names, and how to put them back.
 

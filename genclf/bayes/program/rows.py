@@ -31,7 +31,7 @@ def program(
 ) -> Callable[..., None]:
     """The program that `genclf.bayes.story` returns."""
 
-    def tell(x: PyTree = None, y: ArrayLike | None = None, *, num_rows: int = 1) -> None:
+    def run(x: PyTree = None, y: ArrayLike | None = None, *, num_rows: int = 1) -> None:
         x = None if x is None else as_arrays(x, "x")
         labels = _concrete(y)
         if isinstance(model, SoftmaxRegression | SoftmaxParams):
@@ -48,7 +48,7 @@ def program(
         conditional = params.conditional if density is None else density(params.conditional)
         _sample_rows(params.log_prior, conditional, x, labels, num_rows)
 
-    return tell
+    return run
 
 
 def _require_funsor() -> None:
