@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
@@ -19,10 +18,9 @@ from genclf.families.base import Family
 from genclf.families.combinator import Combinator, plain_families
 from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, priors
+from genclf.lbfgs import Minimiser
 from genclf.logarithms import times_log
-from genclf.roads.ascent import any_promotion
 
-_MAX_STEPS = 200
 _LONGEST_LAST_STEP = 0.1  # of the logarithm of a strength, at a maximum
 
 
@@ -34,7 +32,7 @@ class PriorSolution(ShowsNumbers):
         log_evidence: of the data under it.
         gradient_norm: largest derivative of the log-evidence per example, by the logarithms of
             the strengths.
-        steps: number of steps taken.
+        steps: evaluations of the log-evidence and its gradient.
         converged: whether that norm is within the tolerance (1e-9 in float64, 2e-5 in float32), a
             Newton step along the gradient would change no strength by more than 10%, and the
             strengths are such that rounding leaves enough to tell (up to 2e9 and 1e4, down to
@@ -150,8 +148,6 @@ def _with_strengths(family: Family, stats: PyTree, free: list[PyTree]) -> Family
 
 @jax.jit
 def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
-    import optax
-
     total = stats.count.sum()
     dtype = total.dtype
     tol = 1e-9 if dtype == jnp.float64 else 2e-5
@@ -164,48 +160,25 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     def loss(free: list[PyTree]) -> Float[Array, ""]:
         return -_log_evidence(with_prior(free), stats) / total
 
+    start, unravel = ravel_pytree(_strengths(clf.family, stats.conditional))
+
+    def value_and_grad(free: Array) -> tuple[Array, Array]:
+        return jax.value_and_grad(lambda free: loss(unravel(free)))(free)
+
     # No number changes by more than a factor e in one step: far away the evidence is flat.
-    optimizer = optax.chain(
-        optax.scale_by_lbfgs(),
-        optax.scale(-1.0),
-        optax.clip(1.0),
-        optax.scale_by_zoom_linesearch(max_linesearch_steps=20, max_learning_rate=1.0),
-    )
-
-    def norm(gradient: PyTree) -> Float[Array, ""]:
-        return jnp.stack([jnp.abs(g).max() for g in jax.tree.leaves(gradient)]).max()
-
-    def inner(a: PyTree, b: PyTree) -> Float[Array, ""]:
-        pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-        return jnp.stack([(x * y).sum() for x, y in pairs]).sum()
-
-    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        free, memory, _, n = state
-        value, gradient = jax.value_and_grad(loss)(free)
-        with any_promotion():
-            updates, memory = optimizer.update(
-                gradient, memory, free, value=value, grad=gradient, value_fn=loss
-            )
-        free = jax.tree.map(jnp.add, free, updates)
-        return free, memory, norm(jax.grad(loss)(free)), n + 1
-
-    free = _strengths(clf.family, stats.conditional)
-    with any_promotion():
-        memory = optimizer.init(free)
-    first = (free, memory, norm(jax.grad(loss)(free)), jnp.int32(0))
-    free, _, gradient_norm, steps = lax.while_loop(
-        lambda s: (s[2] > 0.1 * tol) & (s[3] < _MAX_STEPS), step, first
-    )
+    minimiser = Minimiser(value_and_grad, longest=1.0)
+    far = lambda at: jnp.abs(at.grad).max() > 0.1 * tol  # noqa: E731
+    end = minimiser.run(minimiser.start(start), far)
+    free, slope, gradient_norm = end.at, end.grad, jnp.abs(end.grad).max()
     # Towards infinity f ~ -c/a: the slope by log a vanishes, and a Newton step stays about 1.
-    slope = jax.grad(loss)(free)
-    way = jax.tree.map(lambda g: jnp.where(gradient_norm > 0, g / gradient_norm, 1), slope)
-    curvature = inner(way, jax.jvp(jax.grad(loss), (free,), (way,))[1])
-    short = (curvature > 0) & (inner(way, slope) <= _LONGEST_LAST_STEP * curvature)
-    inside = jnp.stack([(jnp.abs(z) < largest).all() for z in jax.tree.leaves(free)]).all()
+    way = jnp.where(gradient_norm > 0, slope / gradient_norm, 1)
+    curvature = (way * jax.jvp(lambda free: value_and_grad(free)[1], (free,), (way,))[1]).sum()
+    short = (curvature > 0) & ((way * slope).sum() <= _LONGEST_LAST_STEP * curvature)
+    inside = (jnp.abs(free) < largest).all()
     return PriorSolution(
-        with_prior(free),
-        -loss(free) * total,
+        with_prior(unravel(free)),
+        -end.value * total,
         gradient_norm,
-        steps,
+        end.evaluations,
         (gradient_norm <= tol) & short & inside & (total > 0),
     )

@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, Real
 
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
 from genclf.classifier import ClassifierParams
-from genclf.discriminative.lbfgs import minimise, tolerance
 from genclf.discriminative.likelihood import Problem, make_problem
+from genclf.discriminative.minimum import minimise, tolerance
 from genclf.entry.rows import check_rows, float_dtype
 from genclf.entry.verb import verb
 from genclf.families.base import Scalar

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import ClassifierParams
+from genclf.lbfgs import any_promotion
 from genclf.parameters import Parameter
 from genclf.roads.problem import (
     PRIOR,
@@ -188,13 +188,6 @@ class Ascent:
             for name, p in self.declared.items()
         ]
         return jnp.stack([pressed.any() for pressed in found]).any()
-
-
-@contextmanager
-def any_promotion() -> Iterator[None]:
-    """Optax mixes dtypes and ranks, which a user may have forbidden."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
 
 
 def _value_and_gradient(loss: Callable, state: State, reuse: bool) -> tuple[Array, PyTree]:

@@ -1,0 +1,109 @@
+"""The one L-BFGS search: minima of smooth functions, without a line search of its own turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+MAX_EVALUATIONS = 1000
+_MAX_HALVINGS = 12
+
+
+class Search(NamedTuple):
+    """Where the search is, and how it got there.
+
+    Attributes:
+        at: the point.
+        value: the function.
+        grad: its gradient.
+        step: what L-BFGS would add to the point.
+        size: the share of `step` to try next.
+        memory: of L-BFGS.
+        evaluations: of function and gradient so far.
+        halvings: of `size`, at this point.
+    """
+
+    at: Array
+    value: Array
+    grad: Array
+    step: Array
+    size: Array
+    memory: Any
+    evaluations: Array
+    halvings: Array
+
+    @property
+    def may_go_on(self) -> Array:
+        """Whether evaluations are left, and a step still makes a difference."""
+        return (self.evaluations < MAX_EVALUATIONS) & (self.halvings < _MAX_HALVINGS)
+
+
+class Minimiser:
+    """The search for a minimum of one function."""
+
+    def __init__(
+        self, value_and_grad: Callable[[Array], tuple[Array, Array]], longest: float | None = None
+    ):
+        """The function, and the most by which a step may change one number."""
+        import optax  # by nothing else that a fit needs
+
+        self.value_and_grad, self.longest = value_and_grad, longest
+        self.lbfgs = optax.scale_by_lbfgs()
+
+    def start(self, at: Array) -> Search:
+        """The search before its first step."""
+        value, grad = self.value_and_grad(at)
+        to_dtype = lambda a: a.astype(at.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a  # noqa: E731
+        memory = jax.tree.map(to_dtype, self.lbfgs.init(at))
+        step, memory = self._direction(grad, memory, at)
+        one, none = jnp.ones((), at.dtype), jnp.zeros((), jnp.int32)
+        return Search(at, value, grad, step, one, memory, none + 1, none)
+
+    def run(self, search: Search, cond: Callable[[Search], Array]) -> Search:
+        """The search as long as the condition holds."""
+        return lax.while_loop(lambda at: at.may_go_on & cond(at), self._body, search)
+
+    def _direction(self, grad: Array, memory: Any, at: Array) -> tuple[Array, Any]:
+        with any_promotion():
+            step, new = self.lbfgs.update(grad, memory, at)
+        step = -step
+        if self.longest is not None:
+            # Where the function is not convex L-BFGS may point uphill.
+            step = jnp.where((step * grad).sum() < 0, step, -grad)
+            step = jnp.clip(step, -self.longest, self.longest)
+        return step, jax.tree.map(lambda a, like: a.astype(like.dtype), new, memory)
+
+    # One evaluation a turn, accepted or not: under vmap no search waits for the line of another.
+    def _body(self, last: Search) -> Search:
+        at = last.at + last.size * last.step
+        value, grad = self.value_and_grad(at)
+        rounding = 4 * float(jnp.finfo(at.dtype).eps) * jnp.abs(last.value)
+        enough = 1e-4 * last.size * (last.step * last.grad).sum() + rounding
+
+        def accept() -> Search:
+            step, memory = self._direction(grad, last.memory, at)
+            size, halvings = jnp.ones_like(last.size), jnp.zeros_like(last.halvings)
+            return Search(at, value, grad, step, size, memory, last.evaluations + 1, halvings)
+
+        def shorten() -> Search:
+            return last._replace(
+                size=last.size / 2, evaluations=last.evaluations + 1, halvings=last.halvings + 1
+            )
+
+        # Where the value no longer tells two points apart, the gradient does.
+        level = value <= last.value + 100 * rounding
+        flatter = level & (jnp.linalg.norm(grad) < jnp.linalg.norm(last.grad))
+        return lax.cond((value <= last.value + enough) | flatter, accept, shorten)
+
+
+@contextmanager
+def any_promotion() -> Iterator[None]:
+    """Optax mixes dtypes and ranks, which a user may have forbidden."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
