@@ -7,7 +7,6 @@ first needed: importing this module does not import scikit-learn.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +15,14 @@ import numpy as np
 from jaxtyping import Int32, Shaped
 from numpy.typing import DTypeLike
 
-from genclf.arguments.domains import FLAG, plain_sequence, shown, whole_number
+from genclf.arguments.domains import FLAG, whole_number
+from genclf.arguments.texts import (
+    check_dtype,
+    check_frequency,
+    check_stop_words,
+    check_texts,
+    check_words,
+)
 from genclf.families.tokens import Tokens
 
 __all__ = ["Vocabulary", "learn_vocabulary"]
@@ -69,16 +75,16 @@ def learn_vocabulary(
         >>> vocabulary.counts(["Free! Free lunch?"])
         array([[0., 0., 2., 0., 0.]], dtype=float32)
     """
-    texts = _check_texts(texts)
+    texts = check_texts(texts)
     if not texts:
         raise ValueError("texts is empty: there are no words to learn")
     if max_words is not None:
         max_words = whole_number(max_words, "max_words", 1)
     lowercase, unknown = FLAG.checked(lowercase, "lowercase"), FLAG.checked(unknown, "unknown")
     vectorizer = _count_vectorizer(
-        stop_words=_check_stop_words(stop_words),
-        min_df=_check_frequency(min_df, "min_df"),
-        max_df=_check_frequency(max_df, "max_df"),
+        stop_words=check_stop_words(stop_words),
+        min_df=check_frequency(min_df, "min_df"),
+        max_df=check_frequency(max_df, "max_df"),
         lowercase=lowercase,
     )
     try:
@@ -123,12 +129,12 @@ class Vocabulary:
 
     def __post_init__(self):
         """Words read from a file are a list: they are kept as a tuple."""
-        words = _check_words(self.words, "words")
+        words = check_words(self.words, "words")
         if len(set(words)) < len(words):
             twice = next(word for word in words if words.count(word) > 1)
             raise ValueError(f"words must differ: {twice!r} is there more than once")
         object.__setattr__(self, "words", tuple(words))
-        stop_words = frozenset(_check_words(self.stop_words, "stop_words"))
+        stop_words = frozenset(check_words(self.stop_words, "stop_words"))
         object.__setattr__(self, "stop_words", stop_words)
         object.__setattr__(self, "lowercase", FLAG.checked(self.lowercase, "lowercase"))
 
@@ -161,7 +167,7 @@ class Vocabulary:
             array([[1., 2.],
                    [0., 0.]], dtype=float32)
         """
-        dtype = _check_dtype(dtype)
+        dtype = check_dtype(dtype)
         ids, lengths = self._encode(texts)
         row = np.repeat(np.arange(len(lengths)), lengths)
         cell, count = np.unique(row * len(self) + ids, return_counts=True)
@@ -194,7 +200,7 @@ class Vocabulary:
             array([[ True,  True],
                    [False, False]])
         """
-        dtype = _check_dtype(dtype)
+        dtype = check_dtype(dtype)
         ids, lengths = self._encode(texts)
         out = np.zeros((len(lengths), len(self)), dtype)
         out[np.repeat(np.arange(len(lengths)), lengths), ids] = 1
@@ -264,7 +270,7 @@ class Vocabulary:
         column, absent = self._column, self._column.get(UNKNOWN, -1)
         per_text = [
             np.fromiter((column.get(word, absent) for word in self._find_words(text)), np.int32)
-            for text in _check_texts(texts)
+            for text in check_texts(texts)
         ]
         per_text = [ids[ids >= 0] for ids in per_text]
         lengths = np.array([len(ids) for ids in per_text], np.int32)
@@ -286,53 +292,3 @@ def _count_vectorizer(**options):
     except ImportError as error:
         raise ImportError('genclf.text needs scikit-learn: pip install "genclf[text]"') from error
     return CountVectorizer(**options)
-
-
-def _check_texts(texts: Iterable[str]) -> list[str]:
-    texts = plain_sequence(texts, "texts", "a list of str, one per example")
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"texts must be str: row {row} is {text!r:.40}, {type(text).__name__}")
-    return texts
-
-
-def _check_words(words: Collection[str], name: str) -> list[str]:
-    words = plain_sequence(words, name, "words, each a str")
-    for word in words:
-        if not isinstance(word, str):
-            raise ValueError(f"{name} must be str, got {shown(word)} among them")
-    return words
-
-
-def _check_stop_words(stop_words: str | Collection[str] | None) -> str | list[str] | None:
-    if stop_words is None or (isinstance(stop_words, str) and stop_words == "english"):
-        return stop_words
-    if isinstance(stop_words, str):
-        raise ValueError(f'stop_words must be "english", a list of str or None, got {stop_words!r}')
-    return sorted(_check_words(stop_words, "stop_words"))
-
-
-def _check_frequency(value: int | float, name: str) -> int | float:
-    """A number of texts, at least 1; or a share of them, 0.0 to 1.0."""
-    if isinstance(value, float | np.floating):
-        if 0 <= value <= 1:
-            return float(value)
-    elif isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
-        return int(value)
-    raise ValueError(
-        f"{name} is {shown(value)}, expected a number of texts (a whole number of at least 1) or a "
-        "share of them (a float from 0.0 to 1.0)"
-    )
-
-
-def _check_dtype(dtype: DTypeLike) -> np.dtype:
-    found = None
-    if dtype is None or isinstance(dtype, str | type | np.dtype):
-        with suppress(TypeError):
-            found = np.dtype(dtype)
-    kinds = (jnp.floating, jnp.integer, jnp.bool_)
-    if found is None or not any(jnp.issubdtype(found, kind) for kind in kinds):
-        raise ValueError(
-            f"dtype is {shown(dtype)}, expected a type of real numbers, such as np.float32"
-        )
-    return found

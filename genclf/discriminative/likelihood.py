@@ -27,6 +27,7 @@ from genclf.sums.blocks import (
     ignore_absent,
     map_rows,
     matmul,
+    row_weights,
 )
 from genclf.sums.statistics import Moments, Sums, divide
 from genclf.sums.units import moments_in_units
@@ -191,10 +192,6 @@ class Problem(eqx.Module):
         return map_rows(block, (self.x, self.w), self.row_size)
 
 
-def _row_weight(w: ClassWeights) -> Array:
-    return w.weight if isinstance(w, Hard) else w.sum(1)
-
-
 def _raw(centre: Array, unit: Array, x: Array, is_quadratic: bool) -> Array:
     z = (x.astype(unit.dtype) - centre[None]) / unit[None]
     if not is_quadratic:
@@ -221,7 +218,7 @@ def make_problem(
     """
     num_classes, dtype = len(count), count.dtype
     # Coordinates do not move the minimum, so no derivative need go through them.
-    x_fixed, row_weight = lax.stop_gradient((x, divide(_row_weight(w), count.sum())))
+    x_fixed, row_weight = lax.stop_gradient((x, divide(row_weights(w), count.sum())))
     one = Hard(jnp.where(row_weight != 0, 0, -1), row_weight, 1)
     first, power = moments_in_units(x_fixed, one)
     centre, variance = power * first.mean[0], first.scatter[0]

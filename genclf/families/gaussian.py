@@ -24,7 +24,6 @@ from genclf.families.capabilities import (
 )
 from genclf.families.gaussian_params import GaussianParams, moments_in_words
 from genclf.families.mahalanobis import Covariance
-from genclf.families.marginal import Completion, expected_moments
 from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.student_t import FINITE, StudentTParams
 from genclf.families.support import Support
@@ -39,16 +38,6 @@ from genclf.sums.covariance import (
 )
 from genclf.sums.merging import merge, pool
 from genclf.sums.statistics import Moments, divide
-
-
-class _CompletedCells(Completed):
-    """Rows with missing cells, and what Gaussians say of those."""
-
-    x: Shaped[Array, "n d"]
-    completion: Completion
-
-    def stats(self, w: ClassWeights) -> Moments:
-        return expected_moments(self.completion, self.x, w)
 
 
 class Gaussian(HasRoads, HasConjugatePrior, Latent):
@@ -145,8 +134,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     ) -> tuple[Float[Array, "n K"], Completed]:
         if not self.hidden or x.shape[1] == 1:
             return params.log_prob(x), Observed(self, x)
-        log_prob, completion = params.complete(x)
-        return log_prob, _CompletedCells(x, completion)
+        return params.complete(x)
 
     def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> Moments:
         """As if a feature's missing cells were distributed as its others in the class."""
@@ -156,7 +144,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         params = cells.estimate(cells.stats(x, w))
 
         def block(x: Array, w: ClassWeights) -> Moments:
-            return expected_moments(params.complete(x)[1], x, w)
+            return params.complete(x)[1].stats(w)
 
         return fold_rows(block, x, w, params.mean.size * x.shape[1])
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from genclf.families.capabilities import Completed
 from genclf.families.mahalanobis import Covariance, finite, over_classes, squares
 from genclf.sums.accumulate import moments, one_class
 from genclf.sums.blocks import ClassWeights, class_rows, einsum, matmul
@@ -163,16 +164,21 @@ def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Arra
     return matmul((~jnp.isnan(x)).astype(norm.dtype), norm)
 
 
-class Completion(NamedTuple):
+class Completion(Completed):
     """What Gaussians say of the missing cells of rows, given the class and the cells seen.
 
     Attributes:
+        x: the rows.
         mean: rows with conditional means for missing cells, (K, n, d).
         covariance: conditional covariances, 0 where seen, (K or 1, d, d, n).
     """
 
+    x: Shaped[Array, "n d"]
     mean: Float[Array, "K n d"]
     covariance: Float[Array, "copies d d n"]
+
+    def stats(self, w: ClassWeights) -> Moments:
+        return expected_moments(self, w)
 
 
 def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "n K"], Completion]:
@@ -181,22 +187,22 @@ def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "
     guess = given.mean[:, :, None] - left.deviation * given.unit[None, :, None]
     mean = jnp.where(jnp.isnan(x)[None], guess.mT, x.astype(guess.dtype)[None])
     units = given.unit[:, None] * given.unit[None]
-    return _scores(left), Completion(mean, left.covariance * units[None, :, :, None])
+    return _scores(left), Completion(x, mean, left.covariance * units[None, :, :, None])
 
 
 def nothing_to_complete(x: Shaped[Array, "n d"], given: Densities) -> Completion:
     """The completion of rows without missing cells."""
     mean = jnp.broadcast_to(x.astype(given.mean.dtype), (len(given.mean), *x.shape))
-    return Completion(mean, jnp.zeros((*given.matrix.shape, len(x)), mean.dtype))
+    return Completion(x, mean, jnp.zeros((*given.matrix.shape, len(x)), mean.dtype))
 
 
-def expected_moments(completion: Completion, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
+def expected_moments(completion: Completion, w: ClassWeights) -> Moments:
     """Moments of each class as expected of complete rows, given what is seen of them.
 
     A missing cell counts with its conditional mean, and the scatter gains the conditional
     covariance: without it variances would shrink.
     """
-    rows = class_rows(w)
+    x, rows = completion.x, class_rows(w)
 
     def with_holes() -> Moments:
         of_class = lambda at: one_class(at[0], at[1], full=True)  # noqa: E731
@@ -238,7 +244,8 @@ def expected_features(
     x: Shaped[Array, "n d"], r: Float[Array, "n K"], given: Densities
 ) -> GaussianFeatures:
     """Mean and covariance of rows whose class has the probabilities r."""
-    _, (means, covariance) = completed(x, given)
+    _, found = completed(x, given)
+    means, covariance = found.mean, found.covariance
     mean = einsum("nk,knd->nd", r, means)
     apart = means - mean[None]
     covariances = jnp.broadcast_to(covariance, (len(means), *covariance.shape[1:]))

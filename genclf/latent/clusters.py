@@ -10,8 +10,11 @@ from jaxtyping import Array, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.families.base import Scalar
-from genclf.families.capabilities import Latent, require
+from genclf.families.capabilities import Init, Latent, require
 from genclf.families.mixture import most_components
+from genclf.families.seeding import initial_weights
+from genclf.sums.blocks import ClassWeights, Hard, row_weights
+from genclf.sums.statistics import ClassifierStats, Sums
 
 
 def check_for_em(clf: Classifier) -> None:
@@ -104,3 +107,24 @@ def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
             f"which EM of {clf} cannot begin: its arrays are {shapes}, expected "
             f"{ {jax.tree_util.keystr(path): a.shape for path, a in own} }"
         )
+
+
+def start_of(
+    clf: Classifier, x: PyTree, w: ClassWeights, key: Array, labelled: bool | Array, init: Init
+) -> ClassifierStats:
+    """Statistics of the rows; of those with labels where `labelled` and every class has some."""
+    key_labels, key_parts = jax.random.split(key)
+    # A row without weight may hold anything: where clusters begin it is a copy of one with.
+    used = row_weights(w) > 0
+    stand_in = jnp.where(used, jnp.arange(len(used)), jnp.argmax(used))
+    x = jax.tree.map(lambda a: a[stand_in], x)
+    if isinstance(w, Hard):
+        shares = initial_weights(
+            key_labels, clf.family.distance, x, w.label, w.weight, clf.num_classes, init
+        )
+        shares = shares * w.weight[:, None]
+        known = jnp.where(w.label[:, None] >= 0, shares, 0)
+        w = jnp.where((known.sum(0) > 0).all() & labelled, known, shares)
+    count = w.sum(0)
+    parts = clf.family.initial_stats(key_parts, x, w, init)
+    return ClassifierStats(Sums(count, count), parts, clf.family.statistic(parts))

@@ -23,13 +23,19 @@ from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Init
-from genclf.families.seeding import initial_weights, one_hot
-from genclf.latent.clusters import check_clusters, check_components, check_for_em, check_init
+from genclf.families.seeding import one_hot
+from genclf.latent.clusters import (
+    check_clusters,
+    check_components,
+    check_for_em,
+    check_init,
+    start_of,
+)
 from genclf.latent.expectation import Expectation
 from genclf.latent.fixed_point import FixedPoint, fixed_point
 from genclf.model import valid_labels, valid_weights, widen
-from genclf.sums.blocks import ClassWeights, Hard
-from genclf.sums.statistics import ClassifierStats, Sums
+from genclf.sums.blocks import Hard
+from genclf.sums.statistics import ClassifierStats
 
 _TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected
 
@@ -225,10 +231,12 @@ def _em(
 ) -> EMSolution:
     expect, invalid = _expectation(clf, x, y, weights, unlabelled_weight)
     if given is None:
-        start = _start(clf, x, expect.w, key, labelled, init)
+        start = start_of(clf, x, expect.w, key, labelled, init)
     else:
         check_examples(given, x)
-        fresh = jax.eval_shape(lambda: estimate(clf, _start(clf, x, expect.w, key, labelled, init)))
+        fresh = jax.eval_shape(
+            lambda: estimate(clf, start_of(clf, x, expect.w, key, labelled, init))
+        )
         check_init(clf, given, fresh)
         start = expect.of_rows(lax.stop_gradient(given))[1]
     start = lax.stop_gradient(start)
@@ -279,24 +287,3 @@ def _expectation(
         expect = Expectation(clf, x, w)
     family = clf.family.resolve_prior(x, expect.weight, num_classes)
     return replace(expect, clf=replace(clf, family=family)), invalid
-
-
-def _start(
-    clf: Classifier, x: PyTree, w: ClassWeights, key: Array, labelled: bool | Array, init: Init
-) -> ClassifierStats:
-    """Statistics of the rows; of those with labels where `labelled` and every class has some."""
-    key_labels, key_parts = jax.random.split(key)
-    # A row without weight may hold anything: where clusters begin it is a copy of one with.
-    used = w.weight > 0 if isinstance(w, Hard) else (w > 0).any(1)
-    stand_in = jnp.where(used, jnp.arange(len(used)), jnp.argmax(used))
-    x = jax.tree.map(lambda a: a[stand_in], x)
-    if isinstance(w, Hard):
-        shares = initial_weights(
-            key_labels, clf.family.distance, x, w.label, w.weight, clf.num_classes, init
-        )
-        shares = shares * w.weight[:, None]
-        known = jnp.where(w.label[:, None] >= 0, shares, 0)
-        w = jnp.where((known.sum(0) > 0).all() & labelled, known, shares)
-    count = w.sum(0)
-    parts = clf.family.initial_stats(key_parts, x, w, init)
-    return ClassifierStats(Sums(count, count), parts, clf.family.statistic(parts))

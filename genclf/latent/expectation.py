@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.logarithms import without_traces
-from genclf.sums.blocks import ClassWeights, Hard, fold_rows
+from genclf.sums.blocks import ClassWeights, Hard, fold_rows, row_weights
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
@@ -30,7 +30,7 @@ class Expectation(eqx.Module):
     @property
     def weight(self) -> Float[Array, "n"]:
         """Weight of each row."""
-        return self.w.weight if isinstance(self.w, Hard) else self.w.sum(1)
+        return row_weights(self.w)
 
     def __call__(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         """The objective at the params, and the statistics that are expected under them."""
@@ -44,7 +44,7 @@ class Expectation(eqx.Module):
         stand_in = jax.tree.map(lambda a: a[jnp.argmax(self.weight > 0)][None], self.x)
 
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
-            used = (w.weight if isinstance(w, Hard) else w.sum(1)) != 0
+            used = row_weights(w) != 0
             x = jax.tree.map(lambda a, other: jnp.where(used[:, None], a, other), x, stand_in)
             log_p, completed = family.complete(params.conditional, x)
             score = params.with_log_prior(log_p)

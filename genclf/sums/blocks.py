@@ -53,6 +53,11 @@ def class_rows(w: ClassWeights) -> Float[Array, "K n"]:
     return jnp.where(w.label[None, :] == classes[:, None], w.weight[None, :], 0)
 
 
+def row_weights(w: ClassWeights) -> Float[Array, "n"]:
+    """The weight of each row, in all classes together."""
+    return w.weight if isinstance(w, Hard) else w.sum(1)
+
+
 def num_classes(w: ClassWeights) -> int:
     """K."""
     return w.num_classes if isinstance(w, Hard) else w.shape[1]

@@ -7,7 +7,7 @@ from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from genclf.sums.accumulate import moments
-from genclf.sums.blocks import ClassWeights, Hard, fold_rows, ignore_absent
+from genclf.sums.blocks import ClassWeights, fold_rows, ignore_absent, row_weights
 from genclf.sums.statistics import Moments
 
 _LARGEST = 126  # both 2^126 and 2^-126 are ordinary numbers in float32
@@ -19,9 +19,8 @@ def moments_in_units(x: Shaped[Array, "n d"], w: ClassWeights) -> tuple[Moments,
     Squares of numbers below 1e-19 or above 1e19 have no place in float32. Multiplication by a
     power of two is exact, so that in ordinary units nothing changes.
     """
-    weight = w.weight if isinstance(w, Hard) else w
-    used = weight != 0 if isinstance(w, Hard) else (weight != 0).any(1)
-    cells = ignore_absent(lax.stop_gradient(x).astype(weight.dtype), used)
+    weight = row_weights(w)
+    cells = ignore_absent(lax.stop_gradient(x).astype(weight.dtype), weight != 0)
     largest = jnp.abs(jnp.where(jnp.isfinite(cells), cells, 0)).max(0, initial=0)
     exponent = jnp.clip(jnp.frexp(largest)[1], -_LARGEST, _LARGEST)
     one = jnp.ones_like(largest)
