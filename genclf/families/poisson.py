@@ -104,7 +104,9 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
         never = jnp.isneginf(self.log_rate)
         log_typical = jnp.log(jnp.where(typical > 0, typical, 1))
         coef = jnp.where(never, 0, self.log_rate - log_typical)
-        veto, offset = never.astype(coef.dtype), typical - self.rate
+        # m - λ, as the difference of their logarithms has it.
+        offset = jnp.where(never, typical, -typical * jnp.expm1(coef))
+        veto = never.astype(coef.dtype)
         none, zero = jnp.zeros_like(offset), jnp.zeros_like(offset[:, 0])
         if self.missing == "error":
             score = LinearScore(coef, offset.sum(-1), veto, zero)
