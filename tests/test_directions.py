@@ -68,7 +68,9 @@ def test_norm_is_the_area_of_the_sphere_and_its_slope_the_mean():
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(("d", "kappa"), [(2, 0.3), (3, 7.0), (17, 40.0), (17, 2000.0), (101, 90.0)])
+@pytest.mark.parametrize(
+    ("d", "kappa"), [(2, 0.3), (3, 7.0), (17, 40.0), (17, 2000.0), (101, 90.0)]
+)
 def test_density_is_scipys(d, kappa):
     rng = np.random.default_rng(0)
     mean = rng.normal(size=(3, d))

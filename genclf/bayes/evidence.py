@@ -1,4 +1,4 @@
-"""The probability of the data with the parameters integrated out, and the prior it prefers."""
+"""The evidence (marginal likelihood) of the data, and the prior that maximises it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from genclf.families.priors import check_proper, priors
 from genclf.lbfgs import Minimiser
 from genclf.logarithms import times_log
 
-_LONGEST_LAST_STEP = 0.1  # of the logarithm of a strength, at a maximum
+_LONGEST_LAST_STEP = 0.1  # change of the logarithm of a strength, at a maximum
 
 
 class PriorSolution(ShowsNumbers):
@@ -29,15 +29,16 @@ class PriorSolution(ShowsNumbers):
 
     Attributes:
         classifier: the model with that prior.
-        log_evidence: of the data under it.
-        gradient_norm: largest derivative of the log-evidence per example, by the logarithms of
-            the strengths.
-        steps: evaluations of the log-evidence and its gradient.
-        converged: whether that norm is within the tolerance (1e-9 in float64, 2e-5 in float32), a
-            Newton step along the gradient would change no strength by more than 10%, and the
-            strengths are such that rounding leaves enough to tell (up to 2e9 and 1e4, down to
-            their inverses). If not, the evidence may prefer a prior without end, towards which it
-            rises ever less: all classes as the prior has them, or tables that are all corners.
+        log_evidence: log-evidence of the data under that prior.
+        gradient_norm: largest absolute derivative of the log-evidence per example, with respect to
+            the logarithm of a strength.
+        steps: number of evaluations of the log-evidence and its gradient.
+        converged: whether `gradient_norm` is within the tolerance (1e-9 in float64, 2e-5 in
+            float32), a Newton step along the gradient would change no strength by more than 10%,
+            and rounding does not hide the gradient: each strength and its inverse are below 2e9 in
+            float64 and 1e4 in float32. If false, the evidence may have no maximum, and rise ever
+            more slowly towards an infinite strength (all classes equal the prior mean) or towards
+            strength 0 (each table has one value of probability 1).
     """
 
     classifier: Classifier
@@ -51,10 +52,10 @@ class PriorSolution(ShowsNumbers):
 def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     """Marginal likelihood: `log p(x, y) = log ∫ p(x, y | θ) p(θ) dθ` of all examples together.
 
-    The examples count in their order: a table of counts c under Dirichlet(a) has
+    Examples are a sequence (no multinomial coefficient): a table of counts c under Dirichlet(a) has
     `Γ(Σa) / Γ(Σa + Σc) Π_v Γ(a_v + c_v) / Γ(a_v)`. By the chain rule it is the product of the
     predictive probabilities of each example given those before it, exactly, unless the prior takes
-    its units from the data. Labelled examples alone count.
+    its units from the data. Unlabelled examples do not count.
 
     Args:
         clf: the model; with `Gaussian` densities it needs a `NormalInverseWishart` prior.
@@ -83,16 +84,16 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
 
 @verb
 def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
-    """Empirical Bayes: the strength of each prior that makes the data most probable.
+    """Empirical Bayes: the strengths of the priors that maximise the evidence.
 
-    Maximises `log_evidence` by L-BFGS in the logarithms of: the concentration of a `Dirichlet`
-    (all numbers of an array), a and b of a `Beta`, κ and ν - p + 1 of a `NormalInverseWishart`
-    (whose mean and scale stay; a scale left to the data goes with ν). Each family inside has its
-    own; `alpha` becomes a prior. The class prior stays: one table of class counts says next to
-    nothing about its concentration.
+    Maximises `log_evidence` by L-BFGS in the logarithms of these strengths: the concentration of a
+    `Dirichlet` (all numbers of an array); a and b of a `Beta`; shape and rate of a `Gamma`; κ and
+    ν - p + 1 of a `NormalInverseWishart`, whose mean and scale are kept (a scale left to the data
+    changes with ν). Each family inside has its own strengths; `alpha` becomes a prior. The class
+    prior is kept: one table of class counts has little information about its concentration.
 
     Args:
-        clf: the model; where to start from.
+        clf: the model; the search starts from its priors.
         stats: statistics of the examples, from `genclf.stats`.
 
     Returns:
@@ -165,12 +166,12 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     def value_and_grad(free: Array) -> tuple[Array, Array]:
         return jax.value_and_grad(lambda free: loss(unravel(free)))(free)
 
-    # No number changes by more than a factor e in one step: far away the evidence is flat.
+    # No strength changes by more than a factor e in a step: far away the evidence is flat.
     minimiser = Minimiser(value_and_grad, longest=1.0)
     far = lambda at: jnp.abs(at.grad).max() > 0.1 * tol  # noqa: E731
     end = minimiser.run(minimiser.start(start), far)
     free, slope, gradient_norm = end.at, end.grad, jnp.abs(end.grad).max()
-    # Towards infinity f ~ -c/a: the slope by log a vanishes, and a Newton step stays about 1.
+    # As a → ∞, f ~ -c/a: the slope in log a vanishes, but the Newton step stays about 1.
     way = jnp.where(gradient_norm > 0, slope / gradient_norm, 1)
     curvature = (way * jax.jvp(lambda free: value_and_grad(free)[1], (free,), (way,))[1]).sum()
     short = (curvature > 0) & ((way * slope).sum() <= _LONGEST_LAST_STEP * curvature)

@@ -21,8 +21,8 @@ def story(
 ) -> Story:
     """The model as a numpyro program, for `Predictive`, SVI, MCMC and `log_density`.
 
-    `y ~ Categorical(π)`, `x | y ~ density`, in a plate "rows". For params, that is all. For a
-    `Classifier`, the parameters come first, from the priors that its hyper-parameters are:
+    It samples `y ~ Categorical(π)`, `x | y ~ density` in a plate "rows". For fitted params, that is
+    all. For a `Classifier`, it first samples the parameters from the model's priors:
 
     ::
 
@@ -35,34 +35,35 @@ def story(
         mean         Normal given covariance
         coef         Normal(0, 1 / √(n l2))               (SoftmaxRegression; intercept: flat)
 
-    each after its block and a dot in a `Product`; theta is one site "theta_3" per number of values
-    where those of the columns differ; a covariance that classes share is one of shape (1, d, d).
-    The mode of the sites (SVI with AutoDelta) is `fit`'s. Any number in a prior may be a numpyro
-    distribution instead, and is then a site of its own name: that is hierarchical smoothing.
+    In a `Product` the block and a dot come before each name. If columns differ in their number of
+    values, theta is one site for each such number, as "theta_3". A covariance that the classes
+    share has shape (1, d, d). The mode of the sites (SVI with AutoDelta) is the estimate of `fit`.
+    Any number in a prior may be a numpyro distribution instead, and is then a site with the name of
+    that argument: hierarchical smoothing.
 
-    The program is `tell(x=None, y=None, *, num_rows=1)`. The priors are told whatever `inference`
-    says. Without x, rows are simulated (of the given labels, if any). Rows with label -1, or all
-    without y, are told in a plate of their own, "unlabelled_rows", and their labels marginalised
-    by parallel enumeration. Word counts are independent Poisson counts of mean `mean_length · θ`,
-    as `sample` draws them; observed ones have a factor that leaves the probability of their
-    sequence given its length, as in `log_joint`. A cell that the density cannot take makes the
-    density NaN. Labels must be concrete, not traced. Most of numpyro's first minute is compilation
-    piece by piece: an inference compiled whole, under `jax.jit`, starts sooner.
+    The program is a function `(x=None, y=None, *, num_rows=1)`. It samples the parameters whatever
+    `inference` is. Without x it simulates rows, with the given labels if there are any. With x,
+    rows of label -1 (all rows, if y is None) are in a plate "unlabelled_rows", and their labels are
+    marginalised by parallel enumeration. Word counts are independent Poisson counts of mean
+    `mean_length · θ`, as in `sample`; for observed counts a factor turns their probability into
+    that of a sequence of given length, as in `log_joint`. A cell outside the support makes the
+    log-density NaN. Labels must be concrete, not traced. Most of numpyro's first minute is spent on
+    compiling small pieces: an inference that is compiled as a whole, by `jax.jit`, starts sooner.
 
     Args:
         model: a `Classifier`, or fitted `ClassifierParams`; also `SoftmaxRegression` and its
-            params, which tell y alone and need x.
-        stats: statistics that give the priors shapes and units, needed to simulate without x; by
-            default those of the rows told.
-        density: turns the params of the class densities into others before rows are told, inside
-            the program: it may have sites of its own. So a Gaussian becomes heavy-tailed, see
-            below.
+            params, which model y alone and need x.
+        stats: statistics that give the priors their shapes and units, needed to simulate without
+            x; by default those of x.
+        density: a function that replaces the params of the class densities before rows are
+            sampled. It runs inside the program, so it may have sites of its own: see the
+            heavy-tailed density below.
 
     Returns:
         The program.
 
     Raises:
-        ImportError: numpyro is not installed; or funsor, and there are unlabelled rows.
+        ImportError: numpyro is not installed, or funsor is not and there are unlabelled rows.
         ValueError: a prior is invalid or improper, or the rows do not fit the model.
 
     Example:
@@ -98,6 +99,6 @@ def story(
         import numpyro  # noqa: F401
     except ImportError as error:
         raise ImportError("genclf.bayes.story needs numpyro: pip install numpyro") from error
-    from genclf.bayes.program.rows import program  # the one room that imports numpyro
+    from genclf.bayes.program.rows import program  # this module imports numpyro
 
     return program(model, stats, density)

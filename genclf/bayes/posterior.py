@@ -1,4 +1,4 @@
-"""What the data leave of the prior: the distribution of a classifier's parameters."""
+"""Exact prior and posterior distributions of a classifier's parameters, and the predictive."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from genclf.sums.statistics import ClassifierStats
 class Posterior(eqx.Module):
     """The exact distribution of a classifier's parameters, as `posterior` returns it.
 
-    Independent over the class prior, the families and, but for a shared covariance, the classes.
+    The class prior, the families and, without a shared covariance, the classes are independent.
 
     Attributes:
         clf: the model.
@@ -43,8 +43,8 @@ class Posterior(eqx.Module):
         labels: distribution of the class probabilities; None where they are fixed.
         conditional: distribution of the parameters of the class densities: a dict of them for
             `Product`, with a leading column axis for `Independent`.
-        like: statistics that give params their shapes and what is no parameter of theirs, such as
-            the mean length of a document.
+        like: statistics that give params their shapes, and numbers that are not parameters, such
+            as the mean length of a document.
     """
 
     clf: Classifier
@@ -82,19 +82,19 @@ class Posterior(eqx.Module):
 
         Args:
             key: a `jax.random` key.
-            shape: shape of the draws; it leads in every array. () for one.
+            shape: shape of the draws, in front of the axes of every array; () for one draw.
         """
         return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
     def interval(self, level: float | Array = 0.95) -> dict[str, Interval]:
-        """Central credible intervals of each parameter by itself, computed on the host.
+        """Central credible intervals of the marginal of each parameter, computed on the host.
 
         Args:
-            level: their probability.
+            level: the probability of each interval.
 
         Returns:
             (lower, upper) of the values by name: "class_prior", "theta", "probs", "mean",
-            "variance" (the diagonal of Σ), each after its block and a dot in a `Product`.
+            "variance" (the diagonal of Σ); in a `Product`, after the block and a dot.
         """
         level = jnp.asarray(PROBABILITY.checked(level, "level"), self.stats.count.dtype)
         found = {} if self.labels is None else self.labels.interval(level)
@@ -114,12 +114,12 @@ _LOG_NAMES = ("log_prior", "log_theta", "logits")
 def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The exact posterior distribution of the parameters: the conjugate prior and the data.
 
-    Class probabilities and tables are Dirichlet, Bernoulli probabilities beta, the means and
-    covariances of Gaussians normal-inverse-Wishart; see `Dirichlet`, `Beta` and
-    `NormalInverseWishart` for what the hyper-parameters of the model mean as priors. A Gaussian
-    without a prior has the flat one, whose posterior is proper for more than 2d + 1 examples in
-    each class ("full"; 4 or more for "diag"). All verbs here use the prior whatever `inference`
-    says.
+    Class probabilities and tables are Dirichlet, Bernoulli probabilities beta, Poisson rates gamma,
+    the means and covariances of Gaussians normal-inverse-Wishart; see `Dirichlet`, `Beta`, `Gamma`
+    and `NormalInverseWishart` for the priors that the hyper-parameters of the model stand for. A
+    Gaussian without a prior has the flat prior, whose posterior is proper for more than 2d + 1
+    examples in each class ("full"; 4 or more for "diag"). `posterior`, `predictive` and `prior` use
+    the prior whatever `inference` is.
 
     Args:
         clf: the model.
@@ -152,18 +152,18 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 
 @verb
 def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
-    """The distribution of the parameters before the data: the posterior of no examples.
+    """The prior distribution of the parameters: the posterior given no examples.
 
     Args:
         clf: the model.
-        stats: statistics of any examples: they say how many features there are and how long
-            documents are, and are the units of a `NormalInverseWishart` that has none of its own.
+        stats: statistics of any examples. They give the number of features, the mean length of a
+            document, and the units of a `NormalInverseWishart` without numbers of its own.
 
     Returns:
         A `Posterior`.
 
     Raises:
-        ValueError: a prior is invalid or improper, as that of a Gaussian without one.
+        ValueError: a prior is invalid or improper, as the flat prior of a Gaussian without one.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
@@ -183,10 +183,11 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params whose densities have the parameters integrated out: p(x, y | data).
 
-    The densities are Student-t for Gaussians, Dirichlet-multinomial for words; for Bernoulli and
-    categorical features, which are linear in the parameters, those of the expected ones. A value
-    or word never seen has its share of the prior's mass. The same as `estimate` of the model with
-    `inference="predictive"`; every verb that needs no sufficient statistics takes the params.
+    The densities are Student-t for Gaussians, Dirichlet-multinomial for words, negative binomial
+    for Poisson counts. Those of Bernoulli and categorical features are linear in the parameters, so
+    they are taken at the expected parameters. A value or word that never occurred has its share of
+    the prior's mass. The result is `estimate` of the model with `inference="predictive"`; every
+    verb that needs no sufficient statistics accepts it.
 
     Args:
         clf: the model.
@@ -240,7 +241,7 @@ def _prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 def _params(
     post: Posterior, log_prior: Array | None, arrays_of: Callable, *trees: PyTree
 ) -> ClassifierParams:
-    """Params of the arrays that `arrays_of(conjugate, *trees)` has for each family inside."""
+    """Params from the arrays that `arrays_of(conjugate, *trees)` returns for each family inside."""
     family = post.clf.family
     arrays = over_parts(family, lambda _, *of: arrays_of(*of), post.conditional, *trees)
     if log_prior is None:

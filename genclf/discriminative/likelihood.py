@@ -1,7 +1,7 @@
-"""The conditional likelihood of a softmax, as a function to minimise.
+"""The negative conditional log-likelihood of softmax regression, as a function to minimise.
 
-It is one of whitened features, in which the Hessian at zero is the identity whatever the units,
-offsets and correlations of the data. Rows are read one block at a time.
+Its features are whitened: the Hessian at zero is then the identity, whatever the units, offsets
+and correlations of the data. Rows are read one block at a time.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Problem(eqx.Module):
     scores are `v @ white features`, and the coefficients of raw features are `v @ white`.
 
     Attributes:
-        x: rows, shape (n, d); cells are finite, but for rows without weight.
+        x: rows, shape (n, d); cells are finite, except in rows without weight.
         w: class weights of the rows.
         l2: weight of the penalty.
-        present: which classes have weight, shape (K,), or all where there are no rows; the others
-            have probability 0.
+        present: which classes have weight, shape (K,); all classes if no row has weight. The
+            others have probability 0.
         centre: weighted mean of x, shape (d,).
         unit: weighted standard deviation of x, shape (d,); 1 where that is 0.
-        white: shape (p + 1, p + 1).
-        cached: white features of all rows, shape (p + 1, n), where they fit in one block.
+        white: whitening matrix, shape (p + 1, p + 1).
+        cached: white features of all rows, shape (p + 1, n), if they fit in one block.
         is_quadratic: whether products of two columns are features.
     """
 
@@ -75,7 +75,7 @@ class Problem(eqx.Module):
 
     @property
     def has_coefficients(self) -> Bool[Array, ""]:
-        """Whether coefficients of x itself can be held: of products they are per square of unit."""
+        """Whether the dtype can hold coefficients of x; those of products are per unit squared."""
         info = jnp.finfo(self.unit.dtype)
         most = math.sqrt(info.eps / info.tiny) if self.is_quadratic else math.inf
         return ((self.unit < most) & (self.unit > 1 / most)).all()
@@ -93,7 +93,7 @@ class Problem(eqx.Module):
     def penalty(self, v: Float[Array, "K p1"]) -> Float[Array, ""]:
         """`½ l2 (|coef|² + |matrix|²)`, of the coefficients of x itself."""
         coef, _, matrix = self.coefficients(v)
-        # The weight before the second factor: 0 times what a square may overflow to is NaN.
+        # l2 multiplies one factor first: 0 times a square that overflowed would be NaN.
         half_l2, squares = 0.5 * jnp.asarray(self.l2, v.dtype), jnp.zeros((), v.dtype)
         if matrix is not None:
             coef = coef - 2 * matmul(matrix, self.centre)
@@ -129,7 +129,7 @@ class Problem(eqx.Module):
         return found.count.sum() + penalty, grad + shrink
 
     def largest_change(self, v: Float[Array, "K p1"]) -> Float[Array, ""]:
-        """How far `v` moves the scores of any row that has weight, against each other."""
+        """The largest difference between two scores of one row with weight, at `v`."""
 
         def of_rows(score: Array, w: Array) -> Array:
             high = jnp.where(self.present[:, None], score, -jnp.inf).max(0)
@@ -139,7 +139,7 @@ class Problem(eqx.Module):
         return self._map_scores(of_rows, v).max(initial=0)
 
     def separates(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
-        """Whether each row that has weight is of one class, and has its largest score there."""
+        """Whether each row with weight has one class only, and that class has its largest score."""
 
         def of_rows(score: Array, w: Array) -> Array:
             own = jnp.where(w > 0, score, jnp.inf).min(0)
@@ -152,8 +152,8 @@ class Problem(eqx.Module):
     def sets_apart(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
         """Whether the scores of one class alone separate its rows from all others.
 
-        Then the more of them the better, however the other classes overlap. The gap must be more
-        than a thousandth of how far any two scores of a row are apart.
+        Then larger scores are always better, however the other classes overlap. The gap must exceed
+        a thousandth of the largest difference between two scores of one row.
         """
 
         def of_rows(score: Array, w: Array) -> Array:
@@ -168,9 +168,10 @@ class Problem(eqx.Module):
         return ((gap > 1e-3 * change) & jnp.isfinite(gap)).any()
 
     def recedes(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
-        """Whether `v` is a direction in which the objective falls forever.
+        """Whether `v` is a direction of recession: along it the objective has no minimum.
 
-        No row with weight loses log-odds by it, up to rounding, and some row gains more than 1.
+        Up to rounding no row with weight loses log-odds, and two scores of some row differ by more
+        than 1.
         """
 
         def of_rows(score: Array, w: Array) -> Array:
@@ -217,7 +218,7 @@ def make_problem(
         is_quadratic: whether products of two columns are features.
     """
     num_classes, dtype = len(count), count.dtype
-    # Coordinates do not move the minimum, so no derivative need go through them.
+    # The minimum does not depend on the coordinates, so they need no derivative.
     x_fixed, row_weight = lax.stop_gradient((x, divide(row_weights(w), count.sum())))
     one = Hard(jnp.where(row_weight != 0, 0, -1), row_weight, 1)
     first, power = moments_in_units(x_fixed, one)
@@ -242,7 +243,7 @@ def make_problem(
 
 
 def _whitening(problem: Problem, mean: Array, covariance: Array, num_classes: int) -> Array:
-    """`white` such that the Hessian at v = 0 is the identity, but in directions without data."""
+    """`white` that makes the Hessian at v = 0 the identity, except in directions without data."""
     p, dtype = len(mean), mean.dtype
 
     def curvature(coef: Array) -> Array:
@@ -253,12 +254,12 @@ def _whitening(problem: Problem, mean: Array, covariance: Array, num_classes: in
     else:
         inverse = 1 / problem.unit
         penalty = jnp.diag(jnp.asarray(problem.l2, dtype) * inverse * inverse)
-    # At v = 0 the Hessian is (I - 11ᵀ/K) / K, of the classes, times the covariance.
+    # At v = 0 the Hessian is (I - 11ᵀ/K) / K over classes, times the covariance over features.
     hessian = covariance / num_classes + penalty
     scale = jnp.sqrt(jnp.diagonal(hessian))
     flat = ~(scale > 0)
     scale = jnp.where(flat, 1, scale)
-    # Features that others determine are found by nothing but rounding: the jitter is above it.
+    # If other features determine a feature, its pivot is only rounding: the jitter exceeds it.
     jitter = jnp.asarray(jnp.finfo(dtype).eps ** (2 / 3), dtype)
     correlation = hessian / (scale[:, None] * scale[None, :])
     correlation = correlation + jnp.diag(jnp.where(flat, 1, jitter))

@@ -13,10 +13,10 @@ from jaxtyping import Array, Bool, Float, Int
 from genclf.discriminative.likelihood import Problem
 from genclf.lbfgs import MAX_EVALUATIONS, Minimiser, Search
 
-_FURTHER = 1e-3  # of the tolerance, for steps that still move a row
+_FURTHER = 1e-3  # factor on the tolerance while steps still move a row
 _STILL_MOVING = 0.02  # log-odds
-# Log-odds of a step that rounding forbids. Observed: 88 and more on separable data, 0.3 and less at
-# a minimum, in float32.
+# Log-odds. A search that ends although its next step would move a row by more has no minimum.
+# Observed in float32: 88 and more on separable data, 0.3 and less at a minimum.
 _STUCK_MOVING = 1.0
 
 
@@ -25,9 +25,9 @@ class Minimum(NamedTuple):
 
     Attributes:
         v: the point, shape (K, p + 1).
-        gradient_norm: there.
-        separable: whether the objective has no minimum, but falls on with the size of v.
-        evaluations: of objective and gradient.
+        gradient_norm: norm of the gradient at v.
+        separable: whether the objective has no minimum, but keeps falling as v grows.
+        evaluations: number of evaluations of the objective and its gradient.
     """
 
     v: Float[Array, "K p1"]
@@ -42,24 +42,24 @@ def tolerance(dtype: Any) -> float:
 
 
 def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
-    """The minimum, by L-BFGS from `start`; derivatives are those of the implicit function."""
+    """The minimum, by L-BFGS from `start`, with implicit derivatives."""
 
     def gradient(v: Array) -> Array:
         return problem.value_and_grad(v)[1]
 
     def solve(_: Any, start: Array) -> tuple[Array, tuple[Array, ...]]:
         end, last = _search(lax.stop_gradient(problem), start)
-        # At a minimum the steps vanish with the gradient. Where the objective falls forever they
-        # do not, however small the gradient, and the way they go loses no row. A start may be
-        # there already.
+        # At a minimum the steps vanish with the gradient. Without a minimum they do not, however
+        # small the gradient, and no row loses log-odds along them. The start may already separate
+        # the classes.
         far = problem.largest_change(last.step) > _STUCK_MOVING
         apart = problem.separates(last.at) | problem.sets_apart(last.at)
         falls = problem.recedes(last.at - end.at) | apart | far
         separable = falls & (jnp.asarray(problem.l2) == 0)
-        # With no minimum ahead, the first point of the tolerance is as good as any.
+        # Without a minimum, the first point whose gradient is within the tolerance is returned.
         back = separable | (jnp.linalg.norm(last.grad) > jnp.linalg.norm(end.grad))
         end = jax.tree.map(partial(jnp.where, back), end, last)
-        # What goes along with a root must be of a dtype that has derivatives.
+        # `custom_root` takes auxiliary outputs only of a dtype that has derivatives.
         others = jnp.linalg.norm(end.grad), separable, end.evaluations
         return end.at, tuple(other.astype(start.dtype) for other in others)
 
@@ -68,7 +68,7 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
         return jax.scipy.sparse.linalg.cg(hessian, y, tol=tol, maxiter=MAX_EVALUATIONS)[0]
 
     def tangent_solve(hessian: Any, y: Array) -> Array:
-        # Said here too that the Hessian is symmetric: within `cg` it is lost to the transpose.
+        # The Hessian is declared symmetric here too: the transpose does not see that inside `cg`.
         return lax.custom_linear_solve(hessian, y, conjugate_gradients, symmetric=True)
 
     v, others = lax.custom_root(gradient, start, solve, tangent_solve, has_aux=True)
@@ -77,13 +77,13 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
 
 
 def _search(problem: Problem, start: Array) -> tuple[Search, Search]:
-    """Where the gradient is small enough, and where the steps are too, if anywhere."""
+    """The point where the gradient is small enough, and one where steps are small too, if any."""
     minimiser, tol = Minimiser(problem.value_and_grad), tolerance(start.dtype)
     far = lambda at: jnp.linalg.norm(at.grad) > tol  # noqa: E731
     end = minimiser.run(minimiser.start(start), far)
 
-    # A gradient is small long before a steep minimum (a pair of rows out of order among many in
-    # order), and for good in a direction of separation: further down the two differ.
+    # The gradient gets small long before a steep minimum (one pair of rows out of order among many
+    # in order), and stays small in a direction of separation. Further steps tell the two apart.
     def still_moving(at: Search) -> Array:
         further = jnp.linalg.norm(at.grad) > _FURTHER * tol
         return further & (problem.largest_change(at.step) > _STILL_MOVING)

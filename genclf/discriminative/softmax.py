@@ -31,22 +31,23 @@ class SoftmaxParams(Fitted):
     """A fitted softmax regression, or a generative model written as one (`softmax_form`).
 
     With `z = x - centre`, `p(y=k | x) = softmax_k(zᵀ matrix_k z + coef_k · z + intercept_k)`.
-    Coefficients of x itself are `linear_form(params)` and `quadratic_form(params)`; those about
-    the centre keep their digits in float32 where the data are far from zero. A fit centres them:
-    each sums to 0 over the classes.
+    `linear_form(params)` and `quadratic_form(params)` are the coefficients of x itself; those
+    about the centre keep their digits in float32 where the data are far from zero. In a fit each
+    coefficient sums to 0 over the classes.
 
     Attributes:
         coef: shape (K, d).
         intercept: shape (K,); -inf for a class without weight, which is never predicted.
         matrix: symmetric, shape (K, d, d); None where the features are linear.
         centre: shape (d,).
-        converged: whether the gradient vanished.
-        separable: whether the likelihood has no maximum: some classes can be told apart without
-            error, and the larger the coefficients the better. They are those at which the
-            gradient vanished; l2 > 0 makes the maximum unique. In float32 it may miss a class
-            that a single row sets apart, and be set for a row of weight 1e-4 that overlaps.
-        steps: evaluations of the likelihood and its gradient; 0 where nothing was fitted.
-        gradient_norm: where the search stopped, in whitened features; NaN where nothing was fitted.
+        converged: whether the norm of the gradient is within the tolerance.
+        separable: whether the likelihood has no maximum: some classes are separated without error,
+            so larger coefficients are always better. Those returned are the first at which the
+            gradient was within the tolerance; l2 > 0 makes the maximum unique. In float32 the flag
+            may miss a class that a single row separates, and may be set although a row of weight
+            1e-4 overlaps.
+        steps: number of evaluations of the likelihood and its gradient; 0 without a fit.
+        gradient_norm: norm of the gradient in whitened features at the end; NaN without a fit.
     """
 
     generative: ClassVar[bool] = False
@@ -114,14 +115,14 @@ class SoftmaxRegression(Model):
         - 1/n Σ_nk w_nk log p(y=k | x_n)  +  ½ l2 Σ_k (|coef_k|² + |matrix_k|²),    n = Σ_nk w_nk
 
     by L-BFGS; w_nk is the weight of row n in class k, as everywhere in genclf, and intercepts are
-    not penalised. Of all coefficients with the same probabilities those are taken whose sum over
-    the classes is 0. scikit-learn's `LogisticRegression(C=C)` minimises the same with
-    `l2 = 1 / (C n)` for K > 2; its one vector of coefficients for K = 2 has `l2 = 2 / (C n)`.
+    not penalised. Many coefficients give the same probabilities; `fit` returns those that sum to 0
+    over the classes. scikit-learn's `LogisticRegression(C=C)` minimises the same with
+    `l2 = 1 / (C n)` for K > 2; for K = 2 it has one vector of coefficients, and `l2 = 2 / (C n)`.
 
-    A fit may be differentiated in x, weights and l2, through the equation that the gradient is 0.
-    Quadratic features take p² numbers of memory, p = d(d+3)/2. Their coefficients are per square of
-    a unit: where a dtype cannot hold those (a spread below 1e-15 or above 1e15 in float32) they are
-    NaN, as is everything where l2 over such a square overflows.
+    A fit is differentiable in x, weights and l2, implicitly from the condition `gradient = 0`.
+    Quadratic features take p² numbers of memory, p = d(d+3)/2. Their coefficients are per unit
+    squared: the fit is NaN where the dtype cannot hold such squares (standard deviations below
+    1e-15 or above 1e15 in float32), or where l2 over such a square overflows.
 
     Args:
         num_classes: K.
@@ -164,11 +165,11 @@ class SoftmaxRegression(Model):
 def softmax_form(
     params: ClassifierParams | SoftmaxParams, *, features: Features = "linear"
 ) -> SoftmaxParams:
-    """A fitted model as the softmax regression that has the same posterior, exactly.
+    """A fitted model written as a softmax regression with exactly the same posterior.
 
-    The coefficients are those of `linear_form` or `quadratic_form`, about `centre = 0`. Those of a
-    `Product` stand side by side, blocks in the order of their sorted names. For categorical
-    columns x becomes `indicators(x)`, for tokens their counts.
+    The coefficients are those of `linear_form` or `quadratic_form`, about `centre = 0`. The blocks
+    of a `Product` are concatenated in sorted order of their names. The softmax takes
+    `indicators(x)` for categorical columns, and word counts for tokens.
 
     Args:
         params: a fitted model whose discriminant is linear or quadratic.
@@ -224,7 +225,7 @@ def softmax_form(
 
 
 def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
-    """The point of the search at which the model is `init`."""
+    """The search point v of the model `init`."""
     num_classes, d = len(problem.present), len(problem.centre)
     if init.coef.shape != (num_classes, d):
         raise ValueError(
@@ -244,7 +245,7 @@ def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
         products = [matrix[:, i, j] * (both * unit[i] * unit[j])[None]]
     intercept = intercept + matmul(coef, shift)
     raw = jnp.concatenate([coef * unit[None], *products, intercept[:, None]], axis=1)
-    # A class that was impossible starts as an ordinary one.
+    # The intercept -inf of a class that was impossible becomes 0.
     raw = jnp.where(problem.present[:, None] & jnp.isfinite(raw), raw, 0)
     mean = raw.sum(0, keepdims=True) / problem.present.sum().astype(raw.dtype)
     raw = jnp.where(problem.present[:, None], raw - mean, 0)
@@ -254,7 +255,7 @@ def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
 def fit_softmax(
     clf: SoftmaxRegression, x: Array, y: Array, weights: Array | None, init: Any
 ) -> SoftmaxParams:
-    """What `fit` is of a softmax regression: the maximum of the conditional likelihood."""
+    """`fit` of a softmax regression: the maximum of the conditional likelihood."""
     check_rows(FINITE, x, y, weights, clf.num_classes)
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = class_counts(w)
@@ -265,7 +266,7 @@ def fit_softmax(
         init = softmax_form(init, features=clf.features)
         start, known = _start_from(init, problem), init.separable
     found = minimise(problem, start)
-    # A search that made no step has nothing to tell it by but where it came from.
+    # A search that made no step cannot tell; it keeps the flag of `init`.
     separable = found.separable | (known & (found.evaluations == 1))
     coef, intercept, matrix = problem.coefficients(found.v)
     intercept = jnp.where(problem.present, intercept, -jnp.inf)

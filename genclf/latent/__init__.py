@@ -1,1 +1,1 @@
-"""What is not seen: labels, components and cells, by expectation-maximisation."""
+"""Unobserved labels, components and cells: EM, imputation, and the prior under label shift."""

@@ -1,4 +1,4 @@
-"""Where EM may begin: models it can fit, rows enough for every cluster, params of the model."""
+"""The start of EM: checks of the model, the rows and the given params; initial statistics."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from genclf.sums.statistics import ClassifierStats, Sums
 
 
 def check_for_em(clf: Classifier) -> None:
-    """Raise where EM cannot be a fit of the model."""
+    """Raise if EM cannot fit the model."""
     require(clf.family, Latent, "em")
     if clf.inference == "predictive":
         raise ValueError('inference is "predictive", expected "map" or "ml": EM finds parameters')
     rules = clf.family.heuristics()
     if rules and clf.inference == "map":
         raise ValueError(
-            f"{', '.join(rules)}: with this rule of a closed form EM would have nothing to "
-            "maximise; give the Gaussian prior=NormalInverseWishart() instead"
+            f"{', '.join(rules)}: EM has no objective to maximise under this rule, which is not a "
+            "prior; give the Gaussian prior=NormalInverseWishart() instead"
         )
 
 
 def check_clusters(
     clf: Classifier, y: Array, weights: Array | None, unlabelled_weight: Scalar = 1.0
 ) -> None:
-    """Raise where fewer rows take part than there are classes, or components, to begin at them.
+    """Raise if fewer rows take part than there are classes, or components, to start from them.
 
-    In traced code the number of rows alone is known; elsewhere also their labels and weights.
+    In traced code only the number of rows is checked; elsewhere also their labels and weights.
     """
     each, num_classes = most_components(clf.family), clf.num_classes
     if any(isinstance(a, Tracer) for a in (y, weights, unlabelled_weight)):
@@ -63,12 +63,12 @@ def check_clusters(
             here = f"class {few[0]} has {own_rows[few[0]]} rows of weight > 0"
             raise ValueError(_too_few(clf, here, each))
     elif wanted.sum() > latent:
-        here = f"x has {latent} rows without label, of weight > 0,"
+        here = f"x has {latent} rows without label, of weight > 0"
         raise ValueError(_too_few(clf, here, int(wanted.sum())))
 
 
 def check_components(clf: Classifier, num_rows: int) -> None:
-    """The same where each class has rows of its own, of which the number alone is known."""
+    """The same if the class of every row is known; only the number of rows is checked."""
     each = most_components(clf.family)
     if 0 < num_rows < each:
         raise ValueError(_too_few(clf, f"x has {num_rows} rows", each))
@@ -78,15 +78,16 @@ def _too_few(clf: Classifier, here: str, wanted: int) -> str:
     each = most_components(clf.family)
     parts = f" of {each} components" if each > 1 else ""
     return (
-        f"{here}, expected at least {wanted}, where the model's {clf.num_classes} classes{parts} "
-        "begin: give more rows, or a model of fewer classes or components"
+        f"{here}, expected at least {wanted} for the model's {clf.num_classes} classes{parts} to "
+        "start from: give more rows, or a model of fewer classes or components"
     )
 
 
 def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
-    """Raise unless the arrays of the params are those of the model's own, `fresh`.
+    """Raise unless the given params have the arrays and shapes of the model's params, `fresh`.
 
-    A scale may be shared, by classes or features, where that of the model is not, or the other way.
+    One exception: a scale may be shared by classes or features in one of the two and not in the
+    other.
     """
 
     def outline(params: PyTree) -> list[tuple]:
@@ -103,8 +104,8 @@ def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
     if not same:
         shapes = {jax.tree_util.keystr(path): jnp.shape(a) for path, a in theirs}
         raise ValueError(
-            f"init is {type(given.conditional).__name__} of {len(given.log_prior)} classes, with "
-            f"which EM of {clf} cannot begin: its arrays are {shapes}, expected "
+            f"init is {type(given.conditional).__name__} of {len(given.log_prior)} classes, from "
+            f"which EM of {clf} cannot start: its arrays are {shapes}, expected "
             f"{ {jax.tree_util.keystr(path): a.shape for path, a in own} }"
         )
 
@@ -112,9 +113,9 @@ def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
 def start_of(
     clf: Classifier, x: PyTree, w: ClassWeights, key: Array, labelled: bool | Array, init: Init
 ) -> ClassifierStats:
-    """Statistics of the rows; of those with labels where `labelled` and every class has some."""
+    """Statistics to start from; of labelled rows only, if `labelled` and every class has some."""
     key_labels, key_parts = jax.random.split(key)
-    # A row without weight may hold anything: where clusters begin it is a copy of one with.
+    # A row without weight may hold anything, so a copy of a row with weight replaces it here.
     used = row_weights(w) > 0
     stand_in = jnp.where(used, jnp.arange(len(used)), jnp.argmax(used))
     x = jax.tree.map(lambda a: a[stand_in], x)

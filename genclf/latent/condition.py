@@ -1,4 +1,4 @@
-"""What a fitted classifier knows of features that are missing, given those that are not."""
+"""The distribution of missing features given the observed ones, under a fitted classifier."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Conditional(eqx.Module):
     """Distribution of the label and of the missing cells of examples, as `condition` returns it.
 
     Attributes:
-        log_posterior: log p(y | what is seen), shape (..., K); 0 and -inf where y was given.
-        features: of a Gaussian `GaussianFeatures`, mean (..., d) and covariance (..., d, d); of
-            Bernoulli features the probability of 1, (..., d); of categorical ones the
-            probabilities of all values, the columns side by side, (..., Σ_j V_j); of counts the
-            expected ones, and `Tokens` as they are. Cells that are seen have their own value, with
-            covariance 0 or probability 1. A dict for a `Product`, a leading column axis for
-            `Independent`.
+        log_posterior: log p(y | observed cells), shape (..., K); 0 and -inf where y was given.
+        features: for a Gaussian, `GaussianFeatures` with mean (..., d) and covariance
+            (..., d, d); for Bernoulli features, the probability of 1, (..., d); for categorical
+            columns, the probabilities of all values, columns side by side, (..., Σ_j V_j); for
+            counts, the expected counts; `Tokens` are returned as they are. An observed cell has
+            its own value, with covariance 0 or probability 1. A dict for a `Product`; for
+            `Independent`, the arrays have a leading column axis.
         params: the classifier, with missing cells integrated out.
         x: the examples.
     """
@@ -41,27 +41,27 @@ class Conditional(eqx.Module):
     x: PyTree
 
     def sample(self, key: Array, shape: tuple[int, ...] = ()) -> tuple[PyTree, Int[Array, "..."]]:
-        """Draws of the label and the missing cells, together: multiple imputation.
+        """Joint draws of the label and the missing cells: multiple imputation.
 
         Args:
             key: a `jax.random` key.
             shape: shape of the draws, in front of the batch axes; () for one.
 
         Returns:
-            (x, y): x with no cell missing, and the label; -1 where the posterior is NaN, and the
-            cells drawn there mean nothing.
+            (x, y): x without missing cells, and the label. Where the posterior is NaN, the label
+            is -1 and the drawn cells are meaningless.
         """
         return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
 
 @verb(y=lambda y, name: None if y is None else as_arrays(y, name))
 def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -> Conditional:
-    """Impute: the distribution of what is missing in x, given what is seen and, if known, y.
+    """Impute: the distribution of the missing cells of x, given the observed ones and y if known.
 
     A missing cell is NaN, or among integers the family's `missing_code` (-1). Without a label the
     features are those of the mixture over classes, `p(x_m | x_o) = Σ_k p(y=k | x_o) p(x_m | x_o,
-    k)`: the mean is the best guess under squared error, and the covariance holds what is unknown
-    within the classes and about them. For a Gaussian class, with m missing and o seen,
+    k)`: the mean minimises the expected squared error, and the covariance includes the variation
+    within the classes and between them. For a Gaussian class, with m missing and o observed,
     `E[x_m | x_o, k] = μ_m + Σ_mo Σ_oo⁻¹ (x_o - μ_o)`, covariance `Σ_mm - Σ_mo Σ_oo⁻¹ Σ_om`.
 
     Args:
@@ -73,7 +73,7 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
         A `Conditional`.
 
     Raises:
-        ValueError: a shape or dtype does not fit, or the density has no conditional ones.
+        ValueError: a shape or dtype does not fit, or the density has no conditional densities.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -115,7 +115,7 @@ def _sample(given: Conditional, key: Array, shape: tuple[int, ...]) -> tuple[PyT
     def one(key: Array) -> tuple[PyTree, Array]:
         key_y, key_x = jax.random.split(key)
         y = jax.random.categorical(key_y, given.log_posterior).astype(jnp.int32)
-        # NaN names no class.
+        # A posterior that is NaN selects no class.
         y = jnp.where(jnp.isnan(given.log_posterior).any(-1), -1, y)
         return given.params.conditional.sample_missing(key_x, given.x, y), y
 

@@ -1,7 +1,7 @@
-"""EM: the same fit, with weights that are expected where labels or parts of x are not seen.
+"""EM: a fit in which unobserved labels and parts of x are replaced by their expectations.
 
-The state of the iteration is the statistics. A step reads params off them (`estimate`), and makes
-the statistics that complete data would have on average under those params.
+The state of the iteration is the sufficient statistics. A step estimates params from them
+(`estimate`), and computes the expected statistics of the complete data under those params.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from genclf.model import valid_labels, valid_weights, widen
 from genclf.sums.blocks import Hard
 from genclf.sums.statistics import ClassifierStats
 
-_TOL_OF_FIT = 1e-8  # of `fit`, from which more digits are expected
+_TOL_OF_FIT = 1e-8  # of `fit`, which should give more digits
 
 
 class EMSolution(ShowsNumbers):
@@ -46,12 +46,14 @@ class EMSolution(ShowsNumbers):
     Attributes:
         params: the fitted classifier.
         objective: log-likelihood, plus the log of the prior density up to a constant, at the params
-            of every step, shape (max_steps,); NaN after the last, which is that of `params`.
-        converged: whether the last step gained no more than the tolerance: of slow EM a sign that
-            little more is gained in a few steps, not that the maximum is as near. Of `adapt_prior`,
-            whether the maximum is as near.
+            of every step, shape (max_steps,). The last step's entry belongs to `params`; later
+            entries are NaN.
+        converged: whether the last step gained no more than the tolerance. Where EM is slow, the
+            maximum may still be further away than that. For `adapt_prior`: whether the mean
+            log-likelihood is within the tolerance of its maximum.
         steps: number of steps.
-        values: where each of the restarts ended, shape (restarts,); the others are of the best.
+        values: final objective of each restart, shape (restarts,); the other attributes are those
+            of the best restart.
     """
 
     params: ClassifierParams
@@ -62,13 +64,13 @@ class EMSolution(ShowsNumbers):
 
     @property
     def value(self) -> Float[Array, "*batch"]:
-        """The objective at `params`; by hyper-parameters and data its derivative is exact."""
+        """The objective at `params`, with exact derivatives in hyper-parameters and data."""
         last = jnp.expand_dims(self.steps - 1, -1)
         return jnp.take_along_axis(self.objective, last, axis=-1)[..., 0]
 
 
 def solution(params: ClassifierParams, found: FixedPoint) -> EMSolution:
-    """Of one start."""
+    """The `EMSolution` of one start."""
     value = found.objective[found.steps - 1]
     return EMSolution(params, found.objective, found.converged, found.steps, value[None])
 
@@ -100,57 +102,60 @@ def em(
     init: str | ClassifierParams = "k-means++",
     restarts: int = 1,
 ) -> EMSolution:
-    """Fit with labels, components or cells that are not seen, by expectation-maximisation.
+    """Fit with unobserved labels, components or cells, by expectation-maximisation.
 
     Maximises `Σ_labelled w_n log p(x_n, y_n) + λ Σ_unlabelled w_n log p(x_n)`, λ =
-    `unlabelled_weight`, plus the log-density of the prior where the model has one. Each step does
-    not decrease it. With all rows labelled it is `fit`; with none a mixture model: Gaussian
-    mixture, latent class analysis, mixture of multinomials. It finds a local maximum; where labels
-    do not say which class is which, classes come in any order.
+    `unlabelled_weight`, plus the log-density of the prior if the model has one. No step decreases
+    this objective. If all rows are labelled, the result is that of `fit`; if no row is, the model
+    is a mixture model: Gaussian mixture, latent class analysis, mixture of multinomials. The
+    maximum is local; where no labels identify the classes, their order is arbitrary.
 
-    A likelihood has no bound where a class may shrink onto a row (a Gaussian's variance, a
-    probability of 0): then give a prior, such as `NormalInverseWishart()`, which is relative to the
-    spread of the data. It bounds the objective; the best maximum may still be one with a small
-    class. `ridge` and `ddof` of a Gaussian are no priors and are not taken.
+    The likelihood is unbounded where a class can shrink onto one row, as a Gaussian whose variance
+    goes to 0. Then give a prior, such as `NormalInverseWishart()`, which is relative to the spread
+    of the data. It bounds the objective, but a class at the best maximum may still be very small.
+    `ridge` and `ddof` of a Gaussian are not priors, so EM does not accept them.
 
-    It begins with the labelled rows alone where every class has some. Otherwise, and in restarts
-    after the first, unlabelled rows take part: classes begin at rows of their own or, without any,
-    at rows that are far from each other ("k-means++"), or at random shares of the unlabelled rows
-    ("random"); so do the components of a `Mixture`. A start, or a solution, in which a class has
-    too few rows for its covariance is singular, and of the highest likelihood: `validate` with
-    `latent=True` names the first, and `diagnose(clf, x, exp(log_posterior(params, x)))` the second.
+    The first start uses the labelled rows alone if every class has some. Otherwise, and in later
+    restarts, unlabelled rows take part. With "k-means++" each goes to its nearest seed: the seed of
+    a class is one of its own rows or, if it has none, a row far from the other seeds. With "random"
+    each has random weights in the classes. The components of a `Mixture` start in the same way. If
+    a class has too few rows for its covariance, the covariance is singular and the likelihood
+    unbounded: `validate` with `latent=True` reports this at the start, and
+    `diagnose(clf, x, exp(log_posterior(params, x)))` at the solution.
 
-    Derivatives of `params` are those of the implicit function: exact at a converged solution, by a
-    linear solve, whatever the number of steps, and of no meaning at another. So are those of
-    `value`. Nothing flows through the rest of `objective`, or through `init`.
+    Derivatives of `params` follow from the implicit function theorem, by one linear solve whatever
+    the number of steps. They are exact at a converged solution and meaningless elsewhere. The same
+    holds for `value`. Derivatives of other entries of `objective`, or in `init`, are 0.
 
     A step scores each row in all K classes, labelled or not, and in all J components of each: with
     a diagonal covariance it takes about n K J d operations, with a full one n K J d². Where cells
-    are missing, each row has a covariance of its own to eliminate, n K J d³ (n d³, if shared).
+    are missing, each row needs an elimination of its own, n K J d³ in all (n d³ if the covariance
+    is shared).
 
     Args:
         clf: the model.
-        x: rows, as for `fit`; unlabelled rows count.
-        y: labels (n,), -1 where latent; or responsibilities (n, K) that are known.
-        key: a `jax.random` key, for where to begin.
+        x: rows, as for `fit`; unlabelled rows are used too.
+        y: labels (n,), -1 where latent; or known responsibilities (n, K).
+        key: a `jax.random` key, for the start.
         weights: weight of each row, (n,).
-        unlabelled_weight: λ >= 0, on top of the weight of each unlabelled row. Text, where words
-            are not as independent as the model says, may need one below 1.
-        max_steps: the most steps.
-        tol: stop when a step gains no more than this in the mean log-likelihood of a row; below 0
-            never. Where EM is slow, gains shrink by little from step to step, and the maximum is
-            many of them away: `objective` shows it, and a smaller `tol` goes on. In float32 a gain
-            of about 1e-7 is the least that can be seen, so there `converged` says no more.
+        unlabelled_weight: λ >= 0, a factor on the weight of each unlabelled row. Text may need a
+            value below 1, since words are less independent than the model assumes.
+        max_steps: maximum number of steps.
+        tol: stop when a step raises the mean log-likelihood of a row by no more than this; a
+            negative value never stops early. Where EM is slow, gains shrink slowly from step to
+            step and the maximum is many steps away: `objective` shows it, and a smaller `tol`
+            continues. float32 cannot resolve gains below about 1e-7, so `converged` means no more
+            than that there.
         init: "k-means++", "random", or params to start from.
         restarts: number of starts, all in one call; the best solution is returned.
 
     Returns:
-        An `EMSolution`, of the best start. In traced code invalid labels, weights or cells make
+        The `EMSolution` of the best start. In traced code invalid labels, weights or cells make
         it NaN.
 
     Raises:
         ValueError: a shape or dtype does not fit, an argument or a hyper-parameter is invalid, or
-            there are fewer rows than classes or components to begin at them.
+            there are fewer rows than classes or components to start from them.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
@@ -173,7 +178,7 @@ def em(
         check_rows(clf.support, x, y, weights, clf.num_classes)
         check_clusters(clf, y, weights, unlabelled_weight)
     elif restarts > 1:
-        raise ValueError("restarts begin at different places, but init gives params: one place")
+        raise ValueError("init gives a single start: leave it out, or leave restarts at 1")
     if restarts == 1:
         return _em(*data, key, given, True, way, max_steps)
     return _best_of(*data, jax.random.split(key, restarts), way, max_steps)
@@ -182,12 +187,12 @@ def em(
 def fit_hidden(
     clf: Classifier, x: PyTree, y: Array, weights: Array | None, init: ClassifierParams | None
 ) -> ClassifierParams:
-    """What `fit` is of a model with hidden parts: `em` without the unlabelled rows."""
+    """`fit` of a model with unobserved parts of examples: `em` on the labelled rows."""
     check_for_em(clf)
     check_rows(clf.support, x, y, weights, clf.num_classes)
     if init is None:
         check_components(clf, len(y))
-    if y.ndim == 1:  # known responsibilities: no class has to look for where to begin
+    if y.ndim == 1:  # as known responsibilities, so that no class needs a seed
         valid = valid_labels(y, clf.num_classes)[:, None]
         y = jnp.where(valid, one_hot(widen(y), clf.num_classes, float_dtype(x)), jnp.nan)
     key = jax.random.key(0)
@@ -249,7 +254,7 @@ def _em(
 def _step(
     given: tuple[Expectation, Array], stats: ClassifierStats
 ) -> tuple[Array, ClassifierStats]:
-    """Params of the statistics, and what is expected under them."""
+    """The objective at the params of the statistics, and the expected statistics under them."""
     expect, invalid = given
     value, expected = expect(estimate(expect.clf, stats))
     return jnp.where(invalid, jnp.nan, value), expected
@@ -270,7 +275,7 @@ def em_step(
 def _expectation(
     clf: Classifier, x: PyTree, y: Array, weights: Array | None, unlabelled_weight: Scalar
 ) -> tuple[Expectation, Array]:
-    """The E step, where a row of label -1 keeps its weight; and whether a number is invalid."""
+    """The E step, in which rows of label -1 keep their weight; and whether any input is invalid."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
     dtype, num_classes = float_dtype(x), clf.num_classes
     weight = jnp.ones(len(y), dtype) if weights is None else weights.astype(dtype)

@@ -1,4 +1,4 @@
-"""The E step: what complete data would be on average, given what is seen."""
+"""The E step: expected statistics of the complete data, given the observed data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from genclf.sums.statistics import ClassifierStats, Sums
 
 
 class Expectation(eqx.Module):
-    """The E step: what complete data would be on average, given what is seen and the params.
+    """The E step: expected statistics of the complete data, given the observed data and the params.
 
     Attributes:
         clf: the model.
         x: rows.
-        w: their class weights; a row of label -1 is latent, with its weight.
+        w: class weights of the rows; a row of label -1 has a weight, and its label is latent.
     """
 
     clf: Classifier
@@ -38,9 +38,9 @@ class Expectation(eqx.Module):
         return log_lik + log_prior_density(self.clf, params, expected), expected
 
     def of_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
-        """The log-likelihood alone, and those statistics."""
+        """The log-likelihood, without the prior density, and the expected statistics."""
         family = self.clf.family
-        # A row without weight may hold anything: a copy of one that has some has derivatives.
+        # A row without weight may hold anything; a row with weight replaces it, for its gradient.
         stand_in = jax.tree.map(lambda a: a[jnp.argmax(self.weight > 0)][None], self.x)
 
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
@@ -54,7 +54,7 @@ class Expectation(eqx.Module):
             seen = Sums(count.sum()[None], log_lik[None])
             return seen, ClassifierStats(Sums(count, count), expected, family.statistic(expected))
 
-        # With what a step makes of a row a block stays in the cache.
+        # `row_size` counts the temporaries of a row too, so that a block of rows fits in the cache.
         made = jax.tree.leaves(jax.eval_shape(family.complete, params.conditional, stand_in))
         width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
         row_size = 8 * width + sum(a.size for a in made)
@@ -65,15 +65,15 @@ class Expectation(eqx.Module):
 def _responsibilities(
     score: Float[Array, "n K"], log_prior: Float[Array, "K"], w: ClassWeights
 ) -> tuple[Float[Array, "n K"], Float[Array, ""]]:
-    """Expected class weights of rows, and the log-likelihood of what is seen of them."""
-    # Classes first and rows last, so that the arithmetic is in vectors of rows.
+    """Expected class weights of the rows, and the log-likelihood of the observed data."""
+    # Class axis first and row axis last, so that the arithmetic vectorises over rows.
     score = score.T
     if not isinstance(w, Hard):
         return w, jnp.where(w > 0, w * jnp.where(w > 0, score.T, 0), 0).sum()
     highest = lax.stop_gradient(score.max(0))
     possible = highest > -jnp.inf  # also False on NaN
     ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
-    # A row that is impossible in all classes tells none from another.
+    # A row that is impossible in every class has the class prior as responsibilities.
     ratio = jnp.where(jnp.isneginf(highest)[None], jnp.exp(log_prior)[:, None], ratio)
     total = ratio.sum(0)
     hot = w.label[None] == jnp.arange(len(score), dtype=w.label.dtype)[:, None]

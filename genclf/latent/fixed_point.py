@@ -1,4 +1,4 @@
-"""Steps that do not decrease an objective, to their fixed point; with the derivative of that."""
+"""Fixed-point iteration of steps that do not decrease an objective, with implicit derivatives."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ A = TypeVar("A")
 
 
 class FixedPoint(NamedTuple):
-    """Where the steps ended.
+    """The end of a fixed-point iteration.
 
     Attributes:
-        state: statistics; a step from them gains less than the tolerance.
-        objective: at the params of each state, the last included; NaN after it.
-        converged: whether it did not stop for the number of steps, or at NaN.
-        steps: how many objectives there are.
+        state: the last statistics; if converged, a step from them gains no more than the tolerance.
+        objective: the objective at each state, the last one included; later entries are NaN.
+        converged: False if the iteration stopped at `max_steps` or at NaN.
+        steps: number of states whose objective was computed.
     """
 
     state: Any
@@ -59,22 +59,22 @@ def fixed_point(
 ) -> FixedPoint:
     """Iterate `state -> (objective at it, next state)`.
 
-    Derivatives of the state are those of the implicit function at a fixed point, `ds = (I - J)⁻¹
-    ∂step`, by GMRES in units of the statistics; that of the last objective is the one at a fixed
-    state, which maximises it. They are traced only where they are taken, so
-    `step` closes over no arrays.
+    Derivatives of the state are implicit, `ds = (I - J)⁻¹ ∂step` at a fixed point, by GMRES in
+    units of the statistics. The derivative of the last objective holds the state fixed, since the
+    state maximises the objective. Both are traced only where they are taken, so `step` must not
+    close over arrays.
 
     Args:
-        step: of what is given and a state; it does not decrease the objective.
-        given: what the state is a function of.
-        start: statistics.
-        total: weight; the gain of a step is measured per unit of it.
-        tol: gain at which to stop.
-        max_steps: after which to stop.
-        jump: of what is given, a state and the next: a state that is no worse than the next, with
-            the same fixed points, to go on from.
-        gap: of a state and the next: a bound of all that is still to be gained, per unit of weight,
-            to compare to `tol` in place of the gain of one step.
+        step: maps (given, state) to (objective, next state); it does not decrease the objective.
+        given: the inputs that the fixed point depends on.
+        start: initial statistics.
+        total: total weight; gains are measured per unit of weight.
+        tol: stop at a gain of this or less, per unit of weight.
+        max_steps: maximum number of steps.
+        jump: maps (given, state, next state) to the state to continue from; its objective is no
+            lower than that of the next state, and the fixed points are the same.
+        gap: maps (state, next state) to an upper bound on the gain that is left, per unit of
+            weight; `tol` then applies to it instead of the gain of one step.
     """
 
     @jax.custom_jvp
@@ -137,7 +137,7 @@ def _iterate(
 
 
 def _units(stats: Sums | Moments) -> Sums | Moments:
-    """What a typical number of each array of the statistics is."""
+    """A typical magnitude for each array of the statistics; 1 where that is 0."""
     if isinstance(stats, Sums):
         found = jax.tree.map(lambda a: jnp.full_like(a, jnp.abs(a).max()), stats)
     else:
@@ -162,9 +162,9 @@ def _units_of_moments(stats: Moments) -> Moments:
 
 
 def _solve_in_units(linear: Callable[[PyTree], PyTree], target: PyTree, units: PyTree) -> PyTree:
-    """The z with `linear(z) = target`, by GMRES in z / units."""
-    # One vector: JAX transposes a solve whose right-hand side depends on the tangents as a whole,
-    # and of statistics only some may (the counts of labelled rows do not depend on x).
+    """Solve `linear(z) = target` for z, by GMRES in z / units."""
+    # Raveled into one vector: JAX can transpose a solve only if its whole right-hand side depends
+    # on the tangents. Some statistics may not: the counts of labelled rows do not depend on x.
     target, unravel = ravel_pytree(target)
     units = ravel_pytree(units)[0]
 

@@ -1,4 +1,4 @@
-"""The class prior of another population, from its examples without labels."""
+"""Label shift: the class prior of another population, from its unlabelled examples."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ def adapt_prior(
 ) -> EMSolution:
     """Re-estimate the class prior on unlabelled examples of another population.
 
-    The densities stay: p(x | y) is the same in both populations and p(y) is not. A step of EM sets
-    `π_k = Σ_n w_n p(y=k | x_n; π) / Σ_n w_n`; where one of Newton's method goes higher, that is
-    taken. The log-likelihood `Σ_n w_n log Σ_k π_k p(x_n | k)` is concave in π, so its maximum does
-    not depend on the start. A class of prior 0 stays so.
+    The class densities p(x | y) are taken to be the same in both populations; p(y) may differ. An
+    EM step sets `π_k = Σ_n w_n p(y=k | x_n; π) / Σ_n w_n`; a Newton step replaces it where that has
+    a higher log-likelihood. The log-likelihood `Σ_n w_n log Σ_k π_k p(x_n | k)` is concave in π, so
+    its maximum does not depend on the start. A class of prior 0 keeps prior 0.
 
-    Twice the gain, `2 (value - objective[0])`, is about χ² with K - 1 degrees of freedom if the
-    prior has not shifted.
+    If the prior has not shifted, twice the gain, `2 (value - objective[0])`, has approximately a χ²
+    distribution with K - 1 degrees of freedom.
 
     Args:
-        params: a fitted classifier, of any density.
+        params: a fitted classifier, with any class densities.
         x: rows of the other population.
         weights: weight of each row, (n,).
-        max_steps: the most steps.
-        tol: stop where no prior has a mean log-likelihood of a row that is higher by more than
-            this, >= 0, and no less than 100 roundings (1e-5 in float32).
+        max_steps: maximum number of steps.
+        tol: stop when no prior can raise the mean log-likelihood of a row by more than this, >= 0.
+            Values below 100 machine epsilons (1e-5 in float32) count as that.
 
     Returns:
-        An `EMSolution` whose `params` differ in `log_prior`; `converged` is of that bound.
-        Derivatives as in `em`.
+        An `EMSolution`, whose `params` are those given with a new `log_prior`; `converged` says
+        whether the bound in `tol` was reached. Derivatives are as in `em`.
 
     Raises:
-        ValueError: a shape or dtype does not fit, or `max_steps` or `tol` is no such number.
+        ValueError: a shape or dtype does not fit, or `max_steps` or `tol` is invalid.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -78,12 +78,13 @@ def adapt_prior(
 
 
 class _Rows(NamedTuple):
-    """Densities of rows, each over the largest that it has in a class that occurs.
+    """Class densities of the rows, divided by the largest one of the row.
 
     Attributes:
-        ratio: p(x_n | k) over that, 0 in a class of prior 0.
-        log_top: the logarithm of that; 0 for a row without weight.
-        weight: of each row.
+        ratio: p(x_n | k) divided by its largest value over classes of prior > 0; 0 in a class of
+            prior 0.
+        log_top: logarithm of that largest value.
+        weight: weight of each row.
     """
 
     ratio: Float[Array, "n K"]
@@ -107,18 +108,18 @@ def _adapt_prior(
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
     weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
     weight = jnp.where(valid_weights(weight) & (weight != 0).any(), weight, jnp.nan)
-    # A row without weight may hold anything: a copy of one that has some has a derivative.
+    # A row without weight may hold anything; a row with weight replaces it, for its gradient.
     used = weight != 0
     stand_in = jnp.where(used, jnp.arange(n), jnp.argmax(used))
     score = log_joint(params, jax.tree.map(lambda a: a[stand_in], x))
-    # A class of prior 0 has the score -inf, and keeps it.
+    # A class of prior 0 has score -inf and keeps it: subtracting log 0 would give NaN.
     own_prior = jnp.where(jnp.isneginf(params.log_prior), 0, params.log_prior)
     density = score - own_prior[None]
     log_top = lax.stop_gradient(density.max(1))
     rows = _Rows(jnp.exp(density - log_top[:, None]), log_top, weight)
 
     start = jnp.exp(params.log_prior) * weight.sum()
-    # What sums of so many ratios near 1 leave to be seen.
+    # Rounding in the sums hides smaller gains.
     tol = jnp.maximum(jnp.asarray(tol, dtype), 100 * jnp.finfo(dtype).eps)
     found = fixed_point(
         _step, rows, Sums(start, start), weight.sum(), tol, max_steps, jump=_jump, gap=_gap
@@ -136,27 +137,27 @@ def _step(rows: _Rows, counts: Sums) -> tuple[Array, Sums]:
 
 
 def _gap(counts: Sums, following: Sums) -> Float[Array, ""]:
-    """No prior has a mean log-likelihood that is higher by more than this.
+    """An upper bound on the gain in mean log-likelihood that any other prior can bring.
 
-    With `g_k = Σ_n w_n p(x_n | k) / p(x_n) / Σ w` it is `max_k g_k - 1`: the log-likelihood is
-    concave and g its slope, so at the prior π' it is higher by at most `Σ_k (π'_k - π_k) g_k`.
+    With `g_k = Σ_n w_n p(x_n | k) / p(x_n) / Σ w` the bound is `max_k g_k - 1`: the log-likelihood
+    is concave with gradient g, so a prior π' gains at most `Σ_k (π'_k - π_k) g_k`.
     """
     share, next_share = (c.count / c.count.sum() for c in (counts, following))
     return divide(next_share, share).max() - 1
 
 
 def _jump(rows: _Rows, counts: Sums, following: Sums) -> Sums:
-    """The better of the expected counts and a Newton step, of interior-point methods.
+    """The expected counts, or those of an interior-point Newton step if they are better.
 
     Newton's equations for `Σ π = 1, π >= 0`, with `1 - g_k` for the multiplier of `π_k >= 0`, are
-    solved for the change of each π_k as a share of it.
+    solved for the relative change of each π_k.
     """
     total = counts.count.sum()
     prior, expected = counts.count / total, following.count / total
     slope = divide(expected, prior)
     share = rows.ratio * prior[None] / matmul(rows.ratio, prior)[:, None]
     curvature = matmul((rows.weight / total)[None] * share.T, share)
-    # A class that cannot occur stays; the ridge is for classes of equal densities.
+    # A class of prior 0 keeps it; the ridge makes classes of equal densities solvable.
     ridge = jnp.finfo(prior.dtype).eps + prior * jnp.maximum(1 - slope, 0)
     ridge = jnp.where(prior == 0, 1, ridge)
     both = jnp.stack([expected, prior], 1)
@@ -165,7 +166,7 @@ def _jump(rows: _Rows, counts: Sums, following: Sums) -> Sums:
     longest = jnp.minimum(1, 0.99 / jnp.maximum(-change.min(), 1e-30))
     newton = prior * (1 + longest * change)
     newton = newton / newton.sum()
-    # Near the maximum rounding hides which of them is higher, and Newton's is the nearer.
+    # Near the maximum rounding hides which one is higher; there Newton's is closer to it.
     least = rows.log_lik(expected / expected.sum())
     better = rows.log_lik(newton) >= least - 4 * jnp.finfo(least.dtype).eps * jnp.abs(least)
     return jax.tree.map(lambda a: jnp.where(better, total * newton, a), following)

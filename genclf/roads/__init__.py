@@ -1,1 +1,1 @@
-"""Other roads to the estimate: gradient ascent, Lagrange multipliers, a certificate."""
+"""The estimate by gradient ascent and by Lagrange multipliers; certificate, standard errors."""

@@ -32,14 +32,15 @@ class GradientSolution(ShowsNumbers):
     Attributes:
         params: as `fit` returns them.
         log_lik: penalised log-likelihood before each step and after the last, (max_steps + 1,);
-            NaN where no step was taken. An estimate from the batch where there are mini-batches.
-        gradient_norm: largest component of the gradient of the mean penalised log-joint, in the
-            unconstrained coordinates, at `params`; that of a parameter of one class as the mean
-            over that class.
+            NaN where no step was taken. With mini-batches, all entries but the last are estimates
+            from the batch.
+        gradient_norm: largest absolute component of the gradient of the mean penalised log-joint,
+            in the unconstrained coordinates, at `params`. For a parameter of one class, the mean
+            is over the examples of that class.
         steps: number of steps taken.
         on_boundary: whether some probability goes to 0 or 1, or some variance to 0: the maximum
             is then not inside the set of parameters, and no finite coordinates reach it.
-        converged: whether `gradient_norm <= tol`, inside the set.
+        converged: whether `gradient_norm <= tol` and `on_boundary` is false.
     """
 
     params: ClassifierParams
@@ -51,7 +52,7 @@ class GradientSolution(ShowsNumbers):
 
 
 class Settings(NamedTuple):
-    """What is static about a run."""
+    """Static arguments of a run."""
 
     optimizer: Any
     max_steps: int
@@ -74,7 +75,7 @@ class Ascent:
     """The objective in unconstrained coordinates, and the steps of the optimizer on it."""
 
     def __init__(self, settings: Settings, problem: Problem, tol: Array | float | None):
-        """From params with which all classes are alike."""
+        """The ascent starts from params that are the same for all classes."""
         import optax
 
         self.settings, self.problem = settings, problem
@@ -86,14 +87,14 @@ class Ascent:
         self.tol = (1e-9 if self.dtype == jnp.float64 else 1e-4) if tol is None else tol
 
     def stored(self, free: PyTree) -> dict[str, Array]:
-        """The arrays of the params, in the units of the start."""
+        """The arrays of the params, relative to those of the start."""
         return {
             name: p.constrained(free[name], self.origin[name].shape[-1])
             for name, p in self.declared.items()
         }
 
     def loss(self, free: PyTree) -> Float[Array, ""]:
-        """The mean penalised log-joint, negative."""
+        """Minus the mean penalised log-joint."""
         params = with_arrays(self.reference, self.stored(free))
         return -self.problem.objective(params) / self.problem.total
 
@@ -110,7 +111,7 @@ class Ascent:
         return loss
 
     def norm(self, gradient: PyTree) -> Float[Array, ""]:
-        """Largest component; of a parameter of one class per example of that class."""
+        """Largest absolute component; for a parameter of one class, per example of that class."""
         count = self.problem.stats.count
         share = divide(jnp.full_like(count, self.problem.total), count)
         found = []
@@ -140,7 +141,7 @@ class Ascent:
         return more & (state.gradient_norm > 0.1 * self.tol) & ~state.stuck
 
     def step(self, state: State, key: Array | None) -> State:
-        """One step of the optimizer, on rows drawn for it where there are mini-batches."""
+        """One step of the optimizer; with mini-batches, on rows drawn for this step."""
         loss: Callable[[PyTree], Array] = self.loss
         if self.settings.batch_size is not None and key is not None:
             key, n = jax.random.fold_in(key, state.step), len(self.problem.w)
@@ -174,7 +175,7 @@ class Ascent:
         )
 
     def _on_boundary(self, stored: dict[str, Array]) -> Bool[Array, ""]:
-        """Whether an entry is close to its bound, and uphill is further still."""
+        """Whether an entry is close to its bound, and the objective grows towards that bound."""
 
         def objective(stored: dict[str, Array]) -> Array:
             return self.problem.objective(with_arrays(self.reference, stored))
@@ -191,7 +192,7 @@ class Ascent:
 
 
 def _value_and_gradient(loss: Callable, state: State, reuse: bool) -> tuple[Array, PyTree]:
-    """Of the loss, from the line search that ended here where there was one."""
+    """Value and gradient of the loss; reused from the last line search, if there was one."""
     import optax
 
     if reuse and optax.tree.get(state.optimizer, "grad") is not None:

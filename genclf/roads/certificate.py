@@ -1,4 +1,4 @@
-"""Are these params the estimate? The conditions of a maximum, from the rows alone."""
+"""Whether params maximise the likelihood: the conditions of a maximum, from the rows alone."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Certificate(ShowsNumbers):
     Attributes:
         valid: whether all of them hold within `tol`.
         stationarity: largest Newton decrement of a block of parameters, per example: the distance
-            to where the gradient vanishes on the surface of the constraints, in standard
-            deviations of one example. Half its square is what the mean log-likelihood of that
-            block could still gain.
+            to the point where the gradient along the constraints vanishes, in standard deviations
+            of one example. Half its square is about the gain in mean log-likelihood that is left.
         feasibility: largest violation of a constraint.
-        slackness: largest product of a probability and the multiplier of its bound, over the
+        slackness: largest product of a probability and the multiplier of its bound, divided by the
             multiplier of its table.
-        curvature: largest eigenvalue of the Hessian, scaled to -1 on its diagonal; < 0 at a
+        curvature: largest eigenvalue of the Hessian after scaling its diagonal to -1; < 0 at a
             strict maximum.
-        gap: mean log-likelihood (penalised, if smoothed) of the closed form less that of these
-            params; it has no part in the verdict.
-        multipliers: of the sums to one, by name: the number of examples for `log_prior`, its
-            count for a table.
-        bound_multipliers: of probabilities on a bound, by name: >= 0 at 0, <= 0 at 1.
-        tol: the tolerance of the verdict.
+        gap: mean log-likelihood (penalised, if smoothed) of the closed form minus that of these
+            params; `valid` does not depend on it.
+        multipliers: of the sum-to-one constraints, by name. At a maximum that of `log_prior` is
+            the number of examples, and that of a table its total count.
+        bound_multipliers: of probabilities on a bound, by name. At a maximum they are >= 0 at the
+            bound 0, and <= 0 at the bound 1.
+        tol: the tolerance that `valid` uses.
     """
 
     valid: Bool[Array, ""]
@@ -61,25 +61,25 @@ def certify(
     *,
     tol: float | None = None,
 ) -> Certificate:
-    """Whether params, from wherever they come, maximise the likelihood of these rows.
+    """Whether params from any source maximise the likelihood of these rows.
 
-    Checks, from the log-joint of the rows and the constraints that the parameters declare, that
-    the params are feasible, that the gradient is a combination of the constraints' (the
-    multipliers, by least squares), that bounds press where they hold, and that the Hessian is
-    negative. With smoothing or a ridge it is the penalised likelihood. A small pytree, so
-    thousands of fits can be certified by `jax.vmap`.
+    Checks four conditions, from the log-joint of the rows and the constraints that the parameters
+    declare: the params are feasible; the gradient is a linear combination of the gradients of the
+    constraints (the multipliers, by least squares); the multipliers of bounds have the right sign;
+    the Hessian is negative definite. With smoothing or a ridge the likelihood is penalised. The
+    certificate is a small pytree, so `jax.vmap` can certify thousands of fits.
 
-    The verdict is no better than the dtype of the params: in float32 a mean of 10⁵ standard
-    deviations is rounded to 7e-3 of one, and no stored mean is the maximum.
+    The precision of the params limits the check: in float32 a mean of 10⁵ standard deviations is
+    rounded to 7e-3 of one, so that no stored mean is the maximum.
 
     Args:
         clf: the model.
-        params: of that model.
+        params: params of that model.
         x: rows, as for `fit`.
         y: labels (n,) or responsibilities (n, K).
         weights: weight of each row, (n,).
-        tol: on stationarity, feasibility and slackness; by default 1e-7 in float64 and 5e-4 in
-            float32.
+        tol: tolerance on stationarity, feasibility and slackness; by default 1e-7 in float64 and
+            5e-4 in float32.
 
     Returns:
         `Certificate`.
@@ -167,7 +167,7 @@ def _stationarity_and_curvature(here: LocalModel, part: Curvature) -> tuple[Arra
     table = here.table[part.layout][:, 0]
     squares = squares / jnp.where(part.weight == 0, 1, part.weight)
     if part.layout.shape[1] == 1:
-        # The entries of a table are tied by their sum: Pearson's χ², over its count.
+        # The sum ties the entries of a table: their squares add up to Pearson's χ² over the count.
         squares = jnp.zeros(len(here.zero), squares.dtype).at[table].add(squares)
     decrement = jnp.sqrt(squares)
     largest = -eigenvalues.min()
@@ -175,7 +175,7 @@ def _stationarity_and_curvature(here: LocalModel, part: Curvature) -> tuple[Arra
 
 
 def _bounds(here: LocalModel, tol: Array) -> tuple[Array, dict[str, Array], Array]:
-    """Slackness, the multipliers of bounds that hold, and whether all press inwards."""
+    """Slackness, the multipliers of active bounds, and whether all have the right sign."""
     slackness, multipliers, signs = [jnp.zeros((), tol.dtype)], {}, [jnp.asarray(True)]
     for name, p in here.declared.items():
         value, gradient, held = here.value[name], here.gradient[name], here.at_bound[name]

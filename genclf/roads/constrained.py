@@ -21,17 +21,19 @@ LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds
 
 
 class ConstrainedSolution(eqx.Module):
-    """A point that meets the conditions of a constrained maximum, as `solve_constrained` finds it.
+    """A point that meets the conditions of a constrained maximum, from `solve_constrained`.
 
     Attributes:
         params: the maximiser, in the structure of `init`.
         multipliers: λ of every constraint, in the structure of `constraints(params)`.
-        lower_multipliers: of the lower bounds, >= 0, in the structure of `params`; 0 inside.
-        upper_multipliers: of the upper bounds, the same.
-        residual: largest violation of stationarity, relative to the gradient at `init`, and of a
+        lower_multipliers: multipliers of the lower bounds, >= 0, in the structure of `params`; 0
+            off the bound.
+        upper_multipliers: the same for the upper bounds.
+        residual: largest violation of stationarity (relative to the gradient at `init`) or of a
             constraint.
-        steps: Newton steps taken.
-        converged: whether the residual is within the tolerance, with multipliers of bounds >= 0.
+        steps: number of Newton steps.
+        converged: whether the residual is within the tolerance, the multipliers of bounds are >= 0,
+            and the last step was short.
     """
 
     params: PyTree
@@ -63,24 +65,25 @@ def solve_constrained(
         ∇f - λᵀ ∇c + z_lower - z_upper = 0,   c = 0,
         z_lower (θ - lower) = 0,   z_upper (upper - θ) = 0,   z >= 0
 
-    by a primal-dual interior-point method (Newton steps on these equations, complementarity driven
-    to zero), after which entries at a bound are put on it and the rest is polished by Newton.
-    f should be concave and c linear, or nearly so close to `init`; where no step lowers the
-    residual, where f is no maximum or grows without end, it stops and `converged` is false.
-    Compiled once for the same function objects. It has forward-mode derivatives only.
+    by a primal-dual interior-point method: Newton steps on these equations that drive the
+    complementarity to zero. Then entries at a bound are set to it, and Newton's method refines the
+    others. f should be concave and c linear, at least approximately near `init`. `converged` is
+    false if no step lowers the residual, if the point is not a maximum, or if f is unbounded.
+    The solver is compiled once for the same function objects. It has forward-mode derivatives only.
 
     Args:
         objective: f, from params to a scalar.
-        constraints: c, from params to a pytree of arrays that must be 0; None for none.
+        constraints: c, from params to a pytree of arrays that must be 0; None: no constraints.
         init: a pytree of floating arrays, strictly between the bounds.
-        lower: lower bounds, in the structure of `init`, -inf for none; or None.
+        lower: lower bounds, in the structure of `init`, -inf for an entry without one; None: no
+            lower bounds.
         upper: upper bounds, the same with inf.
-        block_size: f is a sum of functions of so many consecutive entries of the raveled params
-            each, and c is linear: the Hessian is found and inverted by blocks. With 1, where no
-            entry may be in two constraints, a step costs a few evaluations of f and c. None: f
-            may be any function, and a step solves a dense linear system.
-        max_steps: Newton steps at most, of the interior-point method and of the polish each.
-        tol: on the residual; by default 1e-9 in float64 and 1e-4 in float32.
+        block_size: size of the diagonal blocks of the Hessian: f is a sum of functions of so many
+            consecutive entries of the raveled params each, and c is linear. With 1 no entry may be
+            in two constraints, and a step costs a few evaluations of f and c. None: f may be any
+            function, and a step solves a dense linear system.
+        max_steps: maximum number of Newton steps, in each of the two phases.
+        tol: tolerance on the residual; by default 1e-9 in float64 and 1e-4 in float32.
 
     Returns:
         `ConstrainedSolution`.
@@ -90,7 +93,7 @@ def solve_constrained(
             be too large; or, outside traced code, `init` is not strictly inside the bounds.
 
     Example:
-        Of all distributions on three values, the likeliest for counts 5, 3 and 0.
+        The distribution on three values under which the counts 5, 3 and 0 are most likely.
 
         >>> import jax.numpy as jnp, genclf as gcf
         >>> counts = jnp.array([5.0, 3.0, 0.0])
@@ -157,8 +160,8 @@ def _check_inside(init: PyTree, lower: PyTree, upper: PyTree) -> None:
         slack = jax.tree.map(lambda a, b, sign=sign: (sign * (a - b)).min(), init, bound)
         if not all(bool(least > 0) for least in jax.tree.leaves(slack)):
             raise ValueError(
-                f"init is not strictly inside the {name} bounds; move it, and make a parameter "
-                "that is fixed a constant of the objective"
+                f"init is not strictly inside the {name} bounds; move it inside, and turn fixed "
+                "parameters into constants of the objective"
             )
 
 

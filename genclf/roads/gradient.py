@@ -21,7 +21,7 @@ from genclf.families.capabilities import HasRoads, require
 from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
 from genclf.roads.problem import problem
 
-_CALLS = 100  # of a callback, at most
+_CALLS = 100  # maximum number of calls of a callback
 
 
 @verb(
@@ -49,16 +49,16 @@ def fit_gradient(
     batch_size: int | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> GradientSolution:
-    """The estimate by gradient ascent, knowing nothing of the closed form.
+    """The estimate by gradient ascent, without use of the closed form.
 
-    Maximises, from a start at which all classes are alike,
+    Starts from params that are the same for all classes, and maximises
 
     ::
 
         1/n ( Σ_nk w_nk log p(x_n, y=k) + log p(parameters) )
 
-    over unconstrained coordinates, n the total weight. Where there is no smoothing and no ridge,
-    the second term is 0 and the result is the maximum likelihood estimate. The coordinates follow
+    over unconstrained coordinates, where n is the total weight. Without smoothing and ridge the
+    second term is 0 and the result is the maximum likelihood estimate. The coordinates follow
     from the constraint that each parameter declares (stick-breaking for a simplex, Cholesky factor
     with log-diagonal for a covariance), in the units of the covariance of all examples.
 
@@ -67,11 +67,11 @@ def fit_gradient(
         x: rows, as for `fit`.
         y: labels (n,) or responsibilities (n, K).
         weights: weight of each row, (n,).
-        optimizer: any optax transformation; by default `optax.lbfgs`, with mini-batches Adam with
-            a cosine schedule.
-        max_steps: number of steps at most; with mini-batches, exactly.
-        tol: on the gradient norm; by default 1e-9 in float64 and 1e-4 in float32. The ascent goes
-            on to a tenth of it where rounding lets it.
+        optimizer: any optax transformation; by default `optax.lbfgs` or, for mini-batches, Adam
+            with a cosine schedule.
+        max_steps: maximum number of steps; with mini-batches, the exact number.
+        tol: tolerance on the gradient norm; by default 1e-9 in float64 and 1e-4 in float32. The
+            ascent continues to a tenth of it if rounding permits.
         key: a `jax.random` key; only with `batch_size`.
         batch_size: rows drawn (with replacement) for each step; None for all rows.
         callback: called on the host with the number of steps and the log-likelihood, after each
@@ -81,8 +81,8 @@ def fit_gradient(
         `GradientSolution`.
 
     Raises:
-        ValueError: a shape, dtype, argument or hyper-parameter is invalid, or of `key` and
-            `batch_size` only one is given.
+        ValueError: a shape, dtype, argument or hyper-parameter is invalid, or only one of `key`
+            and `batch_size` is given.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -124,7 +124,7 @@ def fit_gradient(
 def _default_optimizer(batched_steps: int | None) -> Any:
     import optax
 
-    # One object for all calls, since a compiled function is found by its identity.
+    # One object for all calls: the cache of compiled functions looks it up by identity.
     if batched_steps is None:
         return optax.lbfgs(memory_size=20)
     return optax.adam(optax.cosine_decay_schedule(0.1, max(batched_steps, 1)))

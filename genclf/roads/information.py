@@ -1,8 +1,8 @@
-"""Slope and curvature of the log-likelihood at given params, block by block.
+"""Gradient and Hessian of the log-likelihood at given params, block by block.
 
-Everything is a displacement from the params in their own units: a mean moves by so many standard
-deviations, a probability by a share of itself. There the conditions of a maximum are well scaled
-whatever the units of the data.
+The coordinates are displacements from the params in units of their own: a mean moves by standard
+deviations, a probability by a fraction of itself. In these coordinates the conditions of a maximum
+are well scaled, whatever the units of the data.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Curvature(NamedTuple):
         slope: gradient of the Lagrangian, (B, b).
         information: minus its Hessian, (B, b, b).
         weight: weight of the class that a block belongs to, or of all classes, (B,).
-        unidentified: entries that the rows do not determine, as of a class without weight, (B, b).
+        unidentified: entries that the rows do not determine (of a class without weight), (B, b).
     """
 
     layout: np.ndarray
@@ -73,22 +73,22 @@ class LocalModel:
     Attributes:
         declared: the parameters, by name.
         at_bound: which entries are on a bound, by name.
-        value: the values, e.g. probabilities, 1e-30 from a bound at least; by name.
-        gradient: derivative of the objective by the displacement, by name.
-        multipliers: λ of each sum to one, by name.
-        table: number of the table (the sum) that each raveled entry is in.
-        normal: derivative of that sum by the raveled entry; 0 where there is none.
+        value: the values (such as probabilities), at least 1e-30 away from a bound; by name.
+        gradient: gradient of the objective with respect to the displacement, by name.
+        multipliers: λ of each sum-to-one constraint, by name.
+        table: index of the table (the sum) that each raveled entry belongs to.
+        normal: derivative of that sum with respect to the raveled entry; 0 without a sum.
     """
 
     def __init__(self, problem: Problem, params: ClassifierParams):
-        """Around `params`, which must have the parameters of the problem's model."""
+        """The model around `params`, which must have the parameters of the problem's model."""
         self.problem = problem
         self.declared: dict[str, Parameter] = dict(sorted(declared(problem.clf, params).items()))
         stored = arrays(params)
         self.at_bound: Arrays = {
             name: p.at_bound(stored[name]) for name, p in self.declared.items()
         }
-        # Infinite logarithms have no derivatives; these are finite and change no sum.
+        # Infinite logarithms have no derivatives; the clipped ones are finite and change no sum.
         clipped = {
             name: jnp.clip(stored[name], LOG_TINY, -LOG_TINY)
             for name, p in self.declared.items()
@@ -103,8 +103,8 @@ class LocalModel:
         slope = jax.grad(self.objective)(self.zero)
         self.gradient: Arrays = self.by_name(slope)
 
-        # By least squares in the metric of the information: in the logarithms of θ the condition
-        # is gradient_v = λ θ_v, and the information λ θ_v.
+        # Least squares in the metric of the information: in the coordinates log θ the condition is
+        # gradient_v = λ θ_v, and the information is λ θ_v.
         self.multipliers = {
             name: p.table_sums(self.gradient[name]) / p.table_sums(self.value[name])
             for name, p in self.declared.items()
@@ -121,23 +121,23 @@ class LocalModel:
         self._slope = slope - self._pull
 
     def params_at(self, displacement: Array) -> ClassifierParams:
-        """The params moved by raveled displacements, in their own units."""
+        """The params after raveled displacements, which are in the units of the params."""
         moved = jax.tree.map(jnp.add, self.origin, self.by_name(displacement))
         return with_arrays(self.reference, moved)
 
     def objective(self, displacement: Array) -> Float[Array, ""]:
-        """The penalised log-likelihood there."""
+        """The penalised log-likelihood of the displaced params."""
         return self.problem.objective(self.params_at(displacement))
 
     def multiplier_of_entries(self, name: str) -> Array:
-        """λ of the sum in which each entry is; 0 where it is in none."""
+        """λ of the sum that each entry belongs to; 0 for an entry in no sum."""
         value = self.value[name]
         if name not in self.multipliers:
             return jnp.zeros_like(value)
         return self.multipliers[name][..., self.declared[name].table_of(value.shape[-1])]
 
     def curvatures(self) -> list[Curvature]:
-        """Of the class prior and of each plain params."""
+        """The curvature in the class prior, and in the params of each plain family."""
         places, first = {}, 0
         for name, origin in self.origin.items():
             places[name] = first + np.arange(origin.size).reshape(origin.shape)
@@ -154,10 +154,10 @@ class LocalModel:
     def _blocks(
         self, names: list[str], places: dict[str, np.ndarray], coupled: bool
     ) -> tuple[np.ndarray, np.ndarray, bool]:
-        """The layout, the class of each entry (-1: all), and whether blocks are of one class."""
+        """The layout, the class of each entry (-1: all), and whether each block has one class."""
         leads = [places[name].ndim - 1 - self.declared[name].event_ndim for name in names]
         sizes = {places[name].shape[lead] for name, lead in zip(names, leads, strict=True)}
-        separate = len(sizes) == 1  # otherwise the classes share something
+        separate = len(sizes) == 1  # otherwise classes share a parameter
         at, block, class_of = [], [], []
         for name, lead in zip(names, leads, strict=True):
             shape = places[name].shape
@@ -188,13 +188,13 @@ class LocalModel:
         size = layout.shape[1]
 
         def column(i: Array) -> Array:
-            # The i-th entry of every block at once: blocks do not see each other.
+            # The i-th entry of every block at once: second derivatives across blocks are 0.
             at_i = jnp.broadcast_to(jax.nn.one_hot(i, size, dtype=self.zero.dtype), layout.shape)
             direction = self.zero.at[layout].set(at_i)
             return jax.jvp(jax.grad(self.objective), (self.zero,), (direction,))[1][layout]
 
         hessian = jnp.moveaxis(lax.map(column, jnp.arange(size), batch_size=16), 0, 2)
-        # A sum of exponentials bends: λ θ on the diagonal.
+        # In log θ the constraint Σ θ = 1 is curved, which adds λ θ to the diagonal.
         curvature = self._pull[layout][:, :, None] * jnp.eye(size, dtype=self.zero.dtype)[None]
         count = self.problem.w.sum(0)
         weight = count[class_of[:, 0]] if separate else jnp.full(len(layout), count.sum())
@@ -205,7 +205,7 @@ class LocalModel:
 
 
 def _number_tables(p: Parameter, shape: tuple[int, ...], first: int) -> tuple[np.ndarray, int]:
-    """A number, from `first`, for each table of an array; the next free number."""
+    """The table number of each entry, counted from `first`, and the next free number."""
     of_entry = p.table_of(shape[-1])
     row = np.arange(math.prod(shape[:-1])).reshape(*shape[:-1], 1)
     numbers = first + row * (of_entry[-1] + 1) + of_entry

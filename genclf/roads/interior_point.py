@@ -1,4 +1,4 @@
-"""An interior-point method, which finds the bounds that hold, and Newton's method on the rest."""
+"""An interior-point method that finds the active bounds, then Newton's method off the bounds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from jaxtyping import Array, Bool
 
 from genclf.roads.kkt import Point, System
 
-_SHRINK = 0.1  # of the complementarity, each step
-_TO_BOUND = 0.99  # of the way to a bound, at most
-# Of the parameters, at a maximum; where it is at infinity, a step is as long as the way so far.
+_SHRINK = 0.1  # factor on the complementarity in each step
+_TO_BOUND = 0.99  # largest share of the distance to a bound in one step
+# At a maximum, relative to the parameters; towards infinity a step is as long as the way so far.
 LARGEST_LAST_STEP = 0.01
-_SHORTEST = 1e-10  # share of a Newton step worth trying
+_SHORTEST = 1e-10  # smallest share of a Newton step that is tried
 
 
 class InteriorPoint(System):
@@ -28,13 +28,13 @@ class InteriorPoint(System):
         """A Newton step, shortened until it stays inside and lowers the violation.
 
         Returns:
-            The point, its violation, whether it is another, and the size of the whole step as a
-            share of the parameters: it vanishes towards a maximum, and towards infinity does not.
+            The point, its violation, whether the point is new, and the size of the full step
+            relative to the parameters. That size goes to 0 at a maximum, but not towards infinity.
         """
         step = self.direction(point, target, fixed)
 
         def share_to_bound(left: Array, rate: Array) -> Array:
-            # The share of the step at which what is left would be used up.
+            # The share of the step that uses up `_TO_BOUND` of the distance `left`.
             shrinking = (rate < 0) & ~fixed
             return jnp.where(shrinking, _TO_BOUND * left / jnp.where(shrinking, -rate, 1), 1)
 
@@ -75,12 +75,12 @@ class InteriorPoint(System):
         return kept, jnp.where(improved, after, before), improved, share
 
     def interior(self, point: Point, max_steps: int) -> tuple[Point, Array, Array]:
-        """From the start to where complementarity tells which bounds hold."""
+        """Interior-point steps until the complementarity shows which bounds are active."""
         none = jnp.zeros(point.theta.shape, bool)
         number = jnp.stack(self.bounded).sum().astype(point.theta.dtype)
 
         def gap(point: Point) -> Array:
-            """Largest complementarity of an entry, free of units."""
+            """Largest complementarity of an entry, relative to its gradient and multiplier."""
             size = jnp.abs(point.gradient)
             shares = self.per_bound(
                 lambda z, r: r * z / jnp.maximum(size + z, self.tiny),
@@ -99,7 +99,7 @@ class InteriorPoint(System):
             products = self.per_bound(jnp.multiply, slack, z)
             target = _SHRINK * (products[0] + products[1]).sum() / number
             new, _, improved, _ = self.advance(point, target, none)
-            # Tapia's indicator: at a bound that holds, slack shrinks faster than the multiplier.
+            # Tapia's indicator: at an active bound, the slack shrinks faster than the multiplier.
             faster = self.per_bound(
                 lambda r_new, r, z_new, z: r_new / r < z_new / z,
                 self.slack(new.theta),
@@ -107,7 +107,7 @@ class InteriorPoint(System):
                 (new.below, new.above),
                 z,
             )
-            # Beside a bound other than 0 the slack is lost in rounding, and its rate says nothing.
+            # Near a bound other than 0 the slack is lost in rounding, so its rate is meaningless.
             pinned = self.per_bound(
                 lambda r, bound: r <= 4 * self.eps * jnp.abs(bound),
                 self.slack(new.theta),
@@ -120,7 +120,7 @@ class InteriorPoint(System):
         first = point, none, none, jnp.asarray(True)
         point, at_lower, at_upper, _ = lax.while_loop(cond, step, first)
         if self.block_size == 1:
-            # Entries do not see each other, so the slope that each has on its bound decides.
+            # The entries are independent, so the slope of each one at its bound decides.
             normal = self.constraint_gradient(point)
             on_lower = (
                 jax.grad(self.f)(jnp.where(self.bounded[0], self.lower, point.theta)) - normal
@@ -128,7 +128,7 @@ class InteriorPoint(System):
             on_upper = (
                 jax.grad(self.f)(jnp.where(self.bounded[1], self.upper, point.theta)) - normal
             )
-            # Of which f does not depend has slope 0 everywhere, and has not come nearer.
+            # An entry that f does not depend on has slope 0 everywhere, and has not come nearer.
             begun, ended = self.slack(self.init), self.slack(point.theta)
             near = [end < 0.5 * begin for end, begin in zip(ended, begun, strict=True)]
             at_lower = self.bounded[0] & near[0] & (on_lower < 0)
@@ -138,7 +138,7 @@ class InteriorPoint(System):
     def polish(
         self, point: Point, at_lower: Array, at_upper: Array, max_steps: int
     ) -> tuple[Point, Array]:
-        """Newton's method on the entries that no bound holds, then the bounds' multipliers.
+        """Newton's method on the entries that are not at a bound, then the bounds' multipliers.
 
         Returns:
             The point, and the size of the last step.
@@ -162,14 +162,14 @@ class InteriorPoint(System):
 
         def cond(state: tuple[Point, Array, Array, Array, Array]) -> Array:
             point, violation, improved, share, at_rounding = state
-            # A long step that ends on a root is followed by a short one, or there is no maximum.
+            # If there is a maximum, a long step that ends on a root is followed by a short one.
             going = ((violation > 4 * self.eps) & ~at_rounding) | (share > LARGEST_LAST_STEP)
             return improved & going & (point.steps < last)
 
         def step(state: tuple[Point, Array, Array, Array, Array]) -> tuple:
             point, before, *_ = state
             new, after, improved, share = unbounded.advance(point, nothing, fixed)
-            # So near, a step squares the violation: one that does not halve it is rounding.
+            # This close, a step squares the violation; if it does not halve it, rounding dominates.
             at_rounding = (before <= jnp.sqrt(self.eps)) & (after > before / 2)
             return new, after, improved, share, at_rounding
 
@@ -179,8 +179,8 @@ class InteriorPoint(System):
         return point, share
 
     def _newton_entries(self, point: Point, fixed: Array, last: Array) -> tuple[Point, Array]:
-        # Each entry keeps a tenth of its distance to the bounds, by itself: one that is far off,
-        # of many thousands, does not hold back the others.
+        # Each entry is limited by itself, to 0.9 of its distance to the bounds, so that one bad
+        # entry does not hold back thousands of others.
         none = jnp.zeros_like(point.theta)
 
         def cond(state: tuple[Point, Array]) -> Array:

@@ -1,4 +1,4 @@
-"""The Karush-Kuhn-Tucker equations of a problem, and Newton's direction on them."""
+"""The Karush-Kuhn-Tucker equations of a problem, and the Newton direction for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from genclf.sums.statistics import divide
 
 
 class Point(NamedTuple):
-    """A place on the way: parameters, multipliers of constraints and bounds, gradient of f."""
+    """An iterate: parameters, multipliers of constraints and bounds, gradient of f."""
 
     theta: Array
     multipliers: Array
@@ -26,7 +26,7 @@ class Point(NamedTuple):
 
 
 class System:
-    """The KKT equations of one problem, of the objective over its gradient at the start."""
+    """The KKT equations of one problem, with f scaled by the size of its gradient at the start."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class System:
         self.eps = jnp.finfo(init.dtype).eps
         self.tiny = jnp.asarray(1e-30, init.dtype)
         self.raw = f
-        # Of blocks c is linear: one Jacobian serves all steps.
+        # With blocks c is linear, so one Jacobian serves all steps.
         blocks = block_size is not None and block_size > 1
         self.jacobian = jax.jacrev(c)(init) if blocks else None
         self.slope_at_init = jax.grad(f)(init)
-        # A start at the solution has a slope that is rounding: then the curvature tells the size.
+        # If the start is the solution, its gradient is only rounding: then the curvature scales.
         slope = jnp.abs(self.slope_at_init).max(initial=0)
         curvature = jax.jvp(jax.grad(f), (init,), (jnp.ones_like(init),))[1]
         curvature = jnp.abs(curvature).max(initial=0)
@@ -56,14 +56,14 @@ class System:
         self.scale = jnp.where(size > 0, size, 1)
 
     def f(self, theta: Array) -> Array:
-        """The objective, off the bounds by less than counts: there it has one-sided derivatives."""
+        """The objective; an entry on a bound is moved just inside, where derivatives exist."""
         above = jnp.where(theta <= self.lower, self.lower + self.tiny, theta)
         step = self.eps * jnp.maximum(1, jnp.abs(self.upper))
         moved = jnp.where(theta >= self.upper, self.upper - step, above)
         return self.raw(theta + lax.stop_gradient(moved - theta)) / self.scale
 
     def slope(self, theta: Array) -> Array:
-        """The gradient; NaN where the objective is NaN, which has a gradient now and then."""
+        """The gradient; NaN where the objective is NaN, even if autodiff gives a number there."""
         value, gradient = jax.value_and_grad(self.f)(theta)
         return jnp.where(jnp.isnan(value), jnp.nan, gradient)
 
@@ -83,7 +83,7 @@ class System:
         )
 
     def per_bound(self, function: Callable[..., Array], *pairs: Any) -> list[Array]:
-        """`function` of each kind of bound, 0 where there is none."""
+        """`function` for the lower and for the upper bounds; 0 for entries without that bound."""
         found = [(b, function(*values)) for b, *values in zip(self.bounded, *pairs, strict=True)]
         return [jnp.where(bounded, value, jnp.zeros_like(value)) for bounded, value in found]
 
@@ -93,7 +93,7 @@ class System:
         multipliers = jnp.zeros(self.c(self.init).shape, ones.dtype)
         gradient = self.slope_at_init / self.scale
         if self.block_size is None and len(multipliers):
-            # By least squares: the curvature of c counts only with a multiplier.
+            # By least squares: with multipliers 0 the Hessian would lack the curvature of c.
             jacobian = jax.jacrev(self.c)(self.init)
             multipliers = jnp.linalg.lstsq(jacobian.T, gradient)[0]
         return Point(self.init, multipliers, below, above, gradient, jnp.int32(0))
@@ -125,7 +125,7 @@ class System:
         inverse = jnp.where(still, 0, 1 / jnp.where(still, 1, left))
         value, push_forward = jax.linearize(self.c, point.theta)
         pull_back = jax.linear_transpose(push_forward, point.theta)
-        # A diag⁻¹ Aᵀ is diagonal: no entry is in two constraints.
+        # A diag⁻¹ Aᵀ is diagonal, since no entry is in two constraints.
         schur = push_forward(inverse * pull_back(jnp.ones_like(value))[0])
         d_multipliers = divide(push_forward(inverse * rhs) + value, schur)
         return inverse * (rhs - pull_back(d_multipliers)[0]), d_multipliers
@@ -135,7 +135,7 @@ class System:
         number = n // size
 
         def column(i: Array) -> Array:
-            # The i-th entry of every block at once: blocks do not see each other.
+            # The i-th entry of every block at once: second derivatives across blocks are 0.
             at_i = jnp.tile(jax.nn.one_hot(i, size, dtype=rhs.dtype), number)
             return jax.jvp(jax.grad(self.f), (point.theta,), (at_i,))[1]
 
@@ -196,7 +196,7 @@ class System:
             return jnp.asarray(True)  # f is concave and c linear
         fixed = (point.theta <= self.lower) | (point.theta >= self.upper)
         left, jacobian = self._dense(point, jnp.zeros_like(point.theta), fixed)
-        # W is positive on the null space of A if W + ρ AᵀA is positive for large ρ.
+        # W is positive definite on the null space of A if W + ρ AᵀA is so for large ρ.
         size = jnp.maximum(jnp.abs(left).max(initial=0), 1)
         steep = matmul(jacobian.T, jacobian)
         steep = 1e3 * size * steep / jnp.maximum(jnp.abs(steep).max(initial=0), self.tiny)

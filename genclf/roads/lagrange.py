@@ -28,14 +28,14 @@ class LagrangeSolution(ShowsNumbers):
     Attributes:
         params: as `fit` returns them.
         multipliers: of the equality constraints, by the name of the parameter (`log_prior`,
-            `log_theta`, `scale`; with the name of the block and a dot before it in a `Product`).
-            A sum to one has one number, per class and table. A shared covariance has, for each
-            class but the first, the multipliers of `Σ_k⁻¹ = Σ_0⁻¹`: they are
-            `½ n_k (Σ - Σ̂_k)`, Σ̂_k the covariance that the class alone would have.
-        bound_multipliers: of `probability >= 0` (and, of a Bernoulli, `<= 1`, where they stand
-            with a minus sign), by name, in the shape of the parameter; 0 off the bound.
+            `log_theta`, `scale`; in a `Product` the name of the block and a dot come before it).
+            A sum-to-one constraint has one number per class and table. A shared covariance has,
+            for each class but the first, the multipliers of `Σ_k⁻¹ = Σ_0⁻¹`: they are
+            `½ n_k (Σ - Σ̂_k)`, where Σ̂_k is the covariance estimated from class k alone.
+        bound_multipliers: of `probability >= 0` and, for a Bernoulli, of `probability <= 1` (with
+            a minus sign); by name, in the shape of the parameter; 0 off the bound.
         residual: largest violation of a condition, relative to the gradient at the start.
-        steps: Newton steps of the part that took most.
+        steps: largest number of Newton steps of any part.
         converged: whether all conditions hold within the tolerance.
     """
 
@@ -64,7 +64,8 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     weight, smoothing included), and that of a table its total count: λ = Σ_v c_v, since
     c_v / θ_v = λ. A value with count 0 is on its bound, with multiplier λ.
 
-    NaN where the statistics are. Forward-mode derivatives only; those of `fit` are of any kind.
+    The result is NaN if the statistics hold NaN. It has forward-mode derivatives only; `fit` has
+    both kinds.
 
     Args:
         clf: the model.
@@ -138,7 +139,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         jnp.stack([part.steps.max() for part in solved]).max(),
         converged & (stats.count.sum() > 0),
     )
-    # Statistics of invalid rows are NaN, and so is what is made of them.
+    # Statistics of invalid rows are NaN; then so is the whole solution.
     invalid = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(stats)]).any()
     return jax.tree.map(
         lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a,
@@ -172,7 +173,7 @@ def _solve(family: HasRoads, stats: PyTree) -> _Solved:
 
 
 def _solve_values(reference: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
-    """In the values themselves: probabilities, rates."""
+    """Solve for the values themselves: probabilities, rates."""
     declared = reference.parameters
 
     def params_of(values: dict[str, Array]) -> Params:

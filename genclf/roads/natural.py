@@ -1,7 +1,7 @@
 """Natural parameters of a Gaussian: coordinates in which its log-likelihood is concave.
 
-`η = Λ μ` and the precision `Λ = Σ⁻¹`. Newton's method on mean and covariance diverges from starts
-as near as the overall mean; on these it converges from anywhere.
+They are `η = Λ μ` and the precision `Λ = Σ⁻¹`. Newton's method on mean and covariance diverges
+even from the overall mean; on the natural parameters it converges from any start.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Natural(NamedTuple):
 
     Attributes:
         eta: `Λ_k μ_k`, shape (K, d).
-        precision: Λ_k: its lower triangle row by row, shape (K, d(d+1)/2), where the covariance
-            is full; its diagonal, (K, d); or one number, (K, 1).
+        precision: Λ_k: for a "full" covariance its lower triangle row by row, (K, d(d+1)/2); for
+            "diag" its diagonal, (K, d); for "spherical" one number, (K, 1).
     """
 
     eta: Float[Array, "K d"]
@@ -37,7 +37,7 @@ class Natural(NamedTuple):
 
 
 def standard_natural(like: GaussianParams) -> Natural:
-    """Of mean 0 and covariance 1, for each class of `like`."""
+    """Natural parameters of mean 0 and covariance I, for each class of `like`."""
     num_classes, d = like.mean.shape
     one = jnp.ones((num_classes, like.scale.shape[-1]), like.mean.dtype)
     if like.covariance == "full":
@@ -47,9 +47,9 @@ def standard_natural(like: GaussianParams) -> Natural:
 
 
 def of_natural(natural: Natural, reference: GaussianParams) -> GaussianParams:
-    """The params of natural parameters that are relative to the reference.
+    """Params from natural parameters that are relative to the reference.
 
-    Where `natural` has one precision and the reference one scale, the params share it.
+    If the reference is shared and `natural` has one precision, the params share one scale.
     """
     num_classes, d = natural.eta.shape
     shared = reference.shared and len(natural.precision) == 1
@@ -68,7 +68,7 @@ def log_lik(natural: Natural, reference: GaussianParams, stats: Moments) -> Floa
     """`GaussianParams.log_lik` of `of_natural`, up to a constant, written in Λ and η.
 
     `½ Σ_k n_k log |Λ_k| - ½ tr Λ_k T_k`, T_k the scatter about `Λ_k⁻¹ η_k`, relative to the
-    reference. A derivative inverts Λ and factors nothing anew.
+    reference. Derivatives reuse the inverse of Λ.
     """
     d = reference.mean.shape[1]
     centred = stats.mean - reference.mean
@@ -119,7 +119,7 @@ def precision_multipliers(
     if reference.covariance != "full":
         return multipliers * reference.scale[:1] ** 2
     rows, columns = np.tril_indices(reference.mean.shape[-1])
-    # An entry off the diagonal stands twice in Λ and once among the constraints.
+    # An off-diagonal entry occurs twice in Λ, but once among the constraints.
     half = 0.5 * multipliers
     d = reference.mean.shape[-1]
     lower = jnp.zeros((len(multipliers), d, d), multipliers.dtype).at[:, rows, columns].set(half)
@@ -131,10 +131,10 @@ def precision_multipliers(
 def solve_gaussian(
     reference: GaussianParams, stats: Any, prior_stats: Any
 ) -> tuple[GaussianParams, dict[str, Array], ConstrainedSolution]:
-    """The estimate class by class, or that of all classes, constrained to agree.
+    """The estimate of each class alone, or of all classes constrained to share a precision.
 
     Returns:
-        Params, multipliers by name, and how they were found.
+        Params, multipliers by name, and the solution of the solver.
     """
     _check_size(reference)
 
@@ -146,7 +146,7 @@ def solve_gaussian(
 
         def objective(flat: Array) -> Array:
             natural = classes(flat)
-            # A class without weight has no estimate, and stays where it started.
+            # A class without weight has no estimate; this term keeps it at its start.
             unidentified = jnp.where(stats.count == 0, ((flat - start) ** 2).sum(1), 0).sum()
             return (
                 log_lik(natural, reference, stats)
@@ -188,7 +188,7 @@ def _check_size(reference: GaussianParams) -> None:
 
 
 def _for_each_class(solve: Any) -> Any:
-    """The problem of each class alone, which has a class axis of length 1."""
+    """Solve the problem of each class alone, with a class axis of length 1."""
 
     def one(*trees: PyTree) -> ConstrainedSolution:
         found = solve(*jax.tree.map(lambda a: a[None], trees))
@@ -198,7 +198,7 @@ def _for_each_class(solve: Any) -> Any:
 
 
 def _for_each_feature(solve: Any) -> Any:
-    """The problem of each feature alone; counts, which have no feature axis, are of all."""
+    """Solve the problem of each feature alone; counts have no feature axis and serve all."""
 
     def all_features(*trees: PyTree) -> ConstrainedSolution:
         axes = jax.tree.map(lambda a: -1 if a.ndim == 2 else None, trees)

@@ -1,7 +1,7 @@
-"""What every road maximises, and the parameters of a classifier by name.
+"""The objective that every iterative method maximises, and a classifier's parameters by name.
 
-Nothing here knows a closed form: the objective is the log-joint of the rows, and the parameters
-are what their classes declare.
+No closed form is used here: the objective is the log-joint of the rows, and the params classes
+declare their parameters.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Problem(eqx.Module):
     """Weighted rows, and the log-joint that parameters give them.
 
     Attributes:
-        x: rows; one without weight is a copy of one that has weight.
+        x: rows; a copy of a row with weight replaces each row without weight.
         w: class weights, (n, K); NaN where labels or weights were invalid.
-        stats: statistics of the rows, for where to start and for the scale of a ridge.
+        stats: statistics of the rows, for the start and for the scale of a ridge.
     """
 
     clf: Classifier
@@ -51,7 +51,7 @@ class Problem(eqx.Module):
         return weighted_log_joint(params, self.x, self.w) + self.log_prior_density(params)
 
     def log_prior_density(self, params: ClassifierParams) -> Float[Array, ""]:
-        """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none."""
+        """Log-density of the parameters under the prior, up to a constant; 0 without a prior."""
         return log_prior_density(self.clf, params, self.stats)
 
 
@@ -62,7 +62,7 @@ def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[A
 
 
 def of_parameters(clf: Classifier) -> Classifier:
-    """The model whose mode the estimate is; an error where it is no choice of parameters."""
+    """The model of which the estimate is the mode; raises if `inference` is "predictive"."""
     if clf.inference == "predictive":
         raise ValueError(
             'inference is "predictive", which integrates the parameters out: there are none to '
@@ -76,7 +76,7 @@ def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Prob
     found = stats(clf, x, y, weights)
     hard_or_soft, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     w = class_rows(hard_or_soft).T
-    # A row without weight may hold anything, also what has no gradient.
+    # A row without weight may hold anything, even values without a finite gradient.
     used = (w > 0).any(1)
     stand_in = jnp.where(used, jnp.arange(len(w)), jnp.argmax(used))
     x = jax.tree.map(lambda a: a[stand_in], x)
@@ -84,7 +84,7 @@ def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Prob
 
 
 def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
-    """Params with which all classes are alike; a class prior that is fixed stands already."""
+    """Params that are the same for all classes; a fixed class prior has its final value."""
     if clf.label_prior.fixed is None:
         log_prior = jnp.full_like(stats.count, -jnp.log(float(clf.num_classes)))
     else:
@@ -106,9 +106,9 @@ def check_same_model(rows: Problem, params: ClassifierParams) -> None:
 
 
 def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[list], Params]]:
-    """The params inside combinators, each with what precedes its names, and how to put them back.
+    """The params inside combinators, each with the prefix of its names; a function to rebuild.
 
-    The names of a `Product`'s blocks precede with a dot.
+    The prefix is the name of each enclosing block of a `Product`, followed by a dot.
     """
     nodes, structure = jax.tree_util.tree_flatten_with_path(
         params, is_leaf=lambda node: isinstance(node, Params) and bool(node.parameters)
@@ -126,7 +126,7 @@ def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[li
 
 
 def declared(clf: Classifier, params: ClassifierParams) -> dict[str, Parameter]:
-    """The parameters that are to be found, by name."""
+    """The parameters to estimate, by name."""
     found = {} if clf.label_prior.fixed is not None else {PRIOR: CLASS_PRIOR}
     for prefix, node in plain_params(params.conditional)[0]:
         found |= {prefix + field: p for field, p in node.parameters.items()}
@@ -142,7 +142,7 @@ def arrays(params: ClassifierParams) -> dict[str, Array]:
 
 
 def standard_arrays(reference: ClassifierParams) -> dict[str, Array]:
-    """The arrays with which `with_arrays` gives the reference: mean 0, scale 1, a table itself."""
+    """The arrays for which `with_arrays` returns the reference: mean 0, scale 1, tables as is."""
     found = {PRIOR: reference.log_prior}
     for prefix, node in plain_params(reference.conditional)[0]:
         standard = _over_columns(standardise, node)
@@ -151,14 +151,14 @@ def standard_arrays(reference: ClassifierParams) -> dict[str, Array]:
 
 
 def set_arrays(params: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
-    """The params with these arrays; those that `values` does not name stay."""
+    """The params with these arrays; arrays that `values` does not name are unchanged."""
     nodes, rebuild = plain_params(params.conditional)
     new = [set_fields(node, prefix, values) for prefix, node in nodes]
     return ClassifierParams(values.get(PRIOR, params.log_prior), rebuild(new))
 
 
 def with_arrays(reference: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
-    """Params of the arrays `values`, which are relative to the reference."""
+    """Params from the arrays `values`, which are relative to the reference."""
     nodes, rebuild = plain_params(reference.conditional)
     new = []
     for prefix, node in nodes:

@@ -1,7 +1,7 @@
 """Coordinates relative to reference params, so that no unit of the data matters.
 
-A Gaussian's are location and scale: draws of its params are moved by those of the reference. The
-parameters of other families have no unit.
+Gaussian params are relative to the location and scale of the reference. The parameters of other
+families have no units.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from genclf.sums.blocks import einsum, matmul
 
 @singledispatch
 def standardise(reference: Any) -> Any:
-    """The params that `transform` takes to the reference."""
+    """The params that `transform` maps to the reference."""
     return reference
 
 
@@ -33,13 +33,13 @@ def _(reference: GaussianParams) -> GaussianParams:
 
 @singledispatch
 def transform(params: Any, reference: Any) -> Any:
-    """The params of draws that are moved by the location and scale of the reference."""
+    """The params of draws after a move by the location and scale of the reference."""
     return params
 
 
 @transform.register
 def _(params: GaussianParams, reference: GaussianParams) -> GaussianParams:
-    """Of `m + L z`: mean `m + L mean` and scale `L scale`."""
+    """Params of `m + L z`, z a draw: mean `m + L mean` and scale `L scale`."""
     if params.covariance == "full":
         root = jnp.broadcast_to(reference.scale, (len(params.mean), *reference.scale.shape[1:]))
         moved = einsum("kij,kj->ki", root, params.mean)

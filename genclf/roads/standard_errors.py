@@ -1,4 +1,4 @@
-"""Standard errors of the parameters, from the curvature of the log-likelihood at them."""
+"""Standard errors of the parameters, from the curvature of the log-likelihood."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def standard_errors(
 ) -> dict[str, Array]:
     """Standard errors of the parameters, from the observed information.
 
-    The square roots of the diagonal of `Z (Zᵀ I Z)⁻¹ Zᵀ`, I minus the Hessian of the
-    log-likelihood at the params, Z a basis of the directions that keep the constraints. They are
-    of the arrays as the params hold them: of log π and log θ, logits, means and scales (that of
-    θ itself is θ times that of log θ, of p itself p (1-p) times that of the logit). A weight
-    counts as that many examples. With smoothing they are those of the normal approximation to the
-    posterior.
+    They are the square roots of the diagonal of `Z (Zᵀ I Z)⁻¹ Zᵀ`. Here the information I is the
+    negative Hessian of the log-likelihood at the params, and Z is a basis of the directions that
+    keep the constraints. They refer to the arrays that the params hold: log π, log θ, logits, means
+    and scales. (The standard error of θ is θ times that of log θ; that of p is p (1-p) times that
+    of the logit.) A row of weight w counts as w examples. With smoothing they are the standard
+    deviations of the normal approximation to the posterior.
 
     Args:
         clf: the model.
-        params: a maximum: `fit(clf, x, y)`.
+        params: params at a maximum, such as `fit(clf, x, y)`.
         x: rows, as for `fit`.
         y: labels (n,) or responsibilities (n, K).
         weights: weight of each row, (n,).
 
     Returns:
-        Arrays by name, in the shapes of the parameters; infinite where the data say nothing (a
-        class without examples, the logarithm of a probability 0). Off a maximum they mean
-        nothing, and nothing here checks for it: `certify` does.
+        Arrays by name, in the shapes of the parameters; infinite where the data hold no
+        information (a class without examples, the logarithm of a probability 0). They are
+        meaningless away from a maximum, which is not checked here: use `certify`.
 
     Raises:
         ValueError: the params are of another model, or a shape or dtype does not fit.

@@ -145,7 +145,9 @@ def test_large_counts_keep_their_digits():
     x = np.array([[1_000_500, 2], [999_000, 0], [1_002_000, 9]])
     for dtype, tolerance in (("float32", 0.3), ("float64", 1e-7)):
         params = gcf.PoissonParams(jnp.log(jnp.asarray(rate, dtype)))
-        expected = stats.poisson.logpmf(x[:, None], np.exp(np.asarray(params.log_rate, np.float64))).sum(-1)
+        expected = stats.poisson.logpmf(
+            x[:, None], np.exp(np.asarray(params.log_rate, np.float64))
+        ).sum(-1)
         found = np.asarray(params.log_prob(jnp.asarray(x, dtype)))
         # Of a logarithm of 13.8 float32 leaves a rate of 1e6 to within a part.
         np.testing.assert_allclose(found, expected, atol=tolerance)

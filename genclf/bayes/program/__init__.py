@@ -1,1 +1,1 @@
-"""The one room that imports numpyro: a model as its program."""
+"""A model as a numpyro program; only the modules here import numpyro at the top."""

@@ -1,4 +1,4 @@
-"""Class densities in numpyro's distributions."""
+"""Class densities as numpyro distributions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from genclf.families.tokens import Tokens, counts_of
 
 @singledispatch
 def sample_examples(params: Density, name: str, y: Array, x: PyTree) -> None:
-    """Sample examples of classes y under that name, or observe x; in a plate of rows.
+    """Sample examples of classes y at the site `name`, or observe x there; in a plate of rows.
 
-    A family without an entry below is sampled by its own `log_prob` and `sample`.
+    A family that is not registered below uses its own `log_prob` and `sample`.
     """
     numpyro.sample(name, _own_density(params, y), obs=x)
 
@@ -82,8 +82,8 @@ def _(params: BernoulliParams, name: str, y: Array, x: Any) -> None:
 
 @sample_examples.register
 def _(params: CategoricalParams, name: str, y: Array, x: Any) -> None:
-    # A probability of 0 is a logit that numpyro does not accept as valid.
-    # Columns of fewer values are filled up with impossible ones, to be drawn together.
+    # Without validation, since numpyro rejects the logit of a probability 0.
+    # Columns with fewer values are padded with impossible values, so that all are drawn together.
     sizes = params.columns.num_values
     tables = [
         jnp.pad(params.table(j), ((0, 0), (0, max(sizes) - v)), constant_values=-jnp.inf)
@@ -124,13 +124,13 @@ def _sample_words(
     counts = dist.Poisson(params.mean_length * theta).to_event(1)
     numpyro.sample(name, counts, obs=x)
     if x is not None:
-        # Of a given length and order, as `log_prob` has it: the rest depends on no parameter.
+        # This leaves Σ x log θ, as in `log_prob`; what it removes depends on no parameter.
         per_word = x * jnp.log(params.mean_length) - gammaln(x + 1)
         numpyro.factor(f"{name}.given_length", params.mean_length - per_word.sum(-1))
 
 
 def _of_class(a: Array, y: Array) -> Array:
-    """The entries of classes y, of an array with one entry for each class or one for all."""
+    """The entries for the classes y; the array has one entry per class, or one for all classes."""
     return a[y] if len(a) > 1 else a[jnp.zeros_like(y)]
 
 

@@ -1,4 +1,4 @@
-"""Priors in numpyro's distributions: sites whose values make a classifier's params."""
+"""Priors as numpyro sites, whose values make up the params of a classifier."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def sample_parameters(clf: Classifier, stats: ClassifierStats) -> ClassifierPara
 
 @singledispatch
 def draw(node: Conjugate, prefix: str, parameters: dict[str, Parameter]) -> dict[str, Array]:
-    """Sites of the values, and what the params class holds of them as deterministic ones.
+    """Sample sites for the values, and deterministic sites for the arrays of the params class.
 
-    A distribution of one array without an entry below is sampled by its own `log_prob` and
+    A distribution of one array that is not registered below uses its own `log_prob` and
     `sample`.
     """
     (field, parameter), *others = parameters.items()
@@ -81,7 +81,7 @@ def draw(node: Conjugate, prefix: str, parameters: dict[str, Parameter]) -> dict
 
 
 def _own_prior(node: Conjugate, field: str, parameter: Parameter) -> dist.Distribution:
-    """The distribution of the values of that array."""
+    """The numpyro distribution of the values of `field`."""
 
     def draw_value(key: Array) -> Array:
         keys = jax.random.split(key, node.batch_shape)

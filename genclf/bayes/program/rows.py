@@ -52,7 +52,7 @@ def program(
 
 
 def _require_funsor() -> None:
-    """Raise where what numpyro marginalises labels with cannot be imported."""
+    """Raise if funsor, with which numpyro marginalises labels, cannot be imported."""
     try:
         import funsor  # noqa: F401
     except ImportError as error:
@@ -62,7 +62,7 @@ def _require_funsor() -> None:
 
 
 def _mark_invalid(params: ClassifierParams, x: PyTree) -> None:
-    """As in `log_joint`, a cell that the density cannot take makes the whole NaN."""
+    """Make the log-density NaN if a cell is outside the support, as in `log_joint`."""
     valid = [rule.valid(block).all() for _, _, rule, block in blocks(params.support, x)]
     numpyro.factor("valid", jnp.where(jnp.stack(valid).all(), 0.0, jnp.nan))
 
@@ -70,8 +70,8 @@ def _mark_invalid(params: ClassifierParams, x: PyTree) -> None:
 def _concrete(y: ArrayLike | None) -> np.ndarray | None:
     if isinstance(y, Tracer):
         raise ValueError(
-            "y is traced, but which rows are unlabelled decides the sites of the story: close over "
-            "y, as in `lambda x: program(x, y)`"
+            "y is traced, but the sites of the program depend on which rows are unlabelled: close "
+            "over y, as in `lambda x: program(x, y)`"
         )
     labels = None if y is None else np.asarray(y)
     if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "iu"):
@@ -82,7 +82,7 @@ def _concrete(y: ArrayLike | None) -> np.ndarray | None:
 
 
 def _reference(clf: Classifier, x: PyTree) -> ClassifierStats:
-    """Statistics of the rows, labelled anyhow: what a prior takes from them is of all together."""
+    """Statistics of the rows, all in class 0: a prior uses only those of all rows together."""
     if x is None:
         raise ValueError(
             "there are no rows to take the shapes of the parameters from: give x, or statistics, "
@@ -123,7 +123,7 @@ def _sample_rows(
 
 def _sample_labels(model: SoftmaxRegression | SoftmaxParams, x: Any, y: np.ndarray | None) -> None:
     if x is None:
-        raise ValueError("a model of p(y | x) tells nothing of x: give x")
+        raise ValueError("a model of p(y | x) cannot simulate x: give x")
     if isinstance(model, SoftmaxParams):
         logits = model.discriminant(x)
     else:
