@@ -1,4 +1,4 @@
-"""Generative classifiers on JAX: p(x, y) = p(y) p(x | y), learned by adding things up."""
+"""Generative classifiers on JAX: p(x, y) = p(y) p(x | y), fitted by summing statistics."""
 
 from importlib.metadata import version as _version
 from types import ModuleType as _Module

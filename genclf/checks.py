@@ -1,4 +1,4 @@
-"""Is the data what the model takes (`validate`)? Does it determine the estimate (`diagnose`)?"""
+"""`validate`: raise if the data are invalid for a model or do not determine its estimate."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from genclf.model import (
     widen,
 )
 
-_SHOWN = 5  # offenders named in one message
-_MEAN_ROUNDS = 2.0**-8  # most that rounding may move a mean, in standard deviations
-_SCORE_ROUNDS = 2.0**-7  # most that ε times a condition number may be
+_SHOWN = 5  # invalid cells located in one message
+_MEAN_ROUNDS = 2.0**-8  # largest rounding error of a mean, in standard deviations
+_SCORE_ROUNDS = 2.0**-7  # largest ε times condition number
 
 
 @verb(x=None, y=None, weights=None, latent=FLAG)
@@ -44,16 +44,21 @@ def validate(
     *,
     latent: bool = False,
 ) -> None:
-    """Raise if this data is not what the model takes, naming the first offenders.
+    """Raise if the data are invalid for the model, naming the first invalid cells.
 
-    Compiled functions cannot raise on values: there, what is wrong turns into NaN. Call this on
-    the host, once, before a fit (with labels) or before predictions (without). With labels it
-    also raises where a Gaussian's mean or covariance is not determined by the labelled rows and
-    nothing regularises it, where a column has no value at all, and where the dtype has too few
-    digits for a Gaussian: the mean of a feature is rounded by more than 1/256 of its standard
-    deviation (in float32: it is 32,768 of them, in float64 1.8e13), which moves a posterior by
-    some 1e-3, or ε times the condition number of the correlations is above 1/128 (65,536 in
-    float32). Rows of weight 0 and unlabelled rows (-1) may hold anything in a fit.
+    Compiled functions cannot raise on values: they turn invalid values into NaN. Call this once on
+    the host, before a fit (with labels) or before predictions (without). With labels it also
+    raises if
+
+    * the labelled rows do not determine a Gaussian's mean or covariance, and nothing regularises
+      it;
+    * a column has no value at all;
+    * the dtype has too few digits for a Gaussian. Either rounding moves the mean of a feature by
+      more than 1/256 of its standard deviation (a mean of 32,768 standard deviations in float32,
+      1.8e13 in float64), which changes a posterior by about 1e-3. Or ε times the condition number
+      of the correlation matrix is above 1/128 (a condition number of 65,536 in float32).
+
+    In a fit, rows of weight 0 and unlabelled rows (-1) may hold anything.
 
     Args:
         model: a `Classifier` or `SoftmaxRegression`, or fitted params.
@@ -74,7 +79,7 @@ def validate(
     """
     if any(isinstance(a, Tracer) for a in jax.tree.leaves((model, x, y, weights))):
         raise ValueError(
-            "validate looks at values, which traced arrays have none of: call it outside jit, vmap "
+            "validate reads values, which traced arrays do not have: call it outside jit, vmap "
             "and grad; diagnose runs inside them"
         )
     given, x = x, as_arrays(x, "x")
@@ -105,7 +110,7 @@ def validate(
     _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
         found = _diagnose(model, x, labels, weight)
-        # EM begins with the labelled rows alone, where every class has some.
+        # EM starts from the labelled rows alone if every class has some.
         if not latent or not np.asarray(found.empty).any():
             _check_determined(found.conditional, "", latent)
         if not latent:
@@ -131,7 +136,7 @@ def _check_cells(
 ) -> None:
     pairs = zip(blocks(support, x), blocks(support, given), strict=True)
     for (name, _, rule, block), (*_, original) in pairs:
-        # Whole on one device, however its rows are sharded.
+        # A copy on one device, however the rows are sharded.
         block = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), block)
         wrong = ~np.asarray(rule.valid(block))
         if used is not None:
@@ -148,12 +153,12 @@ def _check_cells(
             if len(gone):
                 raise ValueError(
                     f"columns {gone.tolist()} of {name} have no value in any row that takes part: "
-                    "a density of them cannot be fitted; leave them out"
+                    "no density can be fitted to them; leave them out"
                 )
 
 
 def _check_seen(clf: Classifier, x: PyTree, unseen: PyTree) -> None:
-    """Raise where a class never shows a feature, and nothing else determines its mean there."""
+    """Raise if a class has no value of a feature, and no prior determines its mean there."""
     is_gaussian = lambda f: isinstance(f, Gaussian)  # noqa: E731
     for place, family in jax.tree.leaves_with_path(clf.family, is_leaf=is_gaussian):
         if not is_gaussian(family) or (family.prior is not None and clf.inference != "ml"):
@@ -230,7 +235,7 @@ def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:
         features = f"; features {constant.tolist()} are constant" if len(constant) else ""
         rank = f"has rank {found.rank[(*column, k)]} of {d}{features}"
         clauses.append(f"{_whose(found, column, k)} {rank}")
-    # Where all classes share a covariance, they say the same.
+    # Classes that share a covariance give the same clause.
     clauses = list(dict.fromkeys(clauses))
     everywhere = found.constant.reshape(-1, d).all(0) & (found.rank.ndim == 1)
     if everywhere.any():

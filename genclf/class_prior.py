@@ -1,4 +1,4 @@
-"""Probabilities of classes, or of components: fixed, smoothed or under a Dirichlet."""
+"""Probabilities of classes or components: fixed, smoothed, or with a Dirichlet prior."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from genclf.sums.statistics import Sums
 
 
 class ClassPrior(eqx.Module):
-    """Probabilities π of K classes, and what is known of them before any label.
+    """Probabilities π of K classes, and their prior.
 
     `π_k = (n_k + a) / (n + K a)`, a = `alpha`; or the mode under a Dirichlet; or fixed numbers.
 
@@ -53,15 +53,15 @@ class ClassPrior(eqx.Module):
         return self.num_classes - 1 if self.fixed is None else 0
 
     def plain(self) -> ClassPrior:
-        """The same by maximum likelihood."""
+        """The class prior without smoothing: fixed, or by maximum likelihood."""
         return ClassPrior(self.num_classes, given=self.fixed)
 
     def pseudo_counts(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
-        """What smoothing, or the prior, adds to the count of each class."""
+        """The pseudo-counts that smoothing, or the prior, adds to the count of each class."""
         return pseudo_counts(self.alpha, self.dirichlet, count)
 
     def log_probs(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
-        """`log π`, fixed or estimated from counts; of no examples at all no class is preferred."""
+        """`log π`, fixed or estimated from counts; uniform if there are no counts at all."""
         if self.fixed is not None:
             if problem := prior_problem(self.fixed, self.num_classes, "class_prior"):
                 raise ValueError(problem)
@@ -73,19 +73,19 @@ class ClassPrior(eqx.Module):
     def log_density(
         self, log_prior: Float[Array, "K"], count: Float[Array, "K"]
     ) -> Float[Array, ""]:
-        """Log-density of π before any label, up to a constant; 0 where they are fixed."""
+        """Prior log-density of π, up to a constant; 0 if π is fixed."""
         if self.fixed is not None:
             return jnp.zeros((), count.dtype)
         return times_log(self.pseudo_counts(count), log_prior).sum()
 
     def conjugate(self, labels: Sums) -> DirichletDistribution | None:
-        """The distribution of π before any label, in the shape of `labels`; None where fixed."""
+        """The prior distribution of π, in the shape of `labels`; None if π is fixed."""
         if self.fixed is not None:
             return None
         return smoothing(self.alpha, self.dirichlet).resolve(labels.total, "log_prior")
 
     def posterior(self, labels: Sums) -> DirichletDistribution | None:
-        """The same, given the labels."""
+        """The posterior distribution of π, given the labels; None if π is fixed."""
         before = self.conjugate(labels)
         return None if before is None else before.update(labels)
 
@@ -113,6 +113,6 @@ def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
 
 
 def log_fixed(prior: Array) -> Array:
-    """Logarithms of fixed probabilities; NaN where they are none."""
+    """Logarithms of fixed probabilities; NaN unless they are >= 0 with sum 1."""
     valid = (prior >= 0).all() & (jnp.abs(prior.sum() - 1) < 1e-5)
     return safe_log(jnp.where(valid, prior, jnp.nan))

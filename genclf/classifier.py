@@ -1,8 +1,8 @@
-"""The classifier p(x, y) = p(y) p(x | y) and its verbs, free functions over pytrees.
+"""The classifier p(x, y) = p(y) p(x | y): the model, and what a fit of it returns.
 
-Every verb is compiled at the entry, so that a call outside `jax.jit` is as fast as one inside.
-What reaches the families is clean: labels that are no class carry no weight, and anything
-invalid about labels or weights has turned the statistics into NaN.
+The functions that use them (`fit`, `predict`, ...) are compiled, so that a call outside `jax.jit`
+is as fast as one inside. Families see valid labels only: a row without a label has weight 0, and an
+invalid label or weight makes all statistics NaN.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Inference = Literal["ml", "map", "predictive"]
 
 
 class Classifier(Model):
-    """A generative classifier: a class prior in front of class densities.
+    """A generative classifier: a class prior times class densities.
 
     `p(x, y=k) = π_k p(x | y=k)` with `π_k = (n_k + a) / (n + K a)`, n_k the weight of class k and
     a = `class_alpha`; a = 0 is maximum likelihood. `class_prior` fixes π instead.
 
-    Hyper-parameters are a conjugate prior of the parameters (`alpha` is a `Dirichlet`), and
-    `inference` says what to make of it with the data: "map", its mode; "ml", no use of it at
-    all: maximum likelihood; "predictive", densities with the parameters integrated out.
+    Hyper-parameters state a conjugate prior of the parameters (`alpha` stands for a `Dirichlet`).
+    `inference` says how to use it: "map" takes the posterior mode, "ml" ignores the prior (maximum
+    likelihood), and "predictive" gives densities with the parameters integrated out.
 
     Args:
-        family: what p(x | y) can be, e.g. `Gaussian()`.
+        family: the family of p(x | y), e.g. `Gaussian()`.
         num_classes: K; always given, since shapes must be static under jit.
         class_alpha: Dirichlet smoothing of the class prior, >= 0.
         class_prior: fixed class probabilities, shape (K,), >= 0 with sum 1; or a `Dirichlet`,
@@ -140,9 +140,9 @@ class ClassifierParams(Fitted):
 def log_prior_density(
     clf: Classifier, params: ClassifierParams, stats: ClassifierStats
 ) -> Float[Array, ""]:
-    """Log-density of the parameters under the hyper-parameters, up to a constant; 0: none.
+    """Prior log-density of the parameters, up to a constant; 0 if there is no prior.
 
-    The statistics are the units of what a prior leaves to the data.
+    The statistics determine what a prior leaves open, such as the scale of a relative ridge.
     """
     found = clf.family.log_prior_density(params.conditional, stats.conditional)
     return found + clf.label_prior.log_density(params.log_prior, stats.count)

@@ -1,4 +1,4 @@
-"""How far the estimate from some data can be trusted, as numbers."""
+"""`diagnose`: numbers that show how far the estimate from given data can be trusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from genclf.sums.statistics import Sums
 
 
 class Diagnosis(ShowsNumbers):
-    """What is wrong with a data set for a model, as `diagnose` returns it.
+    """The problems of a data set for a model, as `diagnose` returns them.
 
     Attributes:
         count: weight of each class, shape (K,); NaN where labels or weights are invalid.
@@ -36,11 +36,11 @@ class Diagnosis(ShowsNumbers):
         invalid_labels: number of labels outside -1..K-1, or of responsibilities that are
             negative or not finite.
         invalid_weights: number of weights that are negative or not finite.
-        unseen: features of which a class that has weight shows no value, shape (K, d); None where
+        unseen: features with no observed value in a class that has weight, shape (K, d); None if
             the density takes no missing cells; per block of a `Product`.
-        conditional: the family's own: `GaussianDiagnosis` (too few rows, constant features, rank,
-            condition number and rounding) for Gaussians, a dict for `Product`, else None; None too
-            where the model has no sufficient statistics.
+        conditional: the diagnosis of the family: `GaussianDiagnosis` (too few rows, constant
+            features, rank, condition number and rounding) for Gaussians, a dict for `Product`;
+            None for other families, and for a model without sufficient statistics.
     """
 
     count: Float[Array, "K"]
@@ -56,10 +56,11 @@ class Diagnosis(ShowsNumbers):
 def diagnose(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> Diagnosis:
-    """What in this data makes a fit of this model invalid or doubtful, as arrays.
+    """Find what makes a fit of this model to these data invalid or doubtful, as arrays.
 
-    Runs under jit and vmap, and raises on shapes alone. Ranks and condition numbers are those of
-    correlation matrices, so they do not depend on the units of the features.
+    It runs under jit and vmap. It raises for shapes and dtypes of the data, never for their values.
+    Ranks and condition numbers are those of correlation matrices, so they do not depend on the
+    units of the features.
 
     Args:
         clf: the model.
@@ -109,7 +110,7 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
 
 
 def unseen_columns(support: Support, x: Any, w: ClassWeights) -> Bool[Array, "K d"] | None:
-    """Columns that a class with weight never shows; None where no cell may be missing."""
+    """Columns with no observed value in a class that has weight; None if no cell may be missing."""
     missing = support.missing
     if missing is None or isinstance(x, Tokens):
         return None

@@ -54,12 +54,12 @@ def stats(
 
 @verb(x=None)
 def empty(clf: Classifier, x: PyTree) -> ClassifierStats:
-    """Statistics of no examples: what a stream begins with, the identity of `merge`.
+    """Statistics of no examples: the start of a stream, and the identity of `merge`.
 
     Args:
         clf: the model.
-        x: rows of any number, or their `jax.ShapeDtypeStruct`: only their structure, number of
-            features and dtype are read.
+        x: any number of rows, or the `jax.ShapeDtypeStruct` of rows: only the structure, the
+            number of features and the dtype are read.
 
     Returns:
         `ClassifierStats` that are 0 throughout.
@@ -130,7 +130,8 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
         `ClassifierParams`; in traced code an invalid prior becomes NaN.
 
     Raises:
-        ValueError: not K numbers; or, outside traced code, negative or not summing to 1.
+        ValueError: `class_prior` is not K numbers; or, outside traced code, some are negative or
+            their sum is not 1.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -155,7 +156,7 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
     require(clf.family, Parametric, "stats")
     if is_hidden(clf.family):
         raise ValueError(
-            f"{clf.family} has no statistics of examples, of which parts are not seen: use "
+            f"{clf.family} has no statistics of the examples alone, as parts are not seen: use "
             'genclf.fit or genclf.em, with inference "map" or "ml"'
         )
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
@@ -167,7 +168,7 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
 
 
 def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
-    """What `fit` is of a family without sufficient statistics."""
+    """`fit` for a family without sufficient statistics."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     w = jax.tree.map(
@@ -178,7 +179,7 @@ def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) ->
 
 
 def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
-    """Raise where statistics are not of this model: of other classes, or of another kind."""
+    """Raise if the statistics do not fit the model: another number of classes or another family."""
     if stats.count.shape != (clf.num_classes,):
         raise ValueError(
             f"stats.count has shape {stats.count.shape}, expected ({clf.num_classes},): one number "
@@ -189,7 +190,7 @@ def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
     expected = clf.family.statistic(stats.conditional)
     if stats.statistic not in (None, expected):
         raise ValueError(
-            f"stats are of another model: of {stats.statistic}; this one takes {expected}"
+            f"stats are of another model: {stats.statistic}; this one takes {expected}"
         )
 
 
@@ -215,5 +216,5 @@ def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
 
 @compiled
 def posteriors_of(clf: Classifier, stats: ClassifierStats) -> PyTree:
-    """Those of each family inside, given the statistics."""
+    """The posterior of each family of the model, given the statistics."""
     return posteriors(clf.family, stats.conditional)

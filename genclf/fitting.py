@@ -1,4 +1,4 @@
-"""`fit`, of every model: the one place that knows them all."""
+"""`fit`, for every kind of model."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _INIT = Domain(
 def fit(
     clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
 ) -> Any:
-    """The estimate: maximum likelihood, or with smoothing maximum a posteriori.
+    """Fit a model: maximum likelihood, or with smoothing or a prior maximum a posteriori.
 
-    For a `Classifier` it is in closed form, `fit(clf, x, y, w) = estimate(clf, stats(clf, x, y,
-    w))`; where parts of an example are not seen (a `Mixture`, missing cells of a full covariance),
-    it is `em` of the labelled rows, from `jax.random.key(0)`, to a gain of 1e-8; for
-    `SoftmaxRegression` it is the maximum of the conditional likelihood. A NumPy array is copied
-    once, a JAX array is not.
+    For a `Classifier` the estimate is in closed form, `fit(clf, x, y, w) = estimate(clf,
+    stats(clf, x, y, w))`. If parts of the examples are unobserved (the components of a `Mixture`,
+    missing cells under a full covariance), `fit` runs `em` on the labelled rows, from
+    `jax.random.key(0)` and with `tol=1e-8`. For `SoftmaxRegression` it maximises the conditional
+    likelihood. A NumPy array is copied once, a JAX array is not.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
@@ -44,8 +44,8 @@ def fit(
         y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
             leaves out), or responsibilities >= 0 of shape (n, K).
         weights: weight of each row, >= 0, shape (n,); None for ones.
-        init: params to start an iteration from: for `SoftmaxRegression` `SoftmaxParams` or those of
-            a generative model; a closed form starts from nothing.
+        init: params from which an iterative fit starts: for `SoftmaxRegression`, `SoftmaxParams`
+            or the params of a generative model. A closed form takes no init.
 
     Returns:
         `ClassifierParams` or `SoftmaxParams`; NaN in traced code where labels, weights or cells are
@@ -68,7 +68,7 @@ def fit(
         if is_hidden(clf.family):
             check_clusters(clf, y, weights, 0.0)
         if clf.inference == "predictive":
-            # Outside traced code it raises where the posterior is improper.
+            # Outside traced code, `estimate` raises if the posterior is improper.
             return estimate(clf, stats(clf, x, y, weights))
     return _fit(clf, x, y, weights, init)
 

@@ -1,4 +1,4 @@
-"""The one L-BFGS search: minima of smooth functions, without a line search of its own turns."""
+"""The library's L-BFGS minimiser: one evaluation per iteration, and no inner line search."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MAX_HALVINGS = 12
 
 
 class Search(NamedTuple):
-    """Where the search is, and how it got there.
+    """The state of the search.
 
     Attributes:
-        at: the point.
-        value: the function.
-        grad: its gradient.
-        step: what L-BFGS would add to the point.
-        size: the share of `step` to try next.
-        memory: of L-BFGS.
-        evaluations: of function and gradient so far.
-        halvings: of `size`, at this point.
+        at: the current point.
+        value: the value of the function there.
+        grad: the gradient there.
+        step: the step that L-BFGS proposes.
+        size: the step size: the fraction of `step` to try next.
+        memory: the state of L-BFGS.
+        evaluations: number of evaluations of function and gradient so far.
+        halvings: number of times that `size` was halved at this point.
     """
 
     at: Array
@@ -40,7 +40,7 @@ class Search(NamedTuple):
 
     @property
     def may_go_on(self) -> Array:
-        """Whether evaluations are left, and a step still makes a difference."""
+        """Whether evaluations are left, and the step size was not halved too often."""
         return (self.evaluations < MAX_EVALUATIONS) & (self.halvings < _MAX_HALVINGS)
 
 
@@ -50,8 +50,8 @@ class Minimiser:
     def __init__(
         self, value_and_grad: Callable[[Array], tuple[Array, Array]], longest: float | None = None
     ):
-        """The function, and the most by which a step may change one number."""
-        import optax  # by nothing else that a fit needs
+        """Take the function, and the largest change of a coordinate in a step; None: no limit."""
+        import optax  # here, since most fits do not need it
 
         self.value_and_grad, self.longest = value_and_grad, longest
         self.lbfgs = optax.scale_by_lbfgs()
@@ -66,7 +66,7 @@ class Minimiser:
         return Search(at, value, grad, step, one, memory, none + 1, none)
 
     def run(self, search: Search, cond: Callable[[Search], Array]) -> Search:
-        """The search as long as the condition holds."""
+        """Continue the search while the condition holds."""
         return lax.while_loop(lambda at: at.may_go_on & cond(at), self._body, search)
 
     def _direction(self, grad: Array, memory: Any, at: Array) -> tuple[Array, Any]:
@@ -74,12 +74,13 @@ class Minimiser:
             step, new = self.lbfgs.update(grad, memory, at)
         step = -step
         if self.longest is not None:
-            # Where the function is not convex L-BFGS may point uphill.
+            # If the function is not convex, the step of L-BFGS may be an ascent direction.
             step = jnp.where((step * grad).sum() < 0, step, -grad)
             step = jnp.clip(step, -self.longest, self.longest)
         return step, jax.tree.map(lambda a, like: a.astype(like.dtype), new, memory)
 
-    # One evaluation a turn, accepted or not: under vmap no search waits for the line of another.
+    # One evaluation per iteration, accepted or not: under vmap no search waits for the line search
+    # of another.
     def _body(self, last: Search) -> Search:
         at = last.at + last.size * last.step
         value, grad = self.value_and_grad(at)
@@ -96,7 +97,7 @@ class Minimiser:
                 size=last.size / 2, evaluations=last.evaluations + 1, halvings=last.halvings + 1
             )
 
-        # Where the value no longer tells two points apart, the gradient does.
+        # Where rounding hides the difference of two values, the norm of the gradient decides.
         level = value <= last.value + 100 * rounding
         flatter = level & (jnp.linalg.norm(grad) < jnp.linalg.norm(last.grad))
         return lax.cond((value <= last.value + enough) | flatter, accept, shorten)
@@ -104,6 +105,6 @@ class Minimiser:
 
 @contextmanager
 def any_promotion() -> Iterator[None]:
-    """Optax mixes dtypes and ranks, which a user may have forbidden."""
+    """Allow mixed dtypes and ranks, which optax uses and the user may have forbidden."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield

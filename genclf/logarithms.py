@@ -1,4 +1,4 @@
-"""Logarithms that keep their digits: of 0, of ratios of gamma functions, of shares."""
+"""Accurate logarithms: of 0, of ratios of gamma functions, of proportions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def times_log(count: Array, log_p: Array) -> Array:
 
 
 def without_traces(share: Array) -> Array:
-    """Shares of rows, 0 where their square underflows: derivatives of means divide by it."""
+    """Responsibilities, set to 0 if their square underflows: derivatives of means divide by it."""
     return jnp.where(share**2 < jnp.finfo(share.dtype).tiny, 0, share)
 
 
@@ -35,15 +35,15 @@ def log_pochhammer(a: Array, x: Array) -> Array:
 
 
 def log_pochhammer_beyond(a: Array, x: Array) -> Array:
-    """`log Γ(a + x) / Γ(a) - (x log x - x)`: what is left when counts meet in large sums.
+    """`log Γ(a + x) / Γ(a) - (x log x - x)`: `log_pochhammer` without its large part.
 
-    Of a table, `Σ_v x_v log x_v` less that of the total is `Σ_v x_v log (x_v / Σ x)`, which has
-    no large terms.
+    In a table with `n = Σ_v x_v` the large parts are `Σ_v x_v log x_v - n log n`, which is
+    `Σ_v x_v log (x_v / n)` and has no large terms: see `entropy`.
     """
     some = x > 0
     x = jnp.where(some, x, 1)
     ratio = x * jnp.log1p(a / x)
-    # Stirling's series for both where a is large, for a + x alone where that is.
+    # Stirling's series for both terms if a is large, and for a + x alone if only that is.
     large = jnp.maximum(a, _STIRLING)
     both = (large - 0.5) * jnp.log1p(x / large) + x * jnp.log1p(large / x)
     both = both + _stirling(large + x) - _stirling(large)
@@ -69,7 +69,7 @@ _STIRLING = 16.0
 
 
 def _stirling(z: Array) -> Array:
-    """What is left of log Γ(z) after (z - ½) log z - z + ½ log 2π; to 1e-14 for z >= 16."""
+    """`log Γ(z) - ((z - ½) log z - z + ½ log 2π)`, accurate to 1e-14 for z >= 16."""
     w = 1 / (z * z)
     return (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w / 1680))) / z
 

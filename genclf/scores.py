@@ -1,6 +1,6 @@
-"""From parameters to answers: scores, posteriors, predictions, likelihoods and draws.
+"""Functions of fitted params: scores, posteriors, predictions, likelihoods and draws.
 
-Compiled at the entry, like the verbs of `genclf.classifier`.
+All of them are compiled.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
 
 @verb(x=None)
 def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
-    """`log p(x) = log Σ_k p(x, y=k)`: how familiar x is; low values are novelties.
+    """`log p(x) = log Σ_k p(x, y=k)`: a low value means that x is unusual (a novelty).
 
     Args:
         params: a fitted classifier.
@@ -120,7 +120,7 @@ def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
 
 @verb(any_model=True, x=None)
 def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
-    """The most probable class; the lowest of equals.
+    """The most probable class; of equally probable ones the one with the lowest number.
 
     Args:
         params: a fitted classifier.
@@ -165,7 +165,7 @@ def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""
     require(params.conditional, Params, "log_lik")
     taken = params.conditional.statistic
     if stats.statistic not in (None, taken):
-        raise ValueError(f"stats are of another model: of {stats.statistic}; params take {taken}")
+        raise ValueError(f"stats are of another model: {stats.statistic}; params take {taken}")
     return _log_lik(params, stats)
 
 
@@ -181,7 +181,7 @@ def sample(
         shape: shape of the draws; () for one.
 
     Returns:
-        (x, y): y is int32 of that shape, and x has that shape in front.
+        (x, y): y is int32 of shape `shape`, and x has `shape` as its leading axes.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf

@@ -1,4 +1,4 @@
-"""Raw text to the inputs of the models: word counts, word presence, or word numbers in order.
+"""Encode raw text as input of the models: word counts, word presence, or sequences of word ids.
 
 `learn_vocabulary` looks at the training texts only; the `Vocabulary` it returns then encodes any
 text, and knows nothing of words it has not seen. Words are found by scikit-learn's CountVectorizer,
@@ -44,7 +44,7 @@ def learn_vocabulary(
     """The vocabulary of the training texts: their distinct words, in alphabetical order.
 
     The words are those of `CountVectorizer(...).fit(texts)`, in its order; with `max_words` it may
-    choose others of those that occur equally often.
+    choose differently among words that occur equally often.
 
     Args:
         texts: the n training texts. Never pass test texts: their words would leak into the model.
@@ -52,8 +52,8 @@ def learn_vocabulary(
         min_df: leave out words in fewer texts than this: a number of texts if int, a share of them
             if float.
         max_df: leave out words in more texts than this; `1` is one text, `1.0` all of them.
-        max_words: keep only this many, those that occur most often, of equals those that come
-            first in the alphabet; None keeps all.
+        max_words: keep only this many words: those that occur most often and, among equally
+            frequent ones, those that come first in the alphabet; None keeps all.
         lowercase: whether "Free" and "free" are one word.
         unknown: whether to add a last word, `"<unknown>"`, that stands for every word not in the
             vocabulary, among them those left out by `min_df`, `max_df` and `max_words`, but not the
@@ -91,7 +91,7 @@ def learn_vocabulary(
         counts = vectorizer.fit_transform(texts)
     except ValueError as error:
         raise ValueError(f"texts leave no word under these options: {error}") from error
-    # `max_features` cuts among words of equal counts as the processor sorts them.
+    # With `max_features`, the choice among words of equal counts depends on the processor.
     often = np.argsort(-np.asarray(counts.sum(0)).ravel(), kind="stable")[:max_words]
     words = tuple(str(word) for word in vectorizer.get_feature_names_out()[np.sort(often)])
     return Vocabulary(
@@ -103,7 +103,7 @@ def learn_vocabulary(
 
 @dataclass(frozen=True, repr=False)
 class Vocabulary:
-    """V words, each with its column: what turns texts into arrays. Made by `learn_vocabulary`.
+    """V words and their columns, to encode texts as arrays; made by `learn_vocabulary`.
 
     A word that is not in the vocabulary is dropped, or counted as `"<unknown>"` if that is the last
     word. Every method takes texts, an iterable of str, and raises a ValueError when it is a single
@@ -128,7 +128,7 @@ class Vocabulary:
     lowercase: bool = True
 
     def __post_init__(self):
-        """Words read from a file are a list: they are kept as a tuple."""
+        """Check the fields, and convert words to a tuple: read from a file they are a list."""
         words = check_words(self.words, "words")
         if len(set(words)) < len(words):
             twice = next(word for word in words if words.count(word) > 1)
@@ -159,7 +159,7 @@ class Vocabulary:
             `(n, V)` counts.
 
         Raises:
-            ValueError: a count does not fit in `dtype`, or that is no type of real numbers.
+            ValueError: a count does not fit in `dtype`, or `dtype` is not a type of real numbers.
 
         Example:
             >>> from genclf.text import learn_vocabulary
@@ -171,7 +171,7 @@ class Vocabulary:
         ids, lengths = self._encode(texts)
         row = np.repeat(np.arange(len(lengths)), lengths)
         cell, count = np.unique(row * len(self) + ids, return_counts=True)
-        with np.errstate(over="ignore"):  # said below, in words
+        with np.errstate(over="ignore"):  # an error below reports it
             fitted = count.astype(dtype)
         if (fitted != count).any():
             raise ValueError(f"a count of {count.max()} does not fit in {dtype}")
@@ -213,15 +213,16 @@ class Vocabulary:
 
         Args:
             texts: n texts.
-            max_length: L; the first L known words of a longer text are kept. None is the length of
-                the longest. Give it to encode many batches to one shape.
+            max_length: L; the first L known words of a longer text are kept. None takes the length
+                of the longest text. Give a number to encode many batches in one shape.
 
         Returns:
-            `(n, L)` ids, padded with 0 on the right, and `(n,)` how many of each row are words. The
-            first word has id 0 too: only the lengths tell it from padding.
+            `(n, L)` ids, padded with 0 on the right, and the `(n,)` numbers of words in the rows.
+            The first word of the vocabulary has id 0 too: only the lengths distinguish it from
+            padding.
 
         Raises:
-            ValueError: `max_length` is negative, or no whole number.
+            ValueError: `max_length` is not a whole number >= 0.
 
         Example:
             >>> from genclf.text import learn_vocabulary

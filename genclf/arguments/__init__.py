@@ -1,1 +1,1 @@
-"""What may be given: the domains of arguments and hyper-parameters, arrays and where they lie."""
+"""Checks of arguments: domains of values and hyper-parameters, arrays and their sharding, texts."""

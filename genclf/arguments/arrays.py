@@ -1,4 +1,4 @@
-"""Arrays that a user gives, of whatever kind: real numbers, or what is wrong with them."""
+"""Convert array arguments of any kind to real numbers, or raise an error that says why not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
 
 
 def real_array(given: Any, name: str) -> jax.Array | np.ndarray:
-    """Real numbers: an array of JAX as it is, anything else as one of NumPy."""
+    """Return a JAX array as it is, and anything else as a NumPy array; raise unless it is real."""
     if not isinstance(given, jax.Array):
         return host_numbers(given, name)
     if not any(jnp.issubdtype(given.dtype, kind) for kind in _NUMBERS):
@@ -23,21 +23,21 @@ def real_array(given: Any, name: str) -> jax.Array | np.ndarray:
 
 
 def host_numbers(given: Any, name: str) -> np.ndarray:
-    """Real numbers in an array of NumPy, of a dtype that JAX knows; an error says what is wrong."""
+    """Convert to a NumPy array of real numbers, of a dtype that JAX supports, or raise an error."""
     if given is None:
         raise ValueError(
-            f"{name} is None, expected an array of numbers; a missing value is NaN, and a "
-            "label that is not known -1"
+            f"{name} is None, expected an array of numbers; use NaN for a missing value, and -1 "
+            "for an unknown label"
         )
     if isinstance(given, np.ma.MaskedArray):
         if np.ma.getmaskarray(given).any():
             raise ValueError(
                 f"{name} is a masked array, whose mask would be lost: "
                 + (
-                    "a label that is not known is -1, y.filled(-1)"
+                    "use -1 for an unknown label, y.filled(-1)"
                     if name == "y"
-                    else f"put NaN in its place, {name}.astype(float).filled(np.nan), for models "
-                    "with missing='marginalize'"
+                    else f"use NaN for a masked cell, {name}.astype(float).filled(np.nan), with "
+                    "models that have missing='marginalize'"
                 )
             )
         given = given.data
@@ -51,7 +51,7 @@ def host_numbers(given: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} is {shown(given)}, expected an array of numbers") from error
     if host.dtype.kind in "iufb" or jnp.issubdtype(host.dtype, jnp.floating):
-        # Not the order of bytes of another machine, nor extended precision.
+        # Convert a foreign byte order to the native one, and extended precision to float64.
         native = host.dtype.newbyteorder("=")
         return host.astype(np.float64 if host.dtype.itemsize > 8 else native, copy=False)
     if host.ndim == 0 and not isinstance(given, str | np.generic | np.ndarray):
@@ -64,31 +64,34 @@ def host_numbers(given: Any, name: str) -> np.ndarray:
 def _way_out(given: Any, host: np.ndarray, name: str) -> str:
     """What to do with an array that does not hold numbers."""
     if host.dtype.kind == "O" and any(value is None for value in host.ravel().tolist()):
-        return "a missing value is NaN, and a label that is not known -1, in place of None"
+        return "use NaN for a missing value, and -1 for an unknown label, instead of None"
     if host.dtype.kind == "O" and hasattr(given, "dtypes") and hasattr(given, "columns"):
         kinds = [f"{c!r}" for c, kind in given.dtypes.items() if kind.kind not in "iufb"]
         return (
-            f"the columns {', '.join(kinds[:5])} hold none: pd.factorize turns values into codes, "
-            "for Categorical, and a Product takes columns of several kinds"
+            f"the columns {', '.join(kinds[:5])} are not numeric: pd.factorize turns values into "
+            "codes for Categorical, and a Product takes columns of several kinds"
         )
     if host.dtype.kind in "mM":
-        return "dates and durations are numbers after a division, as by np.timedelta64(1, 'D')"
+        return (
+            "subtract a reference date from dates, and divide durations by a unit, such as "
+            "np.timedelta64(1, 'D')"
+        )
     if host.dtype.kind == "c":
-        return "the real and the imaginary part are two columns"
+        return "give the real and the imaginary part as two columns"
     if name == "y":
         return (
-            "integers 0..K-1: class_names, y = np.unique(labels, return_inverse=True) turns labels "
-            "of any kind into them"
+            "labels are integers 0..K-1, and class_names, y = np.unique(labels, "
+            "return_inverse=True) makes them from labels of any kind"
         )
     return (
-        "genclf.text turns text into counts, and np.unique(column, return_inverse=True) values "
-        "into codes"
+        "genclf.text turns text into counts, and np.unique(column, return_inverse=True) turns "
+        "values into codes"
     )
 
 
 def numbers(value: Any) -> Any:
-    """A list or tuple of numbers as an array; anything else as it is."""
+    """Convert a list or tuple of numbers to an array; return anything else unchanged."""
     try:
         return np.asarray(value, float) if isinstance(value, list | tuple) else value
     except (TypeError, ValueError):
-        return value  # a verb says what is wrong with it
+        return value  # the function that uses it raises the error

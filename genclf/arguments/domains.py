@@ -1,7 +1,7 @@
-"""Single values that a user gives: in which set they lie, and what to say of those that do not.
+"""Domains of single values: the set that a value must be in, and the error if it is not.
 
-A `Domain` is declared once for an argument or a hyper-parameter. Of a concrete value outside it an
-error names the argument, the value and what was expected; a traced one becomes NaN.
+A `Domain` is declared once for an argument or a hyper-parameter. A concrete value outside it raises
+an error that names the argument, the value and what was expected; a traced one becomes NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Scalar = float | int | Real[Array, ""]
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it: arrays by shape and dtype, everything else by a short repr."""
+    """The text for a value in a message: shape and dtype of an array, a short repr of the rest."""
     if isinstance(value, jax.Array | np.ndarray) and (value.ndim or isinstance(value, Tracer)):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if isinstance(value, type):
@@ -36,14 +36,15 @@ def shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Domain:
-    """The set in which a value lies.
+    """The set that a value must be in.
 
     Attributes:
-        expected: the set in words, as an error message completes "expected ...".
-        contains: whether a concrete value is in it.
-        valid: which numbers of an array are in it, in traced code; None where the value is static.
+        expected: the set in words, to follow "expected" in an error message.
+        contains: whether a concrete value is in the set.
+        valid: mask of the numbers of a traced array that are in the set; None if the value is
+            static.
         optional: whether None stands for a default.
-        plural: whether arrays are taken, or one number alone.
+        plural: whether arrays are accepted, or only a single number.
     """
 
     expected: str
@@ -63,13 +64,13 @@ class Domain:
         return None if good else f"{name} is {shown(value)}, expected {self.expected}"
 
     def checked(self, value: Any, name: str) -> Any:
-        """The value; an error where it is concrete and wrong, NaN where it is traced and wrong."""
+        """Return the value; an invalid one raises if it is concrete, and becomes NaN if traced."""
         if problem := self.problem(value, name):
             raise ValueError(problem)
         return self.sound(value)
 
     def sound(self, value: Any) -> Any:
-        """A traced value with NaN where it is outside; others as they are."""
+        """A traced value with NaN where it is outside the set; a concrete value unchanged."""
         if self.valid is None or not isinstance(value, Tracer):
             return value
         if not jnp.issubdtype(value.dtype, jnp.floating):
@@ -78,7 +79,7 @@ class Domain:
 
 
 def _real(value: Any) -> np.ndarray | None:
-    """A value as real numbers; None where it is none."""
+    """A value as an array of real numbers; None if it is not numeric."""
     if value is None or isinstance(value, str | bytes | dict | set | np.ma.MaskedArray):
         return None
     try:
@@ -95,7 +96,7 @@ def _numbers(
         found = _real(value)
         if found is None or (found.ndim and not plural):
             return False
-        with np.errstate(over="ignore"):  # what the dtype cannot hold is infinite in it
+        with np.errstate(over="ignore"):  # a number too large for the dtype becomes infinite
             return bool(np.all(valid(found.astype(jnp.result_type(float)))))
 
     return Domain(expected, contains, valid, optional, plural)
@@ -129,7 +130,7 @@ FLAG = Domain("True or False", lambda value: isinstance(value, bool | np.bool_))
 
 
 def one_of(*names: str) -> Domain:
-    """One of these words."""
+    """The domain of these words."""
     words = ", ".join(repr(name) for name in names[:-1])
     return Domain(
         f"{words} or {names[-1]!r}", lambda value: isinstance(value, str) and value in names
@@ -137,7 +138,7 @@ def one_of(*names: str) -> Domain:
 
 
 def whole(least: int, most: int | None = None, *, optional: bool = False) -> Domain:
-    """A whole number of Python, or of NumPy, from `least` on."""
+    """The domain of Python and NumPy integers >= `least`, and <= `most` if that is given."""
 
     def contains(value: Any) -> bool:
         if isinstance(value, bool | np.bool_):
@@ -153,20 +154,20 @@ def whole(least: int, most: int | None = None, *, optional: bool = False) -> Dom
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
-    """The whole number; an error where it is none, or below the least."""
+    """Return the whole number; raise if the value is not one, or is below `least`."""
     return operator.index(whole(least).checked(value, name))
 
 
 def number(value: Any, name: str, *, least: float = -math.inf) -> Any:
-    """The number, which may be traced; an error where it is none, or concrete and below the least.
+    """Return a finite number, >= 0 if `least` is 0; raise if a concrete value is not one.
 
-    A traced one below the least becomes NaN.
+    A traced number outside that set becomes NaN.
     """
     return (NON_NEGATIVE if least == 0 else FINITE_NUMBER).checked(value, name)
 
 
 def random_key(value: Any, name: str) -> Array:
-    """The key; an error where it is no key of `jax.random`, or more than one."""
+    """Return the key; raise unless the value is a single key of `jax.random`."""
     hint = "a key of jax.random, such as jax.random.key(0)"
     if isinstance(value, jax.Array | np.ndarray):
         if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
@@ -189,7 +190,7 @@ def draw_shape(value: Any, name: str) -> tuple[int, ...]:
 
 
 def plain_sequence(value: Any, name: str, expected: str) -> list:
-    """The items of a sequence that is no text, no table and no mapping."""
+    """The items of a one-dimensional sequence; raise for a text, a table or a mapping."""
     if isinstance(value, np.ma.MaskedArray):
         raise ValueError(f"{name} is a masked array, whose mask would be lost, expected {expected}")
     several = getattr(value, "ndim", 1) != 1

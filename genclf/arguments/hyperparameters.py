@@ -1,7 +1,8 @@
-"""The hyper-parameters of a whole model: the domain that each class declares of its fields, read.
+"""Check the hyper-parameters of a whole model against the domains that its classes declare.
 
-`domains` of a class names its fields. Concrete values are checked at the entry of every verb;
-traced ones outside their domain become NaN there, and so does all that is made of them.
+The class attribute `domains` maps names of fields to domains. Every public function that takes a
+model first checks the concrete values. It replaces traced values outside their domain by NaN, and
+so every result that depends on them is NaN.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ class Declared(eqx.Module):
 
 
 def invalid_fields(node: Declared, of: str = "", part: str = "") -> list[str]:
-    """What is wrong with the fields of a model and of all models inside, in words.
+    """Error messages for the invalid fields of a model, its families and its priors.
 
     Args:
         node: a model, a family or a prior.
-        of: what follows the name of a field, such as " of the prior".
-        part: what precedes it, the name of a part of a `Product`.
+        of: the text after the name of a field in a message, such as " of the prior".
+        part: the text before that name: the name of a part of a `Product`.
     """
     found = []
     for name, value in _fields(node):
@@ -69,12 +70,12 @@ def sound(node: Any) -> Any:
 
 
 def is_concrete(value: Any) -> bool:
-    """Whether no number of a value is traced."""
+    """Whether no array or number in a value is traced."""
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
 
 
 def kind_of(*kinds: type, such_as: str, optional: bool = False) -> Domain:
-    """An instance of one of these classes."""
+    """The domain of instances of these classes."""
     names = " or ".join(kind.__name__ for kind in kinds)
     expected = f"a {names}, such as {such_as}" + (", or None" if optional else "")
     contains: Callable[[Any], bool] = lambda value: isinstance(value, kinds)  # noqa: E731

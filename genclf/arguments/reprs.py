@@ -1,4 +1,4 @@
-"""How results look that a person prints."""
+"""The printed form of results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import equinox as eqx
 
 
 class ShowsNumbers(eqx.Module):
-    """A result whose `repr` shows the numbers of its arrays, where others show shapes."""
+    """A result whose `repr` shows the values of its arrays instead of their shapes."""
 
     def __repr__(self) -> str:
         return eqx.tree_pformat(self, short_arrays=False)

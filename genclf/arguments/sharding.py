@@ -1,9 +1,10 @@
-"""The compiled entry of a verb, for arrays on one device and for arrays sharded over many.
+"""Compile functions for arrays on one device and for arrays sharded over many.
 
-Where the axes of a mesh are explicit, as `jax.make_mesh` makes them, how an array lies on the
-devices is part of its type, and an operation whose result could lie in several ways must be told
-in which. Inside a verb the axes are automatic instead: the compiler decides. What leaves it has a
-type again, known from the arguments alone, so that a verb can stand in explicit code.
+`jax.make_mesh` makes explicit mesh axes. The sharding of an array is then part of its type, and an
+operation whose result could be sharded in several ways needs to be told which one to use. Inside
+the functions compiled here the axes are automatic instead: the compiler chooses the shardings. The
+results have explicit shardings again, which depend on the arguments alone, so these functions can
+be called from code with explicit axes.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from jaxtyping import Array, PyTree
 def compiled(
     function: Callable, *, static_argnums: int | tuple[int, ...] = (), batch_of: int | None = None
 ) -> Callable:
-    """`jax.jit(function)` that takes arrays sharded over explicit axes of a mesh too.
+    """`jax.jit(function)` that also accepts arrays sharded over explicit mesh axes.
 
     Args:
-        function: of positional arguments.
+        function: a function of positional arguments.
         static_argnums: as for `jax.jit`.
-        batch_of: the argument, of examples, whose batch axes begin the arrays of the result: those
-            are sharded as it is. Other arrays of a result are whole on every device.
+        batch_of: the position of the argument that holds examples. Arrays of the result that
+            start with its batch axes are sharded like it; all others are replicated.
     """
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
 
@@ -62,7 +63,7 @@ _AUTO = AxisType.Auto
 
 
 def _explicit_mesh(args: PyTree) -> AbstractMesh | None:
-    """The mesh over whose explicit axes an argument is sharded; None where all are whole."""
+    """The mesh over whose explicit axes an argument is sharded; None if all are replicated."""
     of_args = [jax.typeof(leaf).sharding for leaf in jax.tree.leaves(args)]
     explicit = [sharding for sharding in of_args if sharding.mesh.explicit_axes]
     if not any(any(sharding.spec) for sharding in explicit):
@@ -77,7 +78,7 @@ def _explicit_mesh(args: PyTree) -> AbstractMesh | None:
 
 
 def _batch(x: PyTree) -> tuple[tuple[int, ...], tuple]:
-    """Shape and sharding of the batch axes: of the first array of x in which one is sharded."""
+    """Shape and sharding of the batch axes, from the first array of x with a sharded one."""
     found = [(a.shape[:-1], tuple(jax.typeof(a).sharding.spec)) for a in jax.tree.leaves(x)]
     of_batch = [(shape, spec[: len(shape)]) for shape, spec in found]
     return next((both for both in of_batch if any(both[1])), ((), ()))

@@ -1,4 +1,4 @@
-"""Texts, words and what is asked of them, checked at the door."""
+"""Checks of the arguments of `genclf.text`: texts, words, frequencies and dtypes."""
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -11,7 +11,7 @@ from genclf.arguments.domains import plain_sequence, shown
 
 
 def check_texts(texts: Iterable[str]) -> list[str]:
-    """The texts as a list; an error names the row of what is no str."""
+    """Return the texts as a list; raise if one is not a str, naming its row."""
     texts = plain_sequence(texts, "texts", "a list of str, one per example")
     for row, text in enumerate(texts):
         if not isinstance(text, str):
@@ -20,7 +20,7 @@ def check_texts(texts: Iterable[str]) -> list[str]:
 
 
 def check_words(words: Collection[str], name: str) -> list[str]:
-    """The words as a list; an error where one is no str."""
+    """Return the words as a list; raise if one is not a str."""
     words = plain_sequence(words, name, "words, each a str")
     for word in words:
         if not isinstance(word, str):
@@ -29,7 +29,7 @@ def check_words(words: Collection[str], name: str) -> list[str]:
 
 
 def check_stop_words(stop_words: str | Collection[str] | None) -> str | list[str] | None:
-    """The name of a list, or the words in order."""
+    """Return "english" or None unchanged, and a collection of words as a sorted list."""
     if stop_words is None or (isinstance(stop_words, str) and stop_words == "english"):
         return stop_words
     if isinstance(stop_words, str):
@@ -51,7 +51,7 @@ def check_frequency(value: int | float, name: str) -> int | float:
 
 
 def check_dtype(dtype: DTypeLike) -> np.dtype:
-    """A type of real numbers, as NumPy has it."""
+    """Return the NumPy dtype; raise unless it is a type of real numbers."""
     found = None
     if dtype is None or isinstance(dtype, str | type | np.dtype):
         with suppress(TypeError):

@@ -1,4 +1,4 @@
-"""The contract of a conjugate distribution, and what its intervals are made of."""
+"""Base classes of priors and of conjugate distributions, and helpers for their intervals."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from genclf.arguments.hyperparameters import Declared
 
 
 class Interval(NamedTuple):
-    """Bounds of a parameter, of its shape."""
+    """Lower and upper bounds of a parameter, in its shape."""
 
     lower: Array
     upper: Array
 
 
 class Prior(Declared):
-    """A prior of parameters as a user states it; `resolve` is it as a distribution of them."""
+    """A prior as the user states it; `resolve` turns it into a distribution of the parameters."""
 
     def strength(self, stats: PyTree) -> dict[str, Array]:
-        """Free coordinates, which an optimiser may vary: the logarithms of the numbers."""
+        """Unconstrained coordinates for an optimiser: the logarithms of the hyper-parameters."""
         dtype = jax.tree.leaves(stats)[0].dtype
         fields = dataclasses.fields(self)
         return {f.name: jnp.log(jnp.asarray(getattr(self, f.name), dtype)) for f in fields}
 
     def with_strength(self, free: dict[str, Array], stats: PyTree) -> Prior:
-        """The prior of these coordinates."""
+        """The prior with these coordinates: the inverse of `strength`."""
         return replace(self, **{name: jnp.exp(z) for name, z in free.items()})
 
 
 class Conjugate(eqx.Module):
     """A distribution of the parameters of K class densities, closed under adding statistics.
 
-    Before any data it is the prior, after `update` the posterior. Parameters are named and held as
-    the params class holds them (`log_theta`, `scale`); a density or an interval is that of their
-    values (θ, variances), which are named apart.
+    Before any data it is the prior, after `update` the posterior. Parameters have the names and the
+    coordinates of the params class (`log_theta`, `scale`). Densities and intervals are those of the
+    values themselves (θ, variances), which have other names.
     """
 
     @property
     @abc.abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
-        """Axes in front of those that the methods know: the columns of `Independent`."""
+        """Leading axes that the methods do not expect: the columns of `Independent`."""
 
     @abc.abstractmethod
     def update(self, stats: PyTree) -> Conjugate:
@@ -59,24 +59,24 @@ class Conjugate(eqx.Module):
     @property
     @abc.abstractmethod
     def proper(self) -> Bool[Array, "K"]:
-        """Whether the distribution of each class's parameters has an integral."""
+        """Whether the distribution of each class's parameters is proper."""
 
     @abc.abstractmethod
     def improper(self, k: int) -> str:
-        """What keeps that of class k from one, in words."""
+        """Why the distribution of class k is improper, for an error message."""
 
     @property
     @abc.abstractmethod
     def example(self) -> str:
-        """A proper prior, as one writes it."""
+        """The code of a proper prior, for an error message."""
 
     @abc.abstractmethod
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
-        """Log-density of the values of parameters, given as the params class holds them."""
+        """Log-density of the values of parameters, given in the coordinates of the params class."""
 
     @abc.abstractmethod
     def log_evidence(self, stats: PyTree) -> Float[Array, ""]:
-        """Log-probability of examples, the parameters integrated out; from their statistics."""
+        """Log marginal likelihood of examples, parameters integrated out, from statistics."""
 
     @abc.abstractmethod
     def expected(self) -> dict[str, Array]:
@@ -88,16 +88,16 @@ class Conjugate(eqx.Module):
 
     @abc.abstractmethod
     def interval(self, level: Array) -> dict[str, Interval]:
-        """Bounds of the central interval of that probability, of each value by itself."""
+        """Central credible interval of each value separately, with probability `level`."""
 
 
 def central(level: Array, quantile_of: Callable[[Array], Array]) -> Interval:
-    """The interval that leaves half of the rest on either side."""
+    """The central interval, with probability (1 - level) / 2 on either side."""
     return Interval(quantile_of(0.5 * (1 - level)), quantile_of(0.5 * (1 + level)))
 
 
 def quantile(name: str, *args: Array) -> Array:
-    """An inverse distribution function of `scipy.special`, on the host."""
+    """A quantile function of `scipy.special`, computed on the host."""
     from scipy import special
 
     if any(isinstance(a, Tracer) for a in args):
@@ -110,7 +110,7 @@ def quantile(name: str, *args: Array) -> Array:
 
 
 def spread_to(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:
-    """A number, or an array of the last axes of `shape`, for all of `shape`."""
+    """Broadcast a number, or an array with the last axes of `shape`, to `shape`."""
     given = jnp.shape(value)
     if given != shape[len(shape) - len(given) :]:
         raise ValueError(f"{name} has shape {given}, expected () or the last axes of {shape}")
@@ -118,5 +118,5 @@ def spread_to(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Arra
 
 
 def positive_or_nan(a: Array) -> Array:
-    """NaN where a parameter that must be above 0 is not."""
+    """The parameter, with NaN where it is not above 0."""
     return jnp.where(a > 0, a, jnp.nan)

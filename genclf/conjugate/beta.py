@@ -33,8 +33,8 @@ class Beta(Prior):
     by `alpha` is the mode under a = b = alpha + 1, and the mean under a = b = alpha.
 
     Args:
-        a: > 0; a - 1 ones are imagined. A number, or an array of shape (d,) or (K, d).
-        b: > 0; b - 1 zeros are imagined.
+        a: > 0, equivalent to a - 1 extra ones. A number, or an array of shape (d,) or (K, d).
+        b: > 0, equivalent to b - 1 extra zeros.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -53,12 +53,12 @@ class Beta(Prior):
     b: Any = eqx.field(converter=numbers)
 
     def pseudo_counts(self, ones: Array, zeros: Array) -> tuple[Array, Array]:
-        """`a - 1` and `b - 1`, or as much less than nothing as there is to take."""
+        """`a - 1` and `b - 1`, but not below `-ones` and `-zeros`: no sum becomes negative."""
         prior = self.resolve(ones)
         return jnp.maximum(prior.a - 1, -ones), jnp.maximum(prior.b - 1, -zeros)
 
     def resolve(self, like: Array) -> BetaDistribution:
-        """The prior of probabilities of that shape."""
+        """The prior of probabilities in the shape of `like`."""
         a, b = (
             spread_to(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")
             for name in ("a", "b")
@@ -108,7 +108,7 @@ class BetaDistribution(Conjugate):
         total = a + b
 
         def main(a: Array, log_p: Array) -> Array:
-            # a log p against the largest part of log B(a, b): both are large.
+            # Combine a log p with the largest part of log B(a, b): both are large and cancel.
             return jnp.where(a == 1, jnp.log(total), a * (log_p + jnp.log(total / a)) - log_p)
 
         found = main(a, jax.nn.log_sigmoid(logits)) + main(b, jax.nn.log_sigmoid(-logits))
@@ -127,16 +127,16 @@ class BetaDistribution(Conjugate):
         }
 
     def interval(self, level: Array) -> dict[str, Interval]:
-        """Of each probability."""
+        """The central interval of each probability."""
         return {"probs": central(level, lambda p: quantile("betaincinv", self.a, self.b, p))}
 
 
 def zeros_of(stats: Sums) -> Float[Array, "*batch K d"]:
-    """Weight of the zeros, `count - total`, of which the rounding is no evidence."""
+    """Weight of the zeros, `count - total`; a difference within rounding is 0."""
     # Pseudo-counts of a prior have a count for each feature.
     alone = stats.count.ndim == stats.total.ndim
     count = stats.count if alone else stats.count[..., None]
     zeros = count - stats.total
     rounding = 8 * jnp.finfo(zeros.dtype).eps * count
     zeros = jnp.where(jnp.abs(zeros) <= rounding, 0, zeros)
-    return jnp.where(zeros < 0, jnp.nan, zeros)  # these were no statistics of 0/1 data
+    return jnp.where(zeros < 0, jnp.nan, zeros)  # not statistics of 0/1 data

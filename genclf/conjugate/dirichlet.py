@@ -32,7 +32,7 @@ class Dirichlet(Prior):
     """A Dirichlet prior of tables of probabilities: `p(θ) ∝ Π_v θ_v^(a_v - 1)`.
 
     With counts c it gives the mode `θ_v ∝ c_v + a_v - 1`, which `fit` returns, and the mean
-    `θ_v ∝ c_v + a_v`, which is what `predictive` makes of the next draw. So smoothing by α
+    `θ_v ∝ c_v + a_v`, the predictive probability of the next draw. So smoothing by α
     examples of every value is the mode under a = α + 1 (the prior that `alpha=α` stands for), and
     the mean under a = α: Laplace's rule, α = 1, is the mode under a = 2 or the mean under the
     uniform prior a = 1. Where a < 1 the mode has zeros, wherever `c_v + a_v <= 1`; `posterior`
@@ -58,7 +58,7 @@ class Dirichlet(Prior):
     concentration: Any = eqx.field(converter=numbers)
 
     def pseudo_counts(self, total: Array) -> Array:
-        """`a - 1`, or as much less than nothing as there is to take: `-total`."""
+        """`a - 1`, but not below `-total`: no sum becomes negative."""
         a = positive_or_nan(spread_to(self.concentration, total.shape, total.dtype, _CONCENTRATION))
         return jnp.maximum(a - 1, -total)
 
@@ -78,8 +78,8 @@ class DirichletDistribution(Conjugate):
 
     Attributes:
         concentration: shape (K, V), or (V,).
-        field: what the params class calls the logarithm of the tables.
-        sizes: of the tables that stand side by side; () for one.
+        field: the name of the log-probabilities in the params class.
+        sizes: the sizes of tables that are side by side; () for one table.
     """
 
     concentration: Float[Array, "..."]
@@ -93,7 +93,7 @@ class DirichletDistribution(Conjugate):
 
     @property
     def value(self) -> str:
-        """What the tables themselves are called."""
+        """The name of the probabilities, as opposed to their logarithms."""
         return "class_prior" if self.field == "log_prior" else self.field.removeprefix("log_")
 
     @property
@@ -115,7 +115,7 @@ class DirichletDistribution(Conjugate):
         return DirichletDistribution(self.concentration + stats.total, self.field, self.sizes)
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ log B(a + c) - log B(a)`: the values in their order, so without a coefficient."""
+        """`Σ log B(a + c) - log B(a)`, of values in order: without multinomial coefficients."""
         sums, counts = self.simplex.table_sums, stats.total
         whole = sums(counts)
         beyond = log_pochhammer_beyond(self.concentration, counts).sum()
@@ -126,18 +126,18 @@ class DirichletDistribution(Conjugate):
         """`Σ (a_v - 1) log θ_v - log B(a)`."""
         a, log_theta = self.concentration, arrays[self.field]
         sums = self.simplex.table_sums(a)
-        # a log θ against the largest part of log B(a), of each entry: both are large.
+        # Combine a log θ with the largest part of log B(a), for each entry: both are large.
         main = a * (log_theta + jnp.log(self._sums() / a)) - log_theta
         main = jnp.where(a == 1, jnp.log(self._sums()), main)
         return main.sum() - log_gamma_beyond(a).sum() + log_gamma_beyond(sums).sum()
 
     @property
     def _table(self) -> np.ndarray:
-        """The table in which each entry stands."""
+        """The number of the table that each entry is in."""
         return self.simplex.table_of(self.concentration.shape[-1])
 
     def _sums(self) -> Float[Array, "..."]:
-        """The concentration of the whole table, at each of its entries."""
+        """For each entry, the total concentration of its table."""
         return self.simplex.table_sums(self.concentration)[..., self._table]
 
     def expected(self) -> dict[str, Array]:
@@ -145,7 +145,7 @@ class DirichletDistribution(Conjugate):
         return {self.field: log_shares(self.concentration, self._sums())}
 
     def sample(self, key: Array) -> dict[str, Array]:
-        """Gamma variables over their sum, in logarithms: of small concentrations many underflow."""
+        """Gamma variables over their sum, in logs: at small concentrations many underflow."""
         log_gamma = jax.random.loggamma(key, self.concentration)
         table = self.simplex.table_of(log_gamma.shape[-1])
         largest = jnp.full((*log_gamma.shape[:-1], table[-1] + 1), -jnp.inf, log_gamma.dtype)
@@ -154,36 +154,37 @@ class DirichletDistribution(Conjugate):
         return {self.field: log_gamma - log_sums[..., table]}
 
     def interval(self, level: Array) -> dict[str, Interval]:
-        """Of each probability: that of Beta(a_v, Σ a - a_v)."""
+        """The central interval of each probability, which is Beta(a_v, Σ a - a_v)."""
         a = self.concentration
         rest = self._sums() - a
 
         def bound(p: Array) -> Array:
-            # A table of one value is certain.
+            # The only value of a table has probability 1.
             return jnp.where(rest <= 0, 1, quantile("betaincinv", a, jnp.maximum(rest, 1e-30), p))
 
         return {self.value: central(level, bound)}
 
 
 def smoothing(alpha: Any, prior: Dirichlet | None) -> Dirichlet:
-    """The prior that the hyper-parameters of a family of tables stand for."""
+    """The prior itself, or the Dirichlet prior that smoothing by alpha stands for."""
     return Dirichlet(alpha + 1.0) if prior is None else prior
 
 
 def pseudo_counts(alpha: Any, prior: Dirichlet | None, total: Array) -> Array:
-    """What it adds to the counts."""
+    """The pseudo-counts that smoothing, or the prior, adds to the counts."""
     return jnp.full_like(total, alpha) if prior is None else prior.pseudo_counts(total)
 
 
 def log_shares(counts: Array, whole: Array) -> Array:
     """`log (count / whole)`, with -inf and gradient 0 at 0.
 
-    Each share is rounded by itself. A logarithm of the whole would round alike for every entry of
-    a table, and a document of a million words repeats that error a million times.
+    Each quotient is rounded separately. In `log count - log whole` every entry of a table would
+    have the same rounding error of `log whole`, which the score of a document of a million words
+    would repeat a million times.
     """
     some = counts != 0
     share = jnp.where(some, counts, 1) / whole
-    # A share too small for its dtype still has a logarithm.
+    # A quotient that underflows still has a finite logarithm.
     small = share < jnp.finfo(share.dtype).tiny
     apart = jnp.log(jnp.where(some & small, counts, 1)) - jnp.log(whole)
     found = jnp.where(small, apart, jnp.log(jnp.where(small, 1, share)))
@@ -193,6 +194,6 @@ def log_shares(counts: Array, whole: Array) -> Array:
 def smoothing_problems(
     alpha: Any, prior: Any, name: str = "alpha", usual: float = 1.0
 ) -> list[str]:
-    """The complaint about both smoothing and a prior, as far as they are concrete."""
+    """The error message, if a prior is given with a concrete, non-default smoothing."""
     both = prior is not None and is_concrete(alpha) and alpha != usual
     return [f"{name} and a prior are given, expected one of them"] if both else []

@@ -29,12 +29,13 @@ class Gamma(Prior):
     """A gamma prior of rates: `p(λ_kj) ∝ λ_kj^(shape - 1) exp(-rate λ_kj)`.
 
     With `total` events in `count` rows it gives the mode `(total + shape - 1) / (count + rate)`,
-    which `fit` returns, and the mean `(total + shape) / (count + rate)`. Its own mean is
+    which `fit` returns, and the mean `(total + shape) / (count + rate)`. The mean of the prior is
     `shape / rate`, and it weighs as much as `rate` rows.
 
     Args:
-        shape: > 0; shape - 1 events are imagined. A number, or an array of shape (d,) or (K, d).
-        rate: > 0; that many rows are imagined.
+        shape: > 0, equivalent to shape - 1 extra events. A number, or an array of shape (d,) or
+            (K, d).
+        rate: > 0, equivalent to that many extra rows.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -53,7 +54,7 @@ class Gamma(Prior):
     rate: Any = eqx.field(converter=numbers)
 
     def resolve(self, like: Array) -> GammaDistribution:
-        """The prior of rates of that shape."""
+        """The prior of rates in the shape of `like`."""
         shape, rate = (
             spread_to(getattr(self, name), like.shape, like.dtype, f"{name} of Gamma")
             for name in ("shape", "rate")
@@ -106,7 +107,7 @@ class GammaDistribution(Conjugate):
         """`Σ a log b - log Γ(a) + (a - 1) log λ - b λ`."""
         log_rate, a, b = arrays["log_rate"], self.shape, self.rate
         share = b * jnp.exp(log_rate) / a
-        # a log λ against the largest part of log Γ(a): both are large.
+        # Combine a log λ with the largest part of log Γ(a): both are large and nearly cancel.
         main = a * (log_rate + jnp.log(b / a)) - log_rate + a * (1 - share)
         main = jnp.where(a == 1, jnp.log(b) + 1 - share, main)
         return (main - log_gamma_beyond(a)).sum()
@@ -119,15 +120,16 @@ class GammaDistribution(Conjugate):
         return {"log_rate": jax.random.loggamma(key, self.shape) - jnp.log(self.rate)}
 
     def interval(self, level: Array) -> dict[str, Interval]:
-        """Of each rate."""
+        """The central interval of each rate."""
         bound = lambda p: quantile("gammaincinv", self.shape, p) / self.rate  # noqa: E731
         return {"rate": central(level, bound)}
 
 
 def of_events(stats: Sums) -> tuple[Array, Array, Array]:
-    """Events in all rows, how many rows that is, and `Σ log x!`, which is the last column.
+    """Split statistics into events, exposure and `Σ log x!`, which is the last column of the total.
 
-    Of classes (K, d), (K, 1) or by cell (K, d), and (K,).
+    Events are (K, d). The exposure is the weight of rows (K, 1), or of observed cells (K, d). The
+    sums of `log x!` are (K,).
     """
     alone = stats.count.ndim == stats.total.ndim
     exposure = stats.count[..., :-1] if alone else stats.count[..., None]

@@ -1,1 +1,1 @@
-"""What every verb does with rows and models before it computes: checks, padding."""
+"""Checks and padding of arguments, which every public function does first."""

@@ -1,6 +1,7 @@
-"""What can be known before any value is: structure, rank, number of rows and columns, dtype.
+"""Checks of x, y and weights: structure, rank, number of rows and columns, dtype, labels.
 
-These checks run on shapes alone, so they also work, and raise, while a function is traced.
+Most need only shapes and dtypes, so they also raise while a function is traced. `check_labels` and
+`check_some_labels` read values where these are concrete.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from genclf.model import widen
 
 
 def as_arrays(x: PyTree, name: str) -> PyTree:
-    """X as JAX arrays; NumPy arrays are copied, since the caller may refill them later."""
+    """Convert x to JAX arrays; NumPy arrays are copied, since the caller may change them later."""
     if isinstance(x, dict):
         if not all(isinstance(key, str) for key in x):
             raise ValueError(f"{name} has keys {list(x)}, expected names of parts, which are str")
@@ -47,14 +48,14 @@ def _array(given: Any, name: str) -> Array:
     found = real_array(given, name)
     if isinstance(found, jax.Array):
         return found
-    # JAX may read a NumPy buffer after this returns; a fresh copy is nobody's to change. Numbers
-    # beyond float32 become infinite, and so invalid.
+    # JAX may read a NumPy buffer after this returns, so it gets a copy that nobody else can change.
+    # Numbers too large for float32 become infinite, and so invalid.
     with np.errstate(over="ignore"):
         return jnp.asarray(np.array(in_range(found, name)))
 
 
 def in_range(found: np.ndarray, name: str) -> np.ndarray:
-    """Numbers of NumPy whose integers JAX can write; they are floats where it cannot."""
+    """NumPy numbers that JAX can hold: unsigned integers become signed, too large ones floats."""
     if found.dtype.kind in "iu" and found.size and found.dtype.itemsize >= 4:
         narrow = jnp.iinfo(jnp.result_type(int))
         if narrow.min <= found.min() and found.max() <= narrow.max:
@@ -89,7 +90,7 @@ def cells(x: Array | np.ndarray | Tokens) -> Any:
 
 
 def widths(x: PyTree) -> PyTree[int | None]:
-    """Last axis of each array of x; None where it has none."""
+    """Length of the last axis of each array of x; None for a scalar."""
     is_block = lambda a: isinstance(a, Tokens)  # noqa: E731
     return jax.tree.map(lambda a: (cells(a).shape or (None,))[-1], x, is_leaf=is_block)
 
@@ -135,7 +136,7 @@ def check_rows(
 
 
 def check_labels(y: Array, num_classes: int) -> None:
-    """Raise on a concrete label that is no class: compiled code can only make it NaN."""
+    """Raise for a concrete label that is neither a class nor -1; a traced one becomes NaN."""
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not _readable(y):
         return
     labels = np.asarray(y)
@@ -157,12 +158,12 @@ def check_labels(y: Array, num_classes: int) -> None:
 
 
 def check_some_labels(y: Array, weights: Array | None) -> None:
-    """Raise where the concrete rows are none of any class: there is nothing to learn from."""
+    """Raise if no row has both a label and a weight, as far as these are concrete."""
     if y.ndim not in (1, 2) or not _readable(y) or not (weights is None or _readable(weights)):
         return
     labelled: np.ndarray = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
     if weights is not None and weights.shape == labelled.shape:
-        # Numbers below the least ordinary one are 0 in compiled code.
+        # Compiled code treats subnormal numbers as 0.
         least = jnp.finfo(float_dtype(weights)).tiny
         labelled = labelled & ~(np.abs(np.asarray(weights)) < least)
     if not labelled.any():
@@ -173,7 +174,7 @@ def check_some_labels(y: Array, weights: Array | None) -> None:
 
 
 def _readable(a: Array) -> bool:
-    """Whether the numbers are known here and now."""
+    """Whether the values can be read: not traced, and addressable by this process."""
     return not isinstance(a, Tracer) and a.is_fully_addressable
 
 

@@ -1,8 +1,8 @@
-"""The entry of every public function: what each argument may be, checked before anything else.
+"""Check the arguments of every public function before it runs.
 
-An argument has one name, and one meaning, throughout the library; so its check follows from its
-name. A check raises `ValueError`, which names the argument, or returns what the function works
-with: arrays of JAX, and models whose invalid traced hyper-parameters are NaN.
+An argument name has one meaning throughout the library, so it determines the check. A check raises
+a `ValueError` that names the argument, or returns the value for the function to use: JAX arrays,
+and models in which invalid traced hyper-parameters are NaN.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def verb(
 
 
 def verb(function: Any = None, /, *, any_model: bool = False, **checks: Any) -> Any:
-    """A public function whose arguments are checked and converted.
+    """Decorate a public function, so that its arguments are checked and converted.
 
     Args:
-        function: what to call with the arguments that its parameters name.
-        any_model: whether models of p(y | x) alone are taken too.
-        **checks: a `Domain`, a function of (value, name), or None for an argument to leave as it
-            is, where that of `_CHECKS` does not do.
+        function: the function; the names of its parameters select the checks.
+        any_model: whether models of p(y | x) alone are accepted too.
+        **checks: checks by argument name that replace those in `_CHECKS`: a `Domain`, a function of
+            (value, name), or None to leave the argument as it is.
     """
     if function is None:
         return lambda function: _checked(function, any_model, checks)
@@ -62,7 +62,7 @@ def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) 
         given: dict[str, Any] = dict(zip(places, args, strict=False)) | kwargs
         fits = len(args) <= len(places) and len(given) == len(args) + len(kwargs)
         if not fits or not given.keys() <= set(names) or not set(required) <= given.keys():
-            function(*args, **kwargs)  # Python says which one is missing or too many
+            function(*args, **kwargs)  # Python says which one is missing or not expected
         for name, check in own_checks.items():
             if name in given and check is not None:
                 is_domain = isinstance(check, Domain)
@@ -85,7 +85,7 @@ def _optional(check: Check) -> Check:
 
 
 def statistics(value: Any, name: str) -> ClassifierStats:
-    """The statistics of one data set; an error where these are none, or those of a batch."""
+    """Return the statistics of one data set; raise for another type, or for a batch axis."""
     if not isinstance(value, ClassifierStats):
         raise ValueError(f"{name} is {shown(value)}, expected statistics, as genclf.stats returns")
     if value.count.ndim != 1:

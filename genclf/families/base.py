@@ -1,9 +1,9 @@
-"""The contract of a density of x, and of a family that learns it.
+"""Base classes of a density of x, and of a family that fits it.
 
-A *family* says how to learn p(x | y) for K classes at once; its fields are hyper-parameters. What
-it learns is a *density*, able to score and to sample with nothing else at hand; `Params` are one
-of finitely many parameters. All are frozen pytrees. A plain family is one file with two classes,
-side by side. What some can do and others cannot is in `capabilities`.
+A *family* fits p(x | y) for K classes at once; its fields are hyper-parameters. The result is a
+*density*, which can score and sample on its own. `Params` is a density with finitely many
+parameters. All are frozen pytrees. What only some families or densities can do is in
+`capabilities`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Density(eqx.Module):
 
 
 class Params(Density):
-    """A density of finitely many parameters, whose likelihood sufficient statistics give."""
+    """A density of finitely many parameters, with a likelihood from sufficient statistics."""
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """The set in which each array lives, by the name of its field; none of a combinator's."""
+        """The set that each array is in, by the name of its field; empty for a combinator."""
         return {}
 
     @property
@@ -64,7 +64,7 @@ class Params(Density):
 
     @property
     def statistic(self) -> str:
-        """What `log_lik` takes sums of: the family's word for it."""
+        """A description of the sums that `log_lik` takes, the same as `Family.statistic`."""
         return type(self).__name__.removesuffix("Params")
 
     @abc.abstractmethod
@@ -85,15 +85,15 @@ class Family(Declared):
         """The density of rows x under class weights w."""
 
     def problems(self, d: Any = None) -> list[str]:
-        """What is wrong with hyper-parameters of which each is in its domain, in words.
+        """Error messages for hyper-parameters that are valid separately, but not together.
 
-        Those that contradict each other, or d features, where d is known.
+        They contradict each other, or the number of features d if that is known.
         """
         return []
 
 
 class Parametric(Family):
-    """A family whose estimate is made of sufficient statistics."""
+    """A family whose estimate is a function of sufficient statistics."""
 
     @abc.abstractmethod
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
@@ -109,9 +109,10 @@ class Parametric(Family):
 
     @abc.abstractmethod
     def log_prior_density(self, params: Any, stats: PyTree) -> Float[Array, ""]:
-        """Log-density of any params under the hyper-parameters, up to a constant; 0: no prior.
+        """Prior log-density of any params, up to a constant; 0 if there is no prior.
 
-        The statistics are the units of what the hyper-parameters leave to the data.
+        The statistics determine what the hyper-parameters leave open, such as the scale of a
+        relative ridge.
         """
 
     @abc.abstractmethod
@@ -122,21 +123,21 @@ class Parametric(Family):
         return self.estimate(self.stats(x, w))
 
     def statistic(self, stats: PyTree) -> str:
-        """What these are sums of, in words: statistics of other words do not go with them."""
+        """A description of what is summed; statistics with different ones cannot be combined."""
         return type(self).__name__
 
     def check_stats(self, stats: PyTree) -> None:
-        """Raise where the statistics are of a kind that this family does not estimate from."""
+        """Raise unless this family can make an estimate from statistics of this kind."""
         if not isinstance(stats, Sums):
             raise ValueError(f"{type(self).__name__} estimates from Sums, got {stats!r}")
 
     def diagnose(self, stats: PyTree) -> PyTree:
-        """What makes the estimate from these statistics doubtful; None where nothing can."""
+        """Reasons to distrust the estimate from these statistics; None for most families."""
         return None
 
 
 def set_fields(params: Any, prefix: str, values: Mapping[str, Array]) -> Any:
-    """Plain params with the parameters that `values` names, each after the prefix."""
+    """The params with new values for the fields that `values` names, each after the prefix."""
     fields = [field for field in params.parameters if prefix + field in values]
     new = tuple(values[prefix + field] for field in fields)
     return eqx.tree_at(lambda p: tuple(getattr(p, field) for field in fields), params, new)

@@ -1,4 +1,4 @@
-"""Modified Bessel functions of large order and argument: `I_ν(κ)` and ratios of neighbours."""
+"""Modified Bessel functions `I_ν(κ)` and ratios of neighbouring orders, up to large ν and κ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-_LEAST_ORDER = 32.0  # from which the expansion has all digits of float64
+_LEAST_ORDER = 32.0  # the least order at which the expansion is accurate in float64
 _TERMS = 11
 
 
@@ -32,7 +32,7 @@ def _polynomials() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _expansion(order: float, t: Array) -> tuple[Array, Array]:
-    """`Σ_k U_k(t) / ν^k`, and `Σ_k (½ U_{k-1} + t U'_{k-1}) / ν^k` over it."""
+    """`Σ_k U_k(t) / ν^k`, and `Σ_k (½ U_{k-1} + t U'_{k-1}) / ν^k` divided by it."""
     u, slope = _polynomials()
     scale = order ** -np.arange(len(u))
     of_u = jnp.polyval(jnp.asarray((scale @ u)[::-1], t.dtype), t)
@@ -45,8 +45,8 @@ def log_bessel_and_ratios(
 ) -> tuple[Float[Array, "*K"], Float[Array, "*K"], Float[Array, "*K"]]:
     """`log(e^-κ I_ν(κ) κ^-ν)`, `I_{ν+1}(κ) / (κ I_ν(κ))`, `1 - I_{ν+1}(κ) / I_ν(κ)`; ν = d/2 - 1.
 
-    Olver's uniform expansion at an order of 32 or more, and from there the recurrence
-    `I_{ν-1}(κ) - I_{ν+1}(κ) = 2 ν I_ν(κ) / κ` downwards, which is stable. κ >= 0.
+    Olver's uniform expansion is used at an order of 32 or more. From there the recurrence
+    `I_{ν-1}(κ) - I_{ν+1}(κ) = 2 ν I_ν(κ) / κ` goes down to ν, which is stable. κ >= 0.
     """
     lowest = 0.5 * dim - 1
     steps = max(int(np.ceil(_LEAST_ORDER - lowest)), 0)
@@ -66,7 +66,7 @@ def log_bessel_and_ratios(
     share = (1 / (1 + root) - t**2 * correction) / order
     rest = (1 + 1 / (root + z)) / (1 + root) + z * t**2 * correction
     for step in range(steps):
-        higher = order - step  # from the ratio at this order to that at the one below
+        higher = order - step  # go from the ratio at this order to that at the next lower one
         below = 2 * higher + kappa**2 * share
         rest = (2 * higher - kappa * rest) / below
         share = 1 / below

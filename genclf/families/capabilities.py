@@ -1,7 +1,7 @@
-"""What some families and densities can do beyond the contract, and how a verb asks for it.
+"""Optional capabilities of families and densities, and how a function requires one.
 
-A family that has a capability inherits from its class and writes the abstract methods. `require`
-is the one place that says what is lacking.
+A family that has a capability inherits from its class and implements the abstract methods.
+`require` raises the error if one is lacking.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from genclf.families.parts import InParts
 from genclf.sums.blocks import ClassWeights
 
 Init = Literal["k-means++", "random"]
-"""How clusters begin: about examples drawn far from each other, or from random weights."""
+"""How clusters are initialised: at examples drawn far from each other, or by random weights."""
 
 
 class HasRoads(Parametric):
-    """Iterations can find the estimate: `fit_gradient`, `fit_lagrange`, `certify`."""
+    """The estimate can be found and checked by optimisation: `fit_gradient`, `certify`, ..."""
 
-    needs: ClassVar = "where to begin and a prior density (`start`, `prior_stats`)"
+    needs: ClassVar = "a starting point and a prior density (`start`, `prior_stats`)"
     instead: ClassVar = "use fit"
 
     @abc.abstractmethod
     def start(self, stats: PyTree) -> Params:
-        """Params inside their sets with which all classes are alike: where an iteration begins."""
+        """The start of an iteration: params inside their sets, the same for all classes."""
 
     @abc.abstractmethod
     def prior_stats(self, stats: PyTree) -> PyTree:
-        """Hyper-parameters as pseudo-statistics, in the form of the data's; zero: no prior.
+        """Hyper-parameters as pseudo-statistics, in the form of the data's; 0 means no prior.
 
         `params.log_lik` of them is the log of the prior density up to a constant, so the estimate
         maximises `log_lik(stats) + log_lik(prior_stats)`.
@@ -65,7 +65,7 @@ class HasConjugatePrior(Parametric):
     def conjugate_prior(self, stats: PyTree) -> Conjugate:
         """The prior as a distribution of the parameters of K classes.
 
-        The statistics give it shapes and, where it has none of its own, units.
+        The statistics determine its shapes and, where it has no units of its own, its units.
         """
 
     @abc.abstractmethod
@@ -74,11 +74,11 @@ class HasConjugatePrior(Parametric):
 
 
 class Completed(eqx.Module):
-    """Rows with what params say of their unseen parts."""
+    """Rows with the conditional distribution of their unobserved parts under params."""
 
     @abc.abstractmethod
     def stats(self, w: ClassWeights) -> PyTree:
-        """The statistics that the complete rows have on average, under class weights w."""
+        """The expected statistics of the complete rows, under class weights w."""
 
 
 class Observed(Completed):
@@ -92,22 +92,22 @@ class Observed(Completed):
 
 
 class Latent(Parametric):
-    """EM can fit it, with labels or parts of examples that are not seen."""
+    """EM can fit the family if labels or parts of the examples are unobserved."""
 
-    needs: ClassVar = "a distance of rows, at which EM begins (`distance`, `heuristics`)"
+    needs: ClassVar = "a distance between rows, to initialise EM (`distance`, `heuristics`)"
     instead: ClassVar = "use fit, with a label for each row"
 
     @abc.abstractmethod
     def distance(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
-        """How far rows are from one example, >= 0 and 0 at the same: where to begin a cluster."""
+        """Distance of rows from one example, >= 0 and 0 if equal, to initialise clusters."""
 
     @abc.abstractmethod
     def heuristics(self) -> list[str]:
-        """Hyper-parameters that are not a prior, so that EM has no objective to increase."""
+        """Names of hyper-parameters in use that are not a prior: EM then has no objective."""
 
     @property
     def hidden(self) -> bool:
-        """Whether an example has unseen parts: then it has statistics under params only."""
+        """Whether examples have unobserved parts: only params then give them statistics."""
         return False
 
     def complete(self, params: Any, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
@@ -119,12 +119,12 @@ class Latent(Parametric):
         return self.stats(x, w)
 
     def resolve_prior(self, x: PyTree, weight: Float[Array, "n"], num_classes: int) -> Parametric:
-        """This family, where its prior takes numbers from unseen parts with those of the seen."""
+        """This family; what its prior leaves open is set from the observed cells alone."""
         return self
 
 
 class HasConditionals(Density):
-    """Some features can be given and others not: `condition`."""
+    """The distribution of some features given others is known: `condition`."""
 
     needs: ClassVar = "conditional densities of its features"
     instead: ClassVar = "Gaussian, Bernoulli, categorical and multinomial densities have them"
@@ -135,11 +135,11 @@ class HasConditionals(Density):
 
     @abc.abstractmethod
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
-        """What is known of the features of x, given those that are seen, and p(y | x) = r."""
+        """Expected features of x, given the observed ones and p(y | x) = r."""
 
     @abc.abstractmethod
     def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
-        """X with each missing cell drawn given the label y and the cells that are seen."""
+        """Draw each missing cell of x, given the label y and the observed cells."""
 
 
 class HasLinearForm(Density):
@@ -170,9 +170,9 @@ _OF_STATISTICS = "sufficient statistics", "use fit, and sum log_joint over examp
 
 
 def lacking(node: Family | Density, capability: Any) -> Family | Density | None:
-    """The first family or density, of `node` and those inside, without the capability.
+    """The first family or density, among `node` and its parts, without the capability.
 
-    A verb that asks the plain families inside for it (`by_part`) asks none of a combinator.
+    A capability that is `by_part` is not required of a combinator, only of its parts.
     """
     by_part = isinstance(node, InParts) and getattr(capability, "by_part", False)
     if not (by_part or isinstance(node, capability)):
@@ -183,7 +183,7 @@ def lacking(node: Family | Density, capability: Any) -> Family | Density | None:
 
 
 def require(node: Family | Density, capability: Any, verb: str) -> None:
-    """Raise where the node, or something inside, lacks what the verb needs."""
+    """Raise if the node, or one of its parts, lacks the capability that `verb` needs."""
     found = lacking(node, capability)
     if found is None:
         return
@@ -196,10 +196,10 @@ def require(node: Family | Density, capability: Any, verb: str) -> None:
 
 
 def is_hidden(family: Family) -> bool:
-    """Whether examples have unseen parts, so that their statistics are expected ones."""
+    """Whether examples have unobserved parts, so that their statistics are expectations."""
     return isinstance(family, Latent) and family.hidden
 
 
 def is_additive(family: Family) -> bool:
-    """Whether examples enter the estimate as a sum that needs no params."""
+    """Whether the estimate is a function of sums over examples that need no params."""
     return lacking(family, Parametric) is None and not is_hidden(family)

@@ -54,7 +54,7 @@ NUM_VALUES = Domain(
 
 
 def as_tuple(num_values: Any) -> Any:
-    """Python integers, so that the family can be static whatever sequence of them was given."""
+    """Convert to Python integers, or a tuple of them, so that the field can be static."""
     if isinstance(num_values, list | tuple | np.ndarray | jax.Array) and np.ndim(num_values) == 1:
         return tuple(map(as_tuple, num_values))
     whole_array = isinstance(num_values, np.ndarray | jax.Array | np.generic) and (
@@ -71,18 +71,19 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
     mean under Dirichlet(α); 1 is Laplace's rule, 0 maximum likelihood.
 
     Values are codes 0..V_j - 1. A value that was declared but not seen in training has
-    probability α / (n_k + V_j α). One that was not declared (V_j or more) makes scores NaN and
-    `genclf.validate` raise with unseen="error"; with "ignore" it says nothing about the class,
+    probability α / (n_k + V_j α). A code of V_j or more was not declared. With unseen="error" it
+    makes scores NaN, and `genclf.validate` raises; with "ignore" it is no evidence about the class
     and adds nothing to a fit. Negative and fractional codes are always invalid.
 
     Args:
         num_values: V_j of each column, or one number for all columns.
         alpha: α >= 0.
         unseen: "error" or "ignore".
-        prior: a `Dirichlet`, instead of alpha; the estimate is then its mode.
-        missing: "marginalize" integrates missing cells out, which here leaves out their factors, in
-            a score, and their cells, in a fit; "error" takes none.
-        missing_code: a missing cell is NaN, or among integers this code, which is no value.
+        prior: a `Dirichlet`, instead of alpha; the estimate is then the posterior mode.
+        missing: "marginalize" integrates missing cells out: scores leave out their factors, and
+            fits leave out the cells; "error" makes a missing cell invalid.
+        missing_code: a missing cell is NaN if x is floating, and this code if x is integer; it
+            must not be a valid code.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -113,7 +114,7 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
     missing_code: int = eqx.field(static=True, default=-1)
 
     def columns(self, d: int) -> Columns:
-        """The layout for d columns; an error where num_values names another number of them."""
+        """The layout for d columns; raise if num_values is for another number of columns."""
         sizes = self.num_values if isinstance(self.num_values, tuple) else (self.num_values,) * d
         if len(sizes) != d:
             raise ValueError(
@@ -175,7 +176,7 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
         return CategoricalParams(jnp.broadcast_to(-jnp.log(sizes), stats.total.shape), columns)
 
     def prior_stats(self, stats: Sums) -> Sums:
-        """α rows with every value of every column; `a - 1` of a prior."""
+        """α rows of every value of every column; or, with a prior, `a - 1` rows."""
         total = pseudo_counts(self.alpha, self.prior, stats.total)
         return Sums(jnp.zeros_like(stats.count), total)
 
@@ -195,7 +196,7 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
         return replace(self, alpha=1.0, prior=prior)
 
     def predictive(self, posterior: DirichletDistribution, stats: Sums) -> CategoricalParams:
-        """Params with the expected tables, in which the density is linear."""
+        """Params with the expected tables, since the density is linear in them."""
         return set_fields(self.start(stats), "", posterior.expected())
 
     def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:

@@ -28,28 +28,28 @@ from genclf.sums.statistics import Sums
 
 
 def wide_codes(x: Array) -> Array:
-    """Codes in a dtype of at least 32 bits, in which every number of values can be written."""
+    """Codes in a dtype of at least 32 bits, which can hold every num_values."""
     if x.dtype.itemsize >= 4:
         return x
     return x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
 
 
 def last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
-    """A number for each column, spread over the leading axes of x."""
+    """Broadcast a number for each column over the leading axes of x."""
     return jnp.broadcast_to(jnp.asarray(sizes, x.dtype), x.shape)
 
 
 class Columns(eqx.Module):
-    """The layout of columns of different numbers of values, side by side in one flat table.
+    """The layout of several columns, each with its number of values, in one flat table.
 
-    Value v of column j stands at `first[j] + v`, which is also where its 0/1 indicator stands in
+    Value v of column j has index `first[j] + v`, the same as its 0/1 indicator in
     `genclf.indicators`.
 
     Attributes:
         num_values: number of values of each column.
         unseen: "error" or "ignore"; see `Categorical`.
         missing: "error" or "marginalize".
-        missing_code: the code of a missing cell of integers.
+        missing_code: the integer that marks a missing cell if x is integer.
     """
 
     num_values: tuple[int, ...] = eqx.field(static=True)
@@ -69,9 +69,9 @@ class Columns(eqx.Module):
         return np.cumsum((0, *self.num_values[:-1]))
 
     def places(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
-        """Where each cell stands in the flat table, and whether it has a place there.
+        """The index of each cell in the flat table, and whether it has one.
 
-        A missing cell has none, so it adds nothing to a score or to a table.
+        A missing cell has no index, so it adds nothing to a score or to a table.
         """
         wide = wide_codes(x)
         sizes = last_axis(self.num_values, wide)
@@ -81,7 +81,7 @@ class Columns(eqx.Module):
 
 
 def tables_in_words(columns: Columns) -> str:
-    """What the `Sums` of these columns are of."""
+    """A description of what the `Sums` of these columns hold."""
     return f"rows with each value of columns of {columns.num_values} values"
 
 
@@ -133,7 +133,7 @@ class CategoricalParams(HasConditionals, HasLinearForm, Params):
         return self._look_up(self.log_theta, x)
 
     def discriminant(self, x: Array) -> Float[Array, "*batch K"]:
-        """The same, less its mean over the classes."""
+        """`log_prob` minus its mean over the classes."""
         common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0, keepdims=True)
         return self._look_up(self.log_theta - common, x)
 
@@ -141,7 +141,7 @@ class CategoricalParams(HasConditionals, HasLinearForm, Params):
         return replace(self, columns=replace(self.columns, missing="marginalize"))
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> Float[Array, "*batch sum_V"]:
-        """p(x_j = v | what is seen), the columns side by side; of a cell that is seen 0 or 1."""
+        """p(x_j = v | observed cells), columns side by side; for an observed cell 0 or 1."""
         column = np.repeat(np.arange(self.num_features), self.columns.num_values)
         missing = is_missing(x, self.columns.missing_code)[..., column]
         own = indicator_columns(x, self.columns.num_values).astype(r.dtype)
@@ -174,7 +174,7 @@ Unseen = Literal["error", "ignore"]
 
 
 def values_support(num_values: int | tuple[int, ...], unseen: Unseen) -> Support:
-    """Codes 0 ... V_j - 1, and other whole numbers where those may be unseen."""
+    """Codes 0 ... V_j - 1; with unseen="ignore" also larger whole numbers."""
 
     def valid(x: Array) -> Array:
         code = wide_codes(x)
@@ -189,6 +189,6 @@ def indicator_columns(x: Array, num_values: tuple[int, ...]) -> Float[Array, "*b
     """0/1 indicators of the values of each column, side by side."""
     column = np.repeat(np.arange(len(num_values)), num_values)
     code = wide_codes(x)[..., column]
-    # A code without a place, NaN or a fraction say, equals no value.
+    # An invalid code, such as NaN or a fraction, equals no value.
     value = np.concatenate([np.arange(v) for v in num_values])
     return (code == last_axis(value, code)).astype(jnp.result_type(float))

@@ -1,4 +1,4 @@
-"""What densities built out of densities have in common: what they do is what their parts do."""
+"""Base classes of families and densities made of parts: methods delegate to the parts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, Params):
         return self.assemble(self.map(lambda part: part.marginalized()))
 
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
-        """The parts' own."""
+        """The result of each part."""
         return self.map(lambda part, x: part.condition(x, r), self.split(x))
 
     def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
@@ -68,14 +68,14 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, Params):
 
 
 class _Complete(NamedTuple):
-    """What `complete` of a part returns."""
+    """The result of `complete` for one part."""
 
     log_prob: Array
     completed: Completed
 
 
 class _CompletedParts(Completed):
-    """Rows of which each part is completed by its own params."""
+    """Rows in which each part of x was completed by the params of that part."""
 
     family: Combinator
     parts: PyTree
@@ -85,11 +85,11 @@ class _CompletedParts(Completed):
 
 
 class Combinator(InParts, HasRoads, Latent):
-    """A family of families: what it does is what they do, each with its part of x."""
+    """A family made of families; each is applied to its own part of x."""
 
     @abc.abstractmethod
     def children(self, *trees: PyTree) -> list[tuple]:
-        """Each family inside, with its own of each tree; of columns that are alike the first."""
+        """Each child family with its part of each tree; for `Independent` the first column only."""
 
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
         """The statistics of each part."""
@@ -137,7 +137,7 @@ class Combinator(InParts, HasRoads, Latent):
         return self.total(log_prob), _CompletedParts(self, completed)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:
-        """Those of each part."""
+        """The initial statistics of each part."""
         split = self.split(x)
         of_part = lambda part, key, x: part.initial_stats(key, x, w, init)  # noqa: E731
         return self.map(of_part, self.split_key(key, split), split)
@@ -149,7 +149,7 @@ class Combinator(InParts, HasRoads, Latent):
 
 
 def plain_families(family: Family, *trees: PyTree) -> list[tuple]:
-    """Each plain family inside, with its own of each tree, in the order of the pytree."""
+    """Each family inside that is not a combinator, with its part of each tree, in pytree order."""
     if not isinstance(family, Combinator):
         return [(family, *trees)]
     return [found for child in family.children(*trees) for found in plain_families(*child)]

@@ -1,4 +1,4 @@
-"""Dirichlet-multinomial class densities: words that make themselves likelier by occurring."""
+"""Dirichlet-multinomial class densities: each occurrence of a word makes it likelier."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from genclf.families.tokens import COUNTS, Tokens, counts_of
 from genclf.logarithms import log_pochhammer, log_pochhammer_beyond
 from genclf.sums.blocks import over_rows
 
-_LARGE = 64  # counts from which the common part of a score is large beside what differs
-_COMPARED = 128  # words of a document, up to which comparing each two costs less than sorting
+_LARGE = 64  # above this count, what all classes share is much larger than what differs
+_COMPARED = 128  # up to this document length, comparing all pairs of words costs less than sorting
 
 
 class DirichletMultinomialParams(Density):
@@ -60,9 +60,10 @@ class DirichletMultinomialParams(Density):
         return over_rows(lambda rows: self._of_tokens(rows, lengths), x, 1, longest * len(a))
 
     def discriminant(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
-        """The same; of counts that are large, less what of it no class has a part in.
+        """`log_prob`; for large counts, minus a large term that all classes share.
 
-        That is `Σ_j x_j log x_j - n log n`, beside which a float32 would lose the classes.
+        The term is `Σ_j x_j log x_j - n log n`. Beside it float32 would lose the differences
+        between classes.
         """
         if isinstance(x, Tokens):
             return self.log_prob(x)
@@ -104,7 +105,7 @@ class DirichletMultinomialParams(Density):
         found = self.concentration.T.at[rows.ids].get(
             mode="fill", fill_value=jnp.nan, wrap_negative_indices=False
         )
-        # Padding is 1 before the logarithm, not 0 behind it: else XLA takes it cell by cell.
+        # Padding is 1 before the logarithm, not 0 after it, which XLA would not vectorise.
         chance = jnp.where(rows.mask[..., None], found + earlier[..., None].astype(found.dtype), 1)
         return jnp.log(chance).sum(-2) - of_length[rows.mask.sum(-1)]
 
@@ -117,7 +118,7 @@ class DirichletMultinomialParams(Density):
 
 
 def _occurrences(rows: Tokens) -> tuple[Tokens, Int[Array, "n length"]]:
-    """The words in some order, and for each how often it occurs before in its document."""
+    """The words in some order, and for each the number of its earlier occurrences."""
     ids = jnp.where(rows.mask, rows.ids, jnp.iinfo(rows.ids.dtype).max)
     length = ids.shape[-1]
     if length <= _COMPARED:

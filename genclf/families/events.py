@@ -17,7 +17,7 @@ EVENTS = Support(
 def counted(
     x: Array, missing: Missing, code: int
 ) -> tuple[Float[Array, "*batch d"], Bool[Array, "*batch d"]]:
-    """Counts, 0 where missing and NaN where they are none, and which cells are not missing."""
+    """Counts, 0 where missing and NaN where invalid, and a mask of the observed cells."""
     if missing == "error":
         return poison(x, EVENTS), jnp.ones(x.shape, bool)
     seen = ~is_missing(x, code)

@@ -54,14 +54,18 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         diag         Gaussian naive Bayes      diagonal LDA
         spherical    spheres of their own      nearest centroid
 
-    All rules of rank and regularisation are relative to the data's own scale, so x and 1000 x
-    give the same posterior. A feature that is constant in a class (its variance there is rounding,
-    at most (ε · root mean square)² with ε the dtype's epsilon) has the variance
-    `v_j / (n_k + 1)`, v_j its variance within classes (in all, where every class is constant): what
-    n_k equal values and one a typical deviation away would have, and the same in every dtype. One
-    that is constant over all the data changes no posterior. A correlation matrix that is
-    numerically singular gets 10 d ε on its diagonal: the limit of a density that is
-    infinitely thin there. `genclf.diagnose` reports all three, `genclf.validate` raises.
+    All rules of rank and regularisation are relative to the scale of the data, so x and 1000 x
+    give the same posterior:
+
+    * A feature that is constant in a class has the variance `v_j / (n_k + 1)` there. v_j is its
+      variance within classes, or its total variance if it is constant in every class. This is about
+      the variance of n_k equal values and one value a typical deviation away, in every dtype.
+      Constant means a variance of at most (ε · root mean square)², ε the dtype's epsilon.
+    * A feature that is constant over all the data changes no posterior.
+    * A numerically singular correlation matrix gets 10 d ε added to its diagonal, as in the limit
+      of a density that becomes infinitely thin.
+
+    `genclf.diagnose` reports all three, and `genclf.validate` raises.
 
     Args:
         covariance: "full", "diag" or "spherical" (one variance, the mean over the features).
@@ -70,12 +74,13 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
             (of its total variance, where it is constant within every class). 0: none.
         ddof: subtracted from the divisor, n_k - ddof, or n - ddof where shared: 1 gives the
             unbiased class covariance; K the unbiased pooled one. 0: maximum likelihood.
-        prior: a `NormalInverseWishart`, instead of ridge and ddof; the estimate is then its mode.
-        missing: "marginalize" takes NaN for a missing cell and integrates it out: scores are those
-            of the cells that are seen, and a fit is maximum likelihood of them, in closed form for
-            "diag" and "spherical", by EM for "full"; "error" takes none. A feature that a class
-            never shows determines nothing of it: it has the mean and, unless the covariance is
-            shared or spherical, the variance of all its cells, and `genclf.validate` raises.
+        prior: a `NormalInverseWishart`, instead of ridge and ddof; the estimate is then the
+            posterior mode.
+        missing: "marginalize" treats NaN as a missing cell and integrates it out: scores are those
+            of the observed cells, and a fit maximises their likelihood, in closed form for "diag"
+            and "spherical", by EM for "full". "error" makes NaN invalid. If a class has no observed
+            value of a feature, the class gets the mean of all its observed cells and, unless the
+            covariance is shared or spherical, their variance; `genclf.validate` raises.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -116,7 +121,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full).
 
-        Where cells may be missing the count of a diagonal is one of cells, (K, d).
+        If cells may be missing, the count beside a diagonal is that of observed cells, (K, d).
         """
         if self.missing == "error":
             return moments(x, w, full=self.covariance == "full")
@@ -137,7 +142,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         return params.complete(x)
 
     def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> Moments:
-        """As if a feature's missing cells were distributed as its others in the class."""
+        """Expected statistics if missing cells had the feature's distribution in the class."""
         if not self.hidden or x.shape[1] == 1:
             return self.stats(x, w)
         cells = Gaussian("diag", missing="marginalize")
@@ -187,7 +192,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         return GaussianParams(mean, scale, self.covariance, self.shared, self.missing)
 
     def _with_prior(self, stats: Moments) -> tuple[Moments, Scalar | Array]:
-        """The statistics merged with the prior's, and what to take from their count."""
+        """The statistics merged with the prior's, and the ddof to subtract from their count."""
         if self.prior is None:
             return stats, self.ddof
         pseudo, ddof = self._pseudo_moments(self.prior, stats)
@@ -196,7 +201,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     def _pseudo_moments(
         self, prior: NormalInverseWishart, stats: Moments
     ) -> tuple[Moments, Scalar | Array]:
-        """The prior as examples, in the form of these statistics; and the ddof beside it."""
+        """The prior as pseudo-examples, in the form of the statistics; and a ddof for the mode."""
         pseudo, ddof = prior.resolve(stats, self.covariance, self.shared).pseudo_moments()
         if stats.of_cells:
             count = jnp.broadcast_to(pseudo.count[:, None], stats.count.shape)
@@ -215,9 +220,10 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         )
 
     def prior_stats(self, stats: Moments) -> Moments:
-        """The prior as examples; or `-ddof` examples, and the scatter that the ridge adds.
+        """The prior as pseudo-examples; or `-ddof` examples, and the scatter that a ridge adds.
 
-        What the divisor takes besides the prior's κ stands at the mode, where it moves no mean.
+        The divisor of the mode counts more than the κ pseudo-examples of a prior. The extra ones
+        are placed at the mode of the means, so that they move no mean.
         """
         if self.prior is None:
             return regularisation(stats, shared=self.shared, ridge=self.ridge, ddof=self.ddof)
@@ -226,7 +232,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
 
     def log_prior_density(self, params: GaussianParams, stats: Moments) -> Float[Array, ""]:
-        """The same at any params: what the divisor takes stands at their means."""
+        """As from `prior_stats`, but with the extra pseudo-examples at the means of the params."""
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
         pseudo, others = self._pseudo_and_others(self.prior, stats)
@@ -236,7 +242,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     def _pseudo_and_others(
         self, prior: NormalInverseWishart, stats: Moments
     ) -> tuple[Moments, Array]:
-        """The prior as examples, and the count that the divisor takes besides theirs."""
+        """The prior as pseudo-examples, and the count that the divisor has besides theirs."""
         pseudo, ddof = self._pseudo_moments(prior, stats)
         share = -ddof / len(stats.count) if self.shared else -ddof
         return pseudo, jnp.full_like(stats.count, share)
@@ -245,7 +251,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         return replace(self, ridge=0.0, ddof=0.0, prior=None)
 
     def conjugate_prior(self, stats: Moments) -> NormalInverseWishartDistribution:
-        """The prior given; without one it is flat, or what ridge and ddof make of that."""
+        """The given prior; without one, the flat prior changed by ridge and ddof."""
         if self.missing == "marginalize":
             raise ValueError(
                 'the posterior of Gaussian(missing="marginalize") is not conjugate: use fit, or '

@@ -49,7 +49,7 @@ Scores = Callable[[Array], Array]
 
 
 def moments_in_words(d: int, covariance: Covariance, missing: Missing) -> str:
-    """What the `Moments` of a Gaussian of d features are of."""
+    """A description of what the `Moments` of a Gaussian of d features hold."""
     spread = "scatter matrix" if covariance == "full" else "scatter of each"
     by_cell = missing == "marginalize" and covariance != "full"
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
@@ -110,7 +110,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return inverse_scale(self.scale, self.covariance)
 
     def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
-        """`-½ log |2π Σ_k|` in two terms: the class's own, free of units, and what all share."""
+        """`-½ log |2π Σ_k|` as two terms: one per class, free of units, and one that all share."""
         own, common = log_determinants(self.scale, self.covariance, self.mean.shape[-1])
         return -own, -common - 0.5 * self.mean.shape[-1] * _LOG_2PI
 
@@ -135,7 +135,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return half + broadcast_rows(self._log_norms()[0], half)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """Up to a common term; linear, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, where Σ is shared."""
+        """Up to a common term; if Σ is shared, linear: `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
         complete = self._linear_scores if self.shared else self._log_prob_less_common
         if self.missing == "error":
             return complete(x)
@@ -152,7 +152,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         )
 
     def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
-        """The one for blocks of rows without a missing cell, the other for those with."""
+        """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""
 
         def rows(x: Array) -> Array:
             return lax.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
@@ -175,7 +175,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return lax.cond(jnp.isnan(x).any(), with_holes, without_holes)
 
     def in_units(self) -> Densities:
-        """The densities in units of their own, whatever the structure."""
+        """The densities in units of typical deviations, for any covariance structure."""
         return in_units(self.mean, self.scale, self.covariance)
 
     def _seen_less_common(self, rows: Array) -> Array:
@@ -185,22 +185,22 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return cell_scores(rows, self.mean, self.scale, given.unit)
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
-        """Mean and covariance of the features of examples whose class has the probabilities r."""
+        """Mean and covariance of the features, for examples with class probabilities r."""
         batch, d = x.shape[:-1], x.shape[-1]
         rows = x.reshape(-1, d), r.reshape(-1, r.shape[-1])
         found = expected_features(*rows, self.in_units())
         return jax.tree.map(lambda a: a.reshape(*batch, *a.shape[1:]), found)
 
     def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
-        """X with each missing cell drawn given y and the cells that are seen."""
+        """Draw each missing cell of x, given y and the observed cells."""
         drawn, d = self.sample(key, y), x.shape[-1]
-        # x_m + Σ_mo Σ_oo⁻¹ (seen - x_o) of a whole draw x has the conditional distribution.
+        # For a complete draw x, x_m + Σ_mo Σ_oo⁻¹ (seen - x_o) has that distribution.
         apart = (x.astype(drawn.dtype) - drawn).reshape(-1, d)
         more = missing_given_seen(apart, y.reshape(-1), self.in_units())
         return jnp.where(jnp.isnan(x), drawn + more.reshape(drawn.shape), x.astype(drawn.dtype))
 
     def _linear_about(self, centre: Float[Array, "1 d"]) -> tuple[Array, Array]:
-        """(coef, intercept) of `x - centre`."""
+        """(coef, intercept) of the discriminant as a function of `x - centre`."""
         inverse = self._inverse_scale()[0]
         z = whiten(inverse, (self.mean - centre).T, self.covariance)
         coef = whiten(inverse.T, z, self.covariance).T

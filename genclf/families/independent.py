@@ -1,4 +1,4 @@
-"""One family for each column by itself: naive Bayes of any density."""
+"""Naive Bayes with any density: a copy of one family for each column."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class IndependentParams(_Columns, CombinedParams):
 
 
 def _in_words(num_columns: int, each: str) -> str:
-    """What the statistics of so many columns are of."""
+    """A description of what the statistics of the columns hold."""
     return f"{num_columns} columns, each: {each}"
 
 
@@ -131,7 +131,7 @@ class Independent(_Columns, Combinator):
         return self.family.heuristics()
 
     def num_parameters(self, num_classes: int, d: int) -> int:
-        """D times those of one column."""
+        """The number for one column, times d."""
         return d * self.family.num_parameters(num_classes, 1)
 
     def problems(self, d: Any = None) -> list[str]:

@@ -13,8 +13,8 @@ from genclf.sums.blocks import broadcast_rows, matmul
 class LinearScore(eqx.Module):
     """Scores `x · coef_k + intercept_k` whose coefficients may be -inf, with 0 · -inf = 0.
 
-    An impossible value of x_j in class k is held apart as a veto rather than as an infinite
-    coefficient: the score is -inf where `x · veto_k + veto_intercept_k > 0`.
+    An impossible value of x_j in class k is stored as a veto, not as an infinite coefficient: the
+    score is -inf where `x · veto_k + veto_intercept_k > 0`.
     """
 
     coef: Float[Array, "K d"]
@@ -23,7 +23,7 @@ class LinearScore(eqx.Module):
     veto_intercept: Float[Array, "K"]
 
     def centred(self) -> LinearScore:
-        """The scores less their mean over classes: same differences, far smaller rounding."""
+        """The scores minus their mean over classes: the same differences with less rounding."""
         return LinearScore(
             self.coef - self.coef.mean(0, keepdims=True),
             self.intercept - self.intercept.mean(),

@@ -14,14 +14,14 @@ from jaxtyping import Array, Float
 from genclf.logarithms import log_pochhammer
 from genclf.sums.blocks import matmul
 
-_WIDTHS = (128, 1024)  # how many words of a block may have counts above 1: one of these, or all
+_WIDTHS = (128, 1024)  # words to correct for counts above 1: the least that suffices, or all
 _CHUNK = 8  # words scored together
-_COUNTS = 16  # in the table, at least; more where there are few words
+_COUNTS = 16  # length of the table with many words; longer with few words
 _TABLE_ROWS = 2**13
 
 
 def rising_table(a: Float[Array, "K V"], num_rows: int) -> Float[Array, "K V counts"]:
-    """`log (a_kj)_x - x log a_kj` for x = 0, 1, …; fewer counts than would pay for few rows."""
+    """`log (a_kj)_x - x log a_kj` for x = 0, 1, …; shorter for few rows, where it pays less."""
     size = min(max(_COUNTS, _TABLE_ROWS // a.shape[1]), num_rows // 4)
     earlier = jnp.maximum(jnp.arange(max(size, 2), dtype=a.dtype) - 1, 0)
     return jnp.cumsum(jnp.log1p(earlier[None, None] / a[..., None]), -1)
@@ -33,9 +33,10 @@ def log_rising_sums(
 ) -> Float[Array, "n K"]:
     """`Σ_j log (a_kj)_x_nj`, for `table = rising_table(a, num_rows)`.
 
-    It is linear in x where x is 0 or 1, as nearly all counts of a text are: one matmul. What other
-    counts add is looked up in the table, or computed where they are large, fractional or NaN; for
-    those words alone that have such a count somewhere in the block of rows.
+    It is linear in x where x is 0 or 1, as nearly all counts of a text are: that is one matmul. The
+    remaining term of other counts is looked up in the table, or computed if they are large,
+    fractional or NaN. This is done only for words with such a count somewhere in the block of
+    rows.
     """
     return _sums(x, a, table)
 
@@ -46,7 +47,7 @@ def _jvp(primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Array, 
     rest = [jnp.zeros(t.shape, t.dtype) if isinstance(t, SymbolicZero) else t for t in rest]
     out, change = jax.jvp(lambda a, table: _sums(x, a, table), (a, table), tuple(rest))
     if not isinstance(dx, SymbolicZero):
-        # `_sums` looks counts up; how the score varies with them is seen here alone.
+        # `_sums` looks counts up in a table, so the derivative by x is computed here.
         of_class = lambda a: (digamma(jnp.broadcast_to(a, x.shape) + x) * dx).sum(-1)  # noqa: E731
         change = change + lax.map(of_class, a).T
     return out, change
@@ -70,7 +71,7 @@ def _sums(x: Array, a: Array, table: Array) -> Array:
 def _add_beyond_linear(
     width: int, score: Array, largest: Array, x: Array, a: Array, table: Array
 ) -> Array:
-    """With `Σ_j log (a_kj)_x_nj - x_nj log a_kj` over the `width` words of largest counts."""
+    """Add `Σ_j log (a_kj)_x_nj - x_nj log a_kj` over the `width` words with the largest counts."""
     chunk, counts = min(_CHUNK, width), table.shape[-1]
     first, words = lax.top_k(largest, width)
     fill = -width % chunk

@@ -1,8 +1,8 @@
-"""Ellipsoids of equal density: distances from means, in units of a scale; what Gaussians share.
+"""Mahalanobis distances from class means, and other code of Gaussian and Student-t densities.
 
 A scale is a square root of a covariance with a class axis of length 1 where classes share it:
 "full": lower Cholesky factors (K or 1, d, d); "diag": (K or 1, d); "spherical": (K or 1, 1).
-Deviations have the features first and the rows last, so that the arithmetic is in vectors of rows.
+Deviations have features first and rows last, so that the arithmetic is vectorised over rows.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ def inverse_scale(scale: Array, covariance: Covariance) -> Array:
 
 
 def whiten(inverse: Array, deviation: Array, covariance: Covariance) -> Array:
-    """Z (d, n) with |z|² = deviationᵀ Σ⁻¹ deviation, for the inverse scale of one class."""
+    """Whitened deviations z (d, n), `|z|² = deviationᵀ Σ⁻¹ deviation`, of one class."""
     return matmul(inverse, deviation) if covariance == "full" else inverse[:, None] * deviation
 
 
 def finite(z: Array) -> Array:
-    """NaN where a number is infinite: of infinities the scores of some classes would be compared.
+    """Replace infinite numbers by NaN, since comparing infinite scores would pick some class.
 
-    A cell may be infinite, or overflow on the way; which class it belongs to is then not known.
+    If a cell is infinite, or overflows in between, the class of its row is unknown.
     """
     return jnp.where(jnp.isfinite(z), z, jnp.nan)
 
 
 def squares(z: Array) -> Array:
-    """|z|² over the first axis; as a product it takes less time than as a sum."""
+    """|z|² over the first axis, as a matrix product, which is faster than a sum."""
     return matmul(jnp.ones(len(z), z.dtype), z * z)
 
 
@@ -58,9 +58,9 @@ def fold_distances(
         x: examples.
         mean: class means.
         scale: one for each class, or one for all.
-        covariance: its structure.
-        fold: of z (d, rows) and one entry of `of_class`, a number for each row.
-        of_class: what else a class has, with a leading class axis.
+        covariance: the structure of the covariance.
+        fold: a function of z (d, rows) and one entry of `of_class`; returns a number per row.
+        of_class: other values of each class that fold needs, with a leading class axis.
     """
     inverse = inverse_scale(scale, covariance)
 
@@ -69,7 +69,7 @@ def fold_distances(
 
         def distance(mean: Array, inverse: Array, own: Array) -> Array:
             z = whiten(inverse, x - mean[:, None], covariance)
-            # Sums overflow on the way to a finite number; single products do not.
+            # A sum can overflow before it reaches a finite number; a single product cannot.
             return fold(finite(z) if covariance == "full" else z, own)
 
         return over_classes(distance, mean, inverse, of_class, x=x)
@@ -86,7 +86,7 @@ def fold_distances(
 
 
 def over_classes(f: Callable[..., Array], *leaves: Array, x: Array) -> Array:
-    """F over the class axis: all at once for few rows, in turn where (n, K, d) would be big."""
+    """Map f over classes: vectorised if x is small, else in turn, as (n, K, d) would be large."""
     if x.size * len(leaves[0]) <= 2**16:
         return jax.vmap(f)(*leaves).T
     return lax.map(lambda leaf: f(*leaf), leaves).T
@@ -95,7 +95,7 @@ def over_classes(f: Callable[..., Array], *leaves: Array, x: Array) -> Array:
 def log_determinants(
     scale: Array, covariance: Covariance, d: int
 ) -> tuple[Float[Array, "copies"], Float[Array, ""]]:
-    """`½ log |Σ_k|` in two terms: the class's own, free of units, and what all share."""
+    """`½ log |Σ_k|` as two terms: one per class, free of units, and one that all share."""
     diagonal = jnp.diagonal(scale, axis1=-2, axis2=-1) if covariance == "full" else scale
     diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
     common = diagonal.mean(0, keepdims=True)

@@ -30,7 +30,7 @@ def is_missing(x: Array, code: int = -1) -> Bool[Array, "..."]:
 
 
 def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support:
-    """The support, with missing cells where they are to be integrated out."""
+    """The support; with missing="marginalize", missing cells are valid too."""
     if missing == "error":
         return support
 

@@ -46,7 +46,7 @@ class MixtureParams(HasConditionals, Params):
         return jax.nn.logsumexp(self.scores(self.components.log_prob(x)), axis=-1)
 
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
-        """The same, of the components' discriminants."""
+        """`log_prob` up to a common term, from the discriminants of the components."""
         return jax.nn.logsumexp(self.scores(self.components.discriminant(x)), axis=-1)
 
     def scores(self, each: Float[Array, "*batch KJ"]) -> Float[Array, "*batch K J"]:
@@ -61,7 +61,7 @@ class MixtureParams(HasConditionals, Params):
         return self.shares(self.scores(self.components.log_prob(x)))
 
     def shares(self, score: Float[Array, "*batch K J"]) -> Float[Array, "*batch K J"]:
-        """The `responsibilities`, of `scores`."""
+        """The `responsibilities`, computed from `scores`."""
         impossible = jnp.isneginf(score).all(-1, keepdims=True)
         weight = jnp.broadcast_to(self.log_weight, score.shape)
         return jax.nn.softmax(jnp.where(impossible, weight, score), axis=-1)
@@ -71,7 +71,7 @@ class MixtureParams(HasConditionals, Params):
         return _in_words(self.log_weight.shape[-1], self.components.statistic)
 
     def log_lik(self, stats: ClassifierStats) -> Float[Array, ""]:
-        """`Σ_kj count_kj log p(j | k)`, plus that of the components."""
+        """`Σ_kj count_kj log p(j | k)`, plus the log-likelihood of the components."""
         count = stats.count.reshape(self.log_weight.shape)
         own = times_log(count, self.log_weight).sum()
         return own + self.components.log_lik(stats.conditional)
@@ -89,7 +89,7 @@ class MixtureParams(HasConditionals, Params):
         return replace(self, components=self.components.marginalized())
 
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
-        """As the components' own, with the probability of each component given x."""
+        """`condition` of the components, with the probability of each component given x."""
         each = r[..., None] * self.responsibilities(x)
         return self.components.condition(x, each.reshape(*r.shape[:-1], -1))
 
@@ -102,12 +102,12 @@ class MixtureParams(HasConditionals, Params):
 
 
 def _in_words(num_components: int, each: str) -> str:
-    """What the statistics of so many components are of."""
+    """A description of what the statistics of the components hold."""
     return f"{num_components} components of each class, each: {each}"
 
 
 class _CompletedMixture(Completed):
-    """Rows with the shares of the components in them, and as the components complete them.
+    """Rows with the probabilities of their components, and as each component completes them.
 
     Attributes:
         shares: p(component | x, class).
@@ -118,7 +118,7 @@ class _CompletedMixture(Completed):
     inside: Completed
 
     def stats(self, w: ClassWeights) -> ClassifierStats:
-        """Those of a classifier of K J classes, with the components' shares for weights."""
+        """Statistics of a classifier of K J classes, weighted by component probabilities."""
         weight = class_rows(w).T[..., None]
         # A row without weight may hold anything.
         each = jnp.where(weight > 0, weight * without_traces(self.shares), 0)
@@ -128,7 +128,7 @@ class _CompletedMixture(Completed):
 
 
 def most_components(family: Family) -> int:
-    """How many parts a class is cut into at most, by the mixtures inside a model; 1 without any."""
+    """The largest number of components of a class, among the mixtures in a model; 1 without any."""
     nodes = jax.tree.leaves(family, is_leaf=lambda node: isinstance(node, Mixture))
     mixtures = [node for node in nodes if isinstance(node, Mixture)]
     return max((m.num_components * most_components(m.family) for m in mixtures), default=1)
@@ -137,18 +137,18 @@ def most_components(family: Family) -> int:
 class Mixture(Latent):
     """A mixture of J components within each class: `p(x | y=k) = Σ_j p(j | k) p(x | k, j)`.
 
-    The family says what a component can be, and what it shares it shares among the components of
+    Each component is a density of the family. What the family shares is shared by the components of
     all classes: `Mixture(Gaussian(shared=True), 3)` is mixture discriminant analysis. There is no
     closed form: `em` maximises the likelihood, and so does `fit`, from `jax.random.key(0)`. A
     Gaussian component can shrink onto a row, which makes the likelihood infinite; with
     `prior=NormalInverseWishart()` it cannot.
 
-    A step costs what scoring all rows in all K J components does, whatever their labels, and `fit`
-    takes up to 1,000 of them, to a gain of 1e-8: of many classes and components use
+    An EM step costs as much as scoring all rows in all K J components, whatever their labels. `fit`
+    takes up to 1,000 steps, with `tol=1e-8`. With many classes and components use
     `em(clf, x, y, key=..., tol=1e-4)`, or fit class by class.
 
     Args:
-        family: of each component.
+        family: the family of each component.
         num_components: J, in each class.
         alpha: Dirichlet smoothing of the weights, `p(j | k) = (n_kj + α) / (n_k + J α)`.
 
@@ -177,7 +177,7 @@ class Mixture(Latent):
 
     @property
     def weight_prior(self) -> ClassPrior:
-        """That of the components' probabilities, in each class."""
+        """The prior of the component probabilities, in each class."""
         return ClassPrior(self.num_components, self.alpha)
 
     @property
@@ -185,19 +185,19 @@ class Mixture(Latent):
         return True
 
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
-        raise ValueError("a Mixture has statistics under params only: its components are not seen")
+        raise ValueError("a Mixture has no statistics without params: components are not observed")
 
     def complete(
         self, params: MixtureParams, x: PyTree
     ) -> tuple[Float[Array, "n K"], _CompletedMixture]:
-        """The components' own, and their shares."""
+        """`log_prob` of rows, and the rows completed with component probabilities."""
         each, inside = self.family.complete(params.components, x)
         score = params.scores(each)
         log_prob = jax.nn.logsumexp(score, axis=-1)
         return log_prob, _CompletedMixture(params.shares(score), inside)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> ClassifierStats:
-        """Each class cut into J parts by itself."""
+        """Statistics after each class is split into J clusters separately."""
         key_seeds, key_parts = jax.random.split(key)
         rows = class_rows(w)
         unknown = jnp.full(rows.shape[1], -1, jnp.int32)
@@ -226,7 +226,7 @@ class Mixture(Latent):
         return MixtureParams(log_weight, self.family.estimate(stats.conditional))
 
     def log_prior_density(self, params: MixtureParams, stats: ClassifierStats) -> Float[Array, ""]:
-        """The sum of those of the weights and of the components."""
+        """The prior log-density of the weights plus that of the components."""
         count = stats.count.reshape(-1, self.num_components)
         own = jax.vmap(self.weight_prior.log_density)(params.log_weight, count).sum()
         return own + self.family.log_prior_density(params.components, stats.conditional)
@@ -241,7 +241,7 @@ class Mixture(Latent):
         return self.family.distance(x, seed)
 
     def num_parameters(self, num_classes: int, d: Any) -> int:
-        """Weights, J - 1 per class, and those of K J components."""
+        """J - 1 weights per class, plus the parameters of K J components."""
         each = self.family.num_parameters(num_classes * self.num_components, d)
         return num_classes * (self.num_components - 1) + each
 

@@ -64,12 +64,12 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
     `p(x | y=k, length) = Π_j θ_kj^x_j` with `θ_kj = (Σ_n w_nk x_nj + α) / (Σ_nj w_nk x_nj + V α)`,
     x_nj the count of word j in document n. It is the probability of the *sequence* of words, so
     that counts and `Tokens` of the same document score the same; the number of orders,
-    `length! / Π_j x_j!`, belongs to no class and is left out. α is Dirichlet smoothing: the mode
+    `length! / Π_j x_j!`, is common to all classes and left out. α is Dirichlet smoothing: the mode
     under a Dirichlet(α+1) prior, the mean under Dirichlet(α); 1 is Laplace's rule, 0 maximum
     likelihood.
 
     A document that is impossible in all classes (a word with θ = 0 in each; only without
-    smoothing) has posterior 0/0: NaN, and `predict` says -1.
+    smoothing) has the posterior 0/0, which is NaN, and `predict` returns -1.
 
     Args:
         alpha: α >= 0.
@@ -77,11 +77,11 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
             model normalised over the vocabulary, θ_kj = (documents of class k with word j + α) /
             (the same summed over words + V α). It is *not* the Bernoulli model: absent words are
             no evidence.
-        prior: a `Dirichlet`, instead of alpha; the estimate is then its mode.
-        missing: "marginalize" takes words of a document that were not counted: the others are then
-            a document over a smaller vocabulary, of θ_kj over their sum. A fit is by EM; "error"
-            takes none.
-        missing_code: an uncounted word is NaN, or among integers this code.
+        prior: a `Dirichlet`, instead of alpha; the estimate is then the posterior mode.
+        missing: "marginalize" allows words of a document that were not counted. The other words are
+            then a document over a smaller vocabulary, with θ_kj divided by their sum, and a fit is
+            by EM. "error" makes an uncounted word invalid.
+        missing_code: an uncounted word is NaN if x is floating, and this code if x is integer.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -130,13 +130,13 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
         return []
 
     def initial_stats(self, key: Array, x: Array | Tokens, w: ClassWeights, init: Init) -> Sums:
-        """Those of the words that are counted."""
+        """The statistics of the counted words."""
         if self.hidden and not isinstance(x, Tokens):
             x = jnp.where(is_missing(x, self.missing_code), 0, x)
         return self.stats(x, w)
 
     def distance(self, x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
-        """1 less the cosine of which words are present."""
+        """1 minus the cosine similarity of the 0/1 indicators of present words."""
         return apart(x, seed)
 
     def stats(self, x: Array | Tokens, w: ClassWeights) -> Sums:
@@ -178,7 +178,7 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
         return self._params(jnp.full_like(stats.total, -math.log(v)), stats)
 
     def prior_stats(self, stats: Sums) -> Sums:
-        """α occurrences of every word; `a - 1` of a prior."""
+        """α occurrences of every word; or, with a prior, `a - 1` occurrences."""
         total = pseudo_counts(self.alpha, self.prior, stats.total)
         return Sums(jnp.zeros_like(stats.count), total)
 

@@ -27,7 +27,7 @@ from genclf.sums.statistics import Sums, divide
 
 
 def multinomial_in_words(num_words: int, presence: bool) -> str:
-    """What the `Sums` of so many words are of."""
+    """A description of what the `Sums` of the words hold."""
     return f"{'documents with' if presence else 'occurrences of'} each of {num_words} words"
 
 
@@ -40,7 +40,7 @@ class MultinomialParams(HasConditionals, HasLinearForm, Params):
             densities are conditional on the length; only `sample` uses it.
         presence: whether documents are reduced to the words present in them.
         missing: "marginalize" where words may be uncounted, else "error".
-        missing_code: what stands for the count of such a word among integers.
+        missing_code: the integer that marks an uncounted word if x is integer.
     """
 
     log_theta: Float[Array, "K V"]
@@ -96,7 +96,7 @@ class MultinomialParams(HasConditionals, HasLinearForm, Params):
         return score(counts) - length * jnp.log(jnp.where(mass > 0, mass, 1))
 
     def counted(self, x: Array) -> tuple[Float[Array, "*batch V"], Bool[Array, "*batch V"]]:
-        """Counts, 0 where missing, and which are not."""
+        """Counts, 0 where missing, and a mask of the counted words."""
         seen = ~is_missing(x, self.missing_code)
         return counts_of(jnp.where(seen, x, 0), self.presence), seen
 
@@ -123,7 +123,7 @@ class MultinomialParams(HasConditionals, HasLinearForm, Params):
     def condition(
         self, x: Array | Tokens, r: Float[Array, "*batch K"]
     ) -> Float[Array, "*batch V"] | Tokens:
-        """Expected counts; of a word that is counted its own. Tokens have no missing cells."""
+        """Expected counts; for a counted word its count. Tokens have no missing cells."""
         if isinstance(x, Tokens):
             return x
         counts, seen = self.counted(x)
@@ -134,7 +134,7 @@ class MultinomialParams(HasConditionals, HasLinearForm, Params):
     def sample_missing(
         self, key: Array, x: Array | Tokens, y: Int[Array, "*shape"]
     ) -> Array | Tokens:
-        """Words drawn until as many as counted are among those counted: negative multinomial."""
+        """Draw the uncounted words, a negative multinomial given the number of counted ones."""
         if isinstance(x, Tokens):
             return x
         key_rate, key_words = jax.random.split(key)
@@ -150,7 +150,7 @@ class MultinomialParams(HasConditionals, HasLinearForm, Params):
         return self._scored(self._score(), x)
 
     def discriminant(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
-        """The same, with log θ_kj less its mean over the classes."""
+        """`log_prob` with log θ_kj minus its mean over the classes."""
         return self._scored(self._score().centred(), x)
 
     def linear(self) -> tuple[Float[Array, "K V"], Float[Array, "K"]]:

@@ -18,7 +18,7 @@ from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer_beyond
 from genclf.sums.blocks import matmul, over_rows
 
-_LARGE = 64  # counts from which the common part of a score is large beside what differs
+_LARGE = 64  # above this count, what all classes share is much larger than what differs
 
 
 class NegativeBinomialParams(Density):
@@ -31,7 +31,7 @@ class NegativeBinomialParams(Density):
         shape: a, shape (K, d).
         rate: b, shape (K, d).
         missing: "marginalize" where missing cells are integrated out, else "error".
-        missing_code: the code of a missing cell of integers.
+        missing_code: the integer that marks a missing cell if x is integer.
 
     References:
         Gelman et al. (2013), Bayesian Data Analysis, §2.6.
@@ -61,7 +61,7 @@ class NegativeBinomialParams(Density):
         return over_rows(rows, x, 1, 4 * self.num_features)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """The same without `log x!`, which all classes share."""
+        """`log_prob` without a term that all classes share, such as `log x!`."""
         table = rising_table(self.shape, math.prod(x.shape[:-1]))
 
         def rows(x: Array) -> Array:
@@ -76,7 +76,7 @@ class NegativeBinomialParams(Density):
         return over_rows(rows, x, 1, self.num_features)
 
     def _beyond(self, counts: Array, seen: Array) -> Float[Array, "n K"]:
-        """The scores less `Σ_j x_j log x_j - x_j`, beside which a float32 would lose them."""
+        """The scores minus `Σ_j x_j log x_j - x_j`, which hides their differences in float32."""
 
         def of_class(of: tuple[Array, Array]) -> Array:
             a = jnp.broadcast_to(of[0][None], counts.shape)
@@ -87,7 +87,7 @@ class NegativeBinomialParams(Density):
         return jnp.where(invalid, jnp.nan, found + self._empty(seen))
 
     def _empty(self, seen: Array) -> Float[Array, "n K"]:
-        """The log-probability that the cells which are seen are 0."""
+        """The log-probability that all observed cells are 0."""
         each = -self.shape * jnp.log1p(1 / self.rate)
         return matmul(seen.astype(each.dtype), each.T)
 
@@ -96,7 +96,7 @@ class NegativeBinomialParams(Density):
         return counts.astype(self.shape.dtype), seen
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
-        """Poisson draws, each of a rate of its own."""
+        """Poisson draws, each with its own rate."""
         key_rate, key_count = jax.random.split(key)
         log_rate = jax.random.loggamma(key_rate, self.shape[y]) - jnp.log(self.rate[y])
         return jax.random.poisson(key_count, jnp.exp(log_rate))

@@ -1,6 +1,6 @@
-"""What is made of parts: a family of families, and the density that it learns.
+"""The interface of families and densities that are made of parts.
 
-A class says how it is cut into parts and put together; what it does is what they do.
+A subclass defines how x is split into parts and joined again; its methods delegate to the parts.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from genclf.families.base import Family
 
 
 class InParts(eqx.Module):
-    """A family or a density of which each part has its own part of x."""
+    """A family or density made of parts, each of which has its own part of x."""
 
     @abc.abstractmethod
     def map(self, f: Callable[..., Any], *trees: PyTree) -> PyTree:
-        """`f(part, *own)` for every part, with its own of each tree."""
+        """`f(part, *own)` for every part, where `own` is its part of each tree."""
 
     @abc.abstractmethod
     def assemble(self, parts: PyTree) -> Any:
-        """The density of these densities of the parts."""
+        """The density made of these densities of the parts."""
 
     @abc.abstractmethod
     def split(self, x: PyTree) -> PyTree:
-        """What each part has of x."""
+        """The part of x for each part of the family or density."""
 
     @abc.abstractmethod
     def join(self, parts: PyTree) -> PyTree:
-        """The x of which each part has that."""
+        """The x with these parts: the inverse of `split`."""
 
     @abc.abstractmethod
     def split_key(self, key: Array, parts: PyTree) -> PyTree:
@@ -44,14 +44,14 @@ class InParts(eqx.Module):
 
 
 def over_parts(family: Family, f: Callable[..., Any], *trees: PyTree) -> PyTree:
-    """`f(plain family, *own)` for every plain family inside, in the structure of the parts."""
+    """`f(family, *own)` for every family inside without parts, in the structure of the parts."""
     if not isinstance(family, InParts):
         return f(family, *trees)
     return family.map(lambda part, *own: over_parts(part, f, *own), *trees)
 
 
 def assemble(family: Family, parts: PyTree) -> Any:
-    """The params of the family out of those that `over_parts` has for the families inside."""
+    """The params of the family, from those that `over_parts` returned for the families inside."""
     if not isinstance(family, InParts):
         return parts
     return family.assemble(family.map(assemble, parts))

@@ -43,7 +43,7 @@ from genclf.sums.statistics import Sums
 
 
 def _in_words(d: int, missing: Missing) -> str:
-    """What the `Sums` of d features are of."""
+    """A description of what the `Sums` of d features hold."""
     return f"events of {d} kinds" + (", by cell" if missing == "marginalize" else "")
 
 
@@ -53,7 +53,7 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
     Attributes:
         log_rate: `log λ_kj`, λ_kj the mean count of feature j in class k, shape (K, d); -inf at 0.
         missing: "marginalize" where missing cells are integrated out, else "error".
-        missing_code: the code of a missing cell of integers.
+        missing_code: the integer that marks a missing cell if x is integer.
     """
 
     log_rate: Float[Array, "K d"]
@@ -92,14 +92,14 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
         return self._scored(x, common)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """The same, less what it is at the mean of the classes' rates."""
+        """`log_prob` minus its value at the mean of the classes' rates."""
         return self._scored(x, lambda counts, seen: jnp.zeros_like(counts[..., :1]))
 
     def _typical(self) -> Float[Array, "d"]:
         return self.rate.mean(0)
 
     def _scored(self, x: Array, common: Any) -> Array:
-        # Beside a typical rate m: x log (λ / m) - (λ - m), as many of the cells that are seen.
+        # Relative to a typical rate m: x log (λ / m) - (λ - m), summed over the observed cells.
         typical = self._typical()[None]
         never = jnp.isneginf(self.log_rate)
         log_typical = jnp.log(jnp.where(typical > 0, typical, 1))
@@ -129,14 +129,14 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
     def condition(
         self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]
     ) -> Float[Array, "*batch d"]:
-        """Expected counts; of a cell that is seen its own."""
+        """Expected counts; for an observed cell its count."""
         counts, seen = counted(x, self.missing, self.missing_code)
         return jnp.where(seen, counts, matmul(r, self.rate))
 
     def sample_missing(
         self, key: Array, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"]
     ) -> Shaped[Array, "*batch d"]:
-        """Missing cells are drawn, the others stay."""
+        """Draw missing cells; the others stay."""
         missing = is_missing(x, self.missing_code)
         return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
 
@@ -164,15 +164,15 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
 
     `p(x | y=k) = Π_j λ_kj^x_j exp(-λ_kj) / x_j!` with `λ_kj = (Σ_n w_nk x_nj + α) / n_k`, n_k the
     weight of the class. α events are added to each total: the mode under the improper
-    Gamma(α + 1, 0) prior; 0 is maximum likelihood. A total of no events in no rows is a rate of 1.
-    Where the length of a document is no evidence, `Multinomial` is the model of its words.
+    Gamma(α + 1, 0) prior; 0 is maximum likelihood. Without rows and prior a rate is 1. If the
+    length of a document is not evidence of its class, use `Multinomial` for its words.
 
     Args:
         alpha: α >= 0.
-        prior: a `Gamma`, instead of alpha; the estimate is then its mode.
-        missing: "marginalize" integrates missing cells out, which here leaves out their factors, in
-            a score, and their cells, in a fit; "error" takes none.
-        missing_code: a missing cell is NaN, or among integers this code.
+        prior: a `Gamma`, instead of alpha; the estimate is then the posterior mode.
+        missing: "marginalize" integrates missing cells out: scores leave out their factors, and
+            fits leave out the cells; "error" makes a missing cell invalid.
+        missing_code: a missing cell is NaN if x is floating, and this code if x is integer.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -205,7 +205,8 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
     def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Sums:
         """`Sums` of x and, in a last column, of `Σ_j log x_j!`.
 
-        Where cells may be missing the count is one of cells, (K, d + 1), with that of rows last.
+        If cells may be missing, the count is (K, d + 1): that of the observed cells of each
+        feature, and that of rows in the last column.
         """
         d = x.shape[1]
 
@@ -226,12 +227,12 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
         return _in_words(stats.total.shape[-1] - 1, self.missing)
 
     def estimate(self, stats: Sums) -> PoissonParams:
-        """The mode of each rate; 1 where neither events nor rows are known."""
+        """The mode of each rate; 1 if there are no rows and no prior."""
         total, exposure, _ = of_events(stats)
         prior = self._resolved(total)
         events = total + jnp.maximum(prior.shape - 1, -total)
         rows = exposure + prior.rate
-        # Without rows the prior alone has no mode.
+        # Without rows, the prior Gamma(α + 1, 0) has no mode.
         unknown = rows <= 0
         return self._params(safe_log(jnp.where(unknown, 1, events / jnp.where(unknown, 1, rows))))
 
@@ -273,13 +274,13 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
         return replace(self, alpha=1.0, prior=prior)
 
     def predictive(self, posterior: GammaDistribution, stats: Sums) -> NegativeBinomialParams:
-        """Negative binomial: a rate of its own for every example."""
+        """Negative binomial densities: every example has its own rates."""
         return NegativeBinomialParams(
             posterior.shape, posterior.rate, self.missing, self.missing_code
         )
 
     def distance(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
-        """Squared distance of square roots, whose variance is alike at every rate."""
+        """Squared distance of square roots, whose variance hardly depends on the rate."""
         (x, seen), (seed, seed_seen) = self._roots(x), self._roots(seed)
         return jnp.where(seen & seed_seen[None], (x - seed[None]) ** 2, 0).sum(-1)
 

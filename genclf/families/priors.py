@@ -1,4 +1,4 @@
-"""The conjugate distributions of a whole density: of each family inside."""
+"""Priors, posteriors and predictives of a whole family, from those of the families inside."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def priors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
 
 
 def posteriors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
-    """The same, given the statistics."""
+    """The posterior of each family inside, given the statistics."""
     return over_parts(family, lambda _, s, prior: prior.update(s), stats, priors(family, stats))
 
 
@@ -33,27 +33,27 @@ def predictives(family: Family, stats: PyTree, given: PyTree[Conjugate]) -> Dens
 
 
 def params_of(family: Family, stats: PyTree, arrays: PyTree) -> Density:
-    """The densities of the parameters `arrays`, a dict of them for each family inside."""
+    """The density with the parameters `arrays`, which has a dict of them per family inside."""
     of_part = lambda part, s, own: set_fields(part.start(s), "", own)  # noqa: E731
     return assemble(family, over_parts(family, of_part, stats, arrays))
 
 
 def over_columns(f: Callable[..., Any], node: Conjugate, *others: PyTree) -> Any:
-    """`f(node, *others)`, for each column where there are any."""
+    """`f(node, *others)`, mapped over the columns of `Independent` if there are any."""
     for _ in node.batch_shape:
         f = jax.vmap(f)
     return f(node, *others)
 
 
 def named(parts: PyTree[Conjugate]) -> Iterator[tuple[str, Conjugate]]:
-    """Each distribution with what precedes the names of its parameters: a block and a dot."""
+    """Each distribution with the prefix of its parameters' names: its block and a dot."""
     found = jax.tree_util.tree_flatten_with_path(parts, is_leaf=is_conjugate)[0]
     for path, node in found:
         yield "".join(f"{key.key}." for key in path), node
 
 
 def is_conjugate(node: Any) -> bool:
-    """Whether a node of a pytree is one of them."""
+    """Whether a node of a pytree is a conjugate distribution."""
     return isinstance(node, Conjugate)
 
 

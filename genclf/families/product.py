@@ -17,7 +17,7 @@ from genclf.families.support import Support
 
 
 class _Named(InParts):
-    """Parts by name; x is a dict of what each has of it."""
+    """Parts by name; x is a dict with an entry for each part."""
 
     parts: eqx.AbstractVar[dict[str, Any]]
 
@@ -25,7 +25,7 @@ class _Named(InParts):
         return {name: f(*own) for name, own in self._each(*trees)}
 
     def _each(self, *trees: PyTree) -> list[tuple[str, tuple]]:
-        """Each part with its own of each tree, by name, in the order of the names."""
+        """Each name with its part and the entries of that name in each tree, in order of names."""
         for tree in trees:
             check_names(tree, self.parts, "stats.conditional")
         named = sorted(self.parts.items())
@@ -79,7 +79,7 @@ class ProductParams(_Named, CombinedParams):
 
 
 def _in_words(parts: dict[str, str]) -> str:
-    """What the statistics of named parts are of."""
+    """A description of what the statistics of named parts hold."""
     return "; ".join(f"{name}: {words}" for name, words in parts.items())
 
 
@@ -116,7 +116,7 @@ class Product(_Named, Combinator):
     parts: dict[str, Any]
 
     def __init__(self, parts: dict[str, Family]):
-        """Raise at once on keys that are no names: JAX sorts them before any verb is called."""
+        """Raise at once for keys that are not str: JAX sorts keys before a function is called."""
         self.parts = _PARTS.checked(parts, "parts")
 
     def assemble(self, parts: dict[str, Any]) -> ProductParams:
@@ -142,7 +142,7 @@ class Product(_Named, Combinator):
     def resolve_prior(
         self, x: dict[str, Any], weight: Float[Array, "n"], num_classes: int
     ) -> Product:
-        """Each part by itself."""
+        """Resolve the prior of each part separately."""
         resolved = lambda part, x: part.resolve_prior(x, weight, num_classes)  # noqa: E731
         return Product(self.map(resolved, self.split(x)))
 

@@ -1,4 +1,4 @@
-"""Where clusters begin: about examples drawn far from each other (k-means++), or anywhere."""
+"""Initial clusters: around examples drawn far from each other (k-means++), or random ones."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ def initial_weights(
     num_clusters: int,
     init: Init,
 ) -> Float[Array, "n J"]:
-    """Shares of each row in the clusters, summing to 1; `label` is the cluster or -1.
+    """Initial weights of each row in the clusters, which sum to 1.
 
     Args:
         key: a `jax.random` key.
-        distance: of rows x from one example.
+        distance: function of rows x and one example; returns the distance of each row from it.
         x: rows; one of weight 0 may hold anything.
-        label: clusters of rows that are known; such a cluster begins at one of its own rows.
-        weight: of each row.
+        label: the cluster of each row, -1 if unknown. A cluster with known rows starts at one of
+            these.
+        weight: weight of each row.
         num_clusters: J.
-        init: the way.
+        init: "k-means++" or "random".
     """
     if init == "random":
         shares = jax.random.exponential(key, (len(label), num_clusters), weight.dtype)
@@ -59,7 +60,7 @@ def _nearest_seed(
     weight: Float[Array, "n"],
     num_clusters: int,
 ) -> Int[Array, "n"]:
-    """The seed that each row is nearest to; seeds are drawn one after the other.
+    """The number of the seed nearest to each row; seeds are drawn one after the other.
 
     A seed of a cluster without known rows is drawn with a probability in proportion to the
     distance from the seeds before it: Arthur & Vassilvitskii (2007), "k-means++".

@@ -25,16 +25,16 @@ FINITE = Support(jnp.isfinite, "a finite number")
 class StudentTParams(Density):
     """Student-t densities of K classes: the predictive of `Gaussian`, or a heavy-tailed density.
 
-    "full" and "spherical" are multivariate, one scale of chance for all features of an example:
+    "full" and "spherical" are multivariate, with one random scale for all features of an example:
     `p(x|k) ∝ (1 + q_k(x) / ν)^(-(ν+d)/2)`, `q_k = (x-m_k)ᵀ Λ_k⁻¹ (x-m_k)`; "diag" is a product of
-    one-dimensional ones. The scale matrix Λ is no covariance: that is Λ ν / (ν - 2).
+    one-dimensional ones. The scale matrix Λ is not the covariance, which is Λ ν / (ν - 2).
 
     Attributes:
         mean: location m of each class, shape (K, d).
         scale: a square root of the scale matrix, as in `GaussianParams`.
         dof: degrees of freedom ν, shape (K or 1,).
-        inflation: what the class's scale matrix is multiplied by, shape (K,): (κ+1)/κ where the
-            mean was learned from κ examples.
+        inflation: a factor of the class's scale matrix, shape (K,): (κ+1)/κ if the mean was
+            estimated from κ examples.
         covariance: "full", "diag" or "spherical".
         shared: whether all classes have one scale.
 
@@ -58,7 +58,7 @@ class StudentTParams(Density):
         return self.mean.shape[-1]
 
     def _own(self, x: Array) -> tuple[Array, Array]:
-        """The log-density of each class less a term that is common to all; and that term."""
+        """The log-density of each class minus a term that all classes share, and that term."""
         d = self.mean.shape[-1]
         p = 1 if self.covariance == "diag" else d
         dof = jnp.broadcast_to(self.dof, self.inflation.shape)
@@ -75,7 +75,7 @@ class StudentTParams(Density):
         per_class = jnp.stack([1 / (self.inflation * dof), -0.5 * (dof + p)], 1)
         scale = self.scale
         if self.covariance == "diag":
-            # One multiplication of each deviation less, which the compiler then makes in vectors.
+            # This saves a multiplication per deviation, and the compiler vectorises the rest.
             scale = scale * jnp.sqrt(self.inflation * dof)[:, None]
         score = fold_distances(x, self.mean, scale, self.covariance, fold, per_class)
         return score + broadcast_rows((d / p) * norm - own, score), -common
@@ -86,7 +86,7 @@ class StudentTParams(Density):
         return own + common
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """The same, less the logarithm of the scale that all classes share."""
+        """`log_prob` without the logarithm of the scale that all classes share."""
         return self._own(x)[0]
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:

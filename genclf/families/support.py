@@ -20,9 +20,9 @@ class Support:
 
     Attributes:
         valid: x -> mask of the cells that are allowed, of the shape of x.
-        expected: the rule in words, as an error message completes "expected ...".
+        expected: the rule in words, to follow "expected" in an error message.
         tokens: whether x may also be `Tokens`.
-        missing: x -> mask of the cells that hold no value, where some may.
+        missing: x -> mask of the cells that hold no value; None if every cell needs one.
     """
 
     valid: Callable[[Any], Bool[Array, "..."]]
@@ -32,7 +32,7 @@ class Support:
 
 
 def poison(x: Array, support: Support) -> Float[Array, "..."]:
-    """X as floats, at least float32, with NaN in the cells outside the support."""
+    """Convert x to floats, at least float32, with NaN in the cells outside the support."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
         floats = x.astype(jnp.result_type(float))
     else:

@@ -1,4 +1,4 @@
-"""Directions: unit vectors about a mean direction, as embeddings are used."""
+"""Von Mises-Fisher class densities of unit vectors, such as embeddings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate, broadcast_rows, matmul, over_rows
 from genclf.sums.statistics import Sums, divide
 
-_OFF = 1e-3  # of a squared length from 1, at most
-_STEPS = 6  # of Newton's method; each doubles the digits
+_OFF = 1e-3  # largest deviation of a squared length from 1
+_STEPS = 6  # of Newton's method; each doubles the number of digits
 
 
 def _unit(x: Array) -> Bool[Array, "..."]:
@@ -88,11 +88,11 @@ class VonMisesFisherParams(HasLinearForm, Params):
         return self.mean_direction.shape[-1]
 
     def log_prob(self, x: Array) -> Float[Array, "*batch K"]:
-        """`log C_d(κ_k) + κ_k μ_k · x`, a density on the sphere by its area."""
+        """`log C_d(κ_k) + κ_k μ_k · x`, a density with respect to area on the sphere."""
         return self._score(x, log_norm(self.num_features, self.concentration))
 
     def discriminant(self, x: Array) -> Float[Array, "*batch K"]:
-        """The same, but for the norm of a concentration that is shared."""
+        """`log_prob`, without the normalising constant if the concentration is shared."""
         if len(self.concentration) == 1:
             return self._score(x, jnp.zeros_like(self.concentration))
         return self.log_prob(x)
@@ -113,7 +113,7 @@ class VonMisesFisherParams(HasLinearForm, Params):
         return (terms + self.concentration * (along - stats.count)).sum()
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
-        """A cosine to the mean direction by rejection (Wood, 1994), and a direction across it."""
+        """A cosine to the mean direction by rejection (Wood, 1994), and an orthogonal direction."""
         key_cosine, key_across = jax.random.split(key)
         mean = self.mean_direction[y]
         kappa = jnp.broadcast_to(self.concentration, self.mean_direction.shape[:1])[y]
@@ -132,7 +132,7 @@ class VonMisesFisherParams(HasLinearForm, Params):
 
 
 def _one_less_cosine(key: Array, kappa: Float[Array, "*shape"], dim: int) -> Array:
-    """`1 - μ · x` of draws x, with all its digits where it is small."""
+    """`1 - μ · x` of draws x, accurate to all digits where it is small."""
     half = 0.5 * (dim - 1)
     b = (dim - 1) / (2 * kappa + jnp.hypot(2 * kappa, dim - 1.0))
     # With u = 1 - w and x₀ = (1 - b) / (1 + b): 1 - x₀ w = (2 b + (1 - b) u) / (1 + b).
@@ -158,8 +158,8 @@ class VonMisesFisher(Latent):
 
     μ_k is the direction of the sum of the rows of a class, and κ_k solves `A_d(κ_k) = |Σ w_n x_n| /
     (n_k + α)`, n_k the weight of the class and A_d the ratio of the Bessel functions of orders d/2
-    and d/2 - 1; with `shared`, `A_d(κ) = Σ_k |Σ w_n x_n| / (n + α)`. α stands for that many rows
-    of no direction; it keeps κ finite where all rows of a class are equal.
+    and d/2 - 1; with `shared`, `A_d(κ) = Σ_k |Σ w_n x_n| / (n + α)`. α is a number of pseudo-rows
+    without a direction; it keeps κ finite if all rows of a class are equal.
 
     Args:
         shared: one concentration for all classes: then the boundaries are linear.
@@ -217,13 +217,13 @@ class VonMisesFisher(Latent):
         return VonMisesFisher(self.shared)
 
     def log_prior_density(self, params: VonMisesFisherParams, stats: Sums) -> Float[Array, ""]:
-        """`params.log_lik` of α rows of no direction: of each class, or in all where shared."""
+        """`params.log_lik` of α rows without a direction: in each class, or in all if shared."""
         count = jnp.full_like(stats.count, self.alpha)
         count = count / len(count) if self.shared else count
         return params.log_lik(Sums(count, jnp.zeros_like(stats.total)))
 
     def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
-        """1 less the cosine."""
+        """1 minus the cosine."""
         return 1 - matmul(x, seed)
 
     def heuristics(self) -> list[str]:

@@ -1,1 +1,1 @@
-"""Sufficient statistics: what they are, how rows become them, how they add up."""
+"""Sufficient statistics: their classes, their computation from rows, and their merging."""

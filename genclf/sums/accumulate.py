@@ -1,11 +1,11 @@
 """From weighted rows to statistics, one block of rows at a time.
 
-Whatever n is, the memory used beyond x is a block. Three roads lead to the centred moments, each
-for the shape of problem where it is the cheapest:
+The memory used beyond x is that of one block, for any n. Centred moments are computed by one of
+three algorithms, each where it is the cheapest:
 
 * hard labels, diagonal scatter or few rows: matmuls with the block's one-hot weights (K, block);
 * hard labels, full scatter, many rows: sort the labels once, gather tiles of one class each, so
-  that the cost, 2 n d² flops, does not know K;
+  that the cost, 2 n d² flops, does not depend on K;
 * soft labels: one class after the other within the block, 2 n d² K flops.
 """
 
@@ -32,11 +32,11 @@ from genclf.sums.blocks import (
 )
 from genclf.sums.statistics import Moments, Sums, divide
 
-_TILE_FROM = 2048  # rows; below it sorting and gathering costs more than K-fold flops
+_TILE_FROM = 2048  # rows; with fewer, sorting and gathering cost more than K times the flops
 
 
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:
-    """Total weight per class; blocks are summed pairwise, so 2²⁵ float32 ones are counted."""
+    """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
     n, block = _num_rows(w), block_rows(1)
     if n <= block:
         return class_rows(w).sum(1)
@@ -58,7 +58,7 @@ def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
 
 
 def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
-    """Centred moments of each class; see the module's docstring for the road taken.
+    """Centred moments of each class, by one of the algorithms in the module's docstring.
 
     Args:
         x: rows, shape (n, d); non-finite cells make the moments of their class NaN.
@@ -73,7 +73,7 @@ def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
 
 
 def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: ClassWeights) -> Moments:
-    """Moments of each class from the cells that are seen, with a count for each feature."""
+    """Moments of each class from the observed cells, with a count for each feature."""
 
     def of_cells(x: Array, seen: Array, w: Array) -> Moments:
         column = one_class(x[:, None], jnp.where(seen, w, 0), full=False)
@@ -89,7 +89,7 @@ def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: Class
 def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
     """Moments of the rows of one class, without a class axis."""
     x = ignore_absent(x.astype(w.dtype), w != 0)
-    # About a row of the class itself, sums keep the digits that an offset would take.
+    # Subtract a row of the class first: a large common offset would cost the sums digits.
     own_row = lax.stop_gradient(x.at[w.argmax()].get(mode="promise_in_bounds")) if len(x) else 0
     reference = jnp.where(jnp.isfinite(own_row), own_row, jnp.zeros(x.shape[1], x.dtype))
     x = x - reference[None]
@@ -105,7 +105,7 @@ def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
 
 
 def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
-    # Features and classes first and rows last, so that the arithmetic is in vectors of rows.
+    # Rows are the last axis, so that the arithmetic is vectorised over rows.
     rows, x = w.T, x.T.astype(w.dtype)
     bad = ~jnp.isfinite(x)
     x = jnp.where(bad, 0, x)
@@ -122,7 +122,7 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
 
     total, scatter = lax.map(about_centre, (rows, centre))
     drift = divide(total, count[:, None])
-    # What is not finite spoils the classes in which its row has weight, and no other.
+    # A non-finite cell makes NaN only of the classes in which its row has weight.
     spoiled = lax.cond(bad.any(), beside_bad, lambda: jnp.isnan(centre))
     mean = jnp.where(spoiled, jnp.nan, centre + drift)
     raw = Moments(count, mean, scatter)
@@ -149,7 +149,8 @@ def _hard_block(x: Shaped[Array, "n d"], w: Hard, *, full: bool) -> Moments:
 
 def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     n, num_classes = len(x), w.num_classes
-    # A class wastes half a tile on average, so tiles hold at most a quarter of a class's share.
+    # Padding wastes half a tile per class on average, so a tile is at most a quarter of the mean
+    # number of rows per class (but at least 128 rows).
     share = max(1, n // (4 * num_classes))
     tile = min(max(1 << (share.bit_length() - 1), 128), 4096)
 
@@ -172,9 +173,9 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
 
 
 def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array, Array, Array]]]:
-    """The rows in tiles of one class each: how many, and t -> class, rows and weights of tile t.
+    """Group rows into tiles of one class each: their number, and t -> (class, rows, weights).
 
-    Places that no row takes, up to whole tiles at the end, hold another row with weight 0.
+    Unused places in a tile, and unused tiles at the end, hold some row with weight 0.
     """
     num_classes = w.num_classes
     label = jnp.where(w.label < 0, num_classes, w.label)

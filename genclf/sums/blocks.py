@@ -1,4 +1,4 @@
-"""Rows under class weights, one block at a time: whatever their number, memory is a block."""
+"""Process rows with class weights in blocks, so that temporary arrays have the size of a block."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _num_rows(tree: PyTree) -> int:
 def varying_zeros(function: Callable, *args: PyTree) -> PyTree:
     """Zeros of the shape and dtype that `function(*args)` returns, varying over the same axes.
 
-    Within `jax.shard_map` a scan wants its first carry to vary over the mesh as the later ones do.
+    Within `jax.shard_map` the first carry of a scan must vary over the same axes as the later ones.
     """
 
     def zeros(leaf: jax.ShapeDtypeStruct) -> Array:
@@ -93,7 +93,7 @@ def varying_zeros(function: Callable, *args: PyTree) -> PyTree:
 
 
 def only(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:
-    """The weights of some rows; 0 of the others."""
+    """The weights, with 0 for the rows outside the mask `rows`."""
     if isinstance(w, Hard):
         return Hard(w.label, jnp.where(rows, w.weight, 0), w.num_classes)
     return jnp.where(rows[:, None], w, 0)
@@ -104,7 +104,7 @@ def accumulate(
 ) -> S:
     """Merge `block_stats(x_block, weights (K, block))` over the blocks of rows of x.
 
-    Rows without weight are the caller's to ignore: they arrive with weight 0 in every class.
+    Rows without weight reach `block_stats` with weight 0 in every class; it has to ignore them.
     """
     return fold_rows(lambda x, w: block_stats(x, class_rows(w)), x, w, row_size)
 
@@ -112,13 +112,13 @@ def accumulate(
 def fold_rows(
     block_stats: Callable[[PyTree, ClassWeights], S], x: PyTree, w: ClassWeights, row_size: int
 ) -> S:
-    """The same for `block_stats(x_block, w_block)`, with the weights as they are given."""
+    """`accumulate` for `block_stats(x_block, w_block)`, with weights in the form of w."""
     n, block = _num_rows(w), block_rows(row_size)
     if n <= block:
         return block_stats(x, w)
 
     def one_block(start: Array) -> S:
-        # The last block reaches back over rows already counted, rather than past the end.
+        # The last block repeats some rows, instead of going past the end; these get weight 0.
         first = jnp.minimum(start, n - block)
         x_block, w_block = _slice((x, w), first, block)
         fresh = first + jnp.arange(block) >= start
@@ -131,7 +131,7 @@ def fold_rows(
 
 
 def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
-    """`f(x)` for a row-wise f, one block of rows at a time; `row_size` counts f's temporaries."""
+    """`f(x)` for a row-wise f, block by block; `row_size` counts the temporaries of f per row."""
     n, block = _num_rows(x), block_rows(row_size)
     if n <= block:
         return f(x)
@@ -148,7 +148,7 @@ def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
 
 
 def ignore_absent(x: Array, present: Array) -> Array:
-    """0 in the invalid cells of rows without weight; valid cells stay, for the gradient in w."""
+    """Set non-finite cells of rows without weight to 0; finite ones stay, for the gradient by w."""
     return jnp.where(present[:, None] | jnp.isfinite(x), x, 0)
 
 
@@ -164,5 +164,5 @@ def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: i
 def broadcast_rows(
     v: Float[Array, "..."], like: Float[Array, "*batch K"]
 ) -> Float[Array, "*batch K"]:
-    """One number per class, for every example of `like`."""
+    """Broadcast one number per class to every example of `like`."""
     return jnp.broadcast_to(v, like.shape)

@@ -1,4 +1,4 @@
-"""Sums in pairs of floats: what float32 rounds off is kept, so that small terms are never lost.
+"""Compensated summation: a second float keeps the rounding error of each float32 sum.
 
 A sum is held as `high + low`, |low| at most half a unit in the last place of high. Derivatives are
 those of plain sums: they go through `high` alone.
@@ -18,10 +18,10 @@ Low = tuple[Array, ...] | None
 
 
 def no_rounding(*sums: Any) -> Low:
-    """Low parts of 0 for sums of float32; None for others, which count to 2⁵³ without help."""
+    """Low parts of 0 for float32 sums; None for other dtypes: float64 counts exactly to 2⁵³."""
     if any(getattr(a, "dtype", None) != jnp.float32 for a in sums):
         return None
-    # Made of the sums, so that they vary over the same axes of a mesh.
+    # Computed from the sums, so that they vary over the same mesh axes.
     return tuple(((a != a) & False).astype(a.dtype) for a in sums)
 
 
@@ -48,7 +48,7 @@ def add_each(
 
 
 def fold(a: Array, low: Array) -> tuple[Array, Array]:
-    """The sum over the first axis, by pairs."""
+    """The pairwise sum over the first axis."""
     while len(a) > 1:
         half = len(a) // 2
         left, right = (

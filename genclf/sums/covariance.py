@@ -1,6 +1,6 @@
-"""Covariances out of moments, regular whatever the data: the rules of rank and scale of `Gaussian`.
+"""Covariances from moments, made nonsingular by the rules for rank and scale of `Gaussian`.
 
-All thresholds are relative to the data's own spread, so that no unit of measurement matters.
+All thresholds are relative to the spread of the data, so they do not depend on its units.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from genclf.sums.statistics import Moments, divide
 
 
 class GaussianDiagnosis(ShowsNumbers):
-    """What makes a fitted covariance doubtful, relative to the scale of the data.
+    """Reasons to distrust a fitted covariance, relative to the scale of the data.
 
     Attributes:
         too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
         constant: features without spread within a class, shape (K, d).
         vanishing: features whose squares are too small for the dtype: their variance is NaN, and
             so is all that follows from it; shape (K, d), the same for every class.
-        rank: numerical rank of the class covariance, correlation-scaled, shape (K,); the pooled
-            one for every class where it is shared.
+        rank: numerical rank of the correlation matrix of each class, shape (K,); if the covariance
+            is shared, that of the shared one for every class.
         condition: condition number of the same matrix, shape (K,); inf where rank-deficient. The
-            rounding of a posterior is about its product with ε, the dtype's epsilon.
-        rounding: what rounding to the dtype makes of the mean of each feature, in standard
-            deviations, `ε |μ_kj| / σ_kj`, shape (K, d): of 1,000 standard deviations 1e-4 in
+            rounding error of a posterior is about this number times ε, the dtype's epsilon.
+        rounding: rounding error of the mean of each feature in standard deviations,
+            `ε |μ_kj| / σ_kj`, shape (K, d); for a mean of 1,000 standard deviations it is 1e-4 in
             float32.
         shared: whether the classes share one covariance.
     """
@@ -49,17 +49,17 @@ class GaussianDiagnosis(ShowsNumbers):
 
 
 class CovarianceEstimate(eqx.Module):
-    """Estimated covariances; the class axis is 1 where they are shared.
+    """Estimated covariances; the class axis has length 1 if they are shared.
 
     Attributes:
         matrix: scatter over its divisor, (K or 1, d, d), or its diagonal (K or 1, d).
-        variance: the diagonal with the ridge, and a regular one for features that are constant;
+        variance: the diagonal plus the ridge, with a positive substitute for constant features;
             (K or 1, d), or (K or 1, 1) if spherical.
         constant: features whose spread is rounding error, (K or 1, d).
         overall_mean: mean of all examples, (d,).
-        is_singular: features, or spheres, that are constant and have no ridge; as `variance`.
-        vanishing: features whose squares have no place in the dtype, so that the variance is NaN,
-            (d,).
+        is_singular: features (all features together if spherical) that are constant and have no
+            ridge; the shape of `variance`.
+        vanishing: features whose squares underflow in the dtype, so that the variance is NaN, (d,).
     """
 
     matrix: Float[Array, "..."]
@@ -71,11 +71,11 @@ class CovarianceEstimate(eqx.Module):
 
     @property
     def is_full(self) -> bool:
-        """Whether there are whole matrices."""
+        """Whether `matrix` holds whole matrices, not diagonals."""
         return self.matrix.ndim == 3
 
     def correlation(self) -> Float[Array, "K d d"]:
-        """Correlation matrices: the covariance in units that the data chose."""
+        """Correlation matrices: the covariances in units of the standard deviations."""
         sd = jnp.sqrt(self.variance)
         scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
         return jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
@@ -97,7 +97,7 @@ class CovarianceEstimate(eqx.Module):
     def diagnose(
         self, count: Float[Array, "K"], mean: Float[Array, "K d"], shared: bool
     ) -> GaussianDiagnosis:
-        """The rank and condition of the correlation matrices, spread over the classes."""
+        """The rank and condition number of the correlation matrices, broadcast to all classes."""
         d = self.constant.shape[-1]
         eps = jnp.finfo(mean.dtype).eps
         eigenvalues = self.correlation_eigenvalues()
@@ -125,8 +125,8 @@ def estimate_covariance(
 ) -> CovarianceEstimate:
     """Covariances of the classes, or the one they share; see `Gaussian` for the rules.
 
-    A class without weight takes the covariance within all classes together; a feature that a class
-    with weight never shows has the variance of all its cells.
+    A class without weight gets the pooled within-class covariance. If a class with weight has no
+    observed value of a feature, it has the variance of all its observed cells there.
     """
     n, of_cells = stats.count.sum(0), stats.of_cells
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
@@ -161,9 +161,9 @@ def estimate_covariance(
         no_spread = no_spread.all(-1, keepdims=True)
     variance = variance + added
     singular = no_spread | (variance <= floor)
-    # n equal values say that the variance is below v / n, v what it is within classes, not that it
-    # is 0. A feature that is constant over all the data has no spread to measure others by: its
-    # variance is that of its magnitude, so that it says nothing, also of rows where it differs.
+    # n equal values show that the variance is below v / n, v the within-class variance, not that it
+    # is 0. A feature that is constant over all the data gives no scale for deviations: its variance
+    # is set to its mean square, so that it is no evidence, not even in new rows where it differs.
     apart = jnp.where(size.square == 0, 1, size.square)[None]
     least = jnp.where(no_spread, mean(apart) if spherical else apart, typical / (rows + 1))
     lost = size.vanishing[None]
@@ -175,8 +175,8 @@ def estimate_covariance(
 def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar) -> Moments:
     """Ridge and ddof as pseudo-statistics: `-ddof` examples, and the scatter that a ridge adds.
 
-    Merged with the data's they give the scatter plus ridge over n - ddof. Where the covariance is
-    shared, each class has its share of both.
+    Merged with the statistics of the data they give the covariance `scatter / (n - ddof)` plus the
+    ridge. If the covariance is shared, each class has its share of both.
     """
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
     total = jnp.broadcast_to(stats.count.sum(0), stats.count.shape)
@@ -189,7 +189,7 @@ def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar)
 
 
 def root_of_total(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
-    """A regular square root of the covariance of all examples: Cholesky factor, or deviations."""
+    """An invertible root of the covariance of all examples: Cholesky factor, or deviations."""
     variance = divide(overall.diagonal, overall.count)
     if spherical:
         variance = variance.mean(keepdims=True)
@@ -203,12 +203,12 @@ def root_of_total(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
 
 
 class Magnitudes:
-    """Of each feature, (d,): mean, variance within classes and in all, mean square, rounding.
+    """Scales of each feature, (d,): mean, within-class and total variance, mean square, rounding.
 
-    `typical` is the variance that a ridge is a share of; `no_spread` marks features that are
-    constant up to rounding; `square_of_class` is the mean square in each class, (K, d), or in all
-    where a class has no weight. `vanishing` marks features that are not 0 and have squares that
-    are, or that have lost their digits: their variance is unknown in this dtype.
+    `typical` is the variance that the ridge multiplies; `no_spread` marks features that are
+    constant up to rounding; `square_of_class` is the mean square in each class, (K, d), or over all
+    classes if the class has no weight. `vanishing` marks nonzero features whose squares underflow
+    or lose digits: their variance is unknown in this dtype.
     """
 
     def __init__(self, stats: Moments):
@@ -217,11 +217,11 @@ class Magnitudes:
         overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
         self.mean = overall.mean
         within = divide(stats.diagonal.sum(0), n)
-        self.total = jnp.maximum(divide(overall.scatter, n), 0)  # rounding may leave it below
+        self.total = jnp.maximum(divide(overall.scatter, n), 0)  # rounding may make it negative
         self.square = self.total + self.mean**2
         self.floor = rounding_of(self.square)
         self.typical = jnp.where(within > self.floor, within, self.total)
-        # In units of x, since squares of small numbers underflow; a mean is good to a few ulp.
+        # Compare in units of x, since small squares underflow; a mean is accurate to a few ulp.
         eps = jnp.finfo(n.dtype).eps
         self.no_spread = jnp.sqrt(self.total) <= 4 * eps * jnp.sqrt(self.square)
         info = jnp.finfo(n.dtype)
@@ -233,7 +233,7 @@ class Magnitudes:
 
 
 def rounding_of(square: Array) -> Array:
-    """The variance that rounding leaves of equal numbers of this mean square: `(ε · rms)²`."""
+    """The variance that rounding gives equal numbers with this mean square: `(ε · rms)²`."""
     info = jnp.finfo(square.dtype)
     return jnp.maximum(info.eps**2 * square, info.tiny)
 
@@ -255,7 +255,8 @@ def _cholesky(correlation: Array) -> Array:
     regular = (pivots**2 > d * eps).all(-1)  # False on NaN
     jitter = jnp.where(regular, 0, 10 * d * eps).astype(correlation.dtype)
     repaired = correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype)[None]
-    # Factoring again is rarely needed; deciding that for a whole vmapped batch keeps it rare.
+    # A second factorization is rarely needed. One decision for a whole vmapped batch keeps `cond`
+    # from becoming a select, which would always compute both branches.
     return lax.cond(_any_member(~regular.all()), factorize, lambda _: factor, repaired)
 
 
@@ -279,8 +280,8 @@ def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d 
 
 @inverse_lower.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # dL⁻¹ = -L⁻¹ dL L⁻¹. The rule of `triangular_solve` solves once per tangent: many small
-    # calls, which for second derivatives have been seen to block XLA's thread pool for good.
+    # dL⁻¹ = -L⁻¹ dL L⁻¹. The derivative rule of `triangular_solve` solves once per tangent; in
+    # second derivatives these many small calls were observed to deadlock XLA's thread pool.
     inverse = inverse_lower(*primals)
     return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
 

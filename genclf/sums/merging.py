@@ -1,4 +1,4 @@
-"""Statistics added, taken away, weighted: what makes them better than a pass over the data."""
+"""Merge, remove, scale and pool statistics, without another pass over the data."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def merge(a: T, b: T) -> T:
     """Statistics of two disjoint sets of examples together: S(A ∪ B) = S(A) + S(B).
 
     Associative and commutative up to rounding. `Moments` merge by the rule of Chan, Golub and
-    LeVeque, which subtracts no raw moments. In float32 what a sum rounds off is kept beside it, so
-    that counts are exact, and nothing is lost, through any number of merges.
+    LeVeque, which subtracts no raw moments. In float32 the rounding error of each sum is kept too,
+    so counts are exact and small terms are not lost, after any number of merges.
 
     Args:
         a: statistics, as returned by `genclf.stats`.
@@ -31,7 +31,7 @@ def merge(a: T, b: T) -> T:
         The statistics of all examples.
 
     Raises:
-        ValueError: the two are of different models, or are no statistics.
+        ValueError: the two are of different models, or are not statistics.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -51,19 +51,20 @@ def merge(a: T, b: T) -> T:
 def remove(a: T, b: T) -> T:
     """Statistics of the examples of `a` without those of `b`: the inverse of `merge`.
 
-    Closed form of leave-one-out and of unlearning. It subtracts, so it loses the digits that `b`
-    shares with `a`; where the complement is at hand (cross-validation), merge that instead.
+    This gives leave-one-out and unlearning in closed form. It subtracts, so it loses precision if
+    `b` is nearly all of `a`. If the statistics of the other examples are available, as in
+    cross-validation, merge those instead.
 
     Args:
         a: statistics of a set of examples.
         b: statistics of a subset of them.
 
     Returns:
-        The statistics of the rest; NaN where `b` was seen not to be a subset: a count or total
-        would be below 0, or a scatter, by more than rounding.
+        The statistics of the remaining examples; NaN if `b` cannot be a subset of `a`, because a
+        count, a total or a scatter would be below 0 by more than rounding.
 
     Raises:
-        ValueError: the two are of different models, or are no statistics.
+        ValueError: the two are of different models, or are not statistics.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -80,8 +81,8 @@ def remove(a: T, b: T) -> T:
 def scale(stats: T, weight: Scalar) -> T:
     """Statistics of the same examples with all weights multiplied: `S(x, weight · w)`.
 
-    Counts, totals and scatters are multiplied, means stay. With a weight below 1 before each merge
-    a stream forgets: `s = merge(scale(s, 0.99), stats(clf, x, y))`.
+    Counts, totals and scatters are multiplied, means stay. A weight below 1 before each merge makes
+    a stream forget old data exponentially: `s = merge(scale(s, 0.99), stats(clf, x, y))`.
 
     Args:
         stats: statistics, as returned by `genclf.stats`.
@@ -91,7 +92,7 @@ def scale(stats: T, weight: Scalar) -> T:
         The statistics; NaN in traced code where the weight is invalid.
 
     Raises:
-        ValueError: the weight is no finite number >= 0, or these are no statistics.
+        ValueError: the weight is not a finite number >= 0, or `stats` are not statistics.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -111,7 +112,7 @@ def scale(stats: T, weight: Scalar) -> T:
 
 
 def pool(stats: T, axis: int | str = 0) -> T:
-    """All of a batch of statistics merged in one step.
+    """Merge a whole batch of statistics in one step.
 
     Args:
         stats: statistics with a batch axis, as from `jax.vmap(genclf.stats, ...)`; or, inside
@@ -123,7 +124,7 @@ def pool(stats: T, axis: int | str = 0) -> T:
         the same value on every member.
 
     Raises:
-        ValueError: these are no statistics, or have no such axis.
+        ValueError: `stats` are not statistics, or have no such axis.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
@@ -177,7 +178,7 @@ def _check_alike(a: Any, b: Any) -> None:
 
 
 def _outline(stats: PyTree) -> str:
-    """What statistics are of, in words: with the shapes and dtypes of their arrays."""
+    """A description of statistics for a message, with the shapes and dtypes of their arrays."""
 
     def of_node(s: Any) -> str:
         main = (s.count, s.total) if isinstance(s, Sums) else (s.count, s.mean, s.scatter)
@@ -189,7 +190,7 @@ def _outline(stats: PyTree) -> str:
 
 
 def _check_batch_axis(stats: Any, axis: Any) -> None:
-    """Raise unless the statistics have this axis, and it can be one of a batch."""
+    """Raise unless the axis is a whole number and, for `ClassifierStats`, a batch axis."""
     if not isinstance(axis, int) or isinstance(axis, bool):
         raise ValueError(
             f"axis is {shown(axis)}, expected the number of a batch axis, or the name of a mapped "

@@ -1,8 +1,8 @@
 """Sufficient statistics: small pytrees that add up.
 
-Two kinds carry every closed-form family. `Sums` holds plain totals; `Moments` holds centred
+Closed-form families use two kinds. `Sums` holds plain totals; `Moments` holds centred
 second moments, because raw ones cancel in float32. Composite statistics (a classifier's, a
-product's) are pytrees whose nodes are these two, and the three verbs below map over them.
+product's) are pytrees of these two, and the functions of `genclf.sums.merging` map over them.
 All formulas act on trailing axes, so statistics with leading batch axes (from `jax.vmap`) work.
 """
 
@@ -20,7 +20,7 @@ from genclf.sums.compensated import Low, add_each, no_rounding
 
 T = TypeVar("T")
 Add = Callable[[Array, Array | None], tuple[Array, Array | None]]
-"""A sum over members, in high and low parts; the low is None where none is kept."""
+"""A sum over a batch or mesh axis, in high and low parts; the low one is None if it is not kept."""
 
 
 class Sums(eqx.Module):
@@ -31,8 +31,8 @@ class Sums(eqx.Module):
     Attributes:
         count: total weight of each class, shape (..., K).
         total: summed features of each class, shape (..., K) and the features.
-        rounding: what float32 rounded off count and total as they were added up, in the same
-            order, so that a stream of any length loses nothing; None in float64.
+        rounding: the accumulated rounding errors of count and total, in that order, so that a
+            float32 stream of any length loses nothing; None in float64.
     """
 
     count: Float[Array, "*batch_K"]
@@ -40,7 +40,7 @@ class Sums(eqx.Module):
     rounding: Low
 
     def __init__(self, count: Array, total: Array, rounding: Low = None):
-        """Without `rounding` nothing was rounded off yet."""
+        """By default the rounding errors are 0."""
         self.count, self.total = count, total
         self.rounding = no_rounding(count, total) if rounding is None else rounding
 
@@ -76,12 +76,12 @@ class Moments(eqx.Module):
     its diagonal. The scatter is a sum, not an average: no divisor has been applied.
 
     Attributes:
-        count: total weight of each class, shape (..., K); or, where cells are missing, of the cells
-            of each feature that are not, (..., K, d), with a diagonal scatter.
+        count: total weight of each class, shape (..., K). If cells may be missing and the scatter
+            is diagonal: total weight of the observed cells of each feature, (..., K, d).
         mean: shape (..., K, d); 0 for a class without weight.
         scatter: shape (..., K, d, d), or (..., K, d) for the diagonal alone.
-        rounding: what float32 rounded off count, mean and scatter as they were added up, in the
-            same order, so that a stream of any length loses nothing; None in float64.
+        rounding: the accumulated rounding errors of count, mean and scatter, in that order, so
+            that a float32 stream of any length loses nothing; None in float64.
     """
 
     count: Float[Array, "*batch_K_or_K_d"]
@@ -90,7 +90,7 @@ class Moments(eqx.Module):
     rounding: Low
 
     def __init__(self, count: Array, mean: Array, scatter: Array, rounding: Low = None):
-        """Without `rounding` nothing was rounded off yet."""
+        """By default the rounding errors are 0."""
         self.count, self.mean, self.scatter = count, mean, scatter
         self.rounding = no_rounding(count, mean, scatter) if rounding is None else rounding
 
@@ -110,7 +110,7 @@ class Moments(eqx.Module):
         return self.count.ndim == self.mean.ndim
 
     def per_feature(self, weight: Array) -> Array:
-        """A number of the form of the count, for each feature: (..., K, 1) or (..., K, d)."""
+        """A weight of the count's shape, ready to multiply features: (..., K, 1) or (..., K, d)."""
         return weight if self.of_cells else weight[..., None]
 
     def outer(self, weight: Array, deviation: Array) -> Array:
@@ -131,7 +131,7 @@ class Moments(eqx.Module):
         return Moments(count, mean, scatter, low)
 
     def _apart(self, other: Moments) -> Array:
-        """How far the means of the other are from these."""
+        """The difference of the means, `other.mean - self.mean`, with their low parts."""
         delta = other.mean - self.mean
         if self.rounding is None or other.rounding is None:
             return delta
@@ -164,7 +164,7 @@ class Moments(eqx.Module):
         total_of = lambda a: add(a, None)[0]  # noqa: E731
         weight, total = self.per_feature(self.count), self.per_feature(count)
         centre = divide(total_of(weight * self.mean), total)
-        # The centre just found has rounded; one pass over the centred means corrects its drift.
+        # The centre has a rounding error; one pass over the centred means finds and corrects it.
         deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
         drift = divide(total_of(weight * deviation), total)
         spread = total_of(self.scatter + self.outer(self.count, deviation))
@@ -176,14 +176,14 @@ class Moments(eqx.Module):
 
 
 def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
-    """The difference of two sums of this size, >= 0 up to rounding; and where it is below that."""
+    """The difference of two sums, with rounding below 0 set to 0; and where it is truly below 0."""
     rounding = 64 * jnp.finfo(value.dtype).eps * size
     below = value < -rounding
     return jnp.where((value < 0) & ~below, 0, value), below
 
 
 def _nan_where(impossible: Array, stats: Any) -> Any:
-    """NaN in all numbers of the members of a batch that are impossible."""
+    """The statistics, with NaN in all numbers of the batch members that are impossible."""
 
     def spoil(leaf: Array) -> Array:
         each = jnp.expand_dims(impossible, range(impossible.ndim, leaf.ndim))
@@ -203,8 +203,9 @@ class ClassifierStats(eqx.Module):
     Attributes:
         labels: `Sums` with the total weight of each class.
         conditional: the family's statistics of x.
-        statistic: what they are sums of, in words; those of other words cannot be merged with them,
-            nor estimated from. None where somebody put them together by hand.
+        statistic: a description of what is summed. Statistics with different descriptions cannot
+            be merged, and a model with a different one cannot be estimated from these. None if
+            the statistics were assembled by hand.
     """
 
     labels: Sums

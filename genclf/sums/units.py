@@ -1,4 +1,4 @@
-"""Moments in units that are powers of two: of no column do squares overflow or vanish."""
+"""Moments in units that are powers of two, so that squares neither overflow nor underflow."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _LARGEST = 126  # both 2^126 and 2^-126 are ordinary numbers in float32
 def moments_in_units(x: Shaped[Array, "n d"], w: ClassWeights) -> tuple[Moments, Float[Array, "d"]]:
     """Diagonal moments of `x / unit`, and the unit of each column: about its largest magnitude.
 
-    Squares of numbers below 1e-19 or above 1e19 have no place in float32. Multiplication by a
-    power of two is exact, so that in ordinary units nothing changes.
+    In float32 the squares of numbers below 1e-19 underflow, and those of numbers above 1e19
+    overflow. Multiplication by a power of two is exact, so data of ordinary magnitude give the same
+    result as without units.
     """
     weight = row_weights(w)
     cells = ignore_absent(lax.stop_gradient(x).astype(weight.dtype), weight != 0)
