@@ -19,7 +19,7 @@ def times_log(count: Array, log_p: Array) -> Array:
     return count * jnp.where(count == 0, 0, log_p)
 
 
-def without_traces(share: Array) -> Array:
+def drop_underflowing(share: Array) -> Array:
     """Responsibilities, set to 0 if their square underflows: derivatives of means divide by it."""
     return jnp.where(share**2 < jnp.finfo(share.dtype).tiny, 0, share)
 
@@ -34,7 +34,7 @@ def log_pochhammer(a: Array, x: Array) -> Array:
     return jnp.where(small, gammaln(direct + x) - gammaln(direct), series)
 
 
-def log_pochhammer_beyond(a: Array, x: Array) -> Array:
+def log_pochhammer_remainder(a: Array, x: Array) -> Array:
     """`log Γ(a + x) / Γ(a) - (x log x - x)`: `log_pochhammer` without its large part.
 
     In a table with `n = Σ_v x_v` the large parts are `Σ_v x_v log x_v - n log n`, which is
@@ -55,7 +55,7 @@ def log_pochhammer_beyond(a: Array, x: Array) -> Array:
     return jnp.where(some, jnp.where(a >= _STIRLING, both, found), 0)
 
 
-def log_gamma_beyond(a: Array) -> Array:
+def log_gamma_remainder(a: Array) -> Array:
     """`log Γ(a) - (a log a - a)`, without the difference of large logarithms."""
     small, large = jnp.minimum(a, _STIRLING), jnp.maximum(a, _STIRLING)
     series = _HALF_LOG_2PI - 0.5 * jnp.log(large) + _stirling(large)
@@ -74,7 +74,7 @@ def _stirling(z: Array) -> Array:
     return (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w / 1680))) / z
 
 
-def entropy(counts: Array, whole: Array) -> Float[Array, ""]:
+def weighted_log_shares(counts: Array, whole: Array) -> Float[Array, ""]:
     """`Σ_v c_v log (c_v / Σ c)`, with 0 log 0 = 0."""
     some = counts > 0
     share = jnp.where(some, counts, 1) / jnp.where(some, whole, 1)

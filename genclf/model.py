@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import shown
-from genclf.arguments.hyperparameters import Declared, invalid_fields, sound
+from genclf.arguments.hyperparameters import Declared, invalid_fields, nan_where_invalid
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.sums.blocks import ClassWeights, Hard
@@ -126,7 +126,7 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
         if has_distributions(clf):
             wrong.append("distributions of numpyro are for genclf.bayes.story alone")
         raise ValueError("; ".join(wrong))
-    return sound(clf)
+    return nan_where_invalid(clf)
 
 
 def has_distributions(clf: Any) -> bool:

@@ -37,22 +37,24 @@ def test_mean_length_is_the_ratio_of_bessel_functions(d):
 def test_concentration_solves_its_equation(d):
     kappa = np.array(CONCENTRATIONS)
     length = np.array([ratio(d, k) for k in kappa])
-    found = concentration_of(d, jnp.asarray(length))
+    found = concentration_of(d, jnp.asarray(length), 1 - jnp.asarray(length))
     np.testing.assert_allclose(mean_length(d, found), length, rtol=1e-10)
     # What rounding of the length, and of 1 less it, leaves of κ.
     left = 1e-10 + 1e-14 / (1 - length)
     assert (np.abs(found - kappa) <= left * kappa).all()
-    ends = concentration_of(d, jnp.array([0.0, 1.0, np.nan, -0.1]))
+    ends = jnp.array([0.0, 1.0, np.nan, -0.1])
+    ends = concentration_of(d, ends, 1 - ends)
     np.testing.assert_array_equal(ends, [0, np.inf, np.nan, 0])
 
 
 def test_concentration_in_float32():
     length = np.linspace(0.01, 0.99, 23, dtype=np.float32)
     for d in DIMENSIONS:
-        found = concentration_of(d, jnp.asarray(length))
+        found = concentration_of(d, jnp.asarray(length), 1 - jnp.asarray(length))
         assert found.dtype == np.float32
         with jax.enable_x64(True):
-            exact = concentration_of(d, jnp.asarray(length, np.float64))
+            wide = jnp.asarray(length, np.float64)
+            exact = concentration_of(d, wide, 1 - wide)
         np.testing.assert_allclose(found, exact, rtol=3e-5)
 
 
@@ -100,6 +102,20 @@ def test_fit_is_scipys():
     lengths = np.linalg.norm([x[y == k].sum(0) for k in range(3)], axis=1)
     kappa = shared.conditional.concentration
     np.testing.assert_allclose(mean_length(5, kappa)[0], lengths.sum() / len(x), rtol=1e-12)
+
+
+def test_rows_that_are_nearly_one_keep_their_concentration(dtype):
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.ones((997, 1)), 1e-3 * rng.normal(size=(997, 2))], 1)
+    x = (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(dtype)
+    wide = x.astype(np.float64)
+    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
+    mean = wide.mean(0)
+    rest = ((wide - mean) ** 2).sum(1).mean() / (1 + np.linalg.norm(mean))
+    params = gcf.fit(gcf.Classifier(gcf.VonMisesFisher(), 1), x, np.zeros(997, int))
+    # A_3(κ) = coth κ - 1/κ, so 1 - A = 1/κ for large κ.
+    tolerance = {"float32": 1e-4, "float64": 1e-10}[dtype.name]
+    np.testing.assert_allclose(params.conditional.concentration, 1 / rest, rtol=tolerance)
 
 
 @pytest.mark.usefixtures("x64")

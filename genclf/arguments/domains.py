@@ -67,9 +67,9 @@ class Domain:
         """Return the value; an invalid one raises if it is concrete, and becomes NaN if traced."""
         if problem := self.problem(value, name):
             raise ValueError(problem)
-        return self.sound(value)
+        return self.nan_where_invalid(value)
 
-    def sound(self, value: Any) -> Any:
+    def nan_where_invalid(self, value: Any) -> Any:
         """A traced value with NaN where it is outside the set; a concrete value unchanged."""
         if self.valid is None or not isinstance(value, Tracer):
             return value

@@ -53,17 +53,19 @@ def invalid_fields(node: Declared, of: str = "", part: str = "") -> list[str]:
     return found
 
 
-def sound(node: Any) -> Any:
+def nan_where_invalid(node: Any) -> Any:
     """The same model with NaN for each traced number outside its domain."""
     if isinstance(node, dict):
-        new = {key: sound(value) for key, value in node.items()}
+        new = {key: nan_where_invalid(value) for key, value in node.items()}
         return new if any(new[key] is not value for key, value in node.items()) else node
     if not isinstance(node, Declared):
         return node
     changed = {}
     for name, value in _fields(node):
         domain = node.domains.get(name)
-        new = domain.sound(value) if domain and domain.valid else sound(value)
+        new = (
+            domain.nan_where_invalid(value) if domain and domain.valid else nan_where_invalid(value)
+        )
         if new is not value:
             changed[name] = new
     return dataclasses.replace(node, **changed) if changed else node

@@ -62,7 +62,7 @@ class Conjugate(eqx.Module):
         """Whether the distribution of each class's parameters is proper."""
 
     @abc.abstractmethod
-    def improper(self, k: int) -> str:
+    def why_improper(self, k: int) -> str:
         """Why the distribution of class k is improper, for an error message."""
 
     @property
@@ -109,7 +109,7 @@ def quantile(name: str, *args: Array) -> Array:
     return jnp.asarray(found, args[0].dtype)
 
 
-def spread_to(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:
+def broadcast_to_last_axes(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:
     """Broadcast a number, or an array with the last axes of `shape`, to `shape`."""
     given = jnp.shape(value)
     if given != shape[len(shape) - len(given) :]:

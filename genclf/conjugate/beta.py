@@ -16,12 +16,12 @@ from genclf.conjugate.base import (
     Conjugate,
     Interval,
     Prior,
+    broadcast_to_last_axes,
     central,
     positive_or_nan,
     quantile,
-    spread_to,
 )
-from genclf.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
+from genclf.logarithms import weighted_log_shares, log_gamma_remainder, log_pochhammer_remainder
 from genclf.sums.statistics import Sums
 
 
@@ -60,7 +60,7 @@ class Beta(Prior):
     def resolve(self, like: Array) -> BetaDistribution:
         """The prior of probabilities in the shape of `like`."""
         a, b = (
-            spread_to(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")
+            broadcast_to_last_axes(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")
             for name in ("a", "b")
         )
         return BetaDistribution(positive_or_nan(a), positive_or_nan(b))
@@ -85,7 +85,7 @@ class BetaDistribution(Conjugate):
     def proper(self) -> Bool[Array, "..."]:
         return ((self.a > 0) & (self.b > 0)).all(-1)
 
-    def improper(self, k: int) -> str:
+    def why_improper(self, k: int) -> str:
         return "a parameter of the beta distribution is not above 0"
 
     @property
@@ -98,9 +98,13 @@ class BetaDistribution(Conjugate):
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + ones, b + zeros) - log B(a, b)`."""
         ones, zeros = stats.total, zeros_of(stats)
-        beyond = log_pochhammer_beyond(self.a, ones) + log_pochhammer_beyond(self.b, zeros)
-        beyond = beyond - log_pochhammer_beyond(self.a + self.b, ones + zeros)
-        return beyond.sum() + entropy(ones, ones + zeros) + entropy(zeros, ones + zeros)
+        beyond = log_pochhammer_remainder(self.a, ones) + log_pochhammer_remainder(self.b, zeros)
+        beyond = beyond - log_pochhammer_remainder(self.a + self.b, ones + zeros)
+        return (
+            beyond.sum()
+            + weighted_log_shares(ones, ones + zeros)
+            + weighted_log_shares(zeros, ones + zeros)
+        )
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a-1) log p + (b-1) log (1-p) - log B(a, b)`."""
@@ -112,7 +116,7 @@ class BetaDistribution(Conjugate):
             return jnp.where(a == 1, jnp.log(total), a * (log_p + jnp.log(total / a)) - log_p)
 
         found = main(a, jax.nn.log_sigmoid(logits)) + main(b, jax.nn.log_sigmoid(-logits))
-        beyond = log_gamma_beyond(a) + log_gamma_beyond(b) - log_gamma_beyond(a + b)
+        beyond = log_gamma_remainder(a) + log_gamma_remainder(b) - log_gamma_remainder(a + b)
         return (found - beyond).sum()
 
     def expected(self) -> dict[str, Array]:

@@ -18,12 +18,12 @@ from genclf.conjugate.base import (
     Conjugate,
     Interval,
     Prior,
+    broadcast_to_last_axes,
     central,
     positive_or_nan,
     quantile,
-    spread_to,
 )
-from genclf.logarithms import entropy, log_gamma_beyond, log_pochhammer_beyond
+from genclf.logarithms import weighted_log_shares, log_gamma_remainder, log_pochhammer_remainder
 from genclf.parameters import Parameter
 from genclf.sums.statistics import Sums
 
@@ -59,14 +59,16 @@ class Dirichlet(Prior):
 
     def pseudo_counts(self, total: Array) -> Array:
         """`a - 1`, but not below `-total`: no sum becomes negative."""
-        a = positive_or_nan(spread_to(self.concentration, total.shape, total.dtype, _CONCENTRATION))
+        a = positive_or_nan(
+            broadcast_to_last_axes(self.concentration, total.shape, total.dtype, _CONCENTRATION)
+        )
         return jnp.maximum(a - 1, -total)
 
     def resolve(
         self, total: Array, field: str, sizes: tuple[int, ...] = ()
     ) -> DirichletDistribution:
         """The prior of tables of the shape of `total`."""
-        a = spread_to(self.concentration, total.shape, total.dtype, _CONCENTRATION)
+        a = broadcast_to_last_axes(self.concentration, total.shape, total.dtype, _CONCENTRATION)
         return DirichletDistribution(positive_or_nan(a), field, sizes)
 
 
@@ -104,7 +106,7 @@ class DirichletDistribution(Conjugate):
     def proper(self) -> Bool[Array, "..."]:
         return (self.concentration > 0).all(-1)
 
-    def improper(self, k: int) -> str:
+    def why_improper(self, k: int) -> str:
         return f"the concentration of {self.value} is not above 0 everywhere"
 
     @property
@@ -118,9 +120,9 @@ class DirichletDistribution(Conjugate):
         """`Σ log B(a + c) - log B(a)`, of values in order: without multinomial coefficients."""
         sums, counts = self.simplex.table_sums, stats.total
         whole = sums(counts)
-        beyond = log_pochhammer_beyond(self.concentration, counts).sum()
-        beyond = beyond - log_pochhammer_beyond(sums(self.concentration), whole).sum()
-        return beyond + entropy(counts, whole[..., self._table])
+        beyond = log_pochhammer_remainder(self.concentration, counts).sum()
+        beyond = beyond - log_pochhammer_remainder(sums(self.concentration), whole).sum()
+        return beyond + weighted_log_shares(counts, whole[..., self._table])
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a_v - 1) log θ_v - log B(a)`."""
@@ -129,7 +131,7 @@ class DirichletDistribution(Conjugate):
         # Combine a log θ with the largest part of log B(a), for each entry: both are large.
         main = a * (log_theta + jnp.log(self._sums() / a)) - log_theta
         main = jnp.where(a == 1, jnp.log(self._sums()), main)
-        return main.sum() - log_gamma_beyond(a).sum() + log_gamma_beyond(sums).sum()
+        return main.sum() - log_gamma_remainder(a).sum() + log_gamma_remainder(sums).sum()
 
     @property
     def _table(self) -> np.ndarray:

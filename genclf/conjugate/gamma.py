@@ -16,12 +16,12 @@ from genclf.conjugate.base import (
     Conjugate,
     Interval,
     Prior,
+    broadcast_to_last_axes,
     central,
     positive_or_nan,
     quantile,
-    spread_to,
 )
-from genclf.logarithms import log_gamma_beyond, log_pochhammer_beyond
+from genclf.logarithms import log_gamma_remainder, log_pochhammer_remainder
 from genclf.sums.statistics import Sums
 
 
@@ -56,7 +56,7 @@ class Gamma(Prior):
     def resolve(self, like: Array) -> GammaDistribution:
         """The prior of rates in the shape of `like`."""
         shape, rate = (
-            spread_to(getattr(self, name), like.shape, like.dtype, f"{name} of Gamma")
+            broadcast_to_last_axes(getattr(self, name), like.shape, like.dtype, f"{name} of Gamma")
             for name in ("shape", "rate")
         )
         return GammaDistribution(positive_or_nan(shape), positive_or_nan(rate))
@@ -81,7 +81,7 @@ class GammaDistribution(Conjugate):
     def proper(self) -> Bool[Array, "..."]:
         return ((self.shape > 0) & (self.rate > 0)).all(-1)
 
-    def improper(self, k: int) -> str:
+    def why_improper(self, k: int) -> str:
         return "the shape or the rate of the gamma distribution is not above 0"
 
     @property
@@ -89,16 +89,16 @@ class GammaDistribution(Conjugate):
         return "Gamma(1.0, 1.0)"
 
     def update(self, stats: Sums) -> GammaDistribution:
-        total, exposure, _ = of_events(stats)
+        total, exposure, _ = split_events(stats)
         return GammaDistribution(self.shape + total, self.rate + exposure)
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log Γ(a + total) / Γ(a) + a log b - (a + total) log (b + count) - Σ log x!`."""
-        total, exposure, log_factorials = of_events(stats)
+        total, exposure, log_factorials = split_events(stats)
         after = self.rate + exposure
         some = total > 0
         per_row = jnp.log(jnp.where(some, total, 1) / after)
-        terms = log_pochhammer_beyond(self.shape, total)
+        terms = log_pochhammer_remainder(self.shape, total)
         terms = terms + jnp.where(some, total * (per_row - 1), 0)
         terms = terms - self.shape * jnp.log1p(exposure / self.rate)
         return terms.sum() - log_factorials.sum()
@@ -110,7 +110,7 @@ class GammaDistribution(Conjugate):
         # Combine a log λ with the largest part of log Γ(a): both are large and nearly cancel.
         main = a * (log_rate + jnp.log(b / a)) - log_rate + a * (1 - share)
         main = jnp.where(a == 1, jnp.log(b) + 1 - share, main)
-        return (main - log_gamma_beyond(a)).sum()
+        return (main - log_gamma_remainder(a)).sum()
 
     def expected(self) -> dict[str, Array]:
         """`log a / b`."""
@@ -125,7 +125,7 @@ class GammaDistribution(Conjugate):
         return {"rate": central(level, bound)}
 
 
-def of_events(stats: Sums) -> tuple[Array, Array, Array]:
+def split_events(stats: Sums) -> tuple[Array, Array, Array]:
     """Split statistics into events, exposure and `Σ log x!`, which is the last column of the total.
 
     Events are (K, d). The exposure is the weight of rows (K, 1), or of observed cells (K, d). The

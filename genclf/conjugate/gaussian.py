@@ -85,7 +85,7 @@ class NormalInverseWishartDistribution(Conjugate):
         regular = regular & (self._diagonal() > 0).all(-1) & (self.dof > self._p - 1)
         return jnp.broadcast_to(regular, self.kappa.shape)
 
-    def improper(self, k: int) -> str:
+    def why_improper(self, k: int) -> str:
         copy = 0 if self.shared else k
         if not float(self.kappa[k]) > 0:
             return f"kappa is {float(self.kappa[k]):g}, expected > 0"
@@ -163,7 +163,7 @@ class NormalInverseWishartDistribution(Conjugate):
         if self._full:
             inverse = inverse_lower(self.root())
             share = matmul(matmul(inverse, scatter), jnp.swapaxes(inverse, -1, -2))
-            more = _log_det_beyond_identity(share)
+            more = _log_det_identity_plus(share)
             size = 2 * jnp.log(jnp.diagonal(after.root(), axis1=-2, axis2=-1)).sum(-1)
         else:
             more = jnp.log1p(scatter / self.scale).sum(-1)
@@ -255,7 +255,7 @@ def flat_prior(
     )
 
 
-def _log_det_beyond_identity(m: Float[Array, "K d d"]) -> Float[Array, "K"]:
+def _log_det_identity_plus(m: Float[Array, "K d d"]) -> Float[Array, "K"]:
     """`log |I + M|` of positive semi-definite M, accurate to the last digits for small M too."""
     trace = jnp.trace(m, axis1=-2, axis2=-1)
     square = matmul(m, m)

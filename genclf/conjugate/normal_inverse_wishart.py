@@ -13,7 +13,7 @@ from jaxtyping import Array
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
-from genclf.conjugate.base import Prior, spread_to
+from genclf.conjugate.base import Prior, broadcast_to_last_axes
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution
 from genclf.sums.covariance import Magnitudes
 from genclf.sums.statistics import Moments
@@ -120,8 +120,10 @@ class NormalInverseWishart(Prior):
         dtype, copies = stats.mean.dtype, 1 if shared else num_classes
         p = d if covariance == "full" else 1
         size = Magnitudes(stats)
-        mean = spread_to(size.mean if self.mean is None else self.mean, (d,), dtype, "mean")
-        kappa = spread_to(self.kappa, (num_classes,), dtype, "kappa")
+        mean = broadcast_to_last_axes(
+            size.mean if self.mean is None else self.mean, (d,), dtype, "mean"
+        )
+        kappa = broadcast_to_last_axes(self.kappa, (num_classes,), dtype, "kappa")
         dof = jnp.broadcast_to(jnp.asarray(self.degrees(p), dtype), (copies,))
         shape = {"full": (d, d), "diag": (d,), "spherical": (1,)}[covariance]
         if self.scale is None:
@@ -133,9 +135,9 @@ class NormalInverseWishart(Prior):
             scale = (dof[0] - p + 1) * variance
             scale = jnp.diag(scale) if covariance == "full" else scale
         elif covariance == "full" and jnp.ndim(self.scale) < 2:
-            scale = jnp.diag(spread_to(self.scale, (d,), dtype, "scale"))
+            scale = jnp.diag(broadcast_to_last_axes(self.scale, (d,), dtype, "scale"))
         else:
-            scale = spread_to(self.scale, shape, dtype, "scale")
+            scale = broadcast_to_last_axes(self.scale, shape, dtype, "scale")
         # Without data, a mean or scale of None cannot be set.
         known = (stats.count.sum() > 0) | (self.mean is not None and self.scale is not None)
         valid = known & (kappa > 0).all() & (dof > p - 1).all()

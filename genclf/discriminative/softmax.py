@@ -19,7 +19,7 @@ from genclf.entry.rows import check_rows, float_dtype
 from genclf.entry.verb import verb
 from genclf.families.base import Scalar
 from genclf.families.student_t import FINITE
-from genclf.families.support import Support, poison
+from genclf.families.support import Support, nan_outside_support
 from genclf.model import Fitted, Model, class_weights
 from genclf.sums.accumulate import class_counts
 from genclf.sums.blocks import broadcast_rows, matmul, over_rows
@@ -78,7 +78,7 @@ class SoftmaxParams(Fitted):
         num_classes, d = self.coef.shape
 
         def rows(x: Array) -> Array:
-            z = poison(x, FINITE).astype(self.coef.dtype) - self.centre[None]
+            z = nan_outside_support(x, FINITE).astype(self.coef.dtype) - self.centre[None]
             score = matmul(z, self.coef.T)
             if self.matrix is not None:
                 half = matmul(z, jnp.moveaxis(self.matrix, 0, 1).reshape(d, num_classes * d))

@@ -31,8 +31,8 @@ from genclf.families.missing import (
     is_missing,
     missing_problems,
 )
-from genclf.families.seeding import differing
-from genclf.families.support import Support, poison
+from genclf.families.seeding import hamming_distance
+from genclf.families.support import Support, nan_outside_support
 from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums
@@ -48,7 +48,7 @@ def _support(threshold: float | Array | None) -> Support:
 
 
 def _binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d"]:
-    x = poison(x, _support(threshold))
+    x = nan_outside_support(x, _support(threshold))
     if threshold is None:
         return x
     above = jnp.where(jnp.isnan(threshold), jnp.nan, (x > threshold).astype(x.dtype))
@@ -62,7 +62,7 @@ def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, 
     return jnp.concatenate([ones, seen.astype(ones.dtype)], axis=-1)
 
 
-def _in_words(d: int, threshold: Scalar | None, missing: Missing) -> str:
+def _describe(d: int, threshold: Scalar | None, missing: Missing) -> str:
     """A description of what the `Sums` of d features hold."""
     what = "0/1 features" if threshold is None else "features above a threshold"
     return f"ones of {d} {what}" + (", by cell" if missing == "marginalize" else "")
@@ -162,7 +162,7 @@ class BernoulliParams(HasConditionals, HasLinearForm, Params):
 
     @property
     def statistic(self) -> str:
-        return _in_words(self.num_features, self.threshold, self.missing)
+        return _describe(self.num_features, self.threshold, self.missing)
 
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log p_kj + (count_k - total_kj) log (1 - p_kj)`."""
@@ -238,7 +238,7 @@ class Bernoulli(HasRoads, HasConjugatePrior, Latent):
         return accumulate(block, x, w, d)
 
     def statistic(self, stats: Sums) -> str:
-        return _in_words(stats.total.shape[-1], self.threshold, self.missing)
+        return _describe(stats.total.shape[-1], self.threshold, self.missing)
 
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
@@ -288,7 +288,7 @@ class Bernoulli(HasRoads, HasConjugatePrior, Latent):
 
     def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
         """The number of cells that differ."""
-        return differing(x, seed)
+        return hamming_distance(x, seed)
 
     def heuristics(self) -> list[str]:
         return []

@@ -27,7 +27,7 @@ from genclf.families.categorical_params import (
     CategoricalParams,
     Columns,
     Unseen,
-    tables_in_words,
+    describe_tables,
     values_support,
 )
 from genclf.families.missing import (
@@ -37,7 +37,7 @@ from genclf.families.missing import (
     allow_missing,
     missing_problems,
 )
-from genclf.families.seeding import differing
+from genclf.families.seeding import hamming_distance
 from genclf.families.support import Support
 from genclf.sums.blocks import ClassWeights, accumulate, num_classes
 from genclf.sums.statistics import Sums
@@ -145,7 +145,7 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
         return accumulate(block, x, w, x.shape[1] * num_classes(w))
 
     def statistic(self, stats: Sums) -> str:
-        return tables_in_words(self._columns_of(stats))
+        return describe_tables(self._columns_of(stats))
 
     def estimate(self, stats: Sums) -> CategoricalParams:
         """Smoothed log θ of every column; uniform for a class without examples."""
@@ -201,7 +201,7 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
 
     def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
         """The number of cells that differ."""
-        return differing(x, seed)
+        return hamming_distance(x, seed)
 
     def heuristics(self) -> list[str]:
         return []

@@ -80,7 +80,7 @@ class Columns(eqx.Module):
         return code + last_axis(self.first, code), known
 
 
-def tables_in_words(columns: Columns) -> str:
+def describe_tables(columns: Columns) -> str:
     """A description of what the `Sums` of these columns hold."""
     return f"rows with each value of columns of {columns.num_values} values"
 
@@ -157,7 +157,7 @@ class CategoricalParams(HasConditionals, HasLinearForm, Params):
 
     @property
     def statistic(self) -> str:
-        return tables_in_words(self.columns)
+        return describe_tables(self.columns)
 
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kjv total_kjv log p(x_j = v | k)`."""

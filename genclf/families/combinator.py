@@ -148,8 +148,8 @@ class Combinator(InParts, HasRoads, Latent):
         return self.total(self.map(of_part, self.split(x), self.split(seed)))
 
 
-def plain_families(family: Family, *trees: PyTree) -> list[tuple]:
+def leaf_families(family: Family, *trees: PyTree) -> list[tuple]:
     """Each family inside that is not a combinator, with its part of each tree, in pytree order."""
     if not isinstance(family, Combinator):
         return [(family, *trees)]
-    return [found for child in family.children(*trees) for found in plain_families(*child)]
+    return [found for child in family.children(*trees) for found in leaf_families(*child)]

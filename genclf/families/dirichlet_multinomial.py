@@ -14,7 +14,7 @@ from genclf.families.base import Density
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
-from genclf.logarithms import log_pochhammer, log_pochhammer_beyond
+from genclf.logarithms import log_pochhammer, log_pochhammer_remainder
 from genclf.sums.blocks import over_rows
 
 _LARGE = 64  # above this count, what all classes share is much larger than what differs
@@ -83,8 +83,8 @@ class DirichletMultinomialParams(Density):
         length = x.sum(-1)
 
         def of_class(a: Array) -> Array:
-            words = log_pochhammer_beyond(jnp.broadcast_to(a[None], x.shape), x).sum(-1)
-            return words - log_pochhammer_beyond(jnp.broadcast_to(a.sum(), length.shape), length)
+            words = log_pochhammer_remainder(jnp.broadcast_to(a[None], x.shape), x).sum(-1)
+            return words - log_pochhammer_remainder(jnp.broadcast_to(a.sum(), length.shape), length)
 
         found = lax.map(of_class, self.concentration).T
         return jnp.where(jnp.isnan(length)[:, None], jnp.nan, found)

@@ -22,19 +22,19 @@ from genclf.families.capabilities import (
     Latent,
     Observed,
 )
-from genclf.families.gaussian_params import GaussianParams, moments_in_words
+from genclf.families.gaussian_params import GaussianParams, describe_moments
 from genclf.families.mahalanobis import Covariance
 from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.student_t import FINITE, StudentTParams
 from genclf.families.support import Support
 from genclf.sums.accumulate import moments, moments_of_cells
-from genclf.sums.blocks import ClassWeights, Hard, fold_rows, only
+from genclf.sums.blocks import ClassWeights, Hard, fold_rows, masked
 from genclf.sums.covariance import (
     CovarianceEstimate,
     GaussianDiagnosis,
     estimate_covariance,
     regularisation,
-    root_of_total,
+    sqrt_total_covariance,
 )
 from genclf.sums.merging import merge, pool
 from genclf.sums.statistics import Moments, divide
@@ -132,7 +132,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
             raise ValueError(
                 "the scatter of rows with missing cells is an expectation under params"
             )
-        return moments(x, only(seen[:, 0], w), full=True)
+        return moments(x, masked(seen[:, 0], w), full=True)
 
     def complete(
         self, params: GaussianParams, x: Shaped[Array, "n d"]
@@ -212,7 +212,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     def start(self, stats: Moments) -> GaussianParams:
         """The mean and the covariance of all examples together, in every class."""
         overall = pool(stats)
-        root = root_of_total(overall, spherical=self.covariance == "spherical")
+        root = sqrt_total_covariance(overall, spherical=self.covariance == "spherical")
         copies = 1 if self.shared else len(stats.count)
         return self._params(
             jnp.broadcast_to(overall.mean, stats.mean.shape),
@@ -297,7 +297,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         )
 
     def statistic(self, stats: Moments) -> str:
-        return moments_in_words(stats.mean.shape[-1], self.covariance, self.missing)
+        return describe_moments(stats.mean.shape[-1], self.covariance, self.missing)
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):

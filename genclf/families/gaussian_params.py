@@ -48,7 +48,7 @@ _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
-def moments_in_words(d: int, covariance: Covariance, missing: Missing) -> str:
+def describe_moments(d: int, covariance: Covariance, missing: Missing) -> str:
     """A description of what the `Moments` of a Gaussian of d features hold."""
     spread = "scatter matrix" if covariance == "full" else "scatter of each"
     by_cell = missing == "marginalize" and covariance != "full"
@@ -232,7 +232,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
 
     @property
     def statistic(self) -> str:
-        return moments_in_words(self.num_features, self.covariance, self.missing)
+        return describe_moments(self.num_features, self.covariance, self.missing)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""

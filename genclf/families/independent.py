@@ -64,7 +64,7 @@ class IndependentParams(_Columns, CombinedParams):
 
     @property
     def statistic(self) -> str:
-        return _in_words(self.num_features, self.columns.statistic)
+        return _describe(self.num_features, self.columns.statistic)
 
     def linear(self) -> tuple[Array, Float[Array, "K"]]:
         """The columns' coefficients side by side; the sum of their intercepts."""
@@ -72,7 +72,7 @@ class IndependentParams(_Columns, CombinedParams):
         return jnp.moveaxis(coef, 0, 1).reshape(coef.shape[1], -1), intercept.sum(0)
 
 
-def _in_words(num_columns: int, each: str) -> str:
+def _describe(num_columns: int, each: str) -> str:
     """A description of what the statistics of the columns hold."""
     return f"{num_columns} columns, each: {each}"
 
@@ -113,7 +113,7 @@ class Independent(_Columns, Combinator):
 
     def statistic(self, stats: PyTree) -> str:
         one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stats)
-        return _in_words(len(jax.tree.leaves(stats)[0]), self.family.statistic(one))
+        return _describe(len(jax.tree.leaves(stats)[0]), self.family.statistic(one))
 
     def check_stats(self, stats: PyTree) -> None:
         sizes = {a.shape[:1] for a in jax.tree.leaves(stats)}

@@ -16,7 +16,7 @@ from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
 from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
-from genclf.families.support import Support, poison
+from genclf.families.support import Support, nan_outside_support
 from genclf.sums.accumulate import class_counts, class_tiles
 from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
 from genclf.sums.covariance import Magnitudes
@@ -63,7 +63,7 @@ class KernelDensityParams(Density):
         inverse = 1 / self.bandwidth
 
         def rows(x: Array) -> Array:
-            x = poison(x, FINITE).astype(self.bandwidth.dtype).T
+            x = nan_outside_support(x, FINITE).astype(self.bandwidth.dtype).T
 
             def step(seen: RunningLogSumExp, tile: tuple) -> tuple[RunningLogSumExp, None]:
                 examples, weight, k = tile

@@ -16,7 +16,7 @@ from genclf.families.base import FAMILY, Family, Params, Scalar
 from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
 from genclf.families.seeding import initial_weights
 from genclf.families.support import Support
-from genclf.logarithms import times_log, without_traces
+from genclf.logarithms import drop_underflowing, times_log
 from genclf.sums.blocks import ClassWeights, class_rows
 from genclf.sums.statistics import ClassifierStats, Sums
 
@@ -68,7 +68,7 @@ class MixtureParams(HasConditionals, Params):
 
     @property
     def statistic(self) -> str:
-        return _in_words(self.log_weight.shape[-1], self.components.statistic)
+        return _describe(self.log_weight.shape[-1], self.components.statistic)
 
     def log_lik(self, stats: ClassifierStats) -> Float[Array, ""]:
         """`Σ_kj count_kj log p(j | k)`, plus the log-likelihood of the components."""
@@ -101,7 +101,7 @@ class MixtureParams(HasConditionals, Params):
         return self.components.sample_missing(key_x, x, self._number(y, component))
 
 
-def _in_words(num_components: int, each: str) -> str:
+def _describe(num_components: int, each: str) -> str:
     """A description of what the statistics of the components hold."""
     return f"{num_components} components of each class, each: {each}"
 
@@ -121,7 +121,7 @@ class _CompletedMixture(Completed):
         """Statistics of a classifier of K J classes, weighted by component probabilities."""
         weight = class_rows(w).T[..., None]
         # A row without weight may hold anything.
-        each = jnp.where(weight > 0, weight * without_traces(self.shares), 0)
+        each = jnp.where(weight > 0, weight * drop_underflowing(self.shares), 0)
         each = each.reshape(len(each), -1)
         count = each.sum(0)
         return ClassifierStats(Sums(count, count), self.inside.stats(each))
@@ -217,7 +217,7 @@ class Mixture(Latent):
         return replace(self, family=family)
 
     def statistic(self, stats: ClassifierStats) -> str:
-        return _in_words(self.num_components, self.family.statistic(stats.conditional))
+        return _describe(self.num_components, self.family.statistic(stats.conditional))
 
     def estimate(self, stats: ClassifierStats) -> MixtureParams:
         """Weights of the components, and their params; equal weights in an empty class."""

@@ -38,9 +38,9 @@ from genclf.families.missing import (
     is_missing,
     missing_problems,
 )
-from genclf.families.multinomial_params import MultinomialParams, multinomial_in_words
+from genclf.families.multinomial_params import MultinomialParams, describe_word_counts
 from genclf.families.support import Support
-from genclf.families.tokens import COUNTS, Tokens, apart, counts_of, valid_counts
+from genclf.families.tokens import COUNTS, Tokens, counts_of, presence_distance, valid_counts
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate, num_classes
 from genclf.sums.statistics import Sums, divide
@@ -137,7 +137,7 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
 
     def distance(self, x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
         """1 minus the cosine similarity of the 0/1 indicators of present words."""
-        return apart(x, seed)
+        return presence_distance(x, seed)
 
     def stats(self, x: Array | Tokens, w: ClassWeights) -> Sums:
         """`Sums` of x: weight of each class, and count of every word in it."""
@@ -157,7 +157,7 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
         return Sums(w.sum(1), total.at[jnp.clip(x.ids, 0, x.vocab_size - 1)].add(w_cell).T)
 
     def statistic(self, stats: Sums) -> str:
-        return multinomial_in_words(stats.total.shape[-1], self.presence)
+        return describe_word_counts(stats.total.shape[-1], self.presence)
 
     def estimate(self, stats: Sums) -> MultinomialParams:
         """Smoothed log θ; uniform for a class without words."""

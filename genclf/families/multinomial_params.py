@@ -26,7 +26,7 @@ from genclf.sums.blocks import matmul, over_rows
 from genclf.sums.statistics import Sums, divide
 
 
-def multinomial_in_words(num_words: int, presence: bool) -> str:
+def describe_word_counts(num_words: int, presence: bool) -> str:
     """A description of what the `Sums` of the words hold."""
     return f"{'documents with' if presence else 'occurrences of'} each of {num_words} words"
 
@@ -159,7 +159,7 @@ class MultinomialParams(HasConditionals, HasLinearForm, Params):
 
     @property
     def statistic(self) -> str:
-        return multinomial_in_words(self.num_features, self.presence)
+        return describe_word_counts(self.num_features, self.presence)
 
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log θ_kj`."""

@@ -11,11 +11,11 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.families.base import Density
-from genclf.families.events import EVENTS, counted, log_factorial_beyond
+from genclf.families.events import EVENTS, counted, log_factorial_remainder
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.missing import Missing, allow_missing
 from genclf.families.support import Support
-from genclf.logarithms import log_pochhammer_beyond
+from genclf.logarithms import log_pochhammer_remainder
 from genclf.sums.blocks import matmul, over_rows
 
 _LARGE = 64  # above this count, what all classes share is much larger than what differs
@@ -55,7 +55,7 @@ class NegativeBinomialParams(Density):
 
         def rows(x: Array) -> Array:
             counts, seen = self._counted(x)
-            common = log_factorial_beyond(counts).sum(-1, keepdims=True)
+            common = log_factorial_remainder(counts).sum(-1, keepdims=True)
             return self._beyond(counts, seen) - common
 
         return over_rows(rows, x, 1, 4 * self.num_features)
@@ -80,7 +80,7 @@ class NegativeBinomialParams(Density):
 
         def of_class(of: tuple[Array, Array]) -> Array:
             a = jnp.broadcast_to(of[0][None], counts.shape)
-            return log_pochhammer_beyond(a, counts).sum(-1) - matmul(counts, jnp.log1p(of[1]))
+            return log_pochhammer_remainder(a, counts).sum(-1) - matmul(counts, jnp.log1p(of[1]))
 
         found = lax.map(of_class, (self.shape, self.rate)).T
         invalid = jnp.isnan(counts).any(-1, keepdims=True)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from genclf.arguments.domains import NON_NEGATIVE, Scalar
 from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.dirichlet import smoothing_problems
-from genclf.conjugate.gamma import Gamma, GammaDistribution, of_events
+from genclf.conjugate.gamma import Gamma, GammaDistribution, split_events
 from genclf.families.base import Params
 from genclf.families.capabilities import (
     HasConditionals,
@@ -42,7 +42,7 @@ from genclf.sums.blocks import ClassWeights, accumulate, matmul, over_rows
 from genclf.sums.statistics import Sums
 
 
-def _in_words(d: int, missing: Missing) -> str:
+def _describe(d: int, missing: Missing) -> str:
     """A description of what the `Sums` of d features hold."""
     return f"events of {d} kinds" + (", by cell" if missing == "marginalize" else "")
 
@@ -146,11 +146,11 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
 
     @property
     def statistic(self) -> str:
-        return _in_words(self.num_features, self.missing)
+        return _describe(self.num_features, self.missing)
 
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log λ_kj - count_k λ_kj`, less `Σ_nj w_nk log x_nj!`."""
-        total, exposure, log_factorials = of_events(stats)
+        total, exposure, log_factorials = split_events(stats)
         each = times_log(total, self.log_rate) - exposure * self.rate
         return each.sum() - log_factorials.sum()
 
@@ -224,11 +224,11 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
         return accumulate(block, x, w, 2 * (d + 1))
 
     def statistic(self, stats: Sums) -> str:
-        return _in_words(stats.total.shape[-1] - 1, self.missing)
+        return _describe(stats.total.shape[-1] - 1, self.missing)
 
     def estimate(self, stats: Sums) -> PoissonParams:
         """The mode of each rate; 1 if there are no rows and no prior."""
-        total, exposure, _ = of_events(stats)
+        total, exposure, _ = split_events(stats)
         prior = self._resolved(total)
         events = total + jnp.maximum(prior.shape - 1, -total)
         rows = exposure + prior.rate
@@ -246,13 +246,13 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
 
     def start(self, stats: Sums) -> PoissonParams:
         """The rate of all rows together, in every class."""
-        total, exposure, _ = of_events(stats)
+        total, exposure, _ = split_events(stats)
         rate = (total.sum(0) + 1) / (exposure.sum(0) + 1)
         return self._params(jnp.broadcast_to(jnp.log(rate), total.shape))
 
     def prior_stats(self, stats: Sums) -> Sums:
         """`shape - 1` events in `rate` rows, by cell; no factorials, which hold no parameter."""
-        total, _, _ = of_events(stats)
+        total, _, _ = split_events(stats)
         prior = self._resolved(total)
         last = [(0, 0), (0, 1)]
         return Sums(jnp.pad(prior.rate, last), jnp.pad(jnp.maximum(prior.shape - 1, -total), last))
@@ -262,7 +262,7 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
 
     def conjugate_prior(self, stats: Sums) -> GammaDistribution:
         """The prior given, or Gamma(α + 1, 0)."""
-        return self._resolved(of_events(stats)[0])
+        return self._resolved(split_events(stats)[0])
 
     @property
     def given_prior(self) -> Gamma:

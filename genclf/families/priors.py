@@ -77,5 +77,5 @@ def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, verb: str) 
             where += f"column {column}: " if column else ""
             raise ValueError(
                 f"{verb} needs a proper {what}, and that of class {k} is not: {where}"
-                f"{one.improper(k)}; give {more}a proper prior, such as {node.example}"
+                f"{one.why_improper(k)}; give {more}a proper prior, such as {node.example}"
             )

@@ -69,7 +69,7 @@ class ProductParams(_Named, CombinedParams):
 
     @property
     def statistic(self) -> str:
-        return _in_words(self.map(lambda part: part.statistic))
+        return _describe(self.map(lambda part: part.statistic))
 
     def linear(self) -> tuple[dict[str, PyTree], Float[Array, "K"]]:
         """A dict of the parts' coefficients; the sum of their intercepts."""
@@ -78,7 +78,7 @@ class ProductParams(_Named, CombinedParams):
         return coefs, self.total({name: intercept for name, (_, intercept) in forms.items()})
 
 
-def _in_words(parts: dict[str, str]) -> str:
+def _describe(parts: dict[str, str]) -> str:
     """A description of what the statistics of named parts hold."""
     return "; ".join(f"{name}: {words}" for name, words in parts.items())
 
@@ -130,7 +130,7 @@ class Product(_Named, Combinator):
         return self.map(lambda part: part.support)
 
     def statistic(self, stats: dict[str, PyTree]) -> str:
-        return _in_words(self.map(lambda part, s: part.statistic(s), stats))
+        return _describe(self.map(lambda part, s: part.statistic(s), stats))
 
     def plain(self) -> Product:
         return Product(self.map(lambda part: part.plain()))

@@ -42,7 +42,7 @@ def initial_weights(
     return jnp.where(label[:, None] < 0, shares, one_hot(label, num_clusters, weight.dtype))
 
 
-def differing(x: Array, seed: Array) -> Float[Array, "n"]:
+def hamming_distance(x: Array, seed: Array) -> Float[Array, "n"]:
     """How many cells of each row differ from those of one example."""
     return (x != seed[None]).sum(-1).astype(jnp.result_type(float))
 

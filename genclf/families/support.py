@@ -31,7 +31,7 @@ class Support:
     missing: Callable[[Any], Bool[Array, "..."]] | None = None
 
 
-def poison(x: Array, support: Support) -> Float[Array, "..."]:
+def nan_outside_support(x: Array, support: Support) -> Float[Array, "..."]:
     """Convert x to floats, at least float32, with NaN in the cells outside the support."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
         floats = x.astype(jnp.result_type(float))

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
-from genclf.families.support import Support, poison
+from genclf.families.support import Support, nan_outside_support
 
 
 def _vocab_size(given: Any) -> int:
@@ -140,11 +140,11 @@ COUNTS = Support(valid_counts, "a count >= 0 (or a word id in 0..vocab_size-1)",
 
 def counts_of(x: Array, presence: bool) -> Float[Array, "*batch V"]:
     """The counts as floats, NaN where they are invalid; with `presence` reduced to 0 and 1."""
-    x = poison(x, COUNTS)
+    x = nan_outside_support(x, COUNTS)
     return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
 
 
-def apart(x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
+def presence_distance(x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
     """1 - |A ∩ B| / √(|A| |B|) of the sets of words of each row and of the seed."""
     if isinstance(x, Tokens):
         assert isinstance(seed, Tokens)

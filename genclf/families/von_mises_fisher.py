@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -15,10 +15,10 @@ from genclf.arguments.domains import FLAG, NON_NEGATIVE, Scalar
 from genclf.families.base import Params
 from genclf.families.bessel import log_bessel_and_ratios
 from genclf.families.capabilities import HasLinearForm, Latent
-from genclf.families.support import Support, poison
-from genclf.sums.accumulate import dense_sums
-from genclf.sums.blocks import ClassWeights, accumulate, broadcast_rows, matmul, over_rows
-from genclf.sums.statistics import Sums, divide
+from genclf.families.support import Support, nan_outside_support
+from genclf.sums.accumulate import moments
+from genclf.sums.blocks import ClassWeights, broadcast_rows, fold_rows, matmul, over_rows
+from genclf.sums.statistics import Moments, divide
 
 _OFF = 1e-3  # largest deviation of a squared length from 1
 _STEPS = 6  # of Newton's method; each doubles the number of digits
@@ -49,22 +49,30 @@ def _log_odds(dim: int, log_kappa: Array) -> Array:
     return log_kappa + jnp.log(share) - jnp.log(rest)
 
 
-def concentration_of(dim: int, length: Float[Array, "K"]) -> Float[Array, "K"]:
-    """The κ with `A_d(κ) = length`, by Newton's method; inf at length 1."""
-    inside = (length > 0) & (length < 1)
-    given = jnp.where(inside, length, 0.5)
-    target = jnp.log(given) - jnp.log1p(-given)
+def concentration_of(
+    dim: int, length: Float[Array, "K"], rest: Float[Array, "K"]
+) -> Float[Array, "K"]:
+    """The κ with `A_d(κ) = length`, by Newton's method; inf at length 1.
+
+    Args:
+        dim: d.
+        length: of the mean.
+        rest: 1 - length, of which the difference would lose the digits.
+    """
+    inside = (length > 0) & (rest > 0)
+    ends = jnp.where(length <= 0, 0, jnp.where(rest <= 0, jnp.inf, jnp.nan))
+    length, rest = jnp.where(inside, length, 0.5), jnp.where(inside, rest, 0.5)
+    target = jnp.log(length) - jnp.log(rest)
 
     def newton(log_kappa: Array) -> Array:
-        value, slope = jax.jvp(lambda u: _log_odds(dim, u), (log_kappa,), (jnp.ones_like(given),))
+        value, slope = jax.jvp(lambda u: _log_odds(dim, u), (log_kappa,), (jnp.ones_like(length),))
         return log_kappa - (value - target) / slope
 
     # Banerjee et al. (2005), eq. 4.4. The last step alone is differentiated: at a solution it has
     # the derivative of the implicit function.
-    start = jnp.log(given * (dim - given**2) / (1 - given**2))
+    start = jnp.log(length * (dim - length**2) / (rest * (1 + length)))
     log_kappa = lax.fori_loop(0, _STEPS, lambda _, u: newton(u), lax.stop_gradient(start))
     kappa = jnp.exp(newton(lax.stop_gradient(log_kappa)))
-    ends = jnp.where(length <= 0, 0, jnp.where(length >= 1, jnp.inf, jnp.nan))
     return jnp.where(inside, kappa, ends)
 
 
@@ -100,17 +108,17 @@ class VonMisesFisherParams(HasLinearForm, Params):
     def _score(self, x: Array, at_mean: Array) -> Float[Array, "*batch K"]:
         def rows(x: Array) -> Array:
             # κ (μ · x - 1) rather than κ μ · x, which may be large.
-            cosine = matmul(poison(x, UNIT), self.mean_direction.T)
+            cosine = matmul(nan_outside_support(x, UNIT), self.mean_direction.T)
             score = broadcast_rows(self.concentration, cosine) * (cosine - 1)
             return score + broadcast_rows(at_mean, cosine)
 
         return over_rows(rows, x, 1, 2 * sum(self.mean_direction.shape))
 
-    def log_lik(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ_k count_k log C_d(κ_k) + κ_k μ_k · total_k`."""
-        along = (self.mean_direction * stats.total).sum(-1)
-        terms = stats.count * log_norm(self.num_features, self.concentration)
-        return (terms + self.concentration * (along - stats.count)).sum()
+    def log_lik(self, stats: Moments) -> Float[Array, ""]:
+        """`Σ_k count_k (log C_d(κ_k) + κ_k μ_k · mean_k)`."""
+        cosine = (self.mean_direction * stats.mean).sum(-1)
+        at_mean = log_norm(self.num_features, self.concentration)
+        return (stats.count * (at_mean + self.concentration * (cosine - 1))).sum()
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """A cosine to the mean direction by rejection (Wood, 1994), and an orthogonal direction."""
@@ -188,26 +196,40 @@ class VonMisesFisher(Latent):
     def support(self) -> Support:
         return UNIT
 
-    def stats(self, x: Array, w: ClassWeights) -> Sums:
-        """`Sums` of the rows."""
+    def stats(self, x: Array, w: ClassWeights) -> Moments:
+        """Diagonal `Moments` of the rows, whose scatter says how far the mean is from length 1."""
         if x.shape[-1] < 2:
             raise ValueError("x has 1 column, expected at least 2: directions in the plane")
-        return accumulate(lambda x, w: dense_sums(poison(x, UNIT), w), x, w, 2 * x.shape[-1])
 
-    def estimate(self, stats: Sums) -> VonMisesFisherParams:
-        norm = jnp.sqrt((stats.total**2).sum(-1))
-        some = norm > 0
+        def block(x: Array, w: ClassWeights) -> Moments:
+            return moments(nan_outside_support(x, UNIT), w, full=False)
+
+        return fold_rows(block, x, w, 2 * x.shape[-1])
+
+    def check_stats(self, stats: Any) -> None:
+        if not isinstance(stats, Moments) or stats.is_full or stats.of_cells:
+            raise ValueError(
+                f"VonMisesFisher estimates from Moments with diagonal scatters, got {stats!r}"
+            )
+
+    def estimate(self, stats: Moments) -> VonMisesFisherParams:
+        count, total = stats.count, stats.count[:, None] * stats.mean
         # A class without a direction takes that of all, or the first axis.
-        overall = stats.total.sum(0)
+        some, overall = (total != 0).any(-1), total.sum(0)
         first = jnp.zeros_like(overall).at[0].set(1)
         overall = jnp.where((overall == 0).all(), first, overall)
-        direction = jnp.where(some[:, None], stats.total, overall[None])
-        direction = direction / jnp.linalg.norm(direction, axis=-1, keepdims=True)
-        count = stats.count
+        direction = jnp.where(some[:, None], total, overall[None])
+        norm = jnp.linalg.norm(direction, axis=-1)
+        direction = direction / norm[:, None]
+        norm = jnp.where(some, norm, 0)
+        # |x|² = 1, so the scatter is n (1 - R²) with R the length of the mean: 1 - R to all digits.
+        left = stats.scatter.sum(-1) / (1 + divide(norm, count)) + self.alpha
         if self.shared:
             norm, count = norm.sum(keepdims=True), count.sum(keepdims=True)
-        length = divide(norm, count + self.alpha)
-        return VonMisesFisherParams(direction, concentration_of(direction.shape[-1], length))
+            left = left.sum(keepdims=True) - (len(stats.count) - 1) * self.alpha
+        whole = count + self.alpha
+        kappa = concentration_of(total.shape[-1], divide(norm, whole), divide(left, whole))
+        return VonMisesFisherParams(direction, kappa)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """Directions, d - 1 numbers each, and concentrations."""
@@ -216,11 +238,12 @@ class VonMisesFisher(Latent):
     def plain(self) -> VonMisesFisher:
         return VonMisesFisher(self.shared)
 
-    def log_prior_density(self, params: VonMisesFisherParams, stats: Sums) -> Float[Array, ""]:
+    def log_prior_density(self, params: VonMisesFisherParams, stats: Moments) -> Float[Array, ""]:
         """`params.log_lik` of α rows without a direction: in each class, or in all if shared."""
         count = jnp.full_like(stats.count, self.alpha)
         count = count / len(count) if self.shared else count
-        return params.log_lik(Sums(count, jnp.zeros_like(stats.total)))
+        none = jnp.zeros_like(stats.mean)
+        return params.log_lik(Moments(count, none, none))
 
     def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
         """1 minus the cosine."""

@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams, log_prior_density
-from genclf.logarithms import without_traces
+from genclf.logarithms import drop_underflowing
 from genclf.sums.blocks import ClassWeights, Hard, fold_rows, row_weights
 from genclf.sums.statistics import ClassifierStats, Sums
 
@@ -78,7 +78,7 @@ def _responsibilities(
     total = ratio.sum(0)
     hot = w.label[None] == jnp.arange(len(score), dtype=w.label.dtype)[:, None]
     used, latent = w.weight > 0, w.label < 0
-    share = jnp.where(latent[None], without_traces(ratio / total[None]), hot.astype(score.dtype))
+    share = jnp.where(latent[None], drop_underflowing(ratio / total[None]), hot.astype(score.dtype))
     log_p = jnp.where(latent, highest + jnp.log(total), jnp.where(hot, score, 0).sum(0))
     r = jnp.where(used[None], share * w.weight[None], 0)
     return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()

@@ -92,7 +92,7 @@ def varying_zeros(function: Callable, *args: PyTree) -> PyTree:
     return jax.tree.map(zeros, jax.eval_shape(function, *args))
 
 
-def only(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:
+def masked(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:
     """The weights, with 0 for the rows outside the mask `rows`."""
     if isinstance(w, Hard):
         return Hard(w.label, jnp.where(rows, w.weight, 0), w.num_classes)
@@ -122,7 +122,7 @@ def fold_rows(
         first = jnp.minimum(start, n - block)
         x_block, w_block = _slice((x, w), first, block)
         fresh = first + jnp.arange(block) >= start
-        return block_stats(x_block, only(fresh, w_block))
+        return block_stats(x_block, masked(fresh, w_block))
 
     def step(total: S, start: Array) -> tuple[S, None]:
         return merge(total, one_block(start)), None

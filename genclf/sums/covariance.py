@@ -188,7 +188,7 @@ def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar)
     return Moments(-taken, stats.mean, added)
 
 
-def root_of_total(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
+def sqrt_total_covariance(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
     """An invertible root of the covariance of all examples: Cholesky factor, or deviations."""
     variance = divide(overall.diagonal, overall.count)
     if spherical:

@@ -75,7 +75,7 @@ def remove(a: T, b: T) -> T:
         [2.] [[1.]]
     """
     _check_alike(a, b)
-    return jax.tree.map(lambda s, t: s._less(t), a, b, is_leaf=is_statistic)
+    return jax.tree.map(lambda s, t: s._remove(t), a, b, is_leaf=is_statistic)
 
 
 def scale(stats: T, weight: Scalar) -> T:

@@ -53,7 +53,7 @@ class Sums(eqx.Module):
         times = lambda a: weight * a  # noqa: E731
         return Sums(times(self.count), times(self.total), jax.tree.map(times, self.rounding))
 
-    def _less(self, other: Sums) -> Sums:
+    def _remove(self, other: Sums) -> Sums:
         rest = self._merge(other._scale(-1))
         count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
         total, less = _not_negative(rest.total, jnp.maximum(self.total, other.total))
@@ -122,7 +122,7 @@ class Moments(eqx.Module):
         # Chan, Golub & LeVeque (1983), with δ = m_b - m_a:
         # m = m_a + δ n_b / n;  S = S_a + S_b + δδᵀ n_a n_b / n
         share = divide(other.count, self.count + other.count)
-        delta = self._apart(other)
+        delta = self._mean_difference(other)
         between = self.outer(self.count * share, delta)
         sums = self.count, self.mean, self.scatter
         steps = other.count, self.per_feature(share) * delta, other.scatter + between
@@ -130,7 +130,7 @@ class Moments(eqx.Module):
         (count, mean, scatter), low = add_each(sums, self.rounding, steps, low)
         return Moments(count, mean, scatter, low)
 
-    def _apart(self, other: Moments) -> Array:
+    def _mean_difference(self, other: Moments) -> Array:
         """The difference of the means, `other.mean - self.mean`, with their low parts."""
         delta = other.mean - self.mean
         if self.rounding is None or other.rounding is None:
@@ -146,11 +146,11 @@ class Moments(eqx.Module):
         low = low and (times(low[0]), keep(low[1]), times(low[2]))
         return Moments(count, keep(self.mean), times(self.scatter), low)
 
-    def _less(self, other: Moments) -> Moments:
+    def _remove(self, other: Moments) -> Moments:
         rest = self._merge(other._scale(-1))
         count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
         # Rounding of the means moves the scatter too.
-        eps, apart = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._apart(other))
+        eps, apart = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other))
         unsure = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
         moved = self.per_feature(jnp.abs(divide(self.count * other.count, rest.count)))
         size = self.per_feature(self.count + 64) * self.diagonal

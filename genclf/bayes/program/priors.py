@@ -18,7 +18,7 @@ from genclf.conjugate.base import Conjugate
 from genclf.conjugate.beta import BetaDistribution
 from genclf.conjugate.dirichlet import DirichletDistribution
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution
-from genclf.families.combinator import plain_families
+from genclf.families.combinator import leaf_families
 from genclf.families.priors import (
     check_proper,
     is_conjugate,
@@ -56,7 +56,7 @@ def sample_parameters(clf: Classifier, stats: ClassifierStats) -> ClassifierPara
     log_prior = clf.label_prior.log_probs(stats.count)
     if labels is not None:
         log_prior = draw(labels, "", {PRIOR: CLASS_PRIOR})[PRIOR]
-    families = plain_families(clf.family, stats.conditional)
+    families = leaf_families(clf.family, stats.conditional)
     drawn = [
         draw(node, prefix, part.start(of_part).parameters)
         for (prefix, node), (part, of_part) in zip(named(nodes), families, strict=True)
