@@ -21,7 +21,7 @@ from genclf.conjugate.base import (
     positive_or_nan,
     quantile,
 )
-from genclf.logarithms import weighted_log_shares, log_gamma_remainder, log_pochhammer_remainder
+from genclf.logarithms import log_gamma_remainder, log_pochhammer_remainder, weighted_log_shares
 from genclf.sums.statistics import Sums
 
 
