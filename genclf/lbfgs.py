@@ -27,6 +27,7 @@ class Search(NamedTuple):
         memory: the state of L-BFGS.
         evaluations: number of evaluations of function and gradient so far.
         halvings: number of times that `size` was halved at this point.
+        fresh: whether `step` is along the gradient, since the search has begun anew here.
     """
 
     at: Array
@@ -37,6 +38,7 @@ class Search(NamedTuple):
     memory: Any
     evaluations: Array
     halvings: Array
+    fresh: Array
 
     @property
     def may_go_on(self) -> Array:
@@ -59,15 +61,18 @@ class Minimiser:
     def start(self, at: Array) -> Search:
         """The search before its first step."""
         value, grad = self.value_and_grad(at)
-        to_dtype = lambda a: a.astype(at.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a  # noqa: E731
-        memory = jax.tree.map(to_dtype, self.lbfgs.init(at))
-        step, memory = self._direction(grad, memory, at)
         one, none = jnp.ones((), at.dtype), jnp.zeros((), jnp.int32)
-        return Search(at, value, grad, step, one, memory, none + 1, none)
+        step, memory = self._begin(grad, at)
+        return Search(at, value, grad, step, one, memory, none + 1, none, jnp.asarray(True))
 
     def run(self, search: Search, cond: Callable[[Search], Array]) -> Search:
         """Continue the search while the condition holds."""
         return lax.while_loop(lambda at: at.may_go_on & cond(at), self._body, search)
+
+    def _begin(self, grad: Array, at: Array) -> tuple[Array, Any]:
+        """A step along the gradient, and a memory of it alone."""
+        to_dtype = lambda a: a.astype(at.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a  # noqa: E731
+        return self._direction(grad, jax.tree.map(to_dtype, self.lbfgs.init(at)), at)
 
     def _direction(self, grad: Array, memory: Any, at: Array) -> tuple[Array, Any]:
         with any_promotion():
@@ -90,12 +95,20 @@ class Minimiser:
         def accept() -> Search:
             step, memory = self._direction(grad, last.memory, at)
             size, halvings = jnp.ones_like(last.size), jnp.zeros_like(last.halvings)
-            return Search(at, value, grad, step, size, memory, last.evaluations + 1, halvings)
+            evaluations, fresh = last.evaluations + 1, jnp.zeros_like(last.fresh)
+            return Search(at, value, grad, step, size, memory, evaluations, halvings, fresh)
 
         def shorten() -> Search:
-            return last._replace(
+            shorter = last._replace(
                 size=last.size / 2, evaluations=last.evaluations + 1, halvings=last.halvings + 1
             )
+            # Rounding spoils the memory near a minimum that is flat: then the search begins anew.
+            step, memory = self._begin(last.grad, last.at)
+            size, none = jnp.ones_like(last.size), jnp.zeros_like(last.halvings)
+            anew = shorter._replace(step=step, memory=memory, size=size, halvings=none)
+            spent = (shorter.halvings >= _MAX_HALVINGS) & ~last.fresh
+            chosen = jax.tree.map(lambda a, b: jnp.where(spent, a, b), anew, shorter)
+            return chosen._replace(fresh=last.fresh | spent)
 
         # Where rounding hides the difference of two values, the norm of the gradient decides.
         level = value <= last.value + 100 * rounding

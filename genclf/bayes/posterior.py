@@ -204,7 +204,8 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         >>> import jax.numpy as jnp, genclf as gcf
         >>> clf = gcf.multinomial_nb(1, alpha=0.0)  # a uniform prior
         >>> s = gcf.stats(clf, jnp.array([[2, 0]]), jnp.array([0]))
-        >>> print(jnp.exp(gcf.log_joint(gcf.predictive(clf, s), jnp.array([[2, 0], [0, 2]]))))
+        >>> joint = jnp.exp(gcf.log_joint(gcf.predictive(clf, s), jnp.array([[2, 0], [0, 2]])))
+        >>> print(joint.round(3))
         [[0.6]
          [0.1]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cache
 
@@ -49,7 +50,7 @@ def log_bessel_and_ratios(
     `I_{ν-1}(κ) - I_{ν+1}(κ) = 2 ν I_ν(κ) / κ` goes down to ν, which is stable. κ >= 0.
     """
     lowest = 0.5 * dim - 1
-    steps = max(int(np.ceil(_LEAST_ORDER - lowest)), 0)
+    steps = max(math.ceil(_LEAST_ORDER - lowest), 0)
     order = lowest + steps
     z = kappa / order
     root = jnp.hypot(1, z)
@@ -58,8 +59,8 @@ def log_bessel_and_ratios(
     log_bessel = (
         order / (root + z)
         - order * jnp.log1p(root)
-        - order * np.log(order)
-        - 0.5 * np.log(2 * np.pi * order)
+        - order * math.log(order)
+        - 0.5 * math.log(2 * math.pi * order)
         - 0.5 * jnp.log(root)
         + jnp.log(series)
     )
