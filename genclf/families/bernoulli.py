@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -13,15 +12,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.beta import Beta, BetaDistribution, zeros_of
-from genclf.conjugate.dirichlet import smoothing_problems
-from genclf.families.base import Params, Scalar, set_fields
-from genclf.families.capabilities import (
-    HasConditionals,
-    HasConjugatePrior,
-    HasLinearForm,
-    HasRoads,
-    Latent,
-)
+from genclf.families.base import Scalar, set_fields
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     CODE,
@@ -29,9 +20,9 @@ from genclf.families.missing import (
     Missing,
     allow_missing,
     is_missing,
-    missing_problems,
 )
 from genclf.families.seeding import hamming_distance
+from genclf.families.smoothed import CountParams, Smoothed
 from genclf.families.support import Support, nan_outside_support
 from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
@@ -68,7 +59,7 @@ def _describe(d: int, threshold: Scalar | None, missing: Missing) -> str:
     return f"ones of {d} {what}" + (", by cell" if missing == "marginalize" else "")
 
 
-class BernoulliParams(HasConditionals, HasLinearForm, Params):
+class BernoulliParams(CountParams):
     """Fitted Bernoulli densities, as `Bernoulli.estimate` returns them.
 
     Attributes:
@@ -91,10 +82,6 @@ class BernoulliParams(HasConditionals, HasLinearForm, Params):
     @property
     def num_features(self) -> int:
         return self.logits.shape[-1]
-
-    @property
-    def coupled(self) -> bool:
-        return False
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -139,9 +126,6 @@ class BernoulliParams(HasConditionals, HasLinearForm, Params):
         """`log_prob` minus its mean over the classes."""
         return self._scored(self._score().centred(), x)
 
-    def marginalized(self) -> BernoulliParams:
-        return replace(self, missing="marginalize")
-
     def condition(
         self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]
     ) -> Float[Array, "*batch d"]:
@@ -175,7 +159,7 @@ class BernoulliParams(HasConditionals, HasLinearForm, Params):
         return jax.random.bernoulli(key, self.probs[y]).astype(jnp.int32)
 
 
-class Bernoulli(HasRoads, HasConjugatePrior, Latent):
+class Bernoulli(Smoothed):
     """Independent 0/1 features: multivariate Bernoulli naive Bayes.
 
     `p(x | y=k) = Π_j p_kj^x_j (1-p_kj)^(1-x_j)` with `p_kj = (Σ_n w_nk x_nj + α) / (n_k + 2α)`,
@@ -268,9 +252,6 @@ class Bernoulli(HasRoads, HasConjugatePrior, Latent):
         count = jnp.full_like(stats.count, 2 * self.alpha) if self.prior is None else ones + zeros
         return Sums(count, ones)
 
-    def plain(self) -> Bernoulli:
-        return replace(self, alpha=0.0, prior=None)
-
     def conjugate_prior(self, stats: Sums) -> BetaDistribution:
         """Beta(α + 1, α + 1), or the prior given."""
         return self.given_prior.resolve(stats.total)
@@ -278,9 +259,6 @@ class Bernoulli(HasRoads, HasConjugatePrior, Latent):
     @property
     def given_prior(self) -> Beta:
         return Beta(self.alpha + 1.0, self.alpha + 1.0) if self.prior is None else self.prior
-
-    def with_prior(self, prior: Any) -> Bernoulli:
-        return replace(self, alpha=1.0, prior=prior)
 
     def predictive(self, posterior: BetaDistribution, stats: Sums) -> BernoulliParams:
         """Params with the expected probabilities, since the density is linear in them."""
@@ -290,13 +268,10 @@ class Bernoulli(HasRoads, HasConjugatePrior, Latent):
         """The number of cells that differ."""
         return hamming_distance(x, seed)
 
-    def heuristics(self) -> list[str]:
-        return []
-
     def num_parameters(self, num_classes: int, d: int) -> int:
         """One probability per class and feature."""
         return num_classes * d
 
-    def problems(self, d: Any = None) -> list[str]:
-        wrong = smoothing_problems(self.alpha, self.prior)
-        return wrong + missing_problems(self.missing, self.missing_code, 2)
+    @property
+    def num_codes(self) -> float:
+        return 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -19,10 +18,8 @@ from genclf.conjugate.dirichlet import (
     log_shares,
     pseudo_counts,
     smoothing,
-    smoothing_problems,
 )
 from genclf.families.base import Scalar, set_fields
-from genclf.families.capabilities import HasConjugatePrior, HasRoads, Latent
 from genclf.families.categorical_params import (
     CategoricalParams,
     Columns,
@@ -35,9 +32,9 @@ from genclf.families.missing import (
     MISSING,
     Missing,
     allow_missing,
-    missing_problems,
 )
 from genclf.families.seeding import hamming_distance
+from genclf.families.smoothed import Smoothed
 from genclf.families.support import Support
 from genclf.sums.blocks import ClassWeights, accumulate, num_classes
 from genclf.sums.statistics import Sums
@@ -63,7 +60,7 @@ def as_tuple(num_values: Any) -> Any:
     return int(num_values) if whole_array else num_values
 
 
-class Categorical(HasRoads, HasConjugatePrior, Latent):
+class Categorical(Smoothed):
     """Categorical columns, independent given the class: naive Bayes on tables.
 
     `p(x | y=k) = Π_j θ_kj[x_j]` with `θ_kj[v] = (Σ_n w_nk [x_nj = v] + α) / (n_kj + V_j α)`, n_kj
@@ -180,9 +177,6 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
         total = pseudo_counts(self.alpha, self.prior, stats.total)
         return Sums(jnp.zeros_like(stats.count), total)
 
-    def plain(self) -> Categorical:
-        return replace(self, alpha=0.0, prior=None)
-
     def conjugate_prior(self, stats: Sums) -> DirichletDistribution:
         """Dirichlet(α + 1) of every table, or the prior given."""
         sizes = self._columns_of(stats).num_values
@@ -192,9 +186,6 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
     def given_prior(self) -> Dirichlet:
         return smoothing(self.alpha, self.prior)
 
-    def with_prior(self, prior: Any) -> Categorical:
-        return replace(self, alpha=1.0, prior=prior)
-
     def predictive(self, posterior: DirichletDistribution, stats: Sums) -> CategoricalParams:
         """Params with the expected tables, since the density is linear in them."""
         return set_fields(self.start(stats), "", posterior.expected())
@@ -203,14 +194,10 @@ class Categorical(HasRoads, HasConjugatePrior, Latent):
         """The number of cells that differ."""
         return hamming_distance(x, seed)
 
-    def heuristics(self) -> list[str]:
-        return []
-
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V_j - 1 free probabilities per class and column."""
         return num_classes * sum(v - 1 for v in self.columns(d).num_values)
 
-    def problems(self, d: Any = None) -> list[str]:
-        wrong = smoothing_problems(self.alpha, self.prior)
-        largest = int(np.max(self.num_values))
-        return wrong + missing_problems(self.missing, self.missing_code, largest)
+    @property
+    def num_codes(self) -> float:
+        return int(np.max(self.num_values))

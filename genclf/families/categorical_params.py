@@ -13,13 +13,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
-from genclf.families.base import Params
-from genclf.families.capabilities import HasConditionals, HasLinearForm
 from genclf.families.missing import (
     Missing,
     allow_missing,
     is_missing,
 )
+from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
 from genclf.logarithms import times_log
 from genclf.parameters import Parameter
@@ -85,7 +84,7 @@ def describe_tables(columns: Columns) -> str:
     return f"rows with each value of columns of {columns.num_values} values"
 
 
-class CategoricalParams(HasConditionals, HasLinearForm, Params):
+class CategoricalParams(CountParams):
     """Fitted tables, as `Categorical.estimate` returns them.
 
     Attributes:
@@ -104,10 +103,6 @@ class CategoricalParams(HasConditionals, HasLinearForm, Params):
     @property
     def num_features(self) -> int:
         return len(self.columns.num_values)
-
-    @property
-    def coupled(self) -> bool:
-        return False
 
     @property
     def parameters(self) -> dict[str, Parameter]:

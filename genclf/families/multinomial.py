@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,17 +17,9 @@ from genclf.conjugate.dirichlet import (
     log_shares,
     pseudo_counts,
     smoothing,
-    smoothing_problems,
 )
 from genclf.families.base import Scalar
-from genclf.families.capabilities import (
-    Completed,
-    HasConjugatePrior,
-    HasRoads,
-    Init,
-    Latent,
-    Observed,
-)
+from genclf.families.capabilities import Completed, Init, Observed
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
 from genclf.families.missing import (
     CODE,
@@ -36,9 +27,9 @@ from genclf.families.missing import (
     Missing,
     allow_missing,
     is_missing,
-    missing_problems,
 )
 from genclf.families.multinomial_params import MultinomialParams, describe_word_counts
+from genclf.families.smoothed import Smoothed
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of, presence_distance, valid_counts
 from genclf.sums.accumulate import dense_sums
@@ -58,7 +49,7 @@ class _CompletedCounts(Completed):
         return accumulate(block, self.x, w, self.x.shape[1])
 
 
-class Multinomial(HasRoads, HasConjugatePrior, Latent):
+class Multinomial(Smoothed):
     """The multinomial event model: words drawn independently from the class's distribution.
 
     `p(x | y=k, length) = Π_j θ_kj^x_j` with `θ_kj = (Σ_n w_nk x_nj + α) / (Σ_nj w_nk x_nj + V α)`,
@@ -126,9 +117,6 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
             return score, Observed(self, x)
         return score, _CompletedCounts(params, x)
 
-    def heuristics(self) -> list[str]:
-        return []
-
     def initial_stats(self, key: Array, x: Array | Tokens, w: ClassWeights, init: Init) -> Sums:
         """The statistics of the counted words."""
         if self.hidden and not isinstance(x, Tokens):
@@ -182,9 +170,6 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
         total = pseudo_counts(self.alpha, self.prior, stats.total)
         return Sums(jnp.zeros_like(stats.count), total)
 
-    def plain(self) -> Multinomial:
-        return replace(self, alpha=0.0, prior=None)
-
     def conjugate_prior(self, stats: Sums) -> DirichletDistribution:
         """Dirichlet(α + 1), or the prior given."""
         return self.given_prior.resolve(stats.total, "log_theta")
@@ -201,13 +186,6 @@ class Multinomial(HasRoads, HasConjugatePrior, Latent):
     def given_prior(self) -> Dirichlet:
         return smoothing(self.alpha, self.prior)
 
-    def with_prior(self, prior: Any) -> Multinomial:
-        return replace(self, alpha=1.0, prior=prior)
-
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V - 1 free probabilities per class."""
         return num_classes * (d - 1)
-
-    def problems(self, d: Any = None) -> list[str]:
-        wrong = smoothing_problems(self.alpha, self.prior)
-        return wrong + missing_problems(self.missing, self.missing_code, math.inf)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.families.base import Params
-from genclf.families.capabilities import HasConditionals, HasLinearForm
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     Missing,
     allow_missing,
     is_missing,
 )
+from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
 from genclf.logarithms import times_log
@@ -31,7 +28,7 @@ def describe_word_counts(num_words: int, presence: bool) -> str:
     return f"{'documents with' if presence else 'occurrences of'} each of {num_words} words"
 
 
-class MultinomialParams(HasConditionals, HasLinearForm, Params):
+class MultinomialParams(CountParams):
     """Fitted word distributions, as `Multinomial.estimate` returns them.
 
     Attributes:
@@ -56,10 +53,6 @@ class MultinomialParams(HasConditionals, HasLinearForm, Params):
     @property
     def num_features(self) -> int:
         return self.log_theta.shape[-1]
-
-    @property
-    def coupled(self) -> bool:
-        return False
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -116,9 +109,6 @@ class MultinomialParams(HasConditionals, HasLinearForm, Params):
     def _ratio(self, counts: Array, seen: Array) -> Float[Array, "*batch K"]:
         mass = self.counted_mass(seen)
         return divide(jnp.broadcast_to(counts.sum(-1, keepdims=True), mass.shape), mass)
-
-    def marginalized(self) -> MultinomialParams:
-        return replace(self, missing="marginalize")
 
     def condition(
         self, x: Array | Tokens, r: Float[Array, "*batch K"]

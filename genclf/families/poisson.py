@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -13,16 +11,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import NON_NEGATIVE, Scalar
 from genclf.arguments.hyperparameters import kind_of
-from genclf.conjugate.dirichlet import smoothing_problems
 from genclf.conjugate.gamma import Gamma, GammaDistribution, split_events
-from genclf.families.base import Params
-from genclf.families.capabilities import (
-    HasConditionals,
-    HasConjugatePrior,
-    HasLinearForm,
-    HasRoads,
-    Latent,
-)
 from genclf.families.events import EVENTS, counted, log_poisson
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
@@ -31,9 +20,9 @@ from genclf.families.missing import (
     Missing,
     allow_missing,
     is_missing,
-    missing_problems,
 )
 from genclf.families.negative_binomial import NegativeBinomialParams
+from genclf.families.smoothed import CountParams, Smoothed
 from genclf.families.support import Support
 from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
@@ -47,7 +36,7 @@ def _describe(d: int, missing: Missing) -> str:
     return f"events of {d} kinds" + (", by cell" if missing == "marginalize" else "")
 
 
-class PoissonParams(HasConditionals, HasLinearForm, Params):
+class PoissonParams(CountParams):
     """Fitted Poisson densities, as `Poisson.estimate` returns them.
 
     Attributes:
@@ -67,10 +56,6 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
     @property
     def num_features(self) -> int:
         return self.log_rate.shape[-1]
-
-    @property
-    def coupled(self) -> bool:
-        return False
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -123,9 +108,6 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
 
         return over_rows(rows, x, 1, score.coef.shape[-1])
 
-    def marginalized(self) -> PoissonParams:
-        return replace(self, missing="marginalize")
-
     def condition(
         self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]
     ) -> Float[Array, "*batch d"]:
@@ -159,7 +141,7 @@ class PoissonParams(HasConditionals, HasLinearForm, Params):
         return jax.random.poisson(key, self.rate[y])
 
 
-class Poisson(HasRoads, HasConjugatePrior, Latent):
+class Poisson(Smoothed):
     """Independent counts without an upper bound: naive Bayes with Poisson features.
 
     `p(x | y=k) = Π_j λ_kj^x_j exp(-λ_kj) / x_j!` with `λ_kj = (Σ_n w_nk x_nj + α) / n_k`, n_k the
@@ -257,9 +239,6 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
         last = [(0, 0), (0, 1)]
         return Sums(jnp.pad(prior.rate, last), jnp.pad(jnp.maximum(prior.shape - 1, -total), last))
 
-    def plain(self) -> Poisson:
-        return replace(self, alpha=0.0, prior=None)
-
     def conjugate_prior(self, stats: Sums) -> GammaDistribution:
         """The prior given, or Gamma(α + 1, 0)."""
         return self._resolved(split_events(stats)[0])
@@ -269,9 +248,6 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
         if self.prior is None:
             raise ValueError("Poisson has no proper prior: give prior=Gamma(1.0, 1.0)")
         return self.prior
-
-    def with_prior(self, prior: Any) -> Poisson:
-        return replace(self, alpha=1.0, prior=prior)
 
     def predictive(self, posterior: GammaDistribution, stats: Sums) -> NegativeBinomialParams:
         """Negative binomial densities: every example has its own rates."""
@@ -288,13 +264,6 @@ class Poisson(HasRoads, HasConjugatePrior, Latent):
         counts, seen = counted(x, self.missing, self.missing_code)
         return jnp.sqrt(jnp.where(counts > 0, counts, 0)), seen
 
-    def heuristics(self) -> list[str]:
-        return []
-
     def num_parameters(self, num_classes: int, d: int) -> int:
         """One rate per class and feature."""
         return num_classes * d
-
-    def problems(self, d: Any = None) -> list[str]:
-        wrong = smoothing_problems(self.alpha, self.prior)
-        return wrong + missing_problems(self.missing, self.missing_code, math.inf)
