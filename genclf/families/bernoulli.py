@@ -273,5 +273,5 @@ class Bernoulli(Smoothed):
         return num_classes * d
 
     @property
-    def num_codes(self) -> float:
+    def num_codes(self) -> int | float:
         return 2

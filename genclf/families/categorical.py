@@ -199,5 +199,5 @@ class Categorical(Smoothed):
         return num_classes * sum(v - 1 for v in self.columns(d).num_values)
 
     @property
-    def num_codes(self) -> float:
+    def num_codes(self) -> int | float:
         return int(np.max(self.num_values))

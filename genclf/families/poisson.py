@@ -237,7 +237,10 @@ class Poisson(Smoothed):
         total, _, _ = split_events(stats)
         prior = self._resolved(total)
         last = [(0, 0), (0, 1)]
-        return Sums(jnp.pad(prior.rate, last), jnp.pad(jnp.maximum(prior.shape - 1, -total), last))
+        events = jnp.pad(jnp.maximum(prior.shape - 1, -total), last)
+        if self.prior is None:
+            return Sums(jnp.zeros_like(stats.count), events)
+        return Sums(jnp.pad(prior.rate, last), events)
 
     def conjugate_prior(self, stats: Sums) -> GammaDistribution:
         """The prior given, or Gamma(α + 1, 0)."""

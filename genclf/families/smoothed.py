@@ -37,7 +37,7 @@ class Smoothed(HasRoads, HasConjugatePrior, Latent):
     """
 
     @property
-    def num_codes(self) -> float:
+    def num_codes(self) -> int | float:
         """Values are codes below it, none of which can stand for a missing cell."""
         return math.inf
 

@@ -161,6 +161,18 @@ def _one_less_cosine(key: Array, kappa: Float[Array, "*shape"], dim: int) -> Arr
     return lax.while_loop(lambda state: ~state[2].all(), draw, start)[1]
 
 
+def _of_equal_rows(
+    left: Float[Array, "K"], count: Float[Array, "K"], total: Float[Array, "K d"]
+) -> Float[Array, "K"]:
+    """`n_k (1 - R_k)`, where it is rounding n_k/(n_k + 1) times that of one row of all classes."""
+    eps = jnp.finfo(left.dtype).eps
+    within = divide(left.sum(), count.sum())
+    together = 1 - divide(jnp.sqrt(jnp.maximum((total.sum(0) ** 2).sum(), eps)), count.sum())
+    typical = jnp.where(within > eps**2, within, jnp.where(together > eps, together, 1))
+    constant = (count > 0) & (divide(left, count) <= eps**2)
+    return jnp.where(constant, divide(count * typical, count + 1), left)
+
+
 class VonMisesFisher(Latent):
     """Unit vectors about a direction: `p(x | y=k) = C_d(κ_k) exp(κ_k μ_k · x)`.
 
@@ -168,6 +180,10 @@ class VonMisesFisher(Latent):
     (n_k + α)`, n_k the weight of the class and A_d the ratio of the Bessel functions of orders d/2
     and d/2 - 1; with `shared`, `A_d(κ) = Σ_k |Σ w_n x_n| / (n + α)`. α is a number of pseudo-rows
     without a direction; it keeps κ finite if all rows of a class are equal.
+
+    If all rows of a class are equal, its likelihood has no maximum; `1 - A_d(κ_k)` is then
+    `r / (n_k + 1)`, with r the mean of `1 - A_d` within all classes, as if one row more had been
+    a typical one.
 
     Args:
         shared: one concentration for all classes: then the boundaries are linear.
@@ -223,7 +239,8 @@ class VonMisesFisher(Latent):
         direction = direction / norm[:, None]
         norm = jnp.where(some, norm, 0)
         # |x|² = 1, so the scatter is n (1 - R²) with R the length of the mean: 1 - R to all digits.
-        left = stats.scatter.sum(-1) / (1 + divide(norm, count)) + self.alpha
+        left = stats.scatter.sum(-1) / (1 + divide(norm, count))
+        left = _of_equal_rows(left, count, total) + self.alpha
         if self.shared:
             norm, count = norm.sum(keepdims=True), count.sum(keepdims=True)
             left = left.sum(keepdims=True) - (len(stats.count) - 1) * self.alpha

@@ -84,7 +84,11 @@ def directions(at, rng):
     def move(a):
         return np.where(np.isnan(a) | (np.ndim(a) == 0) & (a == 0), 0, rng.normal(size=np.shape(a)))
 
-    return jax.tree.map(move, at)
+    way = jax.tree.map(move, at)
+    # Directions stay on the sphere.
+    on_sphere = lambda a: a.ndim == 2 and np.allclose((a**2).sum(1), 1)  # noqa: E731
+    across = lambda a, u: u - a * (a * u).sum(1, keepdims=True) if on_sphere(a) else u  # noqa: E731
+    return way | {"rows": [across(a, u) for a, u in zip(at["rows"], way["rows"], strict=True)]}
 
 
 def inner(a, b):

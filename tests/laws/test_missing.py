@@ -24,9 +24,7 @@ from tests.registry import (
     take,
 )
 
-COMPLETE = [
-    replace(BY_NAME[name], family=marginalizing(BY_NAME[name].family)) for name in SEEN_IN_PART
-]
+COMPLETE = [replace(model, family=marginalizing(model.family)) for model in SEEN_IN_PART]
 GAUSSIANS = [model for model in WITH_HOLES if model.name.startswith(("gaussian", "univariate"))]
 ADDITIVE = [model for model in WITH_HOLES if is_additive(model.family)]
 IN_FLOAT32 = ("gaussian", "gaussian-shared", "bernoulli", "categorical", "multinomial")
