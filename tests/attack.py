@@ -100,7 +100,7 @@ RIGHT = {
     },
     "fit_gradient": {
         "clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32), "optimizer": None,
-        "max_steps": 3, "tol": 1e-3, "key": KEY, "batch_size": 5,
+        "max_steps": 3, "tol": 1e-3, "key": KEY, "batch_size": 5, "callback": None,
     },
     "fit_lagrange": {"clf": WORDS, "stats": gcf.stats(WORDS, COUNTS, Y)},
     "solve_constrained": {
@@ -211,6 +211,7 @@ def _fit_of(make, x):
 # (function, argument, bad value) that are right after all, or fail within what was given.
 ACCEPTED = {
     ("fit_gradient", "optimizer", "None"),
+    ("fit_gradient", "callback", "a class"),
     ("num_parameters", "d", "None"),
     ("em", "tol", "a negative number"),
     ("story", "density", "a class"),

@@ -62,7 +62,8 @@ def test_a_missing_column_is_a_model_without_it(model, x64):
     x, y = model.example("float64", n=ROWS)
     params = gcf.fit(model.classifier, x, y)
     strict = BY_NAME[model.name].family
-    for column in (0, D - 1):
+    d = x.shape[1]
+    for column in (0, d - 1):
         left = np.delete(x, column, axis=1)
         expected = gcf.fit(gcf.Classifier(without(strict, column), K), left, y)
         if model.name == "gaussian-spherical" or model.name == "gaussian-spherical-shared":
@@ -154,7 +155,7 @@ def test_a_column_is_fitted_to_the_rows_that_have_it(model, x64):
         values = np.where(seen, x[:, column], 0).astype(x.dtype)[:, None]
         one = gcf.fit(gcf.Classifier(alone, K), values, y, seen.astype(float))
         blanked = x
-        for other in set(range(D)) - {column}:
+        for other in set(range(d)) - {column}:
             blanked = blank(blanked, other)
         found = gcf.log_joint(params, blanked) - params.log_prior[None]
         expected = gcf.log_joint(one, values) - one.log_prior[None]
