@@ -62,8 +62,7 @@ def test_a_missing_column_is_a_model_without_it(model, x64):
     x, y = model.example("float64", n=ROWS)
     params = gcf.fit(model.classifier, x, y)
     strict = BY_NAME[model.name].family
-    d = x.shape[1]
-    for column in (0, d - 1):
+    for column in (0, D - 1):
         left = np.delete(x, column, axis=1)
         expected = gcf.fit(gcf.Classifier(without(strict, column), K), left, y)
         if model.name == "gaussian-spherical" or model.name == "gaussian-spherical-shared":
@@ -145,7 +144,8 @@ def test_a_column_is_fitted_to_the_rows_that_have_it(model, x64):
     x, y = model.example("float64", n=ROWS)
     params = gcf.fit(model.classifier, x, y)
     strict = BY_NAME[model.name.removesuffix("-holes")].classifier.family
-    for column in (0, D - 1):
+    d = x.shape[1]
+    for column in (0, d - 1):
         seen = ~np.isnan(x[:, column]) if x.dtype.kind == "f" else x[:, column] != -1
         alone = (
             strict
