@@ -1,196 +1,128 @@
-"""Generative classifiers on JAX: p(x, y) = p(y) p(x | y), learned by adding things up."""
+"""Generative classifiers on JAX: p(x, y) = p(y) p(x | y), fitted by summing statistics."""
 
 from importlib.metadata import version as _version
+from types import ModuleType as _Module
 
-from genclf import bayes as bayes
-from genclf import datasets as datasets
-from genclf import discretize as discretize
-from genclf import text as text
-from genclf.bayes.evidence import PriorSolution as PriorSolution
-from genclf.bayes.evidence import fit_prior as fit_prior
-from genclf.bayes.evidence import log_evidence as log_evidence
-from genclf.bayes.posterior import Posterior as Posterior
-from genclf.bayes.posterior import posterior as posterior
-from genclf.bayes.posterior import predictive as predictive
-from genclf.checks import Diagnosis as Diagnosis
-from genclf.checks import diagnose as diagnose
+from genclf import bayes as bayes, datasets as datasets, discretize as discretize, text as text
+from genclf.bayes.evidence import (
+    PriorSolution as PriorSolution,
+    fit_prior as fit_prior,
+    log_evidence as log_evidence,
+)
+from genclf.bayes.posterior import (
+    Posterior as Posterior,
+    posterior as posterior,
+    predictive as predictive,
+)
 from genclf.checks import validate as validate
-from genclf.classifier import Classifier as Classifier
-from genclf.classifier import ClassifierParams as ClassifierParams
-from genclf.classifier import empty as empty
-from genclf.classifier import estimate as estimate
-from genclf.classifier import fit as fit
-from genclf.classifier import stats as stats
-from genclf.classifier import with_prior as with_prior
+from genclf.classifier import Classifier as Classifier, ClassifierParams as ClassifierParams
 from genclf.conjugate.beta import Beta as Beta
 from genclf.conjugate.dirichlet import Dirichlet as Dirichlet
+from genclf.conjugate.gamma import Gamma as Gamma
 from genclf.conjugate.normal_inverse_wishart import (
     NormalInverseWishart as NormalInverseWishart,
 )
-from genclf.discriminative import SoftmaxParams as SoftmaxParams
-from genclf.discriminative import SoftmaxRegression as SoftmaxRegression
-from genclf.discriminative import softmax_form as softmax_form
-from genclf.expectation import EMSolution as EMSolution
-from genclf.expectation import em as em
-from genclf.families.bernoulli import Bernoulli as Bernoulli
-from genclf.families.bernoulli import BernoulliParams as BernoulliParams
+from genclf.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
+from genclf.discriminative.softmax import (
+    SoftmaxParams as SoftmaxParams,
+    SoftmaxRegression as SoftmaxRegression,
+    softmax_form as softmax_form,
+)
+from genclf.estimation import (
+    empty as empty,
+    estimate as estimate,
+    stats as stats,
+    with_prior as with_prior,
+)
+from genclf.families.bernoulli import Bernoulli as Bernoulli, BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
-from genclf.families.categorical import CategoricalParams as CategoricalParams
-from genclf.families.categorical import indicators as indicators
+from genclf.families.categorical_params import CategoricalParams as CategoricalParams
 from genclf.families.dirichlet_multinomial import (
     DirichletMultinomialParams as DirichletMultinomialParams,
 )
-from genclf.families.gaussian import Gaussian as Gaussian
-from genclf.families.gaussian import GaussianDiagnosis as GaussianDiagnosis
+from genclf.families.gaussian import Gaussian as Gaussian, GaussianDiagnosis as GaussianDiagnosis
 from genclf.families.gaussian_params import GaussianParams as GaussianParams
-from genclf.families.kernel_density import KernelDensity as KernelDensity
-from genclf.families.kernel_density import KernelDensityParams as KernelDensityParams
+from genclf.families.independent import (
+    Independent as Independent,
+    IndependentParams as IndependentParams,
+)
+from genclf.families.kernel_density import (
+    KernelDensity as KernelDensity,
+    KernelDensityParams as KernelDensityParams,
+)
 from genclf.families.marginal import GaussianFeatures as GaussianFeatures
+from genclf.families.mixture import Mixture as Mixture, MixtureParams as MixtureParams
 from genclf.families.multinomial import Multinomial as Multinomial
-from genclf.families.multinomial import MultinomialParams as MultinomialParams
+from genclf.families.multinomial_params import MultinomialParams as MultinomialParams
+from genclf.families.negative_binomial import NegativeBinomialParams as NegativeBinomialParams
+from genclf.families.poisson import Poisson as Poisson, PoissonParams as PoissonParams
+from genclf.families.product import Product as Product, ProductParams as ProductParams
 from genclf.families.student_t import StudentTParams as StudentTParams
 from genclf.families.tokens import Tokens as Tokens
-from genclf.forms import linear_form as linear_form
-from genclf.forms import logistic_form as logistic_form
-from genclf.forms import num_boundary_parameters as num_boundary_parameters
-from genclf.forms import num_parameters as num_parameters
-from genclf.forms import quadratic_form as quadratic_form
-from genclf.imputation import Conditional as Conditional
-from genclf.imputation import condition as condition
-from genclf.independent import Independent as Independent
-from genclf.independent import IndependentParams as IndependentParams
-from genclf.inference import discriminant as discriminant
-from genclf.inference import log_joint as log_joint
-from genclf.inference import log_lik as log_lik
-from genclf.inference import log_marginal as log_marginal
-from genclf.inference import log_posterior as log_posterior
-from genclf.inference import predict as predict
-from genclf.inference import sample as sample
-from genclf.mixture import Mixture as Mixture
-from genclf.mixture import MixtureParams as MixtureParams
-from genclf.presets import bernoulli_nb as bernoulli_nb
-from genclf.presets import categorical_nb as categorical_nb
-from genclf.presets import gaussian_nb as gaussian_nb
-from genclf.presets import lda as lda
-from genclf.presets import multinomial_nb as multinomial_nb
-from genclf.presets import qda as qda
-from genclf.prior_shift import adapt_prior as adapt_prior
-from genclf.product import Product as Product
-from genclf.product import ProductParams as ProductParams
-from genclf.routes.ascent import GradientSolution as GradientSolution
-from genclf.routes.certificate import Certificate as Certificate
-from genclf.routes.certificate import certify as certify
-from genclf.routes.certificate import standard_errors as standard_errors
-from genclf.routes.constrained import ConstrainedSolution as ConstrainedSolution
-from genclf.routes.constrained import solve_constrained as solve_constrained
-from genclf.routes.gradient import fit_gradient as fit_gradient
-from genclf.routes.lagrange import LagrangeSolution as LagrangeSolution
-from genclf.routes.lagrange import fit_lagrange as fit_lagrange
-from genclf.select.calibration import Calibration as Calibration
-from genclf.select.calibration import calibration as calibration
-from genclf.select.learning_curve import LearningCurve as LearningCurve
-from genclf.select.learning_curve import learning_curve as learning_curve
-from genclf.statistics import ClassifierStats as ClassifierStats
-from genclf.statistics import Moments as Moments
-from genclf.statistics import Sums as Sums
-from genclf.statistics import merge as merge
-from genclf.statistics import pool as pool
-from genclf.statistics import remove as remove
-from genclf.statistics import scale as scale
+from genclf.families.von_mises_fisher import (
+    VonMisesFisher as VonMisesFisher,
+    VonMisesFisherParams as VonMisesFisherParams,
+)
+from genclf.fitting import fit as fit
+from genclf.forms import (
+    indicators as indicators,
+    linear_form as linear_form,
+    logistic_form as logistic_form,
+    num_boundary_parameters as num_boundary_parameters,
+    num_parameters as num_parameters,
+    quadratic_form as quadratic_form,
+)
+from genclf.latent.condition import Conditional as Conditional, condition as condition
+from genclf.latent.em import EMSolution as EMSolution, em as em
+from genclf.latent.label_shift import adapt_prior as adapt_prior
+from genclf.presets import (
+    bernoulli_nb as bernoulli_nb,
+    categorical_nb as categorical_nb,
+    gaussian_nb as gaussian_nb,
+    lda as lda,
+    multinomial_nb as multinomial_nb,
+    qda as qda,
+)
+from genclf.roads.ascent import GradientSolution as GradientSolution
+from genclf.roads.certificate import Certificate as Certificate, certify as certify
+from genclf.roads.constrained import (
+    ConstrainedSolution as ConstrainedSolution,
+    solve_constrained as solve_constrained,
+)
+from genclf.roads.gradient import fit_gradient as fit_gradient
+from genclf.roads.lagrange import LagrangeSolution as LagrangeSolution, fit_lagrange as fit_lagrange
+from genclf.roads.standard_errors import standard_errors as standard_errors
+from genclf.scores import (
+    discriminant as discriminant,
+    log_joint as log_joint,
+    log_lik as log_lik,
+    log_marginal as log_marginal,
+    log_posterior as log_posterior,
+    predict as predict,
+    sample as sample,
+)
+from genclf.select.calibration import Calibration as Calibration, calibration as calibration
+from genclf.select.learning_curve import (
+    LearningCurve as LearningCurve,
+    learning_curve as learning_curve,
+)
+from genclf.sums.merging import merge as merge, pool as pool, remove as remove, scale as scale
+from genclf.sums.statistics import (
+    ClassifierStats as ClassifierStats,
+    Moments as Moments,
+    Sums as Sums,
+)
 
 __version__ = _version("genclf")
 
-__all__ = [
-    "__version__",
-    "bayes",
-    "datasets",
-    "discretize",
-    "text",
-    "Diagnosis",
-    "diagnose",
-    "validate",
-    "Classifier",
-    "ClassifierParams",
-    "ClassifierStats",
-    "discriminant",
-    "empty",
-    "estimate",
-    "fit",
-    "log_joint",
-    "log_lik",
-    "log_marginal",
-    "log_posterior",
-    "predict",
-    "sample",
-    "stats",
-    "with_prior",
-    "SoftmaxParams",
-    "SoftmaxRegression",
-    "Conditional",
-    "condition",
-    "GaussianFeatures",
-    "EMSolution",
-    "adapt_prior",
-    "em",
-    "Independent",
-    "IndependentParams",
-    "Mixture",
-    "MixtureParams",
-    "Product",
-    "ProductParams",
-    "Bernoulli",
-    "BernoulliParams",
-    "Categorical",
-    "CategoricalParams",
-    "indicators",
-    "Gaussian",
-    "GaussianDiagnosis",
-    "GaussianParams",
-    "KernelDensity",
-    "KernelDensityParams",
-    "Multinomial",
-    "MultinomialParams",
-    "Tokens",
-    "Beta",
-    "Dirichlet",
-    "NormalInverseWishart",
-    "DirichletMultinomialParams",
-    "StudentTParams",
-    "Posterior",
-    "PriorSolution",
-    "fit_prior",
-    "log_evidence",
-    "posterior",
-    "predictive",
-    "linear_form",
-    "logistic_form",
-    "num_boundary_parameters",
-    "num_parameters",
-    "quadratic_form",
-    "softmax_form",
-    "bernoulli_nb",
-    "categorical_nb",
-    "gaussian_nb",
-    "lda",
-    "multinomial_nb",
-    "qda",
-    "Certificate",
-    "ConstrainedSolution",
-    "GradientSolution",
-    "LagrangeSolution",
-    "certify",
-    "fit_gradient",
-    "fit_lagrange",
-    "solve_constrained",
-    "standard_errors",
-    "Calibration",
-    "calibration",
-    "LearningCurve",
-    "learning_curve",
-    "Moments",
-    "Sums",
-    "merge",
-    "pool",
-    "remove",
-    "scale",
-]
+_ROOMS = {"bayes", "datasets", "discretize", "text"}
+__all__ = ["__version__"]
+__all__ += sorted(
+    name
+    for name, value in globals().items()
+    if name in _ROOMS or not (name.startswith("_") or isinstance(value, _Module))
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -25,7 +25,7 @@ _EXTRA = ("pandas", "rich", "sklearn")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code, 2 for anything the user has to mend."""
+    """Run a command line and return the exit code, which is 2 for a user error."""
     args = _parser().parse_args(argv)
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         return _fail(f'the command line needs {", ".join(missing)}: pip install "genclf[cli]"')

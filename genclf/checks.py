@@ -1,4 +1,4 @@
-"""Is the data what the model takes (`validate`)? Does it determine the estimate (`diagnose`)?"""
+"""`validate`: raise if the data are invalid for a model or do not determine its estimate."""
 
 from __future__ import annotations
 
@@ -8,129 +8,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, PyTree
 
-from genclf.accumulate import ClassWeights, accumulate, class_counts, dense_sums
-from genclf.arguments import FLAG
-from genclf.classifier import Classifier, stats
-from genclf.conjugate.whole import check_proper, posteriors
-from genclf.families.base import Support
+from genclf.arguments.domains import FLAG
+from genclf.classifier import Classifier
+from genclf.diagnosis import _diagnose
+from genclf.entry.rows import as_arrays, blocks, cells, check_examples, check_rows, widths
+from genclf.entry.verb import ArrayLike, verb
+from genclf.estimation import stats
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
+from genclf.families.priors import check_proper, posteriors
+from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.model import (
     Fitted,
     Model,
     check_hyperparameters,
     check_params,
-    class_weights,
     valid_labels,
     valid_weights,
     widen,
 )
-from genclf.reprs import ShowsNumbers
-from genclf.shapes import blocks, cells, check_examples, check_rows, float_dtype, own, widths
-from genclf.sharding import compiled
-from genclf.statistics import Sums
-from genclf.verb import ArrayLike, verb
 
-_SHOWN = 5  # offenders named in one message
-_MEAN_ROUNDS = 2.0**-8  # most that rounding may move a mean, in standard deviations
-_SCORE_ROUNDS = 2.0**-7  # most that ε times a condition number may be
-
-
-class Diagnosis(ShowsNumbers):
-    """What is wrong with a data set for a model, as `diagnose` returns it.
-
-    Attributes:
-        count: weight of each class, shape (K,); NaN where labels or weights are invalid.
-        empty: classes without weight, shape (K,): they are never predicted.
-        invalid_cells: number of cells of x that the density cannot take; per block of a `Product`.
-        invalid_labels: number of labels outside -1..K-1, or of responsibilities that are
-            negative or not finite.
-        invalid_weights: number of weights that are negative or not finite.
-        unseen: features of which a class that has weight shows no value, shape (K, d); None where
-            the density takes no missing cells; per block of a `Product`.
-        conditional: the family's own: `GaussianDiagnosis` (too few rows, constant features, rank,
-            condition number and rounding) for Gaussians, a dict for `Product`, else None; None too
-            where the model has no sufficient statistics.
-    """
-
-    count: Float[Array, "K"]
-    empty: Bool[Array, "K"]
-    invalid_cells: PyTree[Int[Array, ""]]
-    invalid_labels: Int[Array, ""]
-    invalid_weights: Int[Array, ""]
-    unseen: PyTree[Bool[Array, "K d"]]
-    conditional: PyTree
-
-
-@verb
-def diagnose(
-    clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
-) -> Diagnosis:
-    """What in this data makes a fit of this model invalid or doubtful, as arrays.
-
-    Runs under jit and vmap, and raises on shapes alone. Ranks and condition numbers are those of
-    correlation matrices, so they do not depend on the units of the features.
-
-    Args:
-        clf: the model.
-        x: rows, as for `fit`.
-        y: labels (n,) or responsibilities (n, K).
-        weights: weight of each row, (n,).
-
-    Returns:
-        A `Diagnosis`.
-
-    Raises:
-        ValueError: a shape or dtype does not fit.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> x = jnp.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [5.0, 1.0], [6.0, 3.0], [9.0, 2.0]])
-        >>> found = gcf.diagnose(gcf.qda(2), x, jnp.array([0, 0, 0, 1, 1, 1]))
-        >>> print(found.conditional.rank, found.conditional.condition.round())
-        [1 2] [inf  3.]
-    """
-    return _diagnose(clf, x, y, weights)
-
-
-@compiled
-def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
-    count = jnp.where(invalid, jnp.nan, class_counts(w))
-    conditional = None
-    if clf.family.additive:
-        s = stats(clf, x, y, weights)
-        plain = clf.plain(s) if clf.inference == "ml" else clf
-        conditional = plain.family.diagnose(s.conditional)
-    invalid_cells, unseen = {}, {}
-    for name, _, support, block in blocks(clf.family.support, x):
-        invalid_cells[name] = (~support.valid(block)).sum()
-        unseen[name] = _unseen(support, block, w)
-    return Diagnosis(
-        count=count,
-        empty=count == 0,
-        invalid_cells=invalid_cells.get("x", invalid_cells),
-        invalid_labels=(~valid_labels(y, clf.num_classes)).sum(),
-        invalid_weights=jnp.int32(0) if weights is None else (~valid_weights(weights)).sum(),
-        unseen=unseen.get("x", unseen),
-        conditional=conditional,
-    )
-
-
-def _unseen(support: Support, x: Any, w: ClassWeights) -> Bool[Array, "K d"] | None:
-    """Columns that a class with weight never shows; None where no cell may be missing."""
-    missing = support.missing
-    if missing is None or isinstance(x, Tokens):
-        return None
-
-    def block(x: Array, w: Array) -> Sums:
-        return dense_sums((~missing(x)).astype(w.dtype), w)
-
-    found = accumulate(block, x, w, 2 * x.shape[1])
-    return (found.total == 0) & (found.count > 0)[:, None]
+_SHOWN = 5  # invalid cells located in one message
+_MEAN_ROUNDS = 2.0**-8  # largest rounding error of a mean, in standard deviations
+_SCORE_ROUNDS = 2.0**-7  # largest ε times condition number
 
 
 @verb(x=None, y=None, weights=None, latent=FLAG)
@@ -142,16 +44,21 @@ def validate(
     *,
     latent: bool = False,
 ) -> None:
-    """Raise if this data is not what the model takes, naming the first offenders.
+    """Raise if the data are invalid for the model, naming the first invalid cells.
 
-    Compiled functions cannot raise on values: there, what is wrong turns into NaN. Call this on
-    the host, once, before a fit (with labels) or before predictions (without). With labels it
-    also raises where a Gaussian's mean or covariance is not determined by the labelled rows and
-    nothing regularises it, where a column has no value at all, and where the dtype has too few
-    digits for a Gaussian: the mean of a feature is rounded by more than 1/256 of its standard
-    deviation (in float32: it is 32,768 of them, in float64 1.8e13), which moves a posterior by
-    some 1e-3, or ε times the condition number of the correlations is above 1/128 (65,536 in
-    float32). Rows of weight 0 and unlabelled rows (-1) may hold anything in a fit.
+    Compiled functions cannot raise on values: they turn invalid values into NaN. Call this once on
+    the host, before a fit (with labels) or before predictions (without). With labels it also
+    raises if
+
+    * the labelled rows do not determine a Gaussian's mean or covariance, and nothing regularises
+      it;
+    * a column has no value at all;
+    * the dtype has too few digits for a Gaussian. Either rounding moves the mean of a feature by
+      more than 1/256 of its standard deviation (a mean of 32,768 standard deviations in float32,
+      1.8e13 in float64), which changes a posterior by about 1e-3. Or ε times the condition number
+      of the correlation matrix is above 1/128 (a condition number of 65,536 in float32).
+
+    In a fit, rows of weight 0 and unlabelled rows (-1) may hold anything.
 
     Args:
         model: a `Classifier` or `SoftmaxRegression`, or fitted params.
@@ -172,10 +79,10 @@ def validate(
     """
     if any(isinstance(a, Tracer) for a in jax.tree.leaves((model, x, y, weights))):
         raise ValueError(
-            "validate looks at values, which traced arrays have none of: call it outside jit, vmap "
+            "validate reads values, which traced arrays do not have: call it outside jit, vmap "
             "and grad; diagnose runs inside them"
         )
-    given, x = x, own(x, "x")
+    given, x = x, as_arrays(x, "x")
     if isinstance(model, Fitted):
         check_params(model, "model", "validate")
         if y is not None or weights is not None:
@@ -189,8 +96,8 @@ def validate(
             raise ValueError("weights were given without y; expected both, or x alone")
         _check_cells(model.support, x, given, None)
         return
-    labels = own(y, "y")
-    weight = None if weights is None else own(weights, "weights")
+    labels = as_arrays(y, "y")
+    weight = None if weights is None else as_arrays(weights, "weights")
     check_rows(model.support, x, labels, weight, model.num_classes)
     _check_labels(labels, model.num_classes)
     used = np.asarray(widen(labels) >= -latent if labels.ndim == 1 else (labels > 0).any(1))
@@ -203,14 +110,14 @@ def validate(
     _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
         found = _diagnose(model, x, labels, weight)
-        # EM begins with the labelled rows alone, where every class has some.
+        # EM starts from the labelled rows alone if every class has some.
         if not latent or not np.asarray(found.empty).any():
             _check_determined(found.conditional, "", latent)
         if not latent:
             _check_seen(model, x, found.unseen)
         if model.inference == "predictive" and not latent:
             s = stats(model, x, labels, weight)
-            check_proper(posteriors(model, s), s, "posterior", "the predictive")
+            check_proper(posteriors(model.family, s.conditional), s, "posterior", "the predictive")
 
 
 def _check_labels(y: Array, num_classes: int) -> None:
@@ -229,7 +136,7 @@ def _check_cells(
 ) -> None:
     pairs = zip(blocks(support, x), blocks(support, given), strict=True)
     for (name, _, rule, block), (*_, original) in pairs:
-        # Whole on one device, however its rows are sharded.
+        # A copy on one device, however the rows are sharded.
         block = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), block)
         wrong = ~np.asarray(rule.valid(block))
         if used is not None:
@@ -246,12 +153,12 @@ def _check_cells(
             if len(gone):
                 raise ValueError(
                     f"columns {gone.tolist()} of {name} have no value in any row that takes part: "
-                    "a density of them cannot be fitted; leave them out"
+                    "no density can be fitted to them; leave them out"
                 )
 
 
 def _check_seen(clf: Classifier, x: PyTree, unseen: PyTree) -> None:
-    """Raise where a class never shows a feature, and nothing else determines its mean there."""
+    """Raise if a class has no value of a feature, and no prior determines its mean there."""
     is_gaussian = lambda f: isinstance(f, Gaussian)  # noqa: E731
     for place, family in jax.tree.leaves_with_path(clf.family, is_leaf=is_gaussian):
         if not is_gaussian(family) or (family.prior is not None and clf.inference != "ml"):
@@ -328,7 +235,7 @@ def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:
         features = f"; features {constant.tolist()} are constant" if len(constant) else ""
         rank = f"has rank {found.rank[(*column, k)]} of {d}{features}"
         clauses.append(f"{_whose(found, column, k)} {rank}")
-    # Where all classes share a covariance, they say the same.
+    # Classes that share a covariance give the same clause.
     clauses = list(dict.fromkeys(clauses))
     everywhere = found.constant.reshape(-1, d).all(0) & (found.rank.ndim == 1)
     if everywhere.any():

@@ -1,30 +1,101 @@
-"""The class probabilities of a classifier: fixed ones, and those estimated from labels."""
+"""Probabilities of classes or components: fixed, smoothed, or with a Dirichlet prior."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from genclf.families.base import safe_log
+from genclf.arguments.domains import Scalar
+from genclf.conjugate.dirichlet import (
+    Dirichlet,
+    DirichletDistribution,
+    pseudo_counts,
+    smoothing,
+    smoothing_problems,
+)
+from genclf.logarithms import safe_log, times_log
+from genclf.sums.statistics import Sums
 
-if TYPE_CHECKING:
-    from genclf.classifier import Classifier, ClassifierStats
 
+class ClassPrior(eqx.Module):
+    """Probabilities π of K classes, and their prior.
 
-def log_class_prior(clf: Classifier, stats: ClassifierStats) -> Float[Array, "K"]:
-    """Logarithms of the class probabilities, fixed or estimated."""
-    if clf.fixed_prior is not None:
-        if problem := prior_problem(clf.fixed_prior, clf.num_classes, "class_prior"):
-            raise ValueError(problem)
-        return log_fixed(jnp.asarray(clf.fixed_prior, stats.count.dtype))
-    count = stats.count + clf.class_pseudo_counts(stats.count)
-    # No examples at all: no class is preferred.
-    count = jnp.where(count.sum() == 0, 1, count)
-    return safe_log(count) - jnp.log(count.sum())
+    `π_k = (n_k + a) / (n + K a)`, a = `alpha`; or the mode under a Dirichlet; or fixed numbers.
+
+    Attributes:
+        num_classes: K.
+        alpha: pseudo-count of each class.
+        given: probabilities of shape (K,), or a `Dirichlet` in place of alpha, or None.
+    """
+
+    num_classes: int = eqx.field(static=True)
+    alpha: Scalar = 0.0
+    given: Any = None
+
+    @property
+    def dirichlet(self) -> Dirichlet | None:
+        """The prior that is given in place of alpha."""
+        return self.given if isinstance(self.given, Dirichlet) else None
+
+    @property
+    def fixed(self) -> Any:
+        """The probabilities where they are fixed, else None."""
+        return None if self.dirichlet else self.given
+
+    @property
+    def num_parameters(self) -> int:
+        """K - 1; 0 where they are fixed."""
+        return self.num_classes - 1 if self.fixed is None else 0
+
+    def plain(self) -> ClassPrior:
+        """The class prior without smoothing: fixed, or by maximum likelihood."""
+        return ClassPrior(self.num_classes, given=self.fixed)
+
+    def pseudo_counts(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
+        """The pseudo-counts that smoothing, or the prior, adds to the count of each class."""
+        return pseudo_counts(self.alpha, self.dirichlet, count)
+
+    def log_probs(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
+        """`log π`, fixed or estimated from counts; uniform if there are no counts at all."""
+        if self.fixed is not None:
+            if problem := prior_problem(self.fixed, self.num_classes, "class_prior"):
+                raise ValueError(problem)
+            return log_fixed(jnp.asarray(self.fixed, count.dtype))
+        count = count + self.pseudo_counts(count)
+        count = jnp.where(count.sum() == 0, 1, count)
+        return safe_log(count) - jnp.log(count.sum())
+
+    def log_density(
+        self, log_prior: Float[Array, "K"], count: Float[Array, "K"]
+    ) -> Float[Array, ""]:
+        """Prior log-density of π, up to a constant; 0 if π is fixed."""
+        if self.fixed is not None:
+            return jnp.zeros((), count.dtype)
+        return times_log(self.pseudo_counts(count), log_prior).sum()
+
+    def conjugate(self, labels: Sums) -> DirichletDistribution | None:
+        """The prior distribution of π, in the shape of `labels`; None if π is fixed."""
+        if self.fixed is not None:
+            return None
+        return smoothing(self.alpha, self.dirichlet).resolve(labels.total, "log_prior")
+
+    def posterior(self, labels: Sums) -> DirichletDistribution | None:
+        """The posterior distribution of π, given the labels; None if π is fixed."""
+        before = self.conjugate(labels)
+        return None if before is None else before.update(labels)
+
+    def problems(self) -> list[str]:
+        """What is wrong with the concrete numbers, in words."""
+        found = smoothing_problems(self.alpha, self.dirichlet, "class_alpha", 0.0)
+        if self.fixed is not None:
+            problem = prior_problem(self.fixed, self.num_classes, "class_prior")
+            found += [problem] if problem else []
+        return found
 
 
 def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
@@ -42,6 +113,6 @@ def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
 
 
 def log_fixed(prior: Array) -> Array:
-    """Logarithms of fixed probabilities; NaN where they are none."""
+    """Logarithms of fixed probabilities; NaN unless they are >= 0 with sum 1."""
     valid = (prior >= 0).all() & (jnp.abs(prior.sum() - 1) < 1e-5)
     return safe_log(jnp.where(valid, prior, jnp.nan))

@@ -16,9 +16,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
-from genclf.arguments import whole_number
-from genclf.arrays import real_array
-from genclf.sharding import compiled
+from genclf.arguments.arrays import real_array
+from genclf.arguments.domains import whole_number
+from genclf.arguments.sharding import compiled
 
 __all__ = ["codes", "quantile_edges"]
 
@@ -35,12 +35,12 @@ def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, 
         edges: `(B-1,)` edges in non-decreasing order, or `(B-1, d)`, a column per feature.
 
     Returns:
-        Codes of the shape of `x`. In traced code, where the order of the edges cannot be looked at,
-        every code of a feature with unsorted or NaN edges is -1.
+        Codes of the shape of `x`. In traced code, which cannot raise, every code of a feature with
+        unsorted or NaN edges is -1.
 
     Raises:
-        ValueError: the edges are not sorted, or are NaN, or do not fit the shape of `x`; or what is
-            given is no array of real numbers.
+        ValueError: the edges are unsorted, are NaN, or do not fit the shape of `x`; or an argument
+            is not an array of real numbers.
 
     Example:
         A house of 890 square feet is in the third of five sizes:
@@ -63,7 +63,7 @@ def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, 
             f"edges have {edges.shape[1]} columns, so x must have shape (..., {edges.shape[1]}), "
             f"got {x.shape}"
         )
-    # Strict promotion is for mistakes; here the mix is meant, and the wider type is exact for both.
+    # Strict promotion guards against mistakes; this mix is intended, and the wider type is exact.
     with jax.numpy_dtype_promotion("standard"):
         dtype = jnp.promote_types(x.dtype, edges.dtype)
     return _codes(x.astype(dtype), edges.astype(dtype))
@@ -87,11 +87,11 @@ def quantile_edges(
 ) -> np.ndarray:
     """Edges that cut the data into `num_bins` bins of weights as equal as ties allow.
 
-    Equal values are never separated: a cut lies between two neighbouring distinct values. With W
-    the weight of all the data, cut b = 1, ..., B - 1 is the one whose weight below is nearest to
-    b W / B, the lower one of two as near; cuts that coincide are then moved apart until no bin is
-    empty. The edge is the smallest observed value above the cut, so that `codes` cuts there. Weight
-    k is the same as k repetitions, weight 0 as absence.
+    Equal values are never separated: a cut lies between two neighbouring distinct values. W is the
+    total weight. For b = 1, ..., B - 1, cut b is the one with the weight below it nearest to
+    b W / B; of two equally near cuts it is the lower one. Cuts that coincide are then moved apart
+    until no bin is empty. The edge is the smallest observed value above the cut, so that `codes`
+    cuts there. A row of weight k counts as k rows, and a row of weight 0 is ignored.
 
     This runs on the host, in NumPy: it is not for use inside `jit`.
 
@@ -104,9 +104,9 @@ def quantile_edges(
         `(B-1,)` or `(B-1, d)` strictly increasing edges; float64, or the type of `x` if floating.
 
     Raises:
-        ValueError: a NaN in `x` where the weight is not 0, fewer distinct values than bins, an
-            invalid weight, `num_bins` that is no whole number, or arguments that are no arrays of
-            real numbers, or whose shapes do not fit.
+        ValueError: `x` is NaN where the weight is not 0, or has fewer distinct values than bins; a
+            weight is invalid; `num_bins` is not a whole number >= 2; or an argument is not an array
+            of real numbers, or has a shape that does not fit.
 
     Example:
         >>> import numpy as np
@@ -146,13 +146,14 @@ def _column_edges(x: np.ndarray, num_bins: int, weights: np.ndarray, name: str) 
         raise ValueError(
             f"{name} has {len(values)} distinct values, which cannot fill {num_bins} bins"
         )
-    # B times the weight below each possible cut, against b W: integer weights stay exact.
+    # Compare B times the weight below each possible cut with b W: integer weights stay exact.
     below = np.cumsum(np.bincount(inverse, weights))
     b = np.arange(1, num_bins)
     half_way = num_bins * (below[:-2] + below[1:-1]) / 2
     cut = 1 + np.searchsorted(half_way, b * below[-1], side="left")
-    # `cut` is the number of distinct values below it, of m. While cut - b does not decrease, every
-    # bin between two cuts has a value; while 0 <= cut - b <= m - B, so have the first and the last.
+    # `cut` counts the distinct values below each cut, and m is the number of all. If cut - b does
+    # not decrease, every bin between two cuts has a value; if 0 <= cut - b <= m - B, so do the
+    # first and the last bin.
     cut = b + np.clip(np.maximum.accumulate(cut - b), 0, len(values) - num_bins)
     return values[cut]
 

@@ -1,4 +1,4 @@
-"""A fitted model written as the function of x that it decides by, and its number of parameters."""
+"""The linear or quadratic decision function of a fitted model, and numbers of parameters."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, PyTree
 
-from genclf.arguments import FLAG, whole
+from genclf.arguments.domains import FLAG, whole
 from genclf.classifier import Classifier
+from genclf.entry.rows import as_arrays
+from genclf.entry.verb import verb
+from genclf.families.base import Parametric
+from genclf.families.capabilities import require
+from genclf.families.categorical import NUM_VALUES, Categorical, as_tuple
+from genclf.families.categorical_params import (
+    indicator_columns,
+)
 from genclf.model import Fitted
-from genclf.verb import verb
 
 
 @verb(any_model=True)
 def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
-    """(coef, intercept) of a model whose decision is linear: log p(y=k | x) by a softmax.
+    """(coef, intercept) of a model whose discriminant is linear in x.
 
     `p(y=k | x) = softmax_k(coef_k · x + intercept_k)`. It exists for
 
@@ -27,11 +34,14 @@ def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
         Bernoulli                       log p_k/(1-p_k)    Σ_j log (1-p_kj)
         multinomial                     log θ_k            0
         categorical, x as indicators    log θ_k            0
+        Poisson                         log λ_k            -Σ_j λ_kj
+        von Mises-Fisher                κ_k μ_k            log C_d(κ_k)
 
-    with m the mean of the class means (the textbook's `Σ⁻¹ μ_k` and `-½ μ_kᵀ Σ⁻¹ μ_k` less what
-    all classes share, so that data far from 0 keep their digits); for `Independent` columns of
-    these, side by side, and for a `Product` of them, where coef is a dict like x. Probabilities of
-    0 or 1 make infinite coefficients; smoothing avoids them.
+    Here m is the mean of the class means. The Gaussian terms are the textbook's `Σ⁻¹ μ_k` and
+    `-½ μ_kᵀ Σ⁻¹ μ_k` minus what all classes share, so that data far from 0 keep their digits. The
+    form also exists for `Independent` columns of these, with the coefficients side by side, and for
+    a `Product` of them, where coef is a dict like x. Probabilities of 0 or 1 make infinite
+    coefficients; smoothing avoids them.
 
     Args:
         params: a fitted classifier.
@@ -57,7 +67,7 @@ def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
 
 @verb(any_model=True)
 def logistic_form(params: Fitted) -> tuple[PyTree, Float[Array, ""]]:
-    """θ of `p(y=1 | x) = 1 / (1 + exp(-(θ · x + θ_0)))`: `linear_form` of two classes.
+    """(θ, θ_0) of `p(y=1 | x) = 1 / (1 + exp(-(θ · x + θ_0)))`, for a model of two classes.
 
     `θ = coef_1 - coef_0` and `θ_0 = intercept_1 - intercept_0`.
 
@@ -115,7 +125,7 @@ def quadratic_form(
 
 
 def _checked_features(d: Any, name: str) -> Any:
-    """Numbers of features: one, or those of the parts of a `Product`, by name."""
+    """Check a number of features, or for a `Product` a dict of those of its parts."""
     if isinstance(d, dict):
         return {key: _checked_features(part, f"{name}[{key!r}]") for key, part in d.items()}
     return whole(1).checked(d, name)
@@ -125,7 +135,7 @@ def _checked_features(d: Any, name: str) -> Any:
 def num_parameters(clf: Classifier, d: Any) -> int:
     """Number of free parameters of the model p(x, y): of the prior and of all densities.
 
-    The textbook's smaller counts are those of the *boundaries* it can draw; see
+    The smaller numbers in textbooks count the parameters of the decision *boundaries*; see
     `num_boundary_parameters`.
 
     Args:
@@ -133,23 +143,23 @@ def num_parameters(clf: Classifier, d: Any) -> int:
         d: number of features; for `Product` a dict of them.
 
     Returns:
-        K - 1, none where the prior is fixed, plus the family's own.
+        The number for the family, plus K - 1 for the class prior unless it is fixed.
 
     Example:
         >>> import genclf as gcf
         >>> gcf.num_parameters(gcf.lda(3), 5), gcf.num_parameters(gcf.qda(3), 5)
         (32, 62)
     """
-    prior = 0 if clf.fixed_prior is not None else clf.num_classes - 1
-    return prior + clf.family.num_parameters(clf.num_classes, d)
+    require(clf.family, Parametric, "num_parameters")
+    return clf.label_prior.num_parameters + clf.family.num_parameters(clf.num_classes, d)
 
 
 @verb(num_classes=whole(1), d=whole(1), quadratic=FLAG)
 def num_boundary_parameters(num_classes: int, d: int, *, quadratic: bool = False) -> int:
     """Number of parameters of the decision boundaries between K classes of d features.
 
-    `(K-1)(d+1)` where they are linear and `(K-1)(d(d+3)/2+1)` where they are quadratic: one
-    discriminant difference to each class from the last.
+    `(K-1)(d+1)` if they are linear and `(K-1)(d(d+3)/2+1)` if they are quadratic: one difference of
+    discriminants between each class and the last.
 
     Args:
         num_classes: K.
@@ -169,3 +179,29 @@ def num_boundary_parameters(num_classes: int, d: int, *, quadratic: bool = False
     """
     one = math.comb(d + 2, 2) if quadratic else d + 1
     return (num_classes - 1) * one
+
+
+def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
+    """0/1 indicators of categorical columns: the features in which `linear_form` is linear.
+
+    Args:
+        x: codes 0..V_j - 1, shape (..., d); any other number gives zeros.
+        num_values: V_j of each column, or one number for all columns.
+
+    Returns:
+        1 where column j holds value v, at place `Σ_{i<j} V_i + v`; shape (..., Σ_j V_j).
+
+    Raises:
+        ValueError: x is not an array of numbers, or num_values does not fit its columns.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> print(gcf.indicators(jnp.array([[1, 0], [0, 2]]), (2, 3)))
+        [[0. 1. 1. 0. 0.]
+         [1. 0. 0. 0. 1.]]
+    """
+    x = as_arrays(x, "x")
+    if not isinstance(x, jax.Array) or x.ndim == 0:
+        raise ValueError(f"x is {x!r}, expected codes 0..num_values-1, an array of shape (..., d)")
+    sizes = NUM_VALUES.checked(as_tuple(num_values), "num_values")
+    return indicator_columns(x, Categorical(sizes).columns(x.shape[-1]).num_values)

@@ -1,4 +1,4 @@
-"""What the verbs ask of a model and of its params, generative or not."""
+"""Base classes of models and of fitted params, generative or not, and their checks."""
 
 import abc
 import sys
@@ -10,14 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from genclf.accumulate import ClassWeights, Hard
-from genclf.arguments import shown
-from genclf.families.base import Params, Support
-from genclf.hyperparameters import Declared, problems, sound
+from genclf.arguments.domains import shown
+from genclf.arguments.hyperparameters import Declared, invalid_fields, nan_where_invalid
+from genclf.families.base import Density
+from genclf.families.support import Support
+from genclf.sums.blocks import ClassWeights, Hard
 
 
 class Fitted(eqx.Module):
-    """What was learned: scores of K classes, `p(y=k | x) = softmax_k(discriminant(x))`."""
+    """Fitted params: scores of K classes, `p(y=k | x) = softmax_k(discriminant(x))`."""
 
     generative: ClassVar[bool] = True
 
@@ -27,7 +28,7 @@ class Fitted(eqx.Module):
     @property
     @abc.abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
-        """Axes in front of those of one fit, as `jax.vmap` makes them."""
+        """Leading axes in addition to those of a single fit, as `jax.vmap` makes them."""
 
     @property
     @abc.abstractmethod
@@ -53,7 +54,7 @@ class Fitted(eqx.Module):
 
 
 def _no_attribute(given: object, name: str) -> str:
-    """What to say of an attribute that there is none of: verbs are functions."""
+    """The message for a missing attribute: `fit`, `predict`, ... are functions, not methods."""
     hint = f": it is a function, genclf.{name}({_FIRST[name]}, ...)" if name in _FIRST else ""
     return f"{type(given).__name__} has no attribute {name!r}{hint}"
 
@@ -68,7 +69,7 @@ _FIRST = {
 
 
 class Model(Declared):
-    """How to learn from labelled examples of K classes; fields are hyper-parameters."""
+    """A model to fit to labelled examples of K classes; its fields are hyper-parameters."""
 
     generative: ClassVar[bool] = True
 
@@ -87,16 +88,12 @@ class Model(Declared):
         """What one example may hold, in the structure of x."""
 
     @abc.abstractmethod
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        """What is wrong with the concrete hyper-parameters, in words; d features, if known."""
-
-    @abc.abstractmethod
-    def _fit(self, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
-        """The params; arguments as for `genclf.fit`, as arrays, in traced code."""
+    def problems(self, d: Any = None) -> list[str]:
+        """Error messages for invalid concrete hyper-parameters; d is the number of features."""
 
 
 def require_generative(given: object, verb: str) -> None:
-    """Raise where `given` is a model, or its params, without a density of x."""
+    """Raise if `given` is a model or params of p(y | x) alone, without a density of x."""
     if isinstance(given, Model | Fitted) and not given.generative:
         raise ValueError(
             f"{verb} needs p(x, y), and {type(given).__name__} is a model of p(y | x) alone: use "
@@ -105,36 +102,36 @@ def require_generative(given: object, verb: str) -> None:
 
 
 def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
-    """The model, whose traced hyper-parameters are NaN where they are invalid.
+    """Return the model, with NaN for invalid traced hyper-parameters.
 
     Args:
-        clf: a model; an error says what is wrong with its concrete hyper-parameters.
+        clf: a model; an invalid concrete hyper-parameter raises an error.
         d: number of features in the structure of x, if known.
-        name: of the argument.
+        name: the name of the argument in messages.
     """
     if not isinstance(clf, Model):
         hint = ""
         if isinstance(clf, Fitted):
             hint = "; these are fitted params, which fit returns"
         elif isinstance(clf, type) and issubclass(clf, Model):
-            hint = "; this is the class itself, not an object of it"
+            hint = "; this is the class itself, not an instance of it"
         elif isinstance(clf, Declared):
-            hint = "; a family becomes one by Classifier(family, num_classes)"
+            hint = "; wrap a family in Classifier(family, num_classes)"
         raise ValueError(
             f"{name} is {shown(clf)}, expected a Classifier, such as genclf.lda(num_classes=3)"
             f"{hint}"
         )
-    wrong = problems(clf) or clf.invalid_hyperparameters(d)
+    wrong = invalid_fields(clf) or clf.problems(d)
     if wrong:
         if has_distributions(clf):
             wrong.append("distributions of numpyro are for genclf.bayes.story alone")
         raise ValueError("; ".join(wrong))
-    return sound(clf)
+    return nan_where_invalid(clf)
 
 
 def has_distributions(clf: Any) -> bool:
-    """Whether a hyper-parameter is a distribution of numpyro, which only a story takes."""
-    numpyro = sys.modules.get("numpyro.distributions")  # without it there is none
+    """Whether a hyper-parameter is a numpyro distribution, which only `bayes.story` takes."""
+    numpyro = sys.modules.get("numpyro.distributions")  # None if it was never imported
     if numpyro is None:
         return False
     is_distribution = lambda node: isinstance(node, numpyro.Distribution)  # noqa: E731
@@ -154,7 +151,7 @@ def check_params(params: Any, name: str, verb: str) -> None:
             f"{name} is {shown(params)}, expected a fitted classifier, as fit returns it{hint}"
         )
     fields = vars(params)
-    if "conditional" in fields and not isinstance(fields["conditional"], Params):
+    if "conditional" in fields and not isinstance(fields["conditional"], Density):
         raise ValueError(
             f"{name}.conditional is {shown(params.conditional)}, expected params of class "
             "densities, such as GaussianParams"
@@ -170,8 +167,8 @@ def check_params(params: Any, name: str, verb: str) -> None:
     if batch := params.batch_shape:
         of = "log_prior" if "log_prior" in fields else "coef"
         raise ValueError(
-            f"{name} have batch axes of shape {batch}, as {of} says, expected the params of one "
-            f"fit: those of many, as jax.vmap(genclf.fit) makes, take jax.vmap(genclf.{verb})"
+            f"{name} have batch axes of shape {batch} (from {of}), expected the params of one fit; "
+            f"for params of many, as from jax.vmap(genclf.fit), use jax.vmap(genclf.{verb})"
         )
 
 

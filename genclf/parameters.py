@@ -1,8 +1,8 @@
-"""The set in which a parameter lives: declared once, read by every road to the estimate.
+"""The set that a parameter is in: declared once, for every numerical fit and its checks.
 
-A `Parameter` names the set in the terms of `numpyro.distributions.constraints` and says in which
-coordinate the params class keeps it. What follows from the two (unconstrained coordinates, the
-constraints of a Lagrangian, whether given params are feasible) is here.
+A `Parameter` has the name of the set in `numpyro.distributions.constraints`, and the coordinate in
+which the params class stores the value. This module derives the rest from the two: unconstrained
+coordinates, the constraints of a Lagrangian, and whether given params are feasible.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from jaxtyping import Array, Bool, Float
 
 Link = Literal["identity", "log", "logit"]
 
-# Below it a probability is 0: it changes no sum in any precision, and its logarithm is finite.
+# Probabilities up to 1e-30 count as 0: this changes no sum in any dtype, and the log is finite.
 LOG_TINY = math.log(1e-30)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """Where the values of one array of a params class lie.
+    """The set that the values of one array of a params class are in.
 
     Attributes:
         constraint: name in `numpyro.distributions.constraints`, e.g. "simplex".
-        link: what the array holds of the value: itself, its logarithm, or its logit.
+        link: how the array stores the value: as it is, as its logarithm, or as its logit.
         event_ndim: number of axes after the class axis.
-        tables: simplex: sizes of the tables that stand side by side; () for one table.
+        tables: for a simplex, sizes of the tables that are side by side; () for one table.
     """
 
     constraint: str
@@ -39,11 +39,11 @@ class Parameter:
     tables: tuple[int, ...] = ()
 
     def value(self, stored: Array) -> Array:
-        """The constrained value, e.g. probabilities of their logarithms."""
+        """The constrained value, e.g. probabilities from their logarithms."""
         return {"identity": lambda a: a, "log": jnp.exp, "logit": jax.nn.sigmoid}[self.link](stored)
 
     def stored(self, value: Array) -> Array:
-        """What the array holds of a value; infinite, with gradient 0, on a bound."""
+        """The stored form of a value; infinite, with gradient 0, on a bound."""
         if self.link == "identity":
             return value
         log = _safe_log(value)
@@ -55,13 +55,13 @@ class Parameter:
         return lower, 1.0 if self.constraint == "unit_interval" else math.inf
 
     def membership(self) -> Any:
-        """The constraint of numpyro."""
+        """The numpyro constraint."""
         from numpyro.distributions import constraints
 
         return getattr(constraints, self.constraint)
 
     def table_of(self, size: int) -> np.ndarray:
-        """The table in which each of `size` entries stands, as 0..number of tables - 1."""
+        """The table of each of `size` entries, as a number in 0..number of tables - 1."""
         sizes = self.tables or (size,)
         return np.repeat(np.arange(len(sizes)), sizes)
 
@@ -72,7 +72,7 @@ class Parameter:
         return sums.at[..., table].add(values)
 
     def infeasibility(self, stored: Array) -> Float[Array, ""]:
-        """The largest violation of a sum, a bound or a zero; inf for NaN."""
+        """The largest violation of a sum, a bound or a required zero; inf for NaN."""
         value = self.value(stored)
         if self.constraint == "simplex":
             worst = jnp.abs(self.table_sums(value) - 1)
@@ -95,17 +95,17 @@ class Parameter:
     def pressed_to_bound(
         self, stored: Array, slope: Array, count: Float[Array, "K"], near: Array
     ) -> Bool[Array, "..."]:
-        """Entries within `near` of their bound, of an objective that grows towards it.
+        """Entries within `near` of their bound at which the objective increases towards it.
 
         Args:
             stored: values inside the set.
             slope: derivative of the objective by the stored array.
             count: weight of each class.
-            near: a small share, of 1 or of the units.
+            near: the largest value, or distance from 1, that counts as near the bound.
         """
-        # A slope that rounding makes is no pressure: half of what a count of 0 would make is asked.
+        # Rounding also makes slopes: require half of the slope that a count of 0 would make.
         if self.constraint == "simplex":
-            # Where θ_v maximises, slope_v = λ θ_v, with λ = Σ_v slope_v; with count 0 it is 0.
+            # At a maximum slope_v = λ θ_v, with λ = Σ_v slope_v; with count 0 slope_v is 0.
             table = self.table_of(stored.shape[-1])
             multiplier = self.table_sums(slope)[..., table]
             return (jnp.exp(stored) < near) & (slope < 0.5 * multiplier * jnp.exp(stored))
@@ -130,7 +130,7 @@ class Parameter:
         return _rowwise(self._transform().inv, stored, self.event_ndim)
 
     def constrained(self, free: Any, size: int) -> Array:
-        """The stored array of unconstrained coordinates; `size` is its last axis."""
+        """The stored array from unconstrained coordinates; `size` is that of its last axis."""
         if self.constraint == "simplex" and self.link == "log":
             places = self.equal_tables(size)
             stored = jnp.zeros((*free[0].shape[:-2], size), free[0].dtype)
@@ -155,7 +155,7 @@ class Parameter:
         return biject_to(self.membership())
 
     def equal_tables(self, size: int) -> list[np.ndarray]:
-        """Entries of the tables of each size, (tables, size): they are transformed together."""
+        """Indices of the tables of each size, (tables, size), which are transformed together."""
         sizes = np.asarray(self.tables or (size,))
         first = np.cumsum(sizes) - sizes
         return [first[sizes == v][:, None] + np.arange(v) for v in np.unique(sizes)]
@@ -174,7 +174,7 @@ def _rowwise(transform: Any, x: Array, event_ndim: int) -> Array:
 
 
 def _offsets(v: int, like: Array) -> Array:
-    """Log (V - 1 - j), with which coordinates 0 are the uniform table."""
+    """`log (V - 1 - j)`, which makes coordinates of 0 the uniform table."""
     offsets = jnp.log(jnp.arange(v - 1, 0, -1, dtype=like.dtype))
     return jnp.broadcast_to(offsets, (*like.shape[:-1], v - 1))
 
@@ -191,6 +191,6 @@ def _log_simplex(free: Float[Array, "*batch V_minus_1"]) -> Float[Array, "*batch
 
 
 def _sticks(log_theta: Float[Array, "*batch V"]) -> Float[Array, "*batch V_minus_1"]:
-    """The inverse: the logit of each value among those not yet passed."""
+    """The inverse of `_log_simplex`: logits of `θ_j / Σ_{i>=j} θ_i`, plus the offsets."""
     after = jax.lax.cumlogsumexp(log_theta, axis=log_theta.ndim - 1, reverse=True)[..., 1:]
     return log_theta[..., :-1] - after + _offsets(log_theta.shape[-1], after)

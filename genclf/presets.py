@@ -32,7 +32,7 @@ def lda(
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
         class_alpha: smoothing of the class prior; see `Classifier`.
-        prior: of the parameters, instead; see the family.
+        prior: a `NormalInverseWishart` prior, instead of ridge; see `Gaussian`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
         missing: "error" or "marginalize"; see the family.
 
@@ -72,7 +72,7 @@ def qda(
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
         class_alpha: smoothing of the class prior; see `Classifier`.
-        prior: of the parameters, instead; see the family.
+        prior: a `NormalInverseWishart` prior, instead of ridge; see `Gaussian`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
         missing: "error" or "marginalize"; see the family.
 
@@ -112,7 +112,7 @@ def gaussian_nb(
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
         class_alpha: smoothing of the class prior; see `Classifier`.
-        prior: of the parameters, instead; see the family.
+        prior: a `NormalInverseWishart` prior, instead of ridge; see `Gaussian`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
         missing: "error" or "marginalize"; see the family.
 
@@ -148,7 +148,7 @@ def bernoulli_nb(
         num_classes: K.
         alpha: Dirichlet smoothing, 1 is Laplace's; see `Bernoulli`.
         class_alpha: smoothing of the class prior; see `Classifier`.
-        prior: of the parameters, instead; see the family.
+        prior: a `Beta` prior of the probabilities, instead of alpha; see `Bernoulli`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
         missing: "error" or "marginalize"; see the family.
 
@@ -183,7 +183,7 @@ def multinomial_nb(
         num_classes: K.
         alpha: Dirichlet smoothing, 1 is Laplace's; see `Multinomial`.
         class_alpha: smoothing of the class prior; see `Classifier`.
-        prior: of the parameters, instead; see the family.
+        prior: a `Dirichlet` prior of the probabilities, instead of alpha; see `Multinomial`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
         missing: "error" or "marginalize"; see the family.
 
@@ -220,7 +220,7 @@ def categorical_nb(
         num_values: number of values of each column, or one number for all.
         alpha: Dirichlet smoothing, 1 is Laplace's; see `Categorical`.
         class_alpha: smoothing of the class prior; see `Classifier`.
-        prior: of the parameters, instead; see the family.
+        prior: a `Dirichlet` prior of the probabilities, instead of alpha; see `Categorical`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
         missing: "error" or "marginalize"; see the family.
 

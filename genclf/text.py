@@ -1,4 +1,4 @@
-"""Raw text to the inputs of the models: word counts, word presence, or word numbers in order.
+"""Encode raw text as input of the models: word counts, word presence, or sequences of word ids.
 
 `learn_vocabulary` looks at the training texts only; the `Vocabulary` it returns then encodes any
 text, and knows nothing of words it has not seen. Words are found by scikit-learn's CountVectorizer,
@@ -7,20 +7,23 @@ first needed: importing this module does not import scikit-learn.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int32, Shaped
 from numpy.typing import DTypeLike
 
-from genclf.arguments import FLAG, plain_sequence, shown, whole_number
-
-if TYPE_CHECKING:
-    import genclf.families.multinomial
+from genclf.arguments.domains import FLAG, whole_number
+from genclf.arguments.texts import (
+    check_dtype,
+    check_frequency,
+    check_stop_words,
+    check_texts,
+    check_words,
+)
+from genclf.families.tokens import Tokens
 
 __all__ = ["Vocabulary", "learn_vocabulary"]
 
@@ -41,7 +44,7 @@ def learn_vocabulary(
     """The vocabulary of the training texts: their distinct words, in alphabetical order.
 
     The words are those of `CountVectorizer(...).fit(texts)`, in its order; with `max_words` it may
-    choose others of those that occur equally often.
+    choose differently among words that occur equally often.
 
     Args:
         texts: the n training texts. Never pass test texts: their words would leak into the model.
@@ -49,8 +52,8 @@ def learn_vocabulary(
         min_df: leave out words in fewer texts than this: a number of texts if int, a share of them
             if float.
         max_df: leave out words in more texts than this; `1` is one text, `1.0` all of them.
-        max_words: keep only this many, those that occur most often, of equals those that come
-            first in the alphabet; None keeps all.
+        max_words: keep only this many words: those that occur most often and, among equally
+            frequent ones, those that come first in the alphabet; None keeps all.
         lowercase: whether "Free" and "free" are one word.
         unknown: whether to add a last word, `"<unknown>"`, that stands for every word not in the
             vocabulary, among them those left out by `min_df`, `max_df` and `max_words`, but not the
@@ -72,23 +75,23 @@ def learn_vocabulary(
         >>> vocabulary.counts(["Free! Free lunch?"])
         array([[0., 0., 2., 0., 0.]], dtype=float32)
     """
-    texts = _check_texts(texts)
+    texts = check_texts(texts)
     if not texts:
         raise ValueError("texts is empty: there are no words to learn")
     if max_words is not None:
         max_words = whole_number(max_words, "max_words", 1)
     lowercase, unknown = FLAG.checked(lowercase, "lowercase"), FLAG.checked(unknown, "unknown")
     vectorizer = _count_vectorizer(
-        stop_words=_check_stop_words(stop_words),
-        min_df=_check_frequency(min_df, "min_df"),
-        max_df=_check_frequency(max_df, "max_df"),
+        stop_words=check_stop_words(stop_words),
+        min_df=check_frequency(min_df, "min_df"),
+        max_df=check_frequency(max_df, "max_df"),
         lowercase=lowercase,
     )
     try:
         counts = vectorizer.fit_transform(texts)
     except ValueError as error:
         raise ValueError(f"texts leave no word under these options: {error}") from error
-    # `max_features` cuts among words of equal counts as the processor sorts them.
+    # With `max_features`, the choice among words of equal counts depends on the processor.
     often = np.argsort(-np.asarray(counts.sum(0)).ravel(), kind="stable")[:max_words]
     words = tuple(str(word) for word in vectorizer.get_feature_names_out()[np.sort(often)])
     return Vocabulary(
@@ -100,7 +103,7 @@ def learn_vocabulary(
 
 @dataclass(frozen=True, repr=False)
 class Vocabulary:
-    """V words, each with its column: what turns texts into arrays. Made by `learn_vocabulary`.
+    """V words and their columns, to encode texts as arrays; made by `learn_vocabulary`.
 
     A word that is not in the vocabulary is dropped, or counted as `"<unknown>"` if that is the last
     word. Every method takes texts, an iterable of str, and raises a ValueError when it is a single
@@ -125,13 +128,13 @@ class Vocabulary:
     lowercase: bool = True
 
     def __post_init__(self):
-        """Words read from a file are a list: they are kept as a tuple."""
-        words = _check_words(self.words, "words")
+        """Check the fields, and convert words to a tuple: read from a file they are a list."""
+        words = check_words(self.words, "words")
         if len(set(words)) < len(words):
             twice = next(word for word in words if words.count(word) > 1)
             raise ValueError(f"words must differ: {twice!r} is there more than once")
         object.__setattr__(self, "words", tuple(words))
-        stop_words = frozenset(_check_words(self.stop_words, "stop_words"))
+        stop_words = frozenset(check_words(self.stop_words, "stop_words"))
         object.__setattr__(self, "stop_words", stop_words)
         object.__setattr__(self, "lowercase", FLAG.checked(self.lowercase, "lowercase"))
 
@@ -156,7 +159,7 @@ class Vocabulary:
             `(n, V)` counts.
 
         Raises:
-            ValueError: a count does not fit in `dtype`, or that is no type of real numbers.
+            ValueError: a count does not fit in `dtype`, or `dtype` is not a type of real numbers.
 
         Example:
             >>> from genclf.text import learn_vocabulary
@@ -164,11 +167,11 @@ class Vocabulary:
             array([[1., 2.],
                    [0., 0.]], dtype=float32)
         """
-        dtype = _check_dtype(dtype)
+        dtype = check_dtype(dtype)
         ids, lengths = self._encode(texts)
         row = np.repeat(np.arange(len(lengths)), lengths)
         cell, count = np.unique(row * len(self) + ids, return_counts=True)
-        with np.errstate(over="ignore"):  # said below, in words
+        with np.errstate(over="ignore"):  # an error below reports it
             fitted = count.astype(dtype)
         if (fitted != count).any():
             raise ValueError(f"a count of {count.max()} does not fit in {dtype}")
@@ -197,7 +200,7 @@ class Vocabulary:
             array([[ True,  True],
                    [False, False]])
         """
-        dtype = _check_dtype(dtype)
+        dtype = check_dtype(dtype)
         ids, lengths = self._encode(texts)
         out = np.zeros((len(lengths), len(self)), dtype)
         out[np.repeat(np.arange(len(lengths)), lengths), ids] = 1
@@ -210,15 +213,16 @@ class Vocabulary:
 
         Args:
             texts: n texts.
-            max_length: L; the first L known words of a longer text are kept. None is the length of
-                the longest. Give it to encode many batches to one shape.
+            max_length: L; the first L known words of a longer text are kept. None takes the length
+                of the longest text. Give a number to encode many batches in one shape.
 
         Returns:
-            `(n, L)` ids, padded with 0 on the right, and `(n,)` how many of each row are words. The
-            first word has id 0 too: only the lengths tell it from padding.
+            `(n, L)` ids, padded with 0 on the right, and the `(n,)` numbers of words in the rows.
+            The first word of the vocabulary has id 0 too: only the lengths distinguish it from
+            padding.
 
         Raises:
-            ValueError: `max_length` is negative, or no whole number.
+            ValueError: `max_length` is not a whole number >= 0.
 
         Example:
             >>> from genclf.text import learn_vocabulary
@@ -237,9 +241,7 @@ class Vocabulary:
         out[np.arange(width) < kept[:, None]] = ids[position < width]
         return out, kept
 
-    def tokens(
-        self, texts: Iterable[str], max_length: int | None = None
-    ) -> "genclf.families.multinomial.Tokens":
+    def tokens(self, texts: Iterable[str], max_length: int | None = None) -> Tokens:
         """The words of each text in order, as the input `Multinomial` takes in place of counts.
 
         Args:
@@ -255,8 +257,6 @@ class Vocabulary:
             >>> tokens.mask.tolist(), tokens.vocab_size
             ([[True, True, True], [True, False, False]], 2)
         """
-        from genclf.families.tokens import Tokens
-
         ids, lengths = self.token_ids(texts, max_length)
         mask = np.arange(ids.shape[1]) < lengths[:, None]
         return Tokens(ids=jnp.asarray(ids), mask=jnp.asarray(mask), vocab_size=len(self))
@@ -271,7 +271,7 @@ class Vocabulary:
         column, absent = self._column, self._column.get(UNKNOWN, -1)
         per_text = [
             np.fromiter((column.get(word, absent) for word in self._find_words(text)), np.int32)
-            for text in _check_texts(texts)
+            for text in check_texts(texts)
         ]
         per_text = [ids[ids >= 0] for ids in per_text]
         lengths = np.array([len(ids) for ids in per_text], np.int32)
@@ -293,53 +293,3 @@ def _count_vectorizer(**options):
     except ImportError as error:
         raise ImportError('genclf.text needs scikit-learn: pip install "genclf[text]"') from error
     return CountVectorizer(**options)
-
-
-def _check_texts(texts: Iterable[str]) -> list[str]:
-    texts = plain_sequence(texts, "texts", "a list of str, one per example")
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"texts must be str: row {row} is {text!r:.40}, {type(text).__name__}")
-    return texts
-
-
-def _check_words(words: Collection[str], name: str) -> list[str]:
-    words = plain_sequence(words, name, "words, each a str")
-    for word in words:
-        if not isinstance(word, str):
-            raise ValueError(f"{name} must be str, got {shown(word)} among them")
-    return words
-
-
-def _check_stop_words(stop_words: str | Collection[str] | None) -> str | list[str] | None:
-    if stop_words is None or (isinstance(stop_words, str) and stop_words == "english"):
-        return stop_words
-    if isinstance(stop_words, str):
-        raise ValueError(f'stop_words must be "english", a list of str or None, got {stop_words!r}')
-    return sorted(_check_words(stop_words, "stop_words"))
-
-
-def _check_frequency(value: int | float, name: str) -> int | float:
-    """A number of texts, at least 1; or a share of them, 0.0 to 1.0."""
-    if isinstance(value, float | np.floating):
-        if 0 <= value <= 1:
-            return float(value)
-    elif isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1:
-        return int(value)
-    raise ValueError(
-        f"{name} is {shown(value)}, expected a number of texts (a whole number of at least 1) or a "
-        "share of them (a float from 0.0 to 1.0)"
-    )
-
-
-def _check_dtype(dtype: DTypeLike) -> np.dtype:
-    found = None
-    if dtype is None or isinstance(dtype, str | type | np.dtype):
-        with suppress(TypeError):
-            found = np.dtype(dtype)
-    kinds = (jnp.floating, jnp.integer, jnp.bool_)
-    if found is None or not any(jnp.issubdtype(found, kind) for kind in kinds):
-        raise ValueError(
-            f"dtype is {shown(dtype)}, expected a type of real numbers, such as np.float32"
-        )
-    return found

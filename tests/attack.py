@@ -9,6 +9,7 @@ import inspect
 import sys
 import traceback
 import warnings
+from dataclasses import fields
 from pathlib import Path
 
 import jax
@@ -18,6 +19,7 @@ import pandas as pd
 import scipy.sparse
 
 import genclf as gcf
+from tests import registry
 
 HOME = str(Path(gcf.__file__).parent)
 N, D, K = 11, 3, 2
@@ -98,7 +100,7 @@ RIGHT = {
     },
     "fit_gradient": {
         "clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32), "optimizer": None,
-        "max_steps": 3, "tol": 1e-3, "key": KEY, "batch_size": 5,
+        "max_steps": 3, "tol": 1e-3, "key": KEY, "batch_size": 5, "callback": None,
     },
     "fit_lagrange": {"clf": WORDS, "stats": gcf.stats(WORDS, COUNTS, Y)},
     "solve_constrained": {
@@ -144,6 +146,22 @@ PRESETS = {
     "bernoulli_nb": (COUNTS % 2, {"alpha": 1.0}), "multinomial_nb": (COUNTS, {"alpha": 1.0}),
     "categorical_nb": (COUNTS, {"num_values": 4, "alpha": 1.0}),
 }  # fmt: skip
+
+
+def _of_registry():
+    """Families and priors that are not above: rows of their model, and their own defaults."""
+    for model in registry.MODELS:
+        name, x = type(model.family).__name__, model.example("float32", n=N)[0]
+        defaults = {f.name: getattr(model.family, f.name) for f in fields(model.family)}
+        if name not in SHAPED:
+            SHAPED[name] = x, defaults
+        prior = model.proper.get("prior")
+        if prior is not None:
+            right = {f.name: getattr(prior, f.name) for f in fields(prior)}
+            PRIORS[type(prior).__name__] = x, type(model.family), right
+
+
+_of_registry()
 
 
 def calls():
@@ -193,6 +211,7 @@ def _fit_of(make, x):
 # (function, argument, bad value) that are right after all, or fail within what was given.
 ACCEPTED = {
     ("fit_gradient", "optimizer", "None"),
+    ("fit_gradient", "callback", "a class"),
     ("num_parameters", "d", "None"),
     ("em", "tol", "a negative number"),
     ("story", "density", "a class"),
@@ -235,10 +254,8 @@ NOT_CALLED = {
     "Calibration", "Certificate", "Conditional", "ConstrainedSolution", "Diagnosis", "EMSolution",
     "GaussianDiagnosis", "GaussianFeatures", "GradientSolution", "LagrangeSolution",
     "LearningCurve", "Posterior", "PriorSolution", "Moments", "Sums", "ClassifierStats",
-    "BernoulliParams", "CategoricalParams", "DirichletMultinomialParams", "GaussianParams",
-    "IndependentParams", "KernelDensityParams", "MixtureParams", "MultinomialParams",
-    "ProductParams", "SoftmaxParams", "StudentTParams",
 }  # fmt: skip
+NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}
 
 
 def not_attacked():

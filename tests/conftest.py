@@ -77,7 +77,7 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent comp")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """All tests of a model one after the other, in one worker, so that they share its programs."""
     from tests.registry import MIXTURES, MODELS, WITH_HOLES  # after the import hook
 
@@ -90,8 +90,9 @@ def pytest_collection_modifyitems(items):
         groups[group].append(item)
     items.clear()
     for name, group in sorted(groups.items(), key=lambda pair: -len(pair[1])):
-        for item in group:
-            item.add_marker(pytest.mark.xdist_group(name))
+        if config.pluginmanager.hasplugin("xdist"):
+            for item in group:
+                item.add_marker(pytest.mark.xdist_group(name))
         items += group
 
 

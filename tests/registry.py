@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import genclf as gcf
+from genclf.families.base import Family
+from genclf.families.capabilities import lacking
 
 N, D, K, V = 101, 5, 3, 7
 CLASS_SIZES = (23, 31, 47)
@@ -91,6 +93,11 @@ def _tokens(ids, mask):
     return jax.tree.unflatten(jax.tree.structure(like), [ids, mask])
 
 
+def directions(rng, y, dtype):
+    x = reals(rng, y, np.float64) - 3
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(dtype)
+
+
 def blocks(**makers):
     def make(rng, y, dtype):
         return {name: maker(rng, y, dtype) for name, maker in makers.items()}
@@ -109,6 +116,7 @@ class Model:
         decision: "linear" or "quadratic" where `linear_form` or `quadratic_form` exists.
         generative: whether draws follow `log_prob` exactly, so that a fit to them recovers it.
         prior: hyper-parameters of the class prior, for `Classifier`.
+        proper: hyper-parameters with which the family has a proper prior, if not in `PRIORS`.
     """
 
     name: str
@@ -117,6 +125,7 @@ class Model:
     decision: str | None = None
     generative: bool = True
     prior: dict = field(default_factory=dict)
+    proper: dict = field(default_factory=dict)
 
     def __str__(self):
         return self.name
@@ -140,7 +149,7 @@ class Model:
         """The same model with a proper prior of its own for every parameter."""
         is_family = lambda node: isinstance(node, tuple(PRIORS))  # noqa: E731
         given = lambda f: replace(f, **PRIORS[type(f)]) if is_family(f) else f  # noqa: E731
-        family = jax.tree.map(given, self.family, is_leaf=is_family)
+        family = jax.tree.map(given, replace(self.family, **self.proper), is_leaf=is_family)
         return gcf.Classifier(family, num_classes=K, class_prior=gcf.Dirichlet(1.7))
 
     @property
@@ -205,6 +214,9 @@ MODELS = [
     Model("multinomial-tokens", gcf.Multinomial(alpha=0.3), tokens, "linear"),
     Model("presence", gcf.Multinomial(presence=True), counts, "linear", False),
     Model("presence-tokens", gcf.Multinomial(presence=True), tokens, "linear", False),
+    Model("poisson", gcf.Poisson(), counts, "linear", proper={"prior": gcf.Gamma(1.7, 0.6)}),
+    Model("directions", gcf.VonMisesFisher(), directions, "linear"),
+    Model("directions-shared", gcf.VonMisesFisher(shared=True, alpha=0.3), directions, "linear"),
     Model("independent", gcf.Independent(gcf.Gaussian(ridge=0.1)), reals),
     Model("independent-bernoulli", gcf.Independent(gcf.Bernoulli()), bits, "linear"),
     Model("independent-categorical", gcf.Independent(gcf.Categorical(V)), codes(*EQUAL), "linear"),
@@ -215,6 +227,19 @@ BY_NAME = {model.name: model for model in MODELS}
 
 # One of each family, for laws that take long and depend little on hyper-parameters.
 FAMILIES = [model for model in MODELS if "-" not in model.name]
+
+
+def having(capability, models):
+    """Those of which the family, or the density that it learns, can do that."""
+
+    def can(model):
+        if issubclass(capability, Family):
+            return lacking(model.family, capability) is None
+        x, y = model.example("float32")
+        learned = jax.eval_shape(gcf.fit, model.classifier, x, y)
+        return lacking(learned.conditional, capability) is None
+
+    return [model for model in models if can(model)]
 
 
 # With priors of their own these are the same as others.
@@ -268,19 +293,20 @@ MIXTURES = [
     ),
 ]
 SEEN_IN_PART = [
-    "gaussian", "gaussian-shared", "gaussian-diag", "gaussian-diag-shared", "gaussian-spherical",
-    "gaussian-spherical-shared", "univariate", "bernoulli", "bernoulli-threshold", "categorical",
-    "categorical-unequal", "multinomial", "presence", "independent", "independent-categorical",
-]  # fmt: skip
+    model
+    for model in [*DISTINCT, BY_NAME["independent-categorical"]]
+    if hasattr(getattr(model.family, "family", model.family), "missing")
+    and not model.name.endswith("tokens")
+]
 WITH_HOLES = [
     *(
         replace(
-            BY_NAME[name],
-            name=f"{name}-holes",
-            family=marginalizing(BY_NAME[name].family),
-            data=with_holes(BY_NAME[name].data),
+            model,
+            name=f"{model.name}-holes",
+            family=marginalizing(model.family),
+            data=with_holes(model.data),
         )
-        for name in SEEN_IN_PART
+        for model in SEEN_IN_PART
     ),
     Model("product-holes", marginalizing(_REGULAR_MIX), with_holes(_MIXED)),
     Model("mixture-holes", marginalizing(gcf.Mixture(_REGULAR, 2)), with_holes(reals)),

@@ -269,7 +269,8 @@ def test_what_is_no_file_is_refused(here, capsys, monkeypatch):
     assert "none.csv: no such file" in refused(capsys, "none.csv")
     assert "no such file" in refused(capsys, "")
     assert "File name too long" in refused(capsys, "a" * 5000)
-    assert "a\\x00b: embedded null" in refused(capsys, "a\0b")
+    said = refused(capsys, "a\0b")
+    assert "a\\x00b: " in said and "embedded null" in said
     (here / "good.csv").write_bytes(GOOD)
     monkeypatch.setattr(
         "builtins.open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "no"))

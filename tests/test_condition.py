@@ -24,7 +24,7 @@ from tests.registry import (
 )
 
 DRAWS = 4001
-GAUSSIANS = [name for name in SEEN_IN_PART if name.startswith("gaussian")]
+GAUSSIANS = [m.name for m in SEEN_IN_PART if m.name.startswith("gaussian")]
 
 
 def fitted(name):

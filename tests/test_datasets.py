@@ -171,11 +171,9 @@ def test_loads_from_a_zip(tmp_path):
     archive = tmp_path / "genclf.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("genclf/__init__.py", "")
-        used = [
-            package.parent / name
-            for name in ("arguments.py", "arrays.py", "discretize.py", "sharding.py")
-        ]
-        for path in [*used, *package.glob("*.py"), *(package / "data").iterdir()]:
+        used = [path for path in package.parent.rglob("*.py") if path.parent != package.parent]
+        used.append(package.parent / "discretize.py")
+        for path in [*used, *(package / "data").iterdir()]:
             file.write(path, Path("genclf", path.relative_to(package.parent)).as_posix())
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]);"

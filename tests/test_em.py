@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import genclf as gcf
-from genclf.expectation import em_step
+from genclf.latent.em import em_step
 from tests.laws.test_em import KEY, MODELS, hide, run, trace, with_prior
 from tests.registry import BY_NAME, K, N, assert_close, assert_near, concatenate, holes, spoil
 
@@ -265,12 +265,12 @@ def test_invalid_numbers_are_not_confident():
         (gcf.qda(K, ridge=0.1), {}, "ridge.*NormalInverseWishart"),
         (gcf.Classifier(gcf.Gaussian(ddof=1.0), K), {}, "ddof"),
         (gcf.qda(K, inference="predictive"), {}, "predictive"),
-        (gcf.Classifier(gcf.KernelDensity(), K), {}, "keeps the examples"),
+        (gcf.Classifier(gcf.KernelDensity(), K), {}, "em needs a distance"),
         (gcf.qda(K), {"init": "kmeans"}, "init"),
         (gcf.qda(K), {"max_steps": 0}, "max_steps"),
         (gcf.qda(K), {"restarts": 0}, "restarts"),
         (gcf.Classifier(gcf.Mixture(gcf.Gaussian(), 0), K), {}, "num_components"),
-        (gcf.Classifier(gcf.Mixture(gcf.KernelDensity(), 2), K), {}, "keeps the examples"),
+        (gcf.Classifier(gcf.Mixture(gcf.KernelDensity(), 2), K), {}, "expected a family that EM"),
     ],
 )
 def test_clear_errors(clf, more, message):

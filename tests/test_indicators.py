@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.families.categorical import _indicators
+from genclf.families.categorical_params import indicator_columns
 
 SIZES = (2, 3, 7)
 
@@ -32,5 +32,5 @@ def test_x_that_is_no_array_of_codes(x):
 
 def test_memory_is_that_of_the_result():
     x = jax.ShapeDtypeStruct((10007, 5), jnp.int32)
-    used = _indicators.lower(x, (31,) * 5).compile().memory_analysis()
+    used = indicator_columns.lower(x, (31,) * 5).compile().memory_analysis()
     assert used.temp_size_in_bytes < used.output_size_in_bytes / 2

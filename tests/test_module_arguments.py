@@ -17,6 +17,7 @@ import scipy.sparse
 import genclf.datasets
 import genclf.discretize
 import genclf.text
+from genclf.arguments.texts import check_frequency
 
 TEXTS = ["free prize, free entry", "are you free", "you are in"]
 
@@ -168,7 +169,7 @@ def test_all_calls_are_there(outcomes):
 def test_a_frequency_out_of_range(options):
     (name,) = options
     with pytest.raises(ValueError, match=f"{name} is .*, expected a number of texts"):
-        genclf.text._check_frequency(options[name], name)
+        check_frequency(options[name], name)
 
 
 @pytest.mark.parametrize("order", [">", "<"])

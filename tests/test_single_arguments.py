@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genclf.arguments import number, random_key, whole_number
+from genclf.arguments.domains import number, random_key, whole_number
 from tests.registry import BY_NAME
 
 BAD_COUNTS = [2.5, "3", None, True, 0, -2, np.nan, np.ones(2), [1]]

@@ -1,27 +1,27 @@
-"""The probability of the data with the parameters integrated out, and the prior it prefers."""
+"""The evidence (marginal likelihood) of the data, and the prior that maximises it."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.bayes.posterior import check_model
-from genclf.class_prior import log_class_prior
 from genclf.classifier import Classifier, ClassifierStats
-from genclf.conjugate.whole import check_proper, class_prior, priors
-from genclf.families.base import Family, times_log
-from genclf.reprs import ShowsNumbers
-from genclf.routes.ascent import any_promotion
-from genclf.verb import verb
+from genclf.entry.verb import verb
+from genclf.families.base import Family
+from genclf.families.combinator import Combinator, leaf_families
+from genclf.families.parts import over_parts
+from genclf.families.priors import check_proper, priors
+from genclf.lbfgs import Minimiser
+from genclf.logarithms import times_log
 
-_MAX_STEPS = 200
-_LONGEST_LAST_STEP = 0.1  # of the logarithm of a strength, at a maximum
+_LONGEST_LAST_STEP = 0.1  # change of the logarithm of a strength, at a maximum
 
 
 class PriorSolution(ShowsNumbers):
@@ -29,15 +29,16 @@ class PriorSolution(ShowsNumbers):
 
     Attributes:
         classifier: the model with that prior.
-        log_evidence: of the data under it.
-        gradient_norm: largest derivative of the log-evidence per example, by the logarithms of
-            the strengths.
-        steps: number of steps taken.
-        converged: whether that norm is within the tolerance (1e-9 in float64, 2e-5 in float32), a
-            Newton step along the gradient would change no strength by more than 10%, and the
-            strengths are such that rounding leaves enough to tell (up to 2e9 and 1e4, down to
-            their inverses). If not, the evidence may prefer a prior without end, towards which it
-            rises ever less: all classes as the prior has them, or tables that are all corners.
+        log_evidence: log-evidence of the data under that prior.
+        gradient_norm: largest absolute derivative of the log-evidence per example, with respect to
+            the logarithm of a strength.
+        steps: number of evaluations of the log-evidence and its gradient.
+        converged: whether `gradient_norm` is within the tolerance (1e-9 in float64, 2e-5 in
+            float32), a Newton step along the gradient would change no strength by more than 10%,
+            and rounding does not hide the gradient: each strength and its inverse are below 2e9 in
+            float64 and 1e4 in float32. If false, the evidence may have no maximum, and rise ever
+            more slowly towards an infinite strength (all classes equal the prior mean) or towards
+            strength 0 (each table has one value of probability 1).
     """
 
     classifier: Classifier
@@ -51,10 +52,10 @@ class PriorSolution(ShowsNumbers):
 def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     """Marginal likelihood: `log p(x, y) = log ∫ p(x, y | θ) p(θ) dθ` of all examples together.
 
-    The examples count in their order: a table of counts c under Dirichlet(a) has
+    Examples are a sequence (no multinomial coefficient): a table of counts c under Dirichlet(a) has
     `Γ(Σa) / Γ(Σa + Σc) Π_v Γ(a_v + c_v) / Γ(a_v)`. By the chain rule it is the product of the
     predictive probabilities of each example given those before it, exactly, unless the prior takes
-    its units from the data. Labelled examples alone count.
+    its units from the data. Unlabelled examples do not count.
 
     Args:
         clf: the model; with `Gaussian` densities it needs a `NormalInverseWishart` prior.
@@ -76,23 +77,23 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     References:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §5.3.2.
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "log_evidence")
     check_proper(_priors(clf, stats), stats, "prior", "log_evidence")
     return _log_evidence(clf, stats)
 
 
 @verb
 def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
-    """Empirical Bayes: the strength of each prior that makes the data most probable.
+    """Empirical Bayes: the strengths of the priors that maximise the evidence.
 
-    Maximises `log_evidence` by L-BFGS in the logarithms of: the concentration of a `Dirichlet`
-    (all numbers of an array), a and b of a `Beta`, κ and ν - p + 1 of a `NormalInverseWishart`
-    (whose mean and scale stay; a scale left to the data goes with ν). Each family inside has its
-    own; `alpha` becomes a prior. The class prior stays: one table of class counts says next to
-    nothing about its concentration.
+    Maximises `log_evidence` by L-BFGS in the logarithms of these strengths: the concentration of a
+    `Dirichlet` (all numbers of an array); a and b of a `Beta`; shape and rate of a `Gamma`; κ and
+    ν - p + 1 of a `NormalInverseWishart`, whose mean and scale are kept (a scale left to the data
+    changes with ν). Each family inside has its own strengths; `alpha` becomes a prior. The class
+    prior is kept: one table of class counts has little information about its concentration.
 
     Args:
-        clf: the model; where to start from.
+        clf: the model; the search starts from its priors.
         stats: statistics of the examples, from `genclf.stats`.
 
     Returns:
@@ -112,50 +113,42 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     References:
         Minka (2000), "Estimating a Dirichlet distribution"; Murphy (2012), §5.6.
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "fit_prior")
     check_proper(_priors(clf, stats), stats, "prior", "fit_prior")
     return _fit_prior(clf, stats)
 
 
 @jax.jit
 def _priors(clf: Classifier, stats: ClassifierStats) -> PyTree:
-    return priors(clf, stats)
+    return priors(clf.family, stats.conditional)
 
 
 @jax.jit
 def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
-    labels = class_prior(clf, stats)
+    labels = clf.label_prior.conjugate(stats.labels)
     if labels is None:
-        found = times_log(stats.count, log_class_prior(clf, stats)).sum()
+        found = times_log(stats.count, clf.label_prior.log_probs(stats.count)).sum()
     else:
         found = labels.log_evidence(stats.labels)
-    of_parts = clf.family.over_parts(
-        lambda part, s: part.conjugate_prior(s).log_evidence(s), stats.conditional
-    )
+    of_part = lambda part, s: part.conjugate_prior(s).log_evidence(s)  # noqa: E731
+    of_parts = over_parts(clf.family, of_part, stats.conditional)
     return found + sum(leaf.sum() for leaf in jax.tree.leaves(of_parts))
 
 
 def _strengths(family: Family, stats: PyTree) -> list[PyTree]:
     """The free coordinates of the prior of each family inside, in order."""
-    found: list[PyTree] = []
-
-    def collect(part: Family, stats: PyTree) -> Family:
-        found.append(part.prior_strength(stats))
-        return part
-
-    family.map_families(collect, stats)
-    return found
+    return [part.given_prior.strength(s) for part, s in leaf_families(family, stats)]
 
 
 def _with_strengths(family: Family, stats: PyTree, free: list[PyTree]) -> Family:
-    rest = iter(free)
-    return family.map_families(lambda part, s: part.with_prior_strength(next(rest), s), stats)
+    given = zip(leaf_families(family, stats), free, strict=True)
+    new = [part.with_prior(part.given_prior.with_strength(z, s)) for (part, s), z in given]
+    is_plain = lambda node: isinstance(node, Family) and not isinstance(node, Combinator)  # noqa: E731
+    return jax.tree.unflatten(jax.tree.structure(family, is_leaf=is_plain), new)
 
 
 @jax.jit
 def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
-    import optax
-
     total = stats.count.sum()
     dtype = total.dtype
     tol = 1e-9 if dtype == jnp.float64 else 2e-5
@@ -168,48 +161,25 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     def loss(free: list[PyTree]) -> Float[Array, ""]:
         return -_log_evidence(with_prior(free), stats) / total
 
-    # No number changes by more than a factor e in one step: far away the evidence is flat.
-    optimizer = optax.chain(
-        optax.scale_by_lbfgs(),
-        optax.scale(-1.0),
-        optax.clip(1.0),
-        optax.scale_by_zoom_linesearch(max_linesearch_steps=20, max_learning_rate=1.0),
-    )
+    start, unravel = ravel_pytree(_strengths(clf.family, stats.conditional))
 
-    def norm(gradient: PyTree) -> Float[Array, ""]:
-        return jnp.stack([jnp.abs(g).max() for g in jax.tree.leaves(gradient)]).max()
+    def value_and_grad(free: Array) -> tuple[Array, Array]:
+        return jax.value_and_grad(lambda free: loss(unravel(free)))(free)
 
-    def inner(a: PyTree, b: PyTree) -> Float[Array, ""]:
-        pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-        return jnp.stack([(x * y).sum() for x, y in pairs]).sum()
-
-    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        free, memory, _, n = state
-        value, gradient = jax.value_and_grad(loss)(free)
-        with any_promotion():
-            updates, memory = optimizer.update(
-                gradient, memory, free, value=value, grad=gradient, value_fn=loss
-            )
-        free = jax.tree.map(jnp.add, free, updates)
-        return free, memory, norm(jax.grad(loss)(free)), n + 1
-
-    free = _strengths(clf.family, stats.conditional)
-    with any_promotion():
-        memory = optimizer.init(free)
-    first = (free, memory, norm(jax.grad(loss)(free)), jnp.int32(0))
-    free, _, gradient_norm, steps = lax.while_loop(
-        lambda s: (s[2] > 0.1 * tol) & (s[3] < _MAX_STEPS), step, first
-    )
-    # Towards infinity f ~ -c/a: the slope by log a vanishes, and a Newton step stays about 1.
-    slope = jax.grad(loss)(free)
-    way = jax.tree.map(lambda g: jnp.where(gradient_norm > 0, g / gradient_norm, 1), slope)
-    bend = inner(way, jax.jvp(jax.grad(loss), (free,), (way,))[1])
-    short = (bend > 0) & (inner(way, slope) <= _LONGEST_LAST_STEP * bend)
-    inside = jnp.stack([(jnp.abs(z) < largest).all() for z in jax.tree.leaves(free)]).all()
+    # No strength changes by more than a factor e in a step: far away the evidence is flat.
+    minimiser = Minimiser(value_and_grad, longest=1.0)
+    far = lambda at: jnp.abs(at.grad).max() > 0.1 * tol  # noqa: E731
+    end = minimiser.run(minimiser.start(start), far)
+    free, slope, gradient_norm = end.at, end.grad, jnp.abs(end.grad).max()
+    # As a → ∞, f ~ -c/a: the slope in log a vanishes, but the Newton step stays about 1.
+    way = jnp.where(gradient_norm > 0, slope / gradient_norm, 1)
+    curvature = (way * jax.jvp(lambda free: value_and_grad(free)[1], (free,), (way,))[1]).sum()
+    short = (curvature > 0) & ((way * slope).sum() <= _LONGEST_LAST_STEP * curvature)
+    inside = (jnp.abs(free) < largest).all()
     return PriorSolution(
-        with_prior(free),
-        -loss(free) * total,
+        with_prior(unravel(free)),
+        -end.value * total,
         gradient_norm,
-        steps,
+        end.evaluations,
         (gradient_norm <= tol) & short & inside & (total > 0),
     )

@@ -1,4 +1,4 @@
-"""What the data leave of the prior: the distribution of a classifier's parameters."""
+"""Exact prior and posterior distributions of a classifier's parameters, and the predictive."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from genclf.arguments import PROBABILITY, draw_shape, random_key
-from genclf.class_prior import log_class_prior
-from genclf.classifier import (
-    Classifier,
-    ClassifierParams,
-    check_statistics,
-    estimate,
-)
+from genclf.arguments.domains import PROBABILITY, draw_shape, random_key
+from genclf.classifier import Classifier, ClassifierParams
 from genclf.conjugate.base import Conjugate, Interval
-from genclf.conjugate.dirichlet import Dirichlets
-from genclf.conjugate.whole import (
+from genclf.conjugate.dirichlet import DirichletDistribution
+from genclf.entry.verb import verb
+from genclf.estimation import check_statistics, estimate
+from genclf.families.capabilities import HasConjugatePrior, require
+from genclf.families.parts import over_parts
+from genclf.families.priors import (
     check_proper,
-    class_posterior,
-    class_prior,
     is_conjugate,
     named,
     over_columns,
@@ -32,16 +28,14 @@ from genclf.conjugate.whole import (
     posteriors,
     priors,
 )
-from genclf.model import check_hyperparameters
-from genclf.routes.problem import PRIOR, arrays
-from genclf.statistics import ClassifierStats, num_features
-from genclf.verb import verb
+from genclf.roads.problem import PRIOR, arrays
+from genclf.sums.statistics import ClassifierStats
 
 
 class Posterior(eqx.Module):
     """The exact distribution of a classifier's parameters, as `posterior` returns it.
 
-    Independent over the class prior, the families and, but for a shared covariance, the classes.
+    The class prior, the families and, without a shared covariance, the classes are independent.
 
     Attributes:
         clf: the model.
@@ -49,13 +43,13 @@ class Posterior(eqx.Module):
         labels: distribution of the class probabilities; None where they are fixed.
         conditional: distribution of the parameters of the class densities: a dict of them for
             `Product`, with a leading column axis for `Independent`.
-        like: statistics that give params their shapes and what is no parameter of theirs, such as
-            the mean length of a document.
+        like: statistics that give params their shapes, and numbers that are not parameters, such
+            as the mean length of a document.
     """
 
     clf: Classifier
     stats: ClassifierStats
-    labels: Dirichlets | None
+    labels: DirichletDistribution | None
     conditional: PyTree[Conjugate]
     like: ClassifierStats
 
@@ -88,19 +82,19 @@ class Posterior(eqx.Module):
 
         Args:
             key: a `jax.random` key.
-            shape: shape of the draws; it leads in every array. () for one.
+            shape: shape of the draws, in front of the axes of every array; () for one draw.
         """
         return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
     def interval(self, level: float | Array = 0.95) -> dict[str, Interval]:
-        """Central credible intervals of each parameter by itself, computed on the host.
+        """Central credible intervals of the marginal of each parameter, computed on the host.
 
         Args:
-            level: their probability.
+            level: the probability of each interval.
 
         Returns:
             (lower, upper) of the values by name: "class_prior", "theta", "probs", "mean",
-            "variance" (the diagonal of Σ), each after its block and a dot in a `Product`.
+            "variance" (the diagonal of Σ); in a `Product`, after the block and a dot.
         """
         level = jnp.asarray(PROBABILITY.checked(level, "level"), self.stats.count.dtype)
         found = {} if self.labels is None else self.labels.interval(level)
@@ -120,12 +114,12 @@ _LOG_NAMES = ("log_prior", "log_theta", "logits")
 def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The exact posterior distribution of the parameters: the conjugate prior and the data.
 
-    Class probabilities and tables are Dirichlet, Bernoulli probabilities beta, the means and
-    covariances of Gaussians normal-inverse-Wishart; see `Dirichlet`, `Beta` and
-    `NormalInverseWishart` for what the hyper-parameters of the model mean as priors. A Gaussian
-    without a prior has the flat one, whose posterior is proper for more than 2d + 1 examples in
-    each class ("full"; 4 or more for "diag"). All verbs here use the prior whatever `inference`
-    says.
+    Class probabilities and tables are Dirichlet, Bernoulli probabilities beta, Poisson rates gamma,
+    the means and covariances of Gaussians normal-inverse-Wishart; see `Dirichlet`, `Beta`, `Gamma`
+    and `NormalInverseWishart` for the priors that the hyper-parameters of the model stand for. A
+    Gaussian without a prior has the flat prior, whose posterior is proper for more than 2d + 1
+    examples in each class ("full"; 4 or more for "diag"). `posterior`, `predictive` and `prior` use
+    the prior whatever `inference` is.
 
     Args:
         clf: the model.
@@ -150,7 +144,7 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     References:
         Gelman et al. (2013), Bayesian Data Analysis, §2.4, §3.4 and §3.6.
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "posterior")
     found = _posterior(clf, stats)
     check_proper(found.conditional, stats, "posterior", "posterior")
     return found
@@ -158,18 +152,18 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 
 @verb
 def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
-    """The distribution of the parameters before the data: the posterior of no examples.
+    """The prior distribution of the parameters: the posterior given no examples.
 
     Args:
         clf: the model.
-        stats: statistics of any examples: they say how many features there are and how long
-            documents are, and are the units of a `NormalInverseWishart` that has none of its own.
+        stats: statistics of any examples. They give the number of features, the mean length of a
+            document, and the units of a `NormalInverseWishart` without numbers of its own.
 
     Returns:
         A `Posterior`.
 
     Raises:
-        ValueError: a prior is invalid or improper, as that of a Gaussian without one.
+        ValueError: a prior is invalid or improper, as the flat prior of a Gaussian without one.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
@@ -179,7 +173,7 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
         [[1.5 1.5 1.5]
          [1.5 1.5 1.5]]
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "prior")
     found = _prior(clf, stats)
     check_proper(found.conditional, stats, "prior", "prior")
     return found
@@ -189,10 +183,11 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params whose densities have the parameters integrated out: p(x, y | data).
 
-    The densities are Student-t for Gaussians, Dirichlet-multinomial for words; for Bernoulli and
-    categorical features, which are linear in the parameters, those of the expected ones. A value
-    or word never seen has its share of the prior's mass. The same as `estimate` of the model with
-    `inference="predictive"`; every verb that needs no sufficient statistics takes the params.
+    The densities are Student-t for Gaussians, Dirichlet-multinomial for words, negative binomial
+    for Poisson counts. Those of Bernoulli and categorical features are linear in the parameters, so
+    they are taken at the expected parameters. A value or word that never occurred has its share of
+    the prior's mass. The result is `estimate` of the model with `inference="predictive"`; every
+    verb that needs no sufficient statistics accepts it.
 
     Args:
         clf: the model.
@@ -209,21 +204,22 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         >>> import jax.numpy as jnp, genclf as gcf
         >>> clf = gcf.multinomial_nb(1, alpha=0.0)  # a uniform prior
         >>> s = gcf.stats(clf, jnp.array([[2, 0]]), jnp.array([0]))
-        >>> print(jnp.exp(gcf.log_joint(gcf.predictive(clf, s), jnp.array([[2, 0], [0, 2]]))))
+        >>> joint = jnp.exp(gcf.log_joint(gcf.predictive(clf, s), jnp.array([[2, 0], [0, 2]])))
+        >>> print(joint.round(3))
         [[0.6]
          [0.1]]
 
     References:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.4.4 and §4.6.3.6.
     """
-    check_model(clf, stats)
+    check_model(clf, stats, "predictive")
     return estimate(_with_inference(clf, "predictive"), stats)
 
 
-def check_model(clf: Classifier, stats: ClassifierStats) -> None:
-    """Raise unless the statistics are of this model, whose hyper-parameters fit them."""
+def check_model(clf: Classifier, stats: ClassifierStats, verb: str) -> None:
+    """Raise unless the statistics are of this model, and it has a conjugate prior."""
+    require(clf.family, HasConjugatePrior, verb)
     check_statistics(clf, stats)
-    check_hyperparameters(clf, num_features(stats.conditional))
 
 
 def _with_inference(clf: Classifier, inference: Any) -> Classifier:
@@ -232,24 +228,26 @@ def _with_inference(clf: Classifier, inference: Any) -> Classifier:
 
 @jax.jit
 def _posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
-    return Posterior(clf, stats, class_posterior(clf, stats), posteriors(clf, stats), stats)
+    given = posteriors(clf.family, stats.conditional)
+    return Posterior(clf, stats, clf.label_prior.posterior(stats.labels), given, stats)
 
 
 @jax.jit
 def _prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     nothing = jax.tree.map(jnp.zeros_like, stats)
-    return Posterior(clf, nothing, class_prior(clf, stats), priors(clf, stats), stats)
+    given = priors(clf.family, stats.conditional)
+    return Posterior(clf, nothing, clf.label_prior.conjugate(stats.labels), given, stats)
 
 
 def _params(
     post: Posterior, log_prior: Array | None, arrays_of: Callable, *trees: PyTree
 ) -> ClassifierParams:
-    """Params of the arrays that `arrays_of(conjugate, *trees)` has for each family inside."""
+    """Params from the arrays that `arrays_of(conjugate, *trees)` returns for each family inside."""
     family = post.clf.family
-    arrays = family.over_parts(lambda _, *of: arrays_of(*of), post.conditional, *trees)
+    arrays = over_parts(family, lambda _, *of: arrays_of(*of), post.conditional, *trees)
     if log_prior is None:
-        log_prior = log_class_prior(post.clf, post.like)
-    return ClassifierParams(log_prior, params_of(post.clf, post.like, arrays))
+        log_prior = post.clf.label_prior.log_probs(post.like.count)
+    return ClassifierParams(log_prior, params_of(family, post.like.conditional, arrays))
 
 
 @jax.jit

@@ -1,1 +1,1 @@
-"""What `python -m genclf` runs; needs the extra `cli`. Nothing here is part of the public API."""
+"""The commands of `python -m genclf`, which need the extra `cli`; not part of the public API."""

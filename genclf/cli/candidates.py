@@ -19,13 +19,14 @@ MOST_WORK = 2e9  # folds x rows x columns^3 x covariances of an E step: minutes 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model to try: what it looks at, and its families, each tried where those before failed.
+    """A model to try: its features, and its families, each tried if the ones before it failed.
 
     Attributes:
-        name: of the model.
-        features: what it looks at, in words.
-        x: that, as arrays.
-        families: by what each adds to the name; none where a fit would take too long.
+        name: name of the model.
+        features: the columns that it uses, in words.
+        x: those columns, as arrays.
+        families: keyed by the suffix that each adds to the name; empty if a fit would take too
+            long.
     """
 
     name: str
@@ -35,9 +36,9 @@ class Candidate:
 
 
 def candidates(columns: list[Column], num_classes: int, num_folds: int) -> list[Candidate]:
-    """The class prior alone, models of each kind of column, and one of all of them."""
+    """The class prior alone, models of each kind of column, and one model of all columns."""
     n = len(columns[0].cells.missing)
-    # A column with one value says nothing about the class: what is left is the prior.
+    # A column with one value has no information about the class: only the prior is left.
     nothing = np.zeros((n, 1), np.int32)
     found = [Candidate("class prior (baseline)", "nothing", nothing, {"": gcf.Categorical(1)})]
     naive: dict[str, Candidate] = {}
@@ -76,7 +77,7 @@ def candidates(columns: list[Column], num_classes: int, num_folds: int) -> list[
 
 
 def _mixed(naive: dict[str, Candidate]) -> Candidate:
-    """The models of the kinds of columns as one, in which the columns are independent."""
+    """One naive Bayes model of all columns, from the models of each kind of column."""
     rules = max((one.families for one in naive.values()), key=len)
     families = {
         rule: gcf.Product({part: c.families.get(rule, c.families[""]) for part, c in naive.items()})
@@ -93,7 +94,7 @@ def _ridged(family: gcf.Gaussian) -> dict[str, Family]:
 def _discriminants_by_em(
     x: np.ndarray, features: str, num_classes: int, num_folds: int
 ) -> list[Candidate]:
-    """LDA and QDA of rows with missing cells, where EM knows a prior and no ridge."""
+    """LDA and QDA of rows with missing cells: EM accepts a prior, but no ridge."""
     n, d = x.shape
     found = []
     for name, shared in (("LDA", True), ("QDA", False)):
@@ -107,9 +108,9 @@ def _discriminants_by_em(
 
 
 def _unit_scale(cells: Cells) -> np.ndarray:
-    """The numbers over a power of two, so that their squares are within float64.
+    """The numbers divided by a power of two, so that their squares fit in float64.
 
-    No posterior depends on it: all rules of a Gaussian are relative to the scale of the data.
+    No posterior changes by it: ridge and prior of a Gaussian are relative to the scale of the data.
     """
     assert cells.number is not None
     _, exponent = np.frexp(np.nanmax(np.abs(cells.number)))

@@ -1,4 +1,4 @@
-"""What is in a user's file: each column's kind by stated rules, and its cells as arrays."""
+"""The columns of a user's file: the kind of each by stated rules, and its cells as arrays."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Kind = Literal["numeric", "binary", "categorical", "text", "dropped"]
 RULES = (
     ("numeric", "numbers, unless whole with at most 10 values"),
     ("categorical", "whole numbers with at most 10 values; strings that repeat"),
-    ("binary", "the same with two values; missing is one"),
+    ("binary", "the same with two values; a missing cell is a value too"),
     ("text", "strings of 3 words or more on average, over 50 values or rarely repeated"),
     ("dropped", "constant; row numbers; strings that rarely repeat; a copy of the label"),
 )
 
 MISSING = "(missing)"
-MAX_WORDS = 1000  # that are read of a text: all rows are padded to the longest
+MAX_WORDS = 1000  # read from each text: all rows are padded to the longest
 
 _PLAIN = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.I)
 _GROUPED = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?")
 _COMMA = re.compile(
     r"[+-]?(?:[1-9][0-9]{0,2}(?:\.[0-9]{3})+|[0-9]+)(?:,[0-9]+)?(?:e[+-]?[0-9]+)?", re.I
 )
-# How numbers may be written, and the same as Python writes them: the first that all cells follow.
-# 1,234 may be either of the last two; where it is the only evidence, they differ by the unit alone.
+# Notations of numbers, each with a conversion to Python's; the first that fits all cells is used.
+# 1,234 fits both of the last two; if all cells are like it, the choice only changes the unit.
 _NOTATIONS: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
     ("", _PLAIN, lambda cell: cell),
     ("comma between thousands", _GROUPED, lambda cell: cell.replace(",", "")),
@@ -50,11 +50,11 @@ class Cells:
     """The values that the strings of a column stand for.
 
     Attributes:
-        value: numbers where all are (whole ones from 2^53 on as Python's, which are exact), else
-            strings; missing as in `missing`.
-        number: the numbers as float64, NaN where missing; None where not all are numbers.
-        missing: cells without a value; of numbers, the infinite ones too.
-        notation: how the numbers are written, where it is not Python's way.
+        value: numbers if all cells are numbers (a column with whole numbers from 2^53 on holds
+            Python integers, which are exact), else strings. Missing cells are missing here too.
+        number: the numbers as float64, NaN where missing; None if not all cells are numbers.
+        missing: cells without a value, including infinite numbers.
+        notation: how the numbers are written, if not as in Python.
         infinite: number of infinite cells.
     """
 
@@ -72,7 +72,7 @@ class Column:
     Attributes:
         name: its header.
         kind: what it is read as.
-        detail: why, or what it holds, in words.
+        detail: what it holds, or why it was dropped, in words.
         cells: its values.
     """
 
@@ -113,7 +113,7 @@ def _whole(word: str) -> int:
 
 
 def pop_label(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, pd.Series]:
-    """The other columns and the label, of the rows that have one; `InputError` if unusable."""
+    """The other columns and the label, in rows that have a label; `InputError` if unusable."""
     names = list(frame)
     if name not in names:
         lower = {column.lower(): column for column in names}
@@ -123,8 +123,8 @@ def pop_label(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, pd.Series]:
         raise InputError(f"no column {name!r}; {hint}the columns are {_some(names)}")
     if names.count(name) > 1:
         raise InputError(
-            f"{names.count(name)} columns are named {name!r}: which is the label? a copy of it "
-            "among the features would tell it; rename or remove all but one"
+            f"{names.count(name)} columns are named {name!r}: which is the label? A copy of it "
+            "among the features would reveal it; rename or remove all but one"
         )
     label = frame[name]
     others = [place for place, other in enumerate(names) if other != name]
@@ -140,7 +140,7 @@ def pop_label(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, pd.Series]:
         if number is not None and not (whole and num_classes <= len(label) / 10):
             raise InputError(
                 f"label {name!r} has {num_classes} different numbers in {len(label)} rows: it "
-                "looks continuous; classification needs classes, e.g. cut it by genclf.discretize"
+                "looks continuous; classification needs classes, e.g. bin it by genclf.discretize"
             )
         if num_classes > len(label) / 2:
             raise InputError(
@@ -150,7 +150,7 @@ def pop_label(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def _different(names: list[str], places: list[int]) -> list[str]:
-    """The names at these places, each with its place behind it where some are the same."""
+    """The names at these positions; if some are equal, each is followed by its position."""
     chosen = [names[place] for place in places]
     if len(set(chosen)) == len(chosen):
         return chosen
@@ -158,9 +158,9 @@ def _different(names: list[str], places: list[int]) -> list[str]:
 
 
 def classes(label: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """The class of each row, none of them missing, and the names of the classes."""
+    """The class of each row, of which no label is missing, and the names of the classes."""
     cells = read_cells(label)
-    # An infinite number is a class as good as another, by the name that the file gives it.
+    # An infinite number is a class like any other, named as in the file.
     return codes(Cells(label, None, label.isna().to_numpy()) if cells.infinite else cells)
 
 
@@ -206,11 +206,11 @@ def _decide(strings: pd.Series, label: pd.Series) -> Column:
     strange = _not_numbers(known)
     if num_values <= n / 2:
         return _discrete(column, cells, num_values, strange)
-    return column("dropped", f"{distinct} strings in {n} rows: {strange or 'names'}")
+    return column("dropped", f"{distinct} strings in {n} rows: {strange or 'they rarely repeat'}")
 
 
 def _not_numbers(known: pd.Series) -> str:
-    """What keeps a column from being one of numbers, where most of it is."""
+    """The cells that are not numbers, in words, if most cells are; else an empty string."""
     other = known[[_PLAIN.fullmatch(cell.strip()) is None for cell in known]]
     return (
         f"{len(other)} no number, as {other.iloc[0]!r:.24}" if 2 * len(other) < len(known) else ""
@@ -226,7 +226,7 @@ def _discrete(
 
 
 def codes(cells: Cells) -> tuple[np.ndarray, list[str]]:
-    """The place of each value among the sorted values, missing last, and the values as strings."""
+    """The index of each value among the sorted values, missing last, and the values as strings."""
     code, distinct = pd.factorize(cells.value.where(~cells.missing), sort=True)
     names = [f"{v:.15g}" if isinstance(v, float) else str(v) for v in distinct.tolist()]
     if (code < 0).any():
@@ -235,7 +235,7 @@ def codes(cells: Cells) -> tuple[np.ndarray, list[str]]:
 
 
 def tokens(values: pd.Series) -> gcf.Tokens:
-    """The words of each text, none where missing; the vocabulary only names them all."""
+    """The words of each text, none for a missing text; the vocabulary is that of all texts."""
     texts = values.fillna("").tolist()
     padded = learn_vocabulary(texts).tokens(texts, max_length=MAX_WORDS)
     longest = int(padded.mask.sum(1).max())

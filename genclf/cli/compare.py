@@ -15,7 +15,7 @@ from genclf.cli.report import open_console, progress, say, section, show_table
 
 
 def compare(path: str, label: str, num_folds: int, seed: int, separator: str) -> None:
-    """Print the cross-validated comparison; `InputError` where the file does not allow it."""
+    """Print the cross-validated comparison; `InputError` if the file does not allow it."""
     whole = read_table(path, separator)
     frame, labels = pop_label(whole, label)
     y, class_names = classes(labels)
@@ -47,9 +47,9 @@ def compare(path: str, label: str, num_folds: int, seed: int, separator: str) ->
     section(
         console,
         "Columns",
-        "What decides; strings repeat if each occurs twice on average. A missing string or "
-        f"category is a value of its own, a missing text is empty; the first {MAX_WORDS} words of "
-        "a text are read. A missing number is integrated out: no row is left out for one.",
+        "The rules; strings repeat if each occurs twice on average. A missing string or category "
+        f"is a value of its own, a missing text is empty; the first {MAX_WORDS} words of a text "
+        "are read. A missing number is integrated out: no row is dropped because of it.",
     )
     show_table(console, ("read as", "when"), RULES)
     console.print()
@@ -79,7 +79,7 @@ def compare(path: str, label: str, num_folds: int, seed: int, separator: str) ->
 
 
 def _classes_of_one_row(num_rows: np.ndarray, class_names: list[str], label: str) -> list[str]:
-    """Their names; `InputError` where the others are fewer than two."""
+    """Names of the classes with one row; `InputError` if fewer than two others are left."""
     if len(class_names) < 2:
         raise InputError(
             f"label {label!r} has one class only, {class_names[0]!r}: nothing to tell apart"
@@ -104,7 +104,7 @@ def _some(names: list[str], most: int = 10) -> str:
 
 
 def _print_doubts(console: Console, columns: list[Column], y: np.ndarray) -> None:
-    """What a reader of the table may want to mend in the file."""
+    """Print what the user may want to correct in the file."""
     infinite = [f"{c.name} {c.cells.infinite}" for c in columns if c.cells.infinite]
     if infinite:
         say(console, f"Infinite numbers are taken for missing: {_some(infinite)}.")
@@ -117,7 +117,7 @@ def _print_doubts(console: Console, columns: list[Column], y: np.ndarray) -> Non
         say(
             console,
             f"One value for each class, and one class for each value: {_some(telling)}. If that is "
-            "the label by another name, remove it from the file.",
+            "the label under another name, remove it from the file.",
         )
 
 
@@ -133,7 +133,7 @@ def _row(column: Column) -> tuple[str, ...]:
 
 
 def _possible_folds(y: np.ndarray, class_names: list[str], num_folds: int) -> tuple[int, str]:
-    """The number of folds, at most the rows of the largest class, and what to say of it."""
+    """The number of folds, at most the size of the largest class, and a note about it."""
     count = np.bincount(y)
     most, asked = int(count.max()), num_folds
     num_folds = min(num_folds, most)
@@ -144,15 +144,14 @@ def _possible_folds(y: np.ndarray, class_names: list[str], num_folds: int) -> tu
     )
     rare = [f"{class_names[k]} {count[k]}" for k in np.flatnonzero(count < num_folds)]
     return num_folds, reduced + (
-        f"Fewer rows than folds: {_some(rare)}. Such a class has no row in some of the folds that "
-        "are tested; the training rows of every fold have one at least, so its rows are scored "
-        "like all others."
+        f"Fewer rows than folds: {_some(rare)}. Such a class has no row in some test folds, "
+        "but at least one training row for every fold, so its rows are scored like all others."
         if rare
         else ""
     )
 
 
-Result = tuple[str, str, Scores | str]  # model, what it looks at; or why there are no scores
+Result = tuple[str, str, Scores | str]  # model, features, and scores or why there are none
 
 
 def _run(
@@ -163,7 +162,7 @@ def _run(
     num_folds: int,
     seed: int,
 ) -> list[Result]:
-    """All candidates, best log-loss first; one without a maximum has its next family tried."""
+    """Scores of all candidates, best log-loss first; if a fit fails, the next family is tried."""
     folds = stratified_folds(y, num_folds, seed)
     results: list[Result] = []
     with progress(console) as bar:
@@ -207,9 +206,9 @@ def _print_notes(console: Console, results: list[Result]) -> None:
         say(
             console,
             "singular: in some fold a covariance is not determined by the training rows (too few "
-            "rows, or features that are constant or combinations of others within a class). A "
-            f"ridge adds {RIDGE:g} of each feature's variance; a prior is "
-            "NormalInverseWishart(), for a fit by EM.",
+            "rows, or features that are constant or combinations of others within a class). The "
+            f"ridge adds {RIDGE:g} of each feature's variance; the prior, for a fit by EM, is "
+            "NormalInverseWishart().",
         )
     if "too long" in shown:
         say(

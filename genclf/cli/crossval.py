@@ -1,4 +1,4 @@
-"""Cross-validation as an algebra: the statistics of each fold, once; then merge all but one."""
+"""Cross-validation by merging: the statistics of each fold once, then all but one merged."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from jax import lax
 from jaxtyping import Array, Bool, PyTree
 
 import genclf as gcf
-from genclf.accumulate import ClassWeights
-from genclf.expectation import em_step
-from genclf.families.base import Family, Params, Support
+from genclf.families.base import Parametric, Params
+from genclf.families.capabilities import is_additive
+from genclf.families.support import Support
+from genclf.latent.em import em_step
+from genclf.sums.blocks import ClassWeights
 
 EM_TOL = 1e-8  # gain in the mean log-likelihood of a row, as in `fit`
 EM_STEPS = 200
@@ -24,7 +26,7 @@ EM_STEPS = 200
 
 @dataclass(frozen=True)
 class Folds:
-    """F folds as one rectangle of row numbers, so that one compiled function serves all of them.
+    """F folds as one rectangular array of row indices, so that one compiled function serves all.
 
     Attributes:
         rows: the rows of each fold, shape (F, m); a shorter fold is padded with row 0.
@@ -40,7 +42,7 @@ def stratified_folds(y: np.ndarray, num_folds: int, seed: int) -> Folds:
     from sklearn.model_selection import StratifiedKFold
 
     with warnings.catch_warnings():
-        # A class of fewer rows than folds has one row in as many folds as it has rows.
+        # A class with fewer rows than folds has at most one row in each fold.
         warnings.filterwarnings("ignore", "The least populated class")
         split = StratifiedKFold(num_folds, shuffle=True, random_state=seed).split(y, y)
         tests = [test for _, test in split]
@@ -53,17 +55,17 @@ def stratified_folds(y: np.ndarray, num_folds: int, seed: int) -> Folds:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model said of rows it was not fitted to; one number per fold.
+    """Scores of a model on rows that it was not fitted to; one number per fold.
 
     Attributes:
-        accuracy: share of rows predicted right, shape (F,); an undecided row is not right.
-        log_loss: mean of -log p(y | x), nats, shape (F,); inf where a row's own class, or the row
-            itself, was held impossible.
+        accuracy: share of rows predicted correctly, shape (F,); an undecided row counts as wrong.
+        log_loss: mean of -log p(y | x), nats, shape (F,); inf if the true class of a row, or the
+            row itself, was given probability 0.
         undecided: share of rows impossible in every class, for which no class is predicted, (F,).
-        impossible: number of rows whose own class was given probability 0.
+        impossible: number of rows with infinite log-loss.
         singular: folds in which the training rows do not determine a covariance, shape (F,).
         fold_sizes: rows in each fold, shape (F,).
-        converged: folds in which EM reached its tolerance, or there was none to do, shape (F,).
+        converged: folds in which EM reached its tolerance or was not needed, shape (F,).
     """
 
     accuracy: np.ndarray
@@ -79,7 +81,7 @@ class Scores:
         return float(np.average(getattr(self, name), weights=self.fold_sizes))
 
     def error(self, name: str) -> float:
-        """Standard error of that, from the spread over the folds: sd / √F, divisor F - 1."""
+        """Standard error of that score over the folds: sd / √F, where sd has the divisor F - 1."""
         values = getattr(self, name)
         if not np.isfinite(values).all():
             return float("nan")
@@ -87,7 +89,7 @@ class Scores:
 
 
 def cross_validate(clf: gcf.Classifier, x: PyTree, y: np.ndarray, folds: Folds) -> Scores:
-    """Fit on all folds but one and score that one, for each, in one compiled call."""
+    """For each fold, fit on all others and score it; all folds in one compiled call."""
     return cross_validate_blocks(clf, in_folds(x, folds), y[folds.rows], folds)
 
 
@@ -120,14 +122,14 @@ def cross_validate_blocks(clf: gcf.Classifier, x: PyTree, y: np.ndarray, folds: 
 
 @jax.jit
 def _cross_validate(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> tuple:
-    train = _merged if clf.family.additive else _by_em
+    train = _merged if is_additive(clf.family) else _by_em
     training = train(clf, x, y, weight)
 
     def one(fold: tuple[Array, PyTree, Array]) -> tuple[Array, ...]:
         held_out, x, y = fold
         learned = training(held_out)
         log_posterior = gcf.log_posterior(learned.params, x)
-        # As `predict` has it; calling it as well would compile the scores twice.
+        # The rule of `predict`; calling `predict` as well would compile the scores twice.
         possible = ~jnp.isnan(log_posterior).any(1)
         predicted = jnp.where(possible, log_posterior.argmax(1), -1)
         loss = -jnp.take_along_axis(log_posterior, y[:, None], axis=1)[:, 0]
@@ -137,7 +139,7 @@ def _cross_validate(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> 
 
 
 class Learned(NamedTuple):
-    """Params of the training rows; whether they do not determine them; whether EM converged."""
+    """Params; whether the training rows do not determine them; whether EM converged."""
 
     params: gcf.ClassifierParams
     singular: Array
@@ -148,8 +150,8 @@ Training = Callable[[Array], Learned]  # given the fold that is held out
 
 
 def _merged(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> Training:
-    # One pass over the data. The training statistics of a fold are those of the others, merged;
-    # nothing is subtracted, so nothing cancels.
+    # One pass over the data. To hold out a fold, the statistics of the others are merged. Nothing
+    # is subtracted, so no digits cancel.
     each = lax.map(lambda fold: gcf.stats(clf, *fold), (x, y, weight))
     index = jnp.arange(len(y))
 
@@ -166,7 +168,7 @@ def _merged(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> Training
 
 
 def _by_em(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> Training:
-    # What is expected of unseen cells depends on all rows that are trained on: nothing to merge.
+    # The expectations of unseen cells depend on all training rows, so folds cannot be merged.
     rows = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), x)
     labels = jax.nn.one_hot(y.reshape(-1), clf.num_classes, dtype=weight.dtype)
     index = jnp.arange(len(y))
@@ -181,7 +183,7 @@ def _by_em(clf: gcf.Classifier, x: PyTree, y: Array, weight: Array) -> Training:
         diagnosis = family.diagnose(expect(found.params)[1].conditional)
         singular = _singular(diagnosis)
         if isinstance(family, gcf.Gaussian) and family.prior is None and not family.shared:
-            # Unseen cells are expected to vary, so the rank alone does not tell.
+            # Unseen cells add an expected variance, so full rank does not prove that rows suffice.
             singular |= diagnosis.too_few.any()
         return Learned(found.params, singular, found.converged)
 
@@ -199,18 +201,18 @@ def _singular(found: Any) -> Array:
     return jnp.stack(short).any() if short else jnp.array(False)
 
 
-class TrainingWords(Family):
+class TrainingWords(Parametric):
     """A model of word counts whose vocabulary is the words of its training texts.
 
-    x has a column for every word there is, so that all folds have one shape. A word without a
+    x has a column for every word of all texts, so that all folds have one shape. A word without a
     count in the statistics was not in the training texts: it is left out of the V that smoothing
     spreads over, and it says nothing about a text to be classified. The posteriors are those of
     the family fitted with the columns of the training words alone.
 
     Args:
         family: the model of the words.
-        whole: take every column for a word of the vocabulary after all, as the family alone does;
-            a leaf, so that both are one compiled function.
+        whole: treat every column as a word of the vocabulary, as the family alone does. It is a
+            leaf, so that one compiled function serves both cases.
     """
 
     family: gcf.Bernoulli | gcf.Multinomial
@@ -229,14 +231,20 @@ class TrainingWords(Family):
             bernoulli = self.family.estimate(stats)
             # Logits equal in all classes cancel from the posterior.
             return replace(bernoulli, logits=jnp.where(seen, bernoulli.logits, 0))
-        # Smoothing is the merge with the statistics of imagined texts, here of seen words only.
+        # Smoothing merges pseudo-counts; here only words in the training texts have one.
         imagined = jnp.broadcast_to(jnp.where(seen, self.family.alpha, 0), stats.total.shape)
         smoothed = gcf.merge(stats, gcf.Sums(jnp.zeros_like(stats.count), imagined))
         multinomial = replace(self.family, alpha=0.0).estimate(smoothed)
         return replace(multinomial, log_theta=jnp.where(seen, multinomial.log_theta, 0))
 
+    def plain(self) -> TrainingWords:
+        return replace(self, family=self.family.plain())
+
+    def log_prior_density(self, params: Any, stats: gcf.Sums) -> Array:
+        return self.family.log_prior_density(params, stats)
+
     def num_parameters(self, num_classes: int, d: Any) -> int:
         return self.family.num_parameters(num_classes, d)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        return self.family.invalid_hyperparameters(d)
+    def problems(self, d: Any = None) -> list[str]:
+        return self.family.problems(d)

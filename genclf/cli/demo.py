@@ -89,7 +89,7 @@ def _spam(console: Console, advance: Advance) -> None:
         "that of the training messages; ± is the standard error over folds. Without smoothing "
         "(alpha 0), a message with a word never seen in ham and one never seen in spam is "
         "impossible: undecided, and counted as wrong. Last column: accuracy with the words of all "
-        "messages, held-out ones too, as many published numbers have it.",
+        "messages, held-out ones too, as in many published results.",
     )
     headers = ("model", ">alpha", ">accuracy", ">±", ">undecided", ">log-loss", ">all words")
     base = f"{np.bincount(sms.y).max() / len(sms.y):.4f}"
@@ -118,9 +118,10 @@ def _telling_words(
 
     section(
         console,
-        "The words that speak most for spam, and for ham",
-        "Each occurrence multiplies the odds by exp |theta|, theta the log-odds of the word in the "
-        f"multinomial model (alpha 1); of the words that occur at least {MIN_COUNT} times.",
+        "The words that are the strongest evidence for spam, and for ham",
+        "Each occurrence multiplies the odds by exp |theta|, where theta is the coefficient of the "
+        "word in the logistic form of the multinomial model (alpha 1). Words that occur fewer than "
+        f"{MIN_COUNT} times are left out.",
     )
     headers = ("for spam", ">odds x", ">in spam", ">in ham")
     show_table(
@@ -138,9 +139,9 @@ def _sampled_messages(
 ) -> None:
     section(
         console,
-        "Messages drawn from the fitted story",
-        f"Pick a class, then words independently from it (seed {SAMPLE_SEED}): what the model "
-        "believes. It has no idea of order, so theirs is arbitrary.",
+        "Messages drawn from the fitted model",
+        f"Draw a class, then words independently given the class (seed {SAMPLE_SEED}). The model "
+        "ignores the order of words, so their order here is arbitrary.",
     )
     shuffle = np.random.default_rng(SAMPLE_SEED)
     rows = []
@@ -194,7 +195,7 @@ def _votes(console: Console) -> None:
     section(
         console,
         f"Votes: {len(votes.y)} members of the House in 1984, {len(votes.feature_names)} votes",
-        f"Categorical naive Bayes (alpha 1; yea, nay or neither) tells the party with accuracy "
+        f"Categorical naive Bayes (alpha 1; yea, nay or neither) predicts the party with accuracy "
         f"{scores.overall('accuracy'):.4f} ± {scores.error('accuracy'):.4f} in {FOLDS} folds "
         f"(always democrat: {(votes.y == 0).mean():.4f}). p(yea | party) differs most on:",
     )

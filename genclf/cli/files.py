@@ -1,4 +1,4 @@
-"""A user's file as a table of strings; or one line that says why it is none."""
+"""A user's file as a table of strings, or one line that says why it cannot be read."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class InputError(Exception):
     """The file or an option cannot be used; the message is one line for the user."""
 
     def __init__(self, message: str):
-        """With what cannot be printed on one line escaped."""
+        """Characters that cannot be printed on one line are escaped."""
         super().__init__(printable(message))
 
 
 def printable(text: str) -> str:
-    """The text on one line: other characters than a terminal shows in place are escaped."""
+    """The text on one line, with every non-printable character escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -44,7 +44,7 @@ def read_table(path: str, separator: str) -> pd.DataFrame:
         raise InputError(
             f"{path}: needs the package {error.name}: pip install {error.name}, or unpack the file"
         ) from None
-    # What decompressors and the parser raise, given bytes that are not theirs, is an open list.
+    # Given bytes of another format, decompressors and the parser raise exceptions of many types.
     except Exception as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(f"{path}: {reason or type(error).__name__}") from None
@@ -70,7 +70,7 @@ def _read(path: str) -> bytes:
 
 
 def _unpack(path: str, data: bytes) -> bytes:
-    """The bytes of the one file inside, by the ending of the name."""
+    """The bytes of the only file inside; the file name extension gives the format."""
     name = path.lower()
     try:
         if name.endswith(_TAR):
@@ -132,7 +132,7 @@ def _parse(text: str, separator: str) -> pd.DataFrame:
         raise InputError("rows have more fields than the header line") from None
     if frame.empty:
         raise InputError("has a header but no rows")
-    # What pandas made of the header tells no repeated name from one that ends in ".1".
+    # In the header of pandas a repeated name looks like a name that ends in ".1".
     made = [str(name) for name in frame.columns]
     if len(header) == len(made):
         frame.columns = pd.Index([own or name for own, name in zip(header, made, strict=True)])

@@ -16,26 +16,26 @@ from genclf.cli.files import printable
 
 
 def open_console() -> Console:
-    """The console of the report; what comes from a file is never read as markup."""
+    """The console of the report; text from a file is never read as markup."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # what the terminal cannot show is escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     return Console(markup=False, highlight=False)
 
 
 def say(console: Console, sentence: str, style: str = "") -> None:
-    """A paragraph, in which nothing from a file moves the cursor."""
+    """Print a paragraph; control characters that come from a file are escaped."""
     console.print(printable(sentence), style=style)
 
 
 def section(console: Console, title: str, explanation: str) -> None:
-    """A heading and a sentence on what follows."""
+    """Print a heading and an explanation of what follows."""
     console.print()
     say(console, title, "bold")
     say(console, explanation)
 
 
 def show_table(console: Console, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """An aligned table; a header that begins with ">" is of a right-aligned column."""
+    """Print an aligned table; a header that begins with ">" right-aligns its column."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, header_style="", pad_edge=False)
     for header in headers:
         right = header.startswith(">")
@@ -46,7 +46,7 @@ def show_table(console: Console, headers: Sequence[str], rows: Iterable[Sequence
 
 
 def progress(console: Console) -> Progress:
-    """A bar that disappears when done, and is not there at all where nobody watches."""
+    """A progress bar that disappears when done; there is none if the output is not a terminal."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

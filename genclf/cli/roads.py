@@ -24,11 +24,11 @@ def three_roads(console: Console) -> None:
     section(
         console,
         "Three roads to the same estimate",
-        "Log-likelihoods of the vowels and of the votes by the formula of the estimate; by "
-        "gradient ascent, which knows no formula; and by the Lagrange conditions, solved for the "
+        "Log-likelihoods of the vowels and of the votes at three estimates: the closed formula; "
+        "gradient ascent, which does not use it; and the Lagrange conditions, solved for the "
         "parameters and the multiplier of sum p(y) = 1, which is the number of rows. Differ: the "
-        "parameters, at most. Certified: gradient and curvature are those of a maximum, at the "
-        "end of all three. In float64.",
+        "largest difference of a parameter from the formula. Certified: gradient and curvature "
+        "are those of a maximum, at all three. In float64.",
     )
     headers = (
         *("model", ">formula", ">gradient", ">Lagrange", ">differ"),
@@ -54,7 +54,7 @@ def _compare(name: str, clf: gcf.Classifier, x: np.ndarray, y: np.ndarray) -> tu
 
 
 def _difference(a: gcf.ClassifierParams, b: gcf.ClassifierParams) -> float:
-    """The largest difference of two parameters, of probabilities rather than their logarithms."""
+    """The largest difference between parameters; probabilities, rather than their logarithms."""
 
     def values(params: gcf.ClassifierParams) -> list[Any]:
         declared = params.conditional.parameters

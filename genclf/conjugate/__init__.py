@@ -1,1 +1,1 @@
-"""Conjugate distributions of parameters: priors that are statistics, and what data make of them."""
+"""Conjugate priors of parameters, and the posteriors that they become with statistics of data."""

@@ -10,24 +10,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from genclf.arguments import POSITIVES
+from genclf.arguments.arrays import numbers
+from genclf.arguments.domains import POSITIVES
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
+    Prior,
+    broadcast_to_last_axes,
     central,
-    entropy,
-    log_gamma_beyond,
-    log_rising_beyond,
-    numbers,
     positive_or_nan,
     quantile,
-    spread_to,
 )
-from genclf.hyperparameters import Declared
-from genclf.statistics import Sums
+from genclf.logarithms import log_gamma_remainder, log_pochhammer_remainder, weighted_log_shares
+from genclf.sums.statistics import Sums
 
 
-class Beta(Declared):
+class Beta(Prior):
     """A beta prior of probabilities: `p(p_kj) ∝ p_kj^(a-1) (1 - p_kj)^(b-1)`.
 
     With `total` ones among `count` it gives the mode `(total + a - 1) / (count + a + b - 2)`, which
@@ -35,8 +33,8 @@ class Beta(Declared):
     by `alpha` is the mode under a = b = alpha + 1, and the mean under a = b = alpha.
 
     Args:
-        a: > 0; a - 1 ones are imagined. A number, or an array of shape (d,) or (K, d).
-        b: > 0; b - 1 zeros are imagined.
+        a: > 0, equivalent to a - 1 extra ones. A number, or an array of shape (d,) or (K, d).
+        b: > 0, equivalent to b - 1 extra zeros.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -55,29 +53,20 @@ class Beta(Declared):
     b: Any = eqx.field(converter=numbers)
 
     def pseudo_counts(self, ones: Array, zeros: Array) -> tuple[Array, Array]:
-        """`a - 1` and `b - 1`, or as much less than nothing as there is to take."""
-        prior = self.chances(ones)
+        """`a - 1` and `b - 1`, but not below `-ones` and `-zeros`: no sum becomes negative."""
+        prior = self.resolve(ones)
         return jnp.maximum(prior.a - 1, -ones), jnp.maximum(prior.b - 1, -zeros)
 
-    def strength(self, stats: Sums) -> dict[str, Array]:
-        """Free coordinates: the logarithms of a and b."""
-        dtype = stats.count.dtype
-        return {"a": jnp.log(jnp.asarray(self.a, dtype)), "b": jnp.log(jnp.asarray(self.b, dtype))}
-
-    def with_strength(self, free: dict[str, Array], stats: Sums) -> Beta:
-        """The prior of these coordinates."""
-        return Beta(jnp.exp(free["a"]), jnp.exp(free["b"]))
-
-    def chances(self, like: Array) -> Betas:
-        """The prior of probabilities of that shape."""
+    def resolve(self, like: Array) -> BetaDistribution:
+        """The prior of probabilities in the shape of `like`."""
         a, b = (
-            spread_to(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")
+            broadcast_to_last_axes(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")
             for name in ("a", "b")
         )
-        return Betas(positive_or_nan(a), positive_or_nan(b))
+        return BetaDistribution(positive_or_nan(a), positive_or_nan(b))
 
 
-class Betas(Conjugate):
+class BetaDistribution(Conjugate):
     """Independent beta distributions of probabilities, which the params class keeps as logits.
 
     Attributes:
@@ -96,22 +85,26 @@ class Betas(Conjugate):
     def proper(self) -> Bool[Array, "..."]:
         return ((self.a > 0) & (self.b > 0)).all(-1)
 
-    def improper(self, k: int) -> str:
+    def why_improper(self, k: int) -> str:
         return "a parameter of the beta distribution is not above 0"
 
     @property
     def example(self) -> str:
         return "Beta(1.0, 1.0)"
 
-    def update(self, stats: Sums) -> Betas:
-        return Betas(self.a + stats.total, self.b + zeros_of(stats))
+    def update(self, stats: Sums) -> BetaDistribution:
+        return BetaDistribution(self.a + stats.total, self.b + zeros_of(stats))
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + ones, b + zeros) - log B(a, b)`."""
         ones, zeros = stats.total, zeros_of(stats)
-        beyond = log_rising_beyond(self.a, ones) + log_rising_beyond(self.b, zeros)
-        beyond = beyond - log_rising_beyond(self.a + self.b, ones + zeros)
-        return beyond.sum() + entropy(ones, ones + zeros) + entropy(zeros, ones + zeros)
+        beyond = log_pochhammer_remainder(self.a, ones) + log_pochhammer_remainder(self.b, zeros)
+        beyond = beyond - log_pochhammer_remainder(self.a + self.b, ones + zeros)
+        return (
+            beyond.sum()
+            + weighted_log_shares(ones, ones + zeros)
+            + weighted_log_shares(zeros, ones + zeros)
+        )
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a-1) log p + (b-1) log (1-p) - log B(a, b)`."""
@@ -119,11 +112,11 @@ class Betas(Conjugate):
         total = a + b
 
         def main(a: Array, log_p: Array) -> Array:
-            # a log p against the largest part of log B(a, b): both are large.
+            # Combine a log p with the largest part of log B(a, b): both are large and cancel.
             return jnp.where(a == 1, jnp.log(total), a * (log_p + jnp.log(total / a)) - log_p)
 
         found = main(a, jax.nn.log_sigmoid(logits)) + main(b, jax.nn.log_sigmoid(-logits))
-        beyond = log_gamma_beyond(a) + log_gamma_beyond(b) - log_gamma_beyond(a + b)
+        beyond = log_gamma_remainder(a) + log_gamma_remainder(b) - log_gamma_remainder(a + b)
         return (found - beyond).sum()
 
     def expected(self) -> dict[str, Array]:
@@ -138,16 +131,16 @@ class Betas(Conjugate):
         }
 
     def interval(self, level: Array) -> dict[str, Interval]:
-        """Of each probability."""
+        """The central interval of each probability."""
         return {"probs": central(level, lambda p: quantile("betaincinv", self.a, self.b, p))}
 
 
 def zeros_of(stats: Sums) -> Float[Array, "*batch K d"]:
-    """Weight of the zeros, `count - total`, of which the rounding is no evidence."""
+    """Weight of the zeros, `count - total`; a difference within rounding is 0."""
     # Pseudo-counts of a prior have a count for each feature.
     alone = stats.count.ndim == stats.total.ndim
     count = stats.count if alone else stats.count[..., None]
     zeros = count - stats.total
     rounding = 8 * jnp.finfo(zeros.dtype).eps * count
     zeros = jnp.where(jnp.abs(zeros) <= rounding, 0, zeros)
-    return jnp.where(zeros < 0, jnp.nan, zeros)  # these were no statistics of 0/1 data
+    return jnp.where(zeros < 0, jnp.nan, zeros)  # not statistics of 0/1 data

@@ -11,29 +11,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from genclf.arguments import POSITIVES
+from genclf.arguments.arrays import numbers
+from genclf.arguments.domains import POSITIVES
+from genclf.arguments.hyperparameters import is_concrete
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
+    Prior,
+    broadcast_to_last_axes,
     central,
-    entropy,
-    log_gamma_beyond,
-    log_rising_beyond,
-    numbers,
     positive_or_nan,
     quantile,
-    spread_to,
 )
-from genclf.hyperparameters import Declared, is_concrete
+from genclf.logarithms import log_gamma_remainder, log_pochhammer_remainder, weighted_log_shares
 from genclf.parameters import Parameter
-from genclf.statistics import Sums
+from genclf.sums.statistics import Sums
 
 
-class Dirichlet(Declared):
+class Dirichlet(Prior):
     """A Dirichlet prior of tables of probabilities: `p(θ) ∝ Π_v θ_v^(a_v - 1)`.
 
     With counts c it gives the mode `θ_v ∝ c_v + a_v - 1`, which `fit` returns, and the mean
-    `θ_v ∝ c_v + a_v`, which is what `predictive` makes of the next draw. So smoothing by α
+    `θ_v ∝ c_v + a_v`, the predictive probability of the next draw. So smoothing by α
     examples of every value is the mode under a = α + 1 (the prior that `alpha=α` stands for), and
     the mean under a = α: Laplace's rule, α = 1, is the mode under a = 2 or the mean under the
     uniform prior a = 1. Where a < 1 the mode has zeros, wherever `c_v + a_v <= 1`; `posterior`
@@ -59,34 +58,30 @@ class Dirichlet(Declared):
     concentration: Any = eqx.field(converter=numbers)
 
     def pseudo_counts(self, total: Array) -> Array:
-        """`a - 1`, or as much less than nothing as there is to take: `-total`."""
-        a = positive_or_nan(spread_to(self.concentration, total.shape, total.dtype, _CONCENTRATION))
+        """`a - 1`, but not below `-total`: no sum becomes negative."""
+        a = positive_or_nan(
+            broadcast_to_last_axes(self.concentration, total.shape, total.dtype, _CONCENTRATION)
+        )
         return jnp.maximum(a - 1, -total)
 
-    def strength(self, stats: Sums) -> dict[str, Array]:
-        """Free coordinates: the logarithm of the concentration."""
-        return {"concentration": jnp.log(jnp.asarray(self.concentration, stats.count.dtype))}
-
-    def with_strength(self, free: dict[str, Array], stats: Sums) -> Dirichlet:
-        """The prior of these coordinates."""
-        return Dirichlet(jnp.exp(free["concentration"]))
-
-    def tables(self, total: Array, field: str, sizes: tuple[int, ...] = ()) -> Dirichlets:
+    def resolve(
+        self, total: Array, field: str, sizes: tuple[int, ...] = ()
+    ) -> DirichletDistribution:
         """The prior of tables of the shape of `total`."""
-        a = spread_to(self.concentration, total.shape, total.dtype, _CONCENTRATION)
-        return Dirichlets(positive_or_nan(a), field, sizes)
+        a = broadcast_to_last_axes(self.concentration, total.shape, total.dtype, _CONCENTRATION)
+        return DirichletDistribution(positive_or_nan(a), field, sizes)
 
 
 _CONCENTRATION = "the concentration of a Dirichlet"
 
 
-class Dirichlets(Conjugate):
+class DirichletDistribution(Conjugate):
     """Independent Dirichlet distributions of tables.
 
     Attributes:
         concentration: shape (K, V), or (V,).
-        field: what the params class calls the logarithm of the tables.
-        sizes: of the tables that stand side by side; () for one.
+        field: the name of the log-probabilities in the params class.
+        sizes: the sizes of tables that are side by side; () for one table.
     """
 
     concentration: Float[Array, "..."]
@@ -100,7 +95,7 @@ class Dirichlets(Conjugate):
 
     @property
     def value(self) -> str:
-        """What the tables themselves are called."""
+        """The name of the probabilities, as opposed to their logarithms."""
         return "class_prior" if self.field == "log_prior" else self.field.removeprefix("log_")
 
     @property
@@ -111,40 +106,40 @@ class Dirichlets(Conjugate):
     def proper(self) -> Bool[Array, "..."]:
         return (self.concentration > 0).all(-1)
 
-    def improper(self, k: int) -> str:
+    def why_improper(self, k: int) -> str:
         return f"the concentration of {self.value} is not above 0 everywhere"
 
     @property
     def example(self) -> str:
         return "Dirichlet(1.0)"
 
-    def update(self, stats: Sums) -> Dirichlets:
-        return Dirichlets(self.concentration + stats.total, self.field, self.sizes)
+    def update(self, stats: Sums) -> DirichletDistribution:
+        return DirichletDistribution(self.concentration + stats.total, self.field, self.sizes)
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ log B(a + c) - log B(a)`: the values in their order, so without a coefficient."""
+        """`Σ log B(a + c) - log B(a)`, of values in order: without multinomial coefficients."""
         sums, counts = self.simplex.table_sums, stats.total
         whole = sums(counts)
-        beyond = log_rising_beyond(self.concentration, counts).sum()
-        beyond = beyond - log_rising_beyond(sums(self.concentration), whole).sum()
-        return beyond + entropy(counts, whole[..., self._table])
+        beyond = log_pochhammer_remainder(self.concentration, counts).sum()
+        beyond = beyond - log_pochhammer_remainder(sums(self.concentration), whole).sum()
+        return beyond + weighted_log_shares(counts, whole[..., self._table])
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a_v - 1) log θ_v - log B(a)`."""
         a, log_theta = self.concentration, arrays[self.field]
         sums = self.simplex.table_sums(a)
-        # a log θ against the largest part of log B(a), of each entry: both are large.
+        # Combine a log θ with the largest part of log B(a), for each entry: both are large.
         main = a * (log_theta + jnp.log(self._sums() / a)) - log_theta
         main = jnp.where(a == 1, jnp.log(self._sums()), main)
-        return main.sum() - log_gamma_beyond(a).sum() + log_gamma_beyond(sums).sum()
+        return main.sum() - log_gamma_remainder(a).sum() + log_gamma_remainder(sums).sum()
 
     @property
     def _table(self) -> np.ndarray:
-        """The table in which each entry stands."""
+        """The number of the table that each entry is in."""
         return self.simplex.table_of(self.concentration.shape[-1])
 
     def _sums(self) -> Float[Array, "..."]:
-        """The concentration of the whole table, at each of its entries."""
+        """For each entry, the total concentration of its table."""
         return self.simplex.table_sums(self.concentration)[..., self._table]
 
     def expected(self) -> dict[str, Array]:
@@ -152,7 +147,7 @@ class Dirichlets(Conjugate):
         return {self.field: log_shares(self.concentration, self._sums())}
 
     def sample(self, key: Array) -> dict[str, Array]:
-        """Gamma variables over their sum, in logarithms: of small concentrations many underflow."""
+        """Gamma variables over their sum, in logs: at small concentrations many underflow."""
         log_gamma = jax.random.loggamma(key, self.concentration)
         table = self.simplex.table_of(log_gamma.shape[-1])
         largest = jnp.full((*log_gamma.shape[:-1], table[-1] + 1), -jnp.inf, log_gamma.dtype)
@@ -161,36 +156,37 @@ class Dirichlets(Conjugate):
         return {self.field: log_gamma - log_sums[..., table]}
 
     def interval(self, level: Array) -> dict[str, Interval]:
-        """Of each probability: that of Beta(a_v, Σ a - a_v)."""
+        """The central interval of each probability, which is Beta(a_v, Σ a - a_v)."""
         a = self.concentration
         rest = self._sums() - a
 
         def bound(p: Array) -> Array:
-            # A table of one value is certain.
+            # The only value of a table has probability 1.
             return jnp.where(rest <= 0, 1, quantile("betaincinv", a, jnp.maximum(rest, 1e-30), p))
 
         return {self.value: central(level, bound)}
 
 
 def smoothing(alpha: Any, prior: Dirichlet | None) -> Dirichlet:
-    """The prior that the hyper-parameters of a family of tables stand for."""
+    """The prior itself, or the Dirichlet prior that smoothing by alpha stands for."""
     return Dirichlet(alpha + 1.0) if prior is None else prior
 
 
 def pseudo_counts(alpha: Any, prior: Dirichlet | None, total: Array) -> Array:
-    """What it adds to the counts."""
+    """The pseudo-counts that smoothing, or the prior, adds to the counts."""
     return jnp.full_like(total, alpha) if prior is None else prior.pseudo_counts(total)
 
 
 def log_shares(counts: Array, whole: Array) -> Array:
     """`log (count / whole)`, with -inf and gradient 0 at 0.
 
-    Each share is rounded by itself. A logarithm of the whole would round alike for every entry of
-    a table, and a document of a million words repeats that error a million times.
+    Each quotient is rounded separately. In `log count - log whole` every entry of a table would
+    have the same rounding error of `log whole`, which the score of a document of a million words
+    would repeat a million times.
     """
     some = counts != 0
     share = jnp.where(some, counts, 1) / whole
-    # A share too small for its dtype still has a logarithm.
+    # A quotient that underflows still has a finite logarithm.
     small = share < jnp.finfo(share.dtype).tiny
     apart = jnp.log(jnp.where(some & small, counts, 1)) - jnp.log(whole)
     found = jnp.where(small, apart, jnp.log(jnp.where(small, 1, share)))
@@ -200,6 +196,6 @@ def log_shares(counts: Array, whole: Array) -> Array:
 def smoothing_problems(
     alpha: Any, prior: Any, name: str = "alpha", usual: float = 1.0
 ) -> list[str]:
-    """The complaint about both smoothing and a prior, as far as they are concrete."""
+    """The error message, if a prior is given with a concrete, non-default smoothing."""
     both = prior is not None and is_concrete(alpha) and alpha != usual
     return [f"{name} and a prior are given, expected one of them"] if both else []

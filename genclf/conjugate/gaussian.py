@@ -13,15 +13,17 @@ from jax import lax
 from jax.scipy.special import multigammaln
 from jaxtyping import Array, Bool, Float
 
-from genclf.accumulate import einsum, matmul
-from genclf.conjugate.base import Conjugate, Interval, central, log_rising, quantile
-from genclf.families.covariance import inverse_lower
-from genclf.statistics import Moments, merge
+from genclf.conjugate.base import Conjugate, Interval, central, quantile
+from genclf.logarithms import log_pochhammer
+from genclf.sums.blocks import einsum, matmul
+from genclf.sums.covariance import inverse_lower
+from genclf.sums.merging import merge
+from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
 
 
-class NormalInverseWisharts(Conjugate):
+class NormalInverseWishartDistribution(Conjugate):
     """The distribution of all classes' means and covariances.
 
     The parameters are `mean` and `scale` as in `GaussianParams`; the density and the intervals are
@@ -65,11 +67,11 @@ class NormalInverseWisharts(Conjugate):
         return jnp.diagonal(self.scale, axis1=-2, axis2=-1) if self._full else self.scale
 
     def root(self) -> Float[Array, "..."]:
-        """A square root of Ψ: Cholesky factor, or square roots; NaN where there is none."""
+        """Square root of Ψ: Cholesky factor, or square roots; NaN if Ψ is not positive definite."""
         sd = jnp.sqrt(self._diagonal())
         if not self._full:
             return sd
-        # In units that the diagonal chooses: features of very different units cost no digits.
+        # Factor the correlation matrix, so that very different units cost no digits.
         correlation = self.scale / (sd[..., :, None] * sd[..., None, :])
         return sd[..., :, None] * lax.linalg.cholesky(correlation, symmetrize_input=False)
 
@@ -83,7 +85,7 @@ class NormalInverseWisharts(Conjugate):
         regular = regular & (self._diagonal() > 0).all(-1) & (self.dof > self._p - 1)
         return jnp.broadcast_to(regular, self.kappa.shape)
 
-    def improper(self, k: int) -> str:
+    def why_improper(self, k: int) -> str:
         copy = 0 if self.shared else k
         if not float(self.kappa[k]) > 0:
             return f"kappa is {float(self.kappa[k]):g}, expected > 0"
@@ -96,10 +98,10 @@ class NormalInverseWisharts(Conjugate):
         return "Gaussian(prior=NormalInverseWishart())"
 
     def pseudo_moments(self) -> tuple[Moments, Array]:
-        """The prior as examples: κ of each class, with Ψ as their scatter; and the ddof beside it.
+        """The prior as pseudo-examples: κ of each class, with scatter Ψ; and a ddof for the mode.
 
-        Merged with the data's they have the posterior's mean and scatter; the divisor of the mode
-        is their count less ddof.
+        Merged with the statistics of the data they have the mean and the scatter of the posterior
+        mode; its divisor is their count minus ddof.
         """
         num_classes, d = self.mean.shape
         scatter = self.scale / num_classes if self.shared else self.scale
@@ -113,9 +115,9 @@ class NormalInverseWisharts(Conjugate):
             kappa - determinant / self._coordinates - means,
         )
 
-    def update(self, stats: Moments) -> NormalInverseWisharts:
+    def update(self, stats: Moments) -> NormalInverseWishartDistribution:
         merged, scatter, count = self._added(stats)
-        return NormalInverseWisharts(
+        return NormalInverseWishartDistribution(
             merged.mean,
             merged.count,
             self.scale + scatter,
@@ -125,7 +127,7 @@ class NormalInverseWisharts(Conjugate):
         )
 
     def _added(self, stats: Moments) -> tuple[Moments, Array, Array]:
-        """The means' counts and places after the data; what scale and dof gain."""
+        """The merged counts and means, and what the data add to scale and dof."""
         merged = merge(Moments(self.kappa, self.mean, jnp.zeros_like(stats.scatter)), stats)
         scatter, count = merged.scatter, stats.count * self._coordinates
         if self.covariance == "spherical":
@@ -136,11 +138,11 @@ class NormalInverseWisharts(Conjugate):
 
     @property
     def predictive_dof(self) -> Float[Array, "*batch copies"]:
-        """Degrees of freedom of one more example."""
+        """Degrees of freedom of the predictive distribution of one example."""
         return self.dof - self._p + 1
 
     def _log_constant(self) -> Float[Array, ""]:
-        """Log of what makes the density integrate to one, less what the means' 2π contribute."""
+        """Log of the normalising constant, without the powers of 2π of the means."""
         d, p, half = self.mean.shape[-1], self._p, 0.5 * self.dof
         if self._full:
             log_det = 2 * jnp.log(jnp.diagonal(self.root(), axis1=-2, axis2=-1)).sum(-1)
@@ -153,22 +155,22 @@ class NormalInverseWisharts(Conjugate):
     def log_evidence(self, stats: Moments) -> Float[Array, ""]:
         """`Σ log Γ_p(ν'/2) / Γ_p(ν/2) |Ψ|^(ν/2) / |Ψ'|^(ν'/2) + ½ d log κ/κ' - ½ n d log π`.
 
-        ν', Ψ', κ' are those of the posterior. Differences of large logarithms are not formed: a
-        strong prior has large ones.
+        ν', Ψ', κ' are those of the posterior. A strong prior has large logarithms, so these are
+        never subtracted from each other.
         """
         after, d = self.update(stats), self.mean.shape[-1]
         _, scatter, gained = self._added(stats)
         if self._full:
             inverse = inverse_lower(self.root())
             share = matmul(matmul(inverse, scatter), jnp.swapaxes(inverse, -1, -2))
-            more = _log_det_beyond_identity(share)
+            more = _log_det_identity_plus(share)
             size = 2 * jnp.log(jnp.diagonal(after.root(), axis1=-2, axis2=-1)).sum(-1)
         else:
             more = jnp.log1p(scatter / self.scale).sum(-1)
             size = jnp.log(after.scale).sum(-1)
         less = jnp.arange(self._p, dtype=self.dof.dtype)[None]
         half = jnp.broadcast_to(0.5 * gained[:, None], (len(gained), self._p))
-        gammas = log_rising(0.5 * (self.dof[:, None] - less), half).sum(-1)
+        gammas = log_pochhammer(0.5 * (self.dof[:, None] - less), half).sum(-1)
         variables = 1 if self._full else self.scale.shape[-1]
         covariances = variables * gammas - 0.5 * self.dof * more - 0.5 * gained * size
         means = -0.5 * d * jnp.log1p(stats.count / self.kappa).sum()
@@ -193,7 +195,7 @@ class NormalInverseWisharts(Conjugate):
         return self._log_constant() + covariances.sum() + means.sum()
 
     def expected(self) -> dict[str, Array]:
-        """Of the means `mean`, of Σ `Ψ / (ν - p - 1)`; NaN where ν <= p + 1: it has none."""
+        """`mean` for the means, and `Ψ / (ν - p - 1)` for Σ; NaN if ν <= p + 1: Σ has no mean."""
         divisor = jnp.where(self.dof > self._p + 1, self.dof - self._p - 1, jnp.nan)
         divisor = jnp.expand_dims(divisor, tuple(range(1, self.scale.ndim)))
         return {"mean": self.mean, "scale": self.root() / jnp.sqrt(divisor)}
@@ -219,7 +221,7 @@ class NormalInverseWisharts(Conjugate):
         return {"mean": self.mean + moved, "scale": scale}
 
     def interval(self, level: Array) -> dict[str, Interval]:
-        """Of each mean: Student-t, ν - p + 1 degrees; of each variance: inverse gamma."""
+        """Each mean is Student-t with ν - p + 1 degrees, each variance inverse gamma."""
         degrees = self.predictive_dof[..., None]
         scale = self._diagonal()
         spread = jnp.sqrt(scale / degrees) / jnp.sqrt(self.kappa)[..., None]
@@ -232,7 +234,7 @@ class NormalInverseWisharts(Conjugate):
 
 def flat_prior(
     stats: Moments, scatter: Array, ddof: Any, covariance: str, shared: bool
-) -> NormalInverseWisharts:
+) -> NormalInverseWishartDistribution:
     """The improper prior whose joint mode has the divisor count - ddof, with extra scatter."""
     num_classes, d = stats.mean.shape
     coordinates = d if covariance == "spherical" else 1
@@ -243,7 +245,7 @@ def flat_prior(
         scatter = scatter.sum(0, keepdims=True)
     means = num_classes if shared else 1
     dof = -coordinates * (jnp.asarray(ddof, stats.count.dtype) + means) - p - 1
-    return NormalInverseWisharts(
+    return NormalInverseWishartDistribution(
         stats.mean,
         jnp.zeros_like(stats.count),
         scatter,
@@ -253,11 +255,11 @@ def flat_prior(
     )
 
 
-def _log_det_beyond_identity(m: Float[Array, "K d d"]) -> Float[Array, "K"]:
-    """`log |I + M|` of positive semi-definite M, to the last digits where M is small too."""
+def _log_det_identity_plus(m: Float[Array, "K d d"]) -> Float[Array, "K"]:
+    """`log |I + M|` of positive semi-definite M, accurate to the last digits for small M too."""
     trace = jnp.trace(m, axis1=-2, axis2=-1)
     square = matmul(m, m)
-    # Σ tr Mⁱ (-1)^(i+1) / i, as far as i = 4; beyond it M⁵ is below rounding.
+    # Σ tr Mⁱ (-1)^(i+1) / i up to i = 4, where M is so small that M⁵ is below rounding.
     series = trace - 0.5 * jnp.trace(square, axis1=-2, axis2=-1)
     series = series + (square * m).sum((-2, -1)) / 3 - (square * square).sum((-2, -1)) / 4
     eye = jnp.eye(m.shape[-1], dtype=m.dtype)[None]

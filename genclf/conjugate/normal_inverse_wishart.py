@@ -1,4 +1,4 @@
-"""The prior of Gaussian classes that a user states, with what it leaves to the data."""
+"""The prior of Gaussian classes as the user states it; what is None is set from the data."""
 
 from __future__ import annotations
 
@@ -10,42 +10,44 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from genclf.arguments import FINITES, OPTIONAL_FINITE, POSITIVES
-from genclf.conjugate.base import numbers, spread_to
-from genclf.conjugate.gaussian import NormalInverseWisharts
-from genclf.families.covariance import Magnitudes
-from genclf.hyperparameters import Declared, is_concrete
-from genclf.statistics import Moments
+from genclf.arguments.arrays import numbers
+from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
+from genclf.arguments.hyperparameters import is_concrete
+from genclf.conjugate.base import Prior, broadcast_to_last_axes
+from genclf.conjugate.gaussian import NormalInverseWishartDistribution
+from genclf.sums.covariance import Magnitudes
+from genclf.sums.statistics import Moments
 
 
-class NormalInverseWishart(Declared):
+class NormalInverseWishart(Prior):
     """A conjugate prior of Gaussian classes: `Σ ~ IW(dof, scale)`, `μ_k | Σ ~ N(mean, Σ / kappa)`.
 
     `p(Σ) ∝ |Σ|^(-(ν+p+1)/2) exp(-½ tr Ψ Σ⁻¹)`, ν = `dof` > p - 1 and Ψ = `scale`. With a "full"
     covariance p = d. With "diag" or "spherical" p = 1, and every variance has the inverse gamma
     distribution of shape ν/2 and rate Ψ/2: the prior is then normal-inverse-gamma. With
-    `shared=True` one Σ has K means.
+    `shared=True` all K means have one Σ.
 
     With n_k examples of scatter S_k about their mean, `fit` returns the joint mode,
-    `Σ_k = (S_k + Ψ + n κ / (n + κ) δδᵀ) / (n_k + ν + d + 2)`, δ the distance of the two means
-    (shared: the divisor is n + ν + d + 1 + K). So the maximum likelihood divisor n_k is the mode
-    under the flat prior. The divisors n_k - 1 and n - K (`ddof`) are the mode of Σ alone under the
-    flat prior, the means integrated out; under Jeffreys' `|Σ|^(-(d+1)/2)` the posterior mean
-    of Σ has n_k - d - 2 and n - K - d - 1.
+    `Σ_k = (S_k + Ψ + n_k κ / (n_k + κ) δδᵀ) / (n_k + ν + d + 2)`, δ the difference between the
+    mean of the examples and `mean` (shared: the divisor is n + ν + d + 1 + K). So the divisor n_k
+    of maximum likelihood gives the mode under the flat prior. The divisors n_k - 1 and n - K
+    (`ddof`) give the mode of Σ alone under the flat prior, with the means integrated out. Under
+    Jeffreys' prior `|Σ|^(-(d+1)/2)` the posterior mean of Σ has the divisors n_k - d - 2 and
+    n - K - d - 1.
 
-    What is None is chosen by the data, so that their units do not matter (Fraley & Raftery): the
-    prior is then fixed by the mean and the variances of all examples together.
+    An argument that is None is set from the data, so that its units do not matter (Fraley &
+    Raftery): from the mean and the variances of all examples together.
 
     Args:
         mean: a number or shape (d,); None for the mean of all examples.
         kappa: κ > 0, the number of examples that `mean` counts as.
         scale: Ψ: a number s for s·I, (d,) for a diagonal, or (d, d). None for the diagonal with
             `(ν - p + 1) v_j K^(-2/d)`, v_j the variance of feature j over all examples: each
-            variance is then scaled-inverse-χ² about its share of v_j. Of a feature that is the
-            same in all examples v_j is its square, or 1 if that is 0. A feature that is not 0, but
-            of which the squares vanish in its dtype (below 1e-15 in float32), makes the prior NaN:
+            variance is then scaled-inverse-χ² about `v_j K^(-2/d)`. If a feature is the same in
+            all examples, v_j is its square, or 1 if that is 0. A feature that is not 0 but has
+            squares that underflow in its dtype (below 1e-15 in float32) makes the prior NaN:
             multiply it by a power of ten.
-        dof: ν > p - 1; None for p + 2, with which Σ has a mean.
+        dof: ν > p - 1; None for p + 2, the least whole number for which Σ has a mean.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -91,7 +93,7 @@ class NormalInverseWishart(Declared):
         return wrong
 
     def degrees(self, p: int) -> Any:
-        """`dof`, or p + 2."""
+        """`dof`, or p + 2 if it is None."""
         return p + 2.0 if self.dof is None else self.dof
 
     def strength(self, stats: Moments) -> dict[str, Array]:
@@ -101,23 +103,27 @@ class NormalInverseWishart(Declared):
         return {"kappa": jnp.log(jnp.asarray(self.kappa, dtype)), "dof": jnp.log(dof - (p - 1))}
 
     def with_strength(self, free: dict[str, Array], stats: Moments) -> NormalInverseWishart:
-        """The prior of these coordinates."""
+        """The prior with these coordinates: the inverse of `strength`."""
         dof = _dimension(stats) - 1 + jnp.exp(free["dof"])
         return NormalInverseWishart(self.mean, jnp.exp(free["kappa"]), self.scale, dof)
 
-    def settled(self, stats: Moments) -> NormalInverseWishart:
-        """This prior with the mean and the scale that it has for such statistics."""
+    def resolved(self, stats: Moments) -> NormalInverseWishart:
+        """This prior with its mean and scale set from the statistics where they are None."""
         found = self.resolve(stats, "full", shared=True)
         return NormalInverseWishart(found.mean[0], self.kappa, found.scale[0], self.dof)
 
-    def resolve(self, stats: Moments, covariance: str, shared: bool) -> NormalInverseWisharts:
-        """The prior of classes with such statistics; NaN where a number of it is invalid."""
+    def resolve(
+        self, stats: Moments, covariance: str, shared: bool
+    ) -> NormalInverseWishartDistribution:
+        """The prior as a distribution, with None set from the statistics; NaN if it is invalid."""
         num_classes, d = stats.mean.shape
         dtype, copies = stats.mean.dtype, 1 if shared else num_classes
         p = d if covariance == "full" else 1
         size = Magnitudes(stats)
-        mean = spread_to(size.mean if self.mean is None else self.mean, (d,), dtype, "mean")
-        kappa = spread_to(self.kappa, (num_classes,), dtype, "kappa")
+        mean = broadcast_to_last_axes(
+            size.mean if self.mean is None else self.mean, (d,), dtype, "mean"
+        )
+        kappa = broadcast_to_last_axes(self.kappa, (num_classes,), dtype, "kappa")
         dof = jnp.broadcast_to(jnp.asarray(self.degrees(p), dtype), (copies,))
         shape = {"full": (d, d), "diag": (d,), "spherical": (1,)}[covariance]
         if self.scale is None:
@@ -129,15 +135,15 @@ class NormalInverseWishart(Declared):
             scale = (dof[0] - p + 1) * variance
             scale = jnp.diag(scale) if covariance == "full" else scale
         elif covariance == "full" and jnp.ndim(self.scale) < 2:
-            scale = jnp.diag(spread_to(self.scale, (d,), dtype, "scale"))
+            scale = jnp.diag(broadcast_to_last_axes(self.scale, (d,), dtype, "scale"))
         else:
-            scale = spread_to(self.scale, shape, dtype, "scale")
-        # Without data there is nothing to choose by.
+            scale = broadcast_to_last_axes(self.scale, shape, dtype, "scale")
+        # Without data, a mean or scale of None cannot be set.
         known = (stats.count.sum() > 0) | (self.mean is not None and self.scale is not None)
         valid = known & (kappa > 0).all() & (dof > p - 1).all()
         if self.scale is None:
             valid = valid & ~size.vanishing.any()
-        return NormalInverseWisharts(
+        return NormalInverseWishartDistribution(
             jnp.where(valid, jnp.broadcast_to(mean, (num_classes, d)), jnp.nan),
             kappa,
             jnp.where(valid, jnp.broadcast_to(scale, (copies, *shape)), jnp.nan),

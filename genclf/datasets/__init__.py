@@ -1,4 +1,4 @@
-"""Four small data sets that ship with the package, and one that is drawn.
+"""Four small data sets that ship with the package, and one that is simulated.
 
 Each loader reads files beside this module and returns fresh NumPy arrays: nothing is downloaded,
 and nothing is cached. Sources, authors, terms and checksums are in `data/ATTRIBUTION.md`.
@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genclf.datasets.waveform import sample_waveform as sample_waveform
-from genclf.datasets.waveform import waveform_log_joint as waveform_log_joint
+from genclf.datasets.waveform import (
+    sample_waveform as sample_waveform,
+    waveform_log_joint as waveform_log_joint,
+)
 
 __all__ = [
     "HouseVotes",
@@ -44,7 +46,7 @@ class SmsSpam(NamedTuple):
 
 
 class Vowel(NamedTuple):
-    """Spoken vowels of British English: d = 10, K = 11, speakers apart. See `load_vowel`.
+    """Spoken vowels of British English: d = 10, K = 11, split by speaker. See `load_vowel`.
 
     Attributes:
         x_train: `(528, d)` float64, log area ratios of speakers 1 to 8.
@@ -121,7 +123,8 @@ def load_sms_spam() -> SmsSpam:
         new collection and results", ACM Symposium on Document Engineering.
     """
     class_names = ("ham", "spam")
-    # A line ends with "\n" and nothing else: `splitlines` knows ten more, `csv` would eat quotes.
+    # Lines end with "\n" only: `splitlines` would split at ten other characters too, and `csv`
+    # would drop quotes.
     lines = _read("SMSSpamCollection.txt.gz").rstrip("\n").split("\n")
     labels, texts = zip(*(line.split("\t", maxsplit=1) for line in lines), strict=True)
     return SmsSpam(list(texts), _codes(labels, class_names), class_names)
@@ -170,8 +173,8 @@ def load_vowel() -> Vowel:
 def load_house_votes() -> HouseVotes:
     """The 1984 U.S. congressional voting records: 435 members, 16 key votes, 2 parties.
 
-    "?" means a position that is neither yea nor nay: abstained, or not made known. It is not a
-    value that was lost, so it is a third value here; `x == 2` finds them, to treat them as missing.
+    "?" means neither yea nor nay: the member abstained, or did not make a position known. No value
+    was lost, so "?" is a third value here; to treat it as missing, select it with `x == 2`.
 
     Returns:
         The votes as codes, the parties, and the names of the issues, the parties and the values.
@@ -219,9 +222,9 @@ def load_house_votes() -> HouseVotes:
 def load_mushroom() -> Mushroom:
     """The mushroom records: 8,124 hypothetical samples of 23 species, 4,208 of them edible.
 
-    The columns have 2 to 12 values. The names are those of the documentation, and several never
-    occur: veil-type is "partial" in every row. 2,480 cells are missing ("?" in the file), all in
-    stalk-root; they are coded -1. With these data go
+    The columns have 2 to 12 values. `value_names` lists the documented values, of which several
+    never occur: veil-type is "partial" in every row. 2,480 cells are missing ("?" in the file), all
+    in stalk-root; they are coded -1. With these data use
     `num_values=tuple(map(len, mushroom.value_names))` and `missing_code=-1`.
 
     Returns:
@@ -241,7 +244,7 @@ def load_mushroom() -> Mushroom:
         The Audubon Society Field Guide to North American Mushrooms (1981); donated to the UCI
         Machine Learning Repository by Jeff Schlimmer (1987).
     """
-    # As in the documentation, but "fibrous" where it has the slip "ibrous" (stalk surfaces).
+    # As in the documentation, except its misprint "ibrous" for "fibrous" (stalk surfaces).
     documented = {
         "cap-shape": "bell=b conical=c convex=x flat=f knobbed=k sunken=s",
         "cap-surface": "fibrous=f grooves=g scaly=y smooth=s",
@@ -295,6 +298,6 @@ def _read(name: str) -> str:
 
 
 def _codes(values, names: tuple[str, ...]) -> NDArray[np.int32]:
-    """The index of each value among `names`; a value that is not there is a KeyError."""
+    """The index of each value among `names`; raises `KeyError` for an unknown value."""
     code = {name: i for i, name in enumerate(names)}
     return np.array([code[value] for value in values], dtype=np.int32)

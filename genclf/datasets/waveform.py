@@ -1,4 +1,4 @@
-"""The waveform data of Breiman et al. (1984): drawn, not shipped, and with a known Bayes rule."""
+"""The waveform data of Breiman et al. (1984): simulated, with a known Bayes rule."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Real
 
-from genclf.arguments import draw_shape, random_key
-from genclf.arrays import real_array
+from genclf.arguments.arrays import real_array
+from genclf.arguments.domains import draw_shape, random_key
 from genclf.discretize import floating
 
 _J = np.arange(1, 22)
@@ -30,19 +30,19 @@ def sample_waveform(
         x = U h1 + (1 - U) h3 + ε    in class 1
         x = U h2 + (1 - U) h3 + ε    in class 2
 
-    one U ~ Uniform(0, 1) for the row, ε ~ N(0, I), and classes of equal probability. No class is
-    Gaussian. The Bayes rule is `waveform_log_joint`; it errs on 13.3% of the rows; Breiman et
-    al. estimated 14%.
+    with one U ~ Uniform(0, 1) for each row, ε ~ N(0, I), and classes of equal probability. No class
+    is Gaussian. The Bayes rule is the argmax of `waveform_log_joint`; its error rate is 13.3%
+    (Breiman et al. estimated 14%).
 
     Args:
         key: a `jax.random` key.
         shape: shape of the draws; () for one, (200, 300) for 200 training sets of 300 rows.
 
     Returns:
-        (x, y): y is int32 of that shape, and x has that shape in front.
+        (x, y): y is int32 of shape `shape`, and x has shape `(*shape, 21)`.
 
     Raises:
-        ValueError: key is not one key, or shape is no tuple of sizes.
+        ValueError: key is not a single key, or shape is not a tuple of sizes.
 
     Example:
         >>> import jax
@@ -77,7 +77,7 @@ def waveform_log_joint(x: Real[ArrayLike, "*batch 21"]) -> Float[Array, "*batch 
         log p(x, y = k), shape (..., 3).
 
     Raises:
-        ValueError: x is no array of real numbers, or has another number of columns.
+        ValueError: x is not an array of real numbers, or does not have 21 columns.
 
     Example:
         >>> import jax

@@ -1,1 +1,1 @@
-"""What p(x | y) can be: one file per family, each with the family and its params."""
+"""Families of class densities p(x | y), and the params of the densities that they fit."""

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import ClassWeights, accumulate, dense_sums, matmul
-from genclf.arguments import NON_NEGATIVE, OPTIONAL_FINITE
-from genclf.conjugate.beta import Beta, Betas, zeros_of
-from genclf.conjugate.dirichlet import smoothing_problems
-from genclf.families.base import (
-    Family,
-    LinearScore,
-    Params,
-    Scalar,
-    Support,
-    over_rows,
-    poison,
-    safe_log,
-    times_log,
-)
+from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
+from genclf.arguments.hyperparameters import kind_of
+from genclf.conjugate.beta import Beta, BetaDistribution, zeros_of
+from genclf.families.base import Scalar, set_fields
+from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     CODE,
     MISSING,
     Missing,
     allow_missing,
     is_missing,
-    missing_problems,
 )
-from genclf.hyperparameters import kind_of
+from genclf.families.seeding import hamming_distance
+from genclf.families.smoothed import CountParams, Smoothed
+from genclf.families.support import Support, nan_outside_support
+from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
-from genclf.statistics import Sums
+from genclf.sums.accumulate import dense_sums
+from genclf.sums.blocks import ClassWeights, accumulate, matmul, over_rows
+from genclf.sums.statistics import Sums
 
 BINARY = Support(lambda x: (x == 0) | (x == 1), "0 or 1 (or set Bernoulli(threshold=...))")
 ABOVE = Support(jnp.isfinite, "a finite number")
@@ -46,7 +39,7 @@ def _support(threshold: float | Array | None) -> Support:
 
 
 def _binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d"]:
-    x = poison(x, _support(threshold))
+    x = nan_outside_support(x, _support(threshold))
     if threshold is None:
         return x
     above = jnp.where(jnp.isnan(threshold), jnp.nan, (x > threshold).astype(x.dtype))
@@ -54,19 +47,19 @@ def _binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d
 
 
 def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, "*batch twice_d"]:
-    """The ones that are seen, and beside them which cells are."""
+    """The observed ones and, in further columns, 0/1 indicators of the observed cells."""
     seen = ~is_missing(x, code)
     ones = jnp.where(seen, _binary(jnp.where(seen, x, 0), threshold), 0)
     return jnp.concatenate([ones, seen.astype(ones.dtype)], axis=-1)
 
 
-def _in_words(d: int, threshold: Scalar | None, missing: Missing) -> str:
-    """What the `Sums` of d features are of."""
+def _describe(d: int, threshold: Scalar | None, missing: Missing) -> str:
+    """A description of what the `Sums` of d features hold."""
     what = "0/1 features" if threshold is None else "features above a threshold"
     return f"ones of {d} {what}" + (", by cell" if missing == "marginalize" else "")
 
 
-class BernoulliParams(Params):
+class BernoulliParams(CountParams):
     """Fitted Bernoulli densities, as `Bernoulli.estimate` returns them.
 
     Attributes:
@@ -74,7 +67,7 @@ class BernoulliParams(Params):
             p_kj is 1 or 0. Both log p and log (1-p) keep all their digits in this coordinate.
         threshold: x counts as 1 above it; None where x must be 0 or 1.
         missing: "marginalize" where missing cells are integrated out, else "error".
-        missing_code: the code of a missing cell of integers.
+        missing_code: the integer that marks a missing cell if x is integer.
     """
 
     logits: Float[Array, "K d"]
@@ -104,7 +97,7 @@ class BernoulliParams(Params):
         return jax.nn.log_sigmoid(self.logits), jax.nn.log_sigmoid(-self.logits)
 
     def _score(self) -> LinearScore:
-        # log p(x) = Σ_j x_j log p_j + (1-x_j) log (1-p_j); a certain value vetoes its opposite.
+        # log p(x) = Σ_j x_j log p_j + (1-x_j) log (1-p_j); a veto marks values of probability 0.
         log_p, log_q = self._logs()
         never, always = jnp.isneginf(self.logits), jnp.isposinf(self.logits)
         log_p, log_q = jnp.where(never, 0, log_p), jnp.where(always, 0, log_q)
@@ -112,7 +105,7 @@ class BernoulliParams(Params):
         coef, veto = log_p - log_q, never - always
         if self.missing == "error":
             return LinearScore(coef, log_q.sum(-1), veto, always.sum(-1))
-        # What no cell says is said by the cells that are seen: Σ_j seen_j log (1-p_j).
+        # The intercept becomes linear in the indicators: Σ_j seen_j log (1-p_j).
         nothing = jnp.zeros_like(log_q[:, 0])
         both = jnp.concatenate([coef, log_q], 1), jnp.concatenate([veto, always], 1)
         return LinearScore(both[0], nothing, both[1], nothing)
@@ -130,23 +123,20 @@ class BernoulliParams(Params):
         return self._scored(self._score(), x)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """The same, less its mean over the classes."""
+        """`log_prob` minus its mean over the classes."""
         return self._scored(self._score().centred(), x)
-
-    def marginalized(self) -> BernoulliParams:
-        return replace(self, missing="marginalize")
 
     def condition(
         self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]
     ) -> Float[Array, "*batch d"]:
-        """p(x_j = 1 | what is seen); of a cell that is seen 0 or 1."""
+        """p(x_j = 1 | observed cells); for an observed cell its value, 0 or 1."""
         seen = ~is_missing(x, self.missing_code)
         return jnp.where(seen, _binary(x, self.threshold), matmul(r, self.probs))
 
     def sample_missing(
         self, key: Array, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"]
     ) -> Shaped[Array, "*batch d"]:
-        """Missing cells are drawn as 0 or 1, the others stay."""
+        """Draw missing cells as 0 or 1; the others stay."""
         missing = is_missing(x, self.missing_code)
         return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
 
@@ -156,7 +146,7 @@ class BernoulliParams(Params):
 
     @property
     def statistic(self) -> str:
-        return _in_words(self.num_features, self.threshold, self.missing)
+        return _describe(self.num_features, self.threshold, self.missing)
 
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log p_kj + (count_k - total_kj) log (1 - p_kj)`."""
@@ -169,21 +159,21 @@ class BernoulliParams(Params):
         return jax.random.bernoulli(key, self.probs[y]).astype(jnp.int32)
 
 
-class Bernoulli(Family):
+class Bernoulli(Smoothed):
     """Independent 0/1 features: multivariate Bernoulli naive Bayes.
 
     `p(x | y=k) = Π_j p_kj^x_j (1-p_kj)^(1-x_j)` with `p_kj = (Σ_n w_nk x_nj + α) / (n_k + 2α)`,
     n_k the weight of the class. α is Dirichlet smoothing: the mode under a Beta(α+1, α+1) prior,
     the mean under Beta(α, α); 1 is Laplace's rule, 0 maximum likelihood. Absent words count as
-    evidence, which is what tells this model from `Multinomial`.
+    evidence, unlike in `Multinomial`.
 
     Args:
         alpha: α >= 0.
         threshold: if given, x is first turned into `x > threshold`; otherwise x must be 0 or 1.
-        prior: a `Beta`, instead of alpha; the estimate is then its mode.
-        missing: "marginalize" integrates missing cells out, which here leaves out their factors, in
-            a score, and their cells, in a fit; "error" takes none.
-        missing_code: a missing cell is NaN, or among integers this code.
+        prior: a `Beta`, instead of alpha; the estimate is then the posterior mode.
+        missing: "marginalize" integrates missing cells out: scores leave out their factors, and
+            fits leave out the cells; "error" makes a missing cell invalid.
+        missing_code: a missing cell is NaN if x is floating, and this code if x is integer.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -219,7 +209,7 @@ class Bernoulli(Family):
     def stats(self, x: Array, w: ClassWeights) -> Sums:
         """`Sums` of x: count of each class, and of the class's ones in each feature.
 
-        Where cells may be missing the count is one of cells, (K, d).
+        If cells may be missing, the count is that of the observed cells, (K, d).
         """
         d = x.shape[1]
 
@@ -232,7 +222,7 @@ class Bernoulli(Family):
         return accumulate(block, x, w, d)
 
     def statistic(self, stats: Sums) -> str:
-        return _in_words(stats.total.shape[-1], self.threshold, self.missing)
+        return _describe(stats.total.shape[-1], self.threshold, self.missing)
 
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
@@ -250,39 +240,38 @@ class Bernoulli(Family):
         return self._params(jnp.zeros_like(stats.total))
 
     def _pseudo_counts(self, stats: Sums) -> tuple[Array, Array]:
-        """Of ones and of zeros."""
+        """The pseudo-counts of ones and of zeros."""
         if self.prior is not None:
             return self.prior.pseudo_counts(stats.total, zeros_of(stats))
         alpha = jnp.full_like(stats.total, self.alpha)
         return alpha, alpha
 
     def prior_stats(self, stats: Sums) -> Sums:
-        """α ones and α zeros; of a prior `a - 1` and `b - 1`, with a count for each feature."""
+        """α ones and α zeros; or, with a prior, `a - 1` and `b - 1`, and a count per feature."""
         ones, zeros = self._pseudo_counts(stats)
         count = jnp.full_like(stats.count, 2 * self.alpha) if self.prior is None else ones + zeros
         return Sums(count, ones)
 
-    def plain(self) -> Bernoulli:
-        return replace(self, alpha=0.0, prior=None)
-
-    def conjugate_prior(self, stats: Sums) -> Betas:
+    def conjugate_prior(self, stats: Sums) -> BetaDistribution:
         """Beta(α + 1, α + 1), or the prior given."""
-        return self._prior().chances(stats.total)
+        return self.given_prior.resolve(stats.total)
 
-    def _prior(self) -> Beta:
+    @property
+    def given_prior(self) -> Beta:
         return Beta(self.alpha + 1.0, self.alpha + 1.0) if self.prior is None else self.prior
 
-    def prior_strength(self, stats: Any) -> dict[str, Array]:
-        return self._prior().strength(stats)
+    def predictive(self, posterior: BetaDistribution, stats: Sums) -> BernoulliParams:
+        """Params with the expected probabilities, since the density is linear in them."""
+        return set_fields(self.start(stats), "", posterior.expected())
 
-    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Bernoulli:
-        prior = self._prior().with_strength(free, stats)
-        return replace(self, alpha=1.0, prior=prior)
+    def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
+        """The number of cells that differ."""
+        return hamming_distance(x, seed)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """One probability per class and feature."""
         return num_classes * d
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        wrong = smoothing_problems(self.alpha, self.prior)
-        return wrong + missing_problems(self.missing, self.missing_code, 2)
+    @property
+    def num_codes(self) -> int | float:
+        return 2

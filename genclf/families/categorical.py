@@ -2,194 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
-from genclf.accumulate import ClassWeights, accumulate, matmul, num_classes
-from genclf.arguments import NON_NEGATIVE, Domain, one_of, whole
+from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
+from genclf.arguments.hyperparameters import kind_of
 from genclf.conjugate.dirichlet import (
     Dirichlet,
-    Dirichlets,
+    DirichletDistribution,
     log_shares,
     pseudo_counts,
     smoothing,
-    smoothing_problems,
 )
-from genclf.families.base import Family, Params, Scalar, Support, over_rows, times_log
+from genclf.families.base import Scalar, set_fields
+from genclf.families.categorical_params import (
+    CategoricalParams,
+    Columns,
+    Unseen,
+    describe_tables,
+    values_support,
+)
 from genclf.families.missing import (
     CODE,
     MISSING,
     Missing,
     allow_missing,
-    is_missing,
-    missing_problems,
 )
-from genclf.hyperparameters import kind_of
-from genclf.parameters import Parameter
-from genclf.shapes import own
-from genclf.sharding import compiled
-from genclf.statistics import Sums
-
-Unseen = Literal["error", "ignore"]
-
-
-def _wide(x: Array) -> Array:
-    """Codes in a dtype of at least 32 bits, in which every number of values can be written."""
-    if x.dtype.itemsize >= 4:
-        return x
-    return x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
-
-
-def _last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
-    """A number for each column, spread over the leading axes of x."""
-    return jnp.broadcast_to(jnp.asarray(sizes, x.dtype), x.shape)
-
-
-def _support(num_values: int | tuple[int, ...], unseen: Unseen) -> Support:
-    def valid(x: Array) -> Array:
-        code = _wide(x)
-        whole = (code >= 0) & (code == jnp.floor(code)) & jnp.isfinite(code)
-        return whole if unseen == "ignore" else whole & (code < _last_axis(num_values, code))
-
-    return Support(valid, f"an integer code in 0..num_values-1, num_values = {num_values}")
-
-
-class Columns(eqx.Module):
-    """The layout of columns of different numbers of values, side by side in one flat table.
-
-    Value v of column j stands at `first[j] + v`, which is also where its 0/1 indicator stands in
-    `genclf.indicators`.
-
-    Attributes:
-        num_values: number of values of each column.
-        unseen: "error" or "ignore"; see `Categorical`.
-        missing: "error" or "marginalize".
-        missing_code: the code of a missing cell of integers.
-    """
-
-    num_values: tuple[int, ...] = eqx.field(static=True)
-    unseen: Unseen = eqx.field(static=True)
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
-
-    @property
-    def support(self) -> Support:
-        return allow_missing(
-            _support(self.num_values, self.unseen), self.missing, self.missing_code
-        )
-
-    @property
-    def first(self) -> np.ndarray:
-        """Where each column starts in the table, shape (d,)."""
-        return np.cumsum((0, *self.num_values[:-1]))
-
-    def places(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
-        """Where each cell stands in the flat table, and whether it has a place there.
-
-        A missing cell has none, so it adds nothing to a score or to a table.
-        """
-        wide = _wide(x)
-        sizes = _last_axis(self.num_values, wide)
-        known = (wide >= 0) & (wide < sizes) & (wide == jnp.floor(wide))
-        code = jnp.where(known, wide, 0).astype(jnp.int32)
-        return code + _last_axis(self.first, code), known
-
-
-def _in_words(columns: Columns) -> str:
-    """What the `Sums` of these columns are of."""
-    return f"rows with each value of columns of {columns.num_values} values"
-
-
-class CategoricalParams(Params):
-    """Fitted tables, as `Categorical.estimate` returns them.
-
-    Attributes:
-        log_theta: `log p(x_j = v | y = k)`, the columns' tables side by side, shape (K, Σ_j V_j);
-            `table(j)` is that of column j. -inf at 0.
-        columns: the layout.
-    """
-
-    log_theta: Float[Array, "K sum_V"]
-    columns: Columns
-
-    @property
-    def support(self) -> Support:
-        return self.columns.support
-
-    @property
-    def num_features(self) -> int:
-        return len(self.columns.num_values)
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return {"log_theta": Parameter("simplex", "log", tables=self.columns.num_values)}
-
-    def table(self, column: int) -> Float[Array, "*batch K V_j"]:
-        """`log p(x_j = v | y = k)` of one column, shape (K, V_j)."""
-        start = self.columns.first[column]
-        return self.log_theta[..., start : start + self.columns.num_values[column]]
-
-    def _look_up(self, table: Array, x: Array) -> Array:
-        flipped = table.T
-
-        def rows(x: Array) -> Array:
-            place, known = self.columns.places(x)
-            found = jnp.where(known[..., None], flipped[place], 0)
-            return jnp.where(self.support.valid(x)[..., None], found, jnp.nan).sum(-2)
-
-        return over_rows(rows, x, 1, x.shape[-1] * len(table))
-
-    def log_prob(self, x: Array) -> Float[Array, "*batch K"]:
-        """`Σ_j log p(x_j | y = k)`."""
-        return self._look_up(self.log_theta, x)
-
-    def discriminant(self, x: Array) -> Float[Array, "*batch K"]:
-        """The same, less its mean over the classes."""
-        common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0, keepdims=True)
-        return self._look_up(self.log_theta - common, x)
-
-    def marginalized(self) -> CategoricalParams:
-        return replace(self, columns=replace(self.columns, missing="marginalize"))
-
-    def condition(self, x: Array, r: Float[Array, "*batch K"]) -> Float[Array, "*batch sum_V"]:
-        """p(x_j = v | what is seen), the columns side by side; of a cell that is seen 0 or 1."""
-        column = np.repeat(np.arange(self.num_features), self.columns.num_values)
-        missing = is_missing(x, self.columns.missing_code)[..., column]
-        own = indicators(x, self.columns.num_values).astype(r.dtype)
-        return jnp.where(missing, matmul(r, jnp.exp(self.log_theta)), own)
-
-    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
-        missing = is_missing(x, self.columns.missing_code)
-        return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
-
-    def linear(self) -> tuple[Float[Array, "K sum_V"], Float[Array, "K"]]:
-        """The table and 0: linear in the `genclf.indicators` of x; -inf at probability 0."""
-        return self.log_theta, jnp.zeros_like(self.log_theta[:, 0])
-
-    @property
-    def statistic(self) -> str:
-        return _in_words(self.columns)
-
-    def log_lik(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ_kjv total_kjv log p(x_j = v | k)`."""
-        return times_log(stats.total, self.log_theta).sum()
-
-    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
-        """Independent draws from the tables of class y."""
-        keys = jax.random.split(key, len(self.columns.num_values))
-        draws = [jax.random.categorical(k, self.table(j)[y]) for j, k in enumerate(keys)]
-        return jnp.stack(draws, axis=-1).astype(jnp.int32)
-
+from genclf.families.seeding import hamming_distance
+from genclf.families.smoothed import Smoothed
+from genclf.families.support import Support
+from genclf.sums.blocks import ClassWeights, accumulate, num_classes
+from genclf.sums.statistics import Sums
 
 _SIZE = whole(1, 2**31 - 1)
-_NUM_VALUES = Domain(
+NUM_VALUES = Domain(
     ">= 1, a whole number, or a tuple of them",
     lambda sizes: (
         bool(sizes) and all(map(_SIZE.contains, sizes))
@@ -199,17 +50,17 @@ _NUM_VALUES = Domain(
 )
 
 
-def _hashable(num_values: Any) -> Any:
-    """Python integers, so that the family can be static whatever sequence of them was given."""
+def as_tuple(num_values: Any) -> Any:
+    """Convert to Python integers, or a tuple of them, so that the field can be static."""
     if isinstance(num_values, list | tuple | np.ndarray | jax.Array) and np.ndim(num_values) == 1:
-        return tuple(map(_hashable, num_values))
+        return tuple(map(as_tuple, num_values))
     whole_array = isinstance(num_values, np.ndarray | jax.Array | np.generic) and (
         num_values.ndim == 0 and num_values.dtype.kind in "iu"
     )
     return int(num_values) if whole_array else num_values
 
 
-class Categorical(Family):
+class Categorical(Smoothed):
     """Categorical columns, independent given the class: naive Bayes on tables.
 
     `p(x | y=k) = Π_j θ_kj[x_j]` with `θ_kj[v] = (Σ_n w_nk [x_nj = v] + α) / (n_kj + V_j α)`, n_kj
@@ -217,18 +68,19 @@ class Categorical(Family):
     mean under Dirichlet(α); 1 is Laplace's rule, 0 maximum likelihood.
 
     Values are codes 0..V_j - 1. A value that was declared but not seen in training has
-    probability α / (n_k + V_j α). One that was not declared (V_j or more) makes scores NaN and
-    `genclf.validate` raise with unseen="error"; with "ignore" it says nothing about the class,
+    probability α / (n_k + V_j α). A code of V_j or more was not declared. With unseen="error" it
+    makes scores NaN, and `genclf.validate` raises; with "ignore" it is no evidence about the class
     and adds nothing to a fit. Negative and fractional codes are always invalid.
 
     Args:
         num_values: V_j of each column, or one number for all columns.
         alpha: α >= 0.
         unseen: "error" or "ignore".
-        prior: a `Dirichlet`, instead of alpha; the estimate is then its mode.
-        missing: "marginalize" integrates missing cells out, which here leaves out their factors, in
-            a score, and their cells, in a fit; "error" takes none.
-        missing_code: a missing cell is NaN, or among integers this code, which is no value.
+        prior: a `Dirichlet`, instead of alpha; the estimate is then the posterior mode.
+        missing: "marginalize" integrates missing cells out: scores leave out their factors, and
+            fits leave out the cells; "error" makes a missing cell invalid.
+        missing_code: a missing cell is NaN if x is floating, and this code if x is integer; it
+            must not be a valid code.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -243,7 +95,7 @@ class Categorical(Family):
     """
 
     domains: ClassVar = {
-        "num_values": _NUM_VALUES,
+        "num_values": NUM_VALUES,
         "alpha": NON_NEGATIVE,
         "unseen": one_of("error", "ignore"),
         "prior": kind_of(Dirichlet, such_as="Dirichlet(2.0)", optional=True),
@@ -251,7 +103,7 @@ class Categorical(Family):
         "missing_code": CODE,
     }
 
-    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=_hashable)
+    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=as_tuple)
     alpha: Scalar = 1.0
     unseen: Unseen = eqx.field(static=True, default="error")
     prior: Dirichlet | None = None
@@ -259,7 +111,7 @@ class Categorical(Family):
     missing_code: int = eqx.field(static=True, default=-1)
 
     def columns(self, d: int) -> Columns:
-        """The layout for d columns; an error where num_values names another number of them."""
+        """The layout for d columns; raise if num_values is for another number of columns."""
         sizes = self.num_values if isinstance(self.num_values, tuple) else (self.num_values,) * d
         if len(sizes) != d:
             raise ValueError(
@@ -271,7 +123,7 @@ class Categorical(Family):
     @property
     def support(self) -> Support:
         return allow_missing(
-            _support(self.num_values, self.unseen), self.missing, self.missing_code
+            values_support(self.num_values, self.unseen), self.missing, self.missing_code
         )
 
     def stats(self, x: Array, w: ClassWeights) -> Sums:
@@ -290,7 +142,7 @@ class Categorical(Family):
         return accumulate(block, x, w, x.shape[1] * num_classes(w))
 
     def statistic(self, stats: Sums) -> str:
-        return _in_words(self._columns_of(stats))
+        return describe_tables(self._columns_of(stats))
 
     def estimate(self, stats: Sums) -> CategoricalParams:
         """Smoothed log θ of every column; uniform for a class without examples."""
@@ -321,65 +173,31 @@ class Categorical(Family):
         return CategoricalParams(jnp.broadcast_to(-jnp.log(sizes), stats.total.shape), columns)
 
     def prior_stats(self, stats: Sums) -> Sums:
-        """α rows with every value of every column; `a - 1` of a prior."""
+        """α rows of every value of every column; or, with a prior, `a - 1` rows."""
         total = pseudo_counts(self.alpha, self.prior, stats.total)
         return Sums(jnp.zeros_like(stats.count), total)
 
-    def plain(self) -> Categorical:
-        return replace(self, alpha=0.0, prior=None)
-
-    def conjugate_prior(self, stats: Sums) -> Dirichlets:
+    def conjugate_prior(self, stats: Sums) -> DirichletDistribution:
         """Dirichlet(α + 1) of every table, or the prior given."""
-        prior = smoothing(self.alpha, self.prior)
-        return prior.tables(stats.total, "log_theta", self._columns_of(stats).num_values)
+        sizes = self._columns_of(stats).num_values
+        return self.given_prior.resolve(stats.total, "log_theta", sizes)
 
-    def prior_strength(self, stats: Any) -> dict[str, Array]:
-        return smoothing(self.alpha, self.prior).strength(stats)
+    @property
+    def given_prior(self) -> Dirichlet:
+        return smoothing(self.alpha, self.prior)
 
-    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Categorical:
-        prior = smoothing(self.alpha, self.prior).with_strength(free, stats)
-        return replace(self, alpha=1.0, prior=prior)
+    def predictive(self, posterior: DirichletDistribution, stats: Sums) -> CategoricalParams:
+        """Params with the expected tables, since the density is linear in them."""
+        return set_fields(self.start(stats), "", posterior.expected())
+
+    def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
+        """The number of cells that differ."""
+        return hamming_distance(x, seed)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """V_j - 1 free probabilities per class and column."""
         return num_classes * sum(v - 1 for v in self.columns(d).num_values)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
-        wrong = smoothing_problems(self.alpha, self.prior)
-        largest = int(np.max(self.num_values))
-        return wrong + missing_problems(self.missing, self.missing_code, largest)
-
-
-def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
-    """0/1 indicators of categorical columns: the features in which `linear_form` is linear.
-
-    Args:
-        x: codes 0..V_j - 1, shape (..., d); a code without a place gives zeros.
-        num_values: V_j of each column, or one number for all columns.
-
-    Returns:
-        1 where column j holds value v, at place `Σ_{i<j} V_i + v`; shape (..., Σ_j V_j).
-
-    Raises:
-        ValueError: x is no array of numbers, or num_values does not fit its columns.
-
-    Example:
-        >>> import jax.numpy as jnp, genclf as gcf
-        >>> print(gcf.indicators(jnp.array([[1, 0], [0, 2]]), (2, 3)))
-        [[0. 1. 1. 0. 0.]
-         [1. 0. 0. 0. 1.]]
-    """
-    x = own(x, "x")
-    if not isinstance(x, jax.Array) or x.ndim == 0:
-        raise ValueError(f"x is {x!r}, expected codes 0..num_values-1, an array of shape (..., d)")
-    sizes = _NUM_VALUES.checked(_hashable(num_values), "num_values")
-    return _indicators(x, Categorical(sizes).columns(x.shape[-1]).num_values)
-
-
-@partial(compiled, static_argnums=1, batch_of=0)
-def _indicators(x: Array, num_values: tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
-    column = np.repeat(np.arange(len(num_values)), num_values)
-    code = _wide(x)[..., column]
-    # A code without a place, NaN or a fraction say, equals no value.
-    value = np.concatenate([np.arange(v) for v in num_values])
-    return (code == _last_axis(value, code)).astype(jnp.result_type(float))
+    @property
+    def num_codes(self) -> int | float:
+        return int(np.max(self.num_values))

@@ -1,4 +1,4 @@
-"""Dirichlet-multinomial class densities: words that make themselves likelier by occurring."""
+"""Dirichlet-multinomial class densities: each occurrence of a word makes it likelier."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.conjugate.base import log_rising, log_rising_beyond
-from genclf.families.base import Params, Support, over_rows
-from genclf.families.rising import log_rising_sums, rising_table
+from genclf.families.base import Density
+from genclf.families.log_pochhammer import log_rising_sums, rising_table
+from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
+from genclf.logarithms import log_pochhammer, log_pochhammer_remainder
+from genclf.sums.blocks import over_rows
 
-_LARGE = 64  # counts from which the common part of a score is large beside what differs
-_COMPARED = 128  # words of a document, up to which comparing each two costs less than sorting
+_LARGE = 64  # above this count, what all classes share is much larger than what differs
+_COMPARED = 128  # up to this document length, comparing all pairs of words costs less than sorting
 
 
-class DirichletMultinomialParams(Params):
+class DirichletMultinomialParams(Density):
     """The density of a document whose θ is uncertain: the predictive of `Multinomial`.
 
     `p(x | k, length) = Π_j (a_kj)_x_j / (Σ_j a_kj)_length` with `(a)_n = a (a+1) … (a+n-1)`: the
@@ -58,9 +60,10 @@ class DirichletMultinomialParams(Params):
         return over_rows(lambda rows: self._of_tokens(rows, lengths), x, 1, longest * len(a))
 
     def discriminant(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
-        """The same; of counts that are large, less what of it no class has a part in.
+        """`log_prob`; for large counts, minus a large term that all classes share.
 
-        That is `Σ_j x_j log x_j - n log n`, beside which a float32 would lose the classes.
+        The term is `Σ_j x_j log x_j - n log n`. Beside it float32 would lose the differences
+        between classes.
         """
         if isinstance(x, Tokens):
             return self.log_prob(x)
@@ -80,8 +83,8 @@ class DirichletMultinomialParams(Params):
         length = x.sum(-1)
 
         def of_class(a: Array) -> Array:
-            words = log_rising_beyond(jnp.broadcast_to(a[None], x.shape), x).sum(-1)
-            return words - log_rising_beyond(jnp.broadcast_to(a.sum(), length.shape), length)
+            words = log_pochhammer_remainder(jnp.broadcast_to(a[None], x.shape), x).sum(-1)
+            return words - log_pochhammer_remainder(jnp.broadcast_to(a.sum(), length.shape), length)
 
         found = lax.map(of_class, self.concentration).T
         return jnp.where(jnp.isnan(length)[:, None], jnp.nan, found)
@@ -89,7 +92,7 @@ class DirichletMultinomialParams(Params):
     def _of_length(self, length: Float[Array, "n"]) -> Float[Array, "n K"]:
         shape = (*length.shape, len(self.concentration))
         total = jnp.broadcast_to(self.concentration.sum(-1), shape)
-        return log_rising(total, jnp.broadcast_to(length[:, None], shape))
+        return log_pochhammer(total, jnp.broadcast_to(length[:, None], shape))
 
     def _of_counts(self, rows: Array, table: Array) -> Array:
         x = counts_of(rows, self.presence).astype(self.concentration.dtype)
@@ -102,19 +105,9 @@ class DirichletMultinomialParams(Params):
         found = self.concentration.T.at[rows.ids].get(
             mode="fill", fill_value=jnp.nan, wrap_negative_indices=False
         )
-        # Padding is 1 before the logarithm, not 0 behind it: else XLA takes it cell by cell.
+        # Padding is 1 before the logarithm, not 0 after it, which XLA would not vectorise.
         chance = jnp.where(rows.mask[..., None], found + earlier[..., None].astype(found.dtype), 1)
         return jnp.log(chance).sum(-2) - of_length[rows.mask.sum(-1)]
-
-    @property
-    def statistic(self) -> None:
-        return None
-
-    def log_lik(self, stats: object) -> Float[Array, ""]:
-        raise ValueError(
-            "a Dirichlet-multinomial density has no sufficient statistics: sum its log_joint over "
-            "documents, or use log_evidence, the log-probability of all documents together"
-        )
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape V"]:
         """Word counts of documents of Poisson(mean_length) words, each with a θ of its own."""
@@ -125,7 +118,7 @@ class DirichletMultinomialParams(Params):
 
 
 def _occurrences(rows: Tokens) -> tuple[Tokens, Int[Array, "n length"]]:
-    """The words in some order, and for each how often it occurs before in its document."""
+    """The words in some order, and for each the number of its earlier occurrences."""
     ids = jnp.where(rows.mask, rows.ids, jnp.iinfo(rows.ids.dtype).max)
     length = ids.shape[-1]
     if length <= _COMPARED:

@@ -9,29 +9,38 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from genclf.accumulate import ClassWeights, Hard, fold_rows, moments, moments_of_cells, only
-from genclf.arguments import FLAG, NON_NEGATIVE, one_of
-from genclf.conjugate.base import Conjugate
-from genclf.conjugate.gaussian import NormalInverseWisharts, flat_prior
+from genclf.arguments.domains import FLAG, NON_NEGATIVE, one_of
+from genclf.arguments.hyperparameters import is_concrete, kind_of
+from genclf.conjugate.gaussian import NormalInverseWishartDistribution, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
-from genclf.families.base import Family, Init, Params, Scalar, Support
-from genclf.families.covariance import (
+from genclf.families.base import Scalar
+from genclf.families.capabilities import (
+    Completed,
+    HasConjugatePrior,
+    HasRoads,
+    Init,
+    Latent,
+    Observed,
+)
+from genclf.families.gaussian_params import GaussianParams, describe_moments
+from genclf.families.mahalanobis import Covariance
+from genclf.families.missing import MISSING, Missing, allow_missing
+from genclf.families.student_t import FINITE, StudentTParams
+from genclf.families.support import Support
+from genclf.sums.accumulate import moments, moments_of_cells
+from genclf.sums.blocks import ClassWeights, Hard, fold_rows, masked
+from genclf.sums.covariance import (
     CovarianceEstimate,
     GaussianDiagnosis,
     estimate_covariance,
     regularisation,
-    root_of_total,
+    sqrt_total_covariance,
 )
-from genclf.families.ellipsoid import Covariance
-from genclf.families.gaussian_params import GaussianParams, moments_in_words
-from genclf.families.marginal import Completion, expected_moments
-from genclf.families.missing import MISSING, Missing, allow_missing
-from genclf.families.student_t import FINITE, StudentTParams
-from genclf.hyperparameters import is_concrete, kind_of
-from genclf.statistics import Moments, divide, merge, pool
+from genclf.sums.merging import merge, pool
+from genclf.sums.statistics import Moments, divide
 
 
-class Gaussian(Family):
+class Gaussian(HasRoads, HasConjugatePrior, Latent):
     """Gaussian class densities: discriminant analysis and Gaussian naive Bayes.
 
     `p(x | y=k) = N(x; μ_k, Σ_k)` with `μ_k = Σ_n w_nk x_n / n_k` and, by maximum likelihood,
@@ -45,14 +54,18 @@ class Gaussian(Family):
         diag         Gaussian naive Bayes      diagonal LDA
         spherical    spheres of their own      nearest centroid
 
-    All rules of rank and regularisation are relative to the data's own scale, so x and 1000 x
-    give the same posterior. A feature that is constant in a class (its variance there is rounding,
-    at most (ε · root mean square)² with ε the dtype's epsilon) has the variance
-    `v_j / (n_k + 1)`, v_j its variance within classes (in all, where every class is constant): what
-    n_k equal values and one a typical deviation away would have, and the same in every dtype. One
-    that is constant over all the data changes no posterior. A correlation matrix that is
-    numerically singular gets 10 d ε on its diagonal: the limit of a density that is
-    infinitely thin there. `genclf.diagnose` reports all three, `genclf.validate` raises.
+    All rules of rank and regularisation are relative to the scale of the data, so x and 1000 x
+    give the same posterior:
+
+    * A feature that is constant in a class has the variance `v_j / (n_k + 1)` there. v_j is its
+      variance within classes, or its total variance if it is constant in every class. This is about
+      the variance of n_k equal values and one value a typical deviation away, in every dtype.
+      Constant means a variance of at most (ε · root mean square)², ε the dtype's epsilon.
+    * A feature that is constant over all the data changes no posterior.
+    * A numerically singular correlation matrix gets 10 d ε added to its diagonal, as in the limit
+      of a density that becomes infinitely thin.
+
+    `genclf.diagnose` reports all three, and `genclf.validate` raises.
 
     Args:
         covariance: "full", "diag" or "spherical" (one variance, the mean over the features).
@@ -61,12 +74,13 @@ class Gaussian(Family):
             (of its total variance, where it is constant within every class). 0: none.
         ddof: subtracted from the divisor, n_k - ddof, or n - ddof where shared: 1 gives the
             unbiased class covariance; K the unbiased pooled one. 0: maximum likelihood.
-        prior: a `NormalInverseWishart`, instead of ridge and ddof; the estimate is then its mode.
-        missing: "marginalize" takes NaN for a missing cell and integrates it out: scores are those
-            of the cells that are seen, and a fit is maximum likelihood of them, in closed form for
-            "diag" and "spherical", by EM for "full"; "error" takes none. A feature that a class
-            never shows determines nothing of it: it has the mean and, unless the covariance is
-            shared or spherical, the variance of all its cells, and `genclf.validate` raises.
+        prior: a `NormalInverseWishart`, instead of ridge and ddof; the estimate is then the
+            posterior mode.
+        missing: "marginalize" treats NaN as a missing cell and integrates it out: scores are those
+            of the observed cells, and a fit maximises their likelihood, in closed form for "diag"
+            and "spherical", by EM for "full". "error" makes NaN invalid. If a class has no observed
+            value of a feature, the class gets the mean of all its observed cells and, unless the
+            covariance is shared or spherical, their variance; `genclf.validate` raises.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -107,7 +121,7 @@ class Gaussian(Family):
     def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full).
 
-        Where cells may be missing the count of a diagonal is one of cells, (K, d).
+        If cells may be missing, the count beside a diagonal is that of observed cells, (K, d).
         """
         if self.missing == "error":
             return moments(x, w, full=self.covariance == "full")
@@ -118,50 +132,43 @@ class Gaussian(Family):
             raise ValueError(
                 "the scatter of rows with missing cells is an expectation under params"
             )
-        return moments(x, only(seen[:, 0], w), full=True)
+        return moments(x, masked(seen[:, 0], w), full=True)
 
     def complete(
-        self, params: Params, x: Shaped[Array, "n d"]
-    ) -> tuple[Float[Array, "n K"], Completion | None]:
+        self, params: GaussianParams, x: Shaped[Array, "n d"]
+    ) -> tuple[Float[Array, "n K"], Completed]:
         if not self.hidden or x.shape[1] == 1:
-            return params.log_prob(x), None
-        assert isinstance(params, GaussianParams)
+            return params.log_prob(x), Observed(self, x)
         return params.complete(x)
 
-    def expected_stats(
-        self, params: Params, completion: PyTree, x: Shaped[Array, "n d"], w: ClassWeights
-    ) -> Moments:
-        return self.stats(x, w) if completion is None else expected_moments(completion, x, w)
-
     def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> Moments:
-        """As if a feature's missing cells were distributed as its others in the class."""
+        """Expected statistics if missing cells had the feature's distribution in the class."""
         if not self.hidden or x.shape[1] == 1:
             return self.stats(x, w)
         cells = Gaussian("diag", missing="marginalize")
         params = cells.estimate(cells.stats(x, w))
 
         def block(x: Array, w: ClassWeights) -> Moments:
-            return expected_moments(params.complete(x)[1], x, w)
+            return params.complete(x)[1].stats(w)
 
         return fold_rows(block, x, w, params.mean.size * x.shape[1])
 
-    def settle(
+    def resolve_prior(
         self, x: Shaped[Array, "n d"], weight: Float[Array, "n"], num_classes: int
     ) -> Gaussian:
         if not self.hidden or self.prior is None or x.shape[1] == 1:
             return self
         together = Hard(jnp.zeros(len(x), jnp.int32), weight, num_classes)
-        return replace(self, prior=self.prior.settled(moments_of_cells(x, ~jnp.isnan(x), together)))
+        return replace(
+            self, prior=self.prior.resolved(moments_of_cells(x, ~jnp.isnan(x), together))
+        )
 
-    def not_monotone(self) -> list[str]:
-        return self._rules()
-
-    def _rules(self) -> list[str]:
+    def heuristics(self) -> list[str]:
         """The names of ridge and ddof, where they are concrete and not 0."""
         rules = [("ridge", self.ridge), ("ddof", self.ddof)]
         return [name for name, value in rules if is_concrete(value) and value != 0]
 
-    def dissimilarity(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
+    def distance(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
         """Squared distance in standard deviations of each feature; 0 where missing."""
         x, seed = (a.astype(jnp.result_type(float, a.dtype)) for a in (x, seed))
         apart = x - seed[None]
@@ -185,7 +192,7 @@ class Gaussian(Family):
         return GaussianParams(mean, scale, self.covariance, self.shared, self.missing)
 
     def _with_prior(self, stats: Moments) -> tuple[Moments, Scalar | Array]:
-        """The statistics merged with the prior's, and what to take from their count."""
+        """The statistics merged with the prior's, and the ddof to subtract from their count."""
         if self.prior is None:
             return stats, self.ddof
         pseudo, ddof = self._pseudo_moments(self.prior, stats)
@@ -194,7 +201,7 @@ class Gaussian(Family):
     def _pseudo_moments(
         self, prior: NormalInverseWishart, stats: Moments
     ) -> tuple[Moments, Scalar | Array]:
-        """The prior as examples, in the form of these statistics; and the ddof beside it."""
+        """The prior as pseudo-examples, in the form of the statistics; and a ddof for the mode."""
         pseudo, ddof = prior.resolve(stats, self.covariance, self.shared).pseudo_moments()
         if stats.of_cells:
             count = jnp.broadcast_to(pseudo.count[:, None], stats.count.shape)
@@ -205,7 +212,7 @@ class Gaussian(Family):
     def start(self, stats: Moments) -> GaussianParams:
         """The mean and the covariance of all examples together, in every class."""
         overall = pool(stats)
-        root = root_of_total(overall, spherical=self.covariance == "spherical")
+        root = sqrt_total_covariance(overall, spherical=self.covariance == "spherical")
         copies = 1 if self.shared else len(stats.count)
         return self._params(
             jnp.broadcast_to(overall.mean, stats.mean.shape),
@@ -213,9 +220,10 @@ class Gaussian(Family):
         )
 
     def prior_stats(self, stats: Moments) -> Moments:
-        """The prior as examples; or `-ddof` examples, and the scatter that the ridge adds.
+        """The prior as pseudo-examples; or `-ddof` examples, and the scatter that a ridge adds.
 
-        What the divisor takes besides the prior's κ stands at the mode, where it moves no mean.
+        The divisor of the mode counts more than the κ pseudo-examples of a prior. The extra ones
+        are placed at the mode of the means, so that they move no mean.
         """
         if self.prior is None:
             return regularisation(stats, shared=self.shared, ridge=self.ridge, ddof=self.ddof)
@@ -223,11 +231,10 @@ class Gaussian(Family):
         at_mode = merge(stats, pseudo).mean
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
 
-    def log_prior(self, params: Params, stats: Moments) -> Float[Array, ""]:
-        """The same at any params: what the divisor takes stands at their means."""
+    def log_prior_density(self, params: GaussianParams, stats: Moments) -> Float[Array, ""]:
+        """As from `prior_stats`, but with the extra pseudo-examples at the means of the params."""
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
-        assert isinstance(params, GaussianParams)
         pseudo, others = self._pseudo_and_others(self.prior, stats)
         there = Moments(others, params.mean, jnp.zeros_like(stats.scatter))
         return params.log_lik(pseudo) + params.log_lik(there)
@@ -235,7 +242,7 @@ class Gaussian(Family):
     def _pseudo_and_others(
         self, prior: NormalInverseWishart, stats: Moments
     ) -> tuple[Moments, Array]:
-        """The prior as examples, and the count that the divisor takes besides theirs."""
+        """The prior as pseudo-examples, and the count that the divisor has besides theirs."""
         pseudo, ddof = self._pseudo_moments(prior, stats)
         share = -ddof / len(stats.count) if self.shared else -ddof
         return pseudo, jnp.full_like(stats.count, share)
@@ -243,8 +250,8 @@ class Gaussian(Family):
     def plain(self) -> Gaussian:
         return replace(self, ridge=0.0, ddof=0.0, prior=None)
 
-    def conjugate_prior(self, stats: Moments) -> NormalInverseWisharts:
-        """The prior given; without one it is flat, or what ridge and ddof make of that."""
+    def conjugate_prior(self, stats: Moments) -> NormalInverseWishartDistribution:
+        """The given prior; without one, the flat prior changed by ridge and ddof."""
         if self.missing == "marginalize":
             raise ValueError(
                 'the posterior of Gaussian(missing="marginalize") is not conjugate: use fit, or '
@@ -256,21 +263,19 @@ class Gaussian(Family):
             stats, self.prior_stats(stats).scatter, self.ddof, self.covariance, self.shared
         )
 
-    def _given_prior(self) -> NormalInverseWishart:
+    @property
+    def given_prior(self) -> NormalInverseWishart:
         if self.prior is None:
             raise ValueError("Gaussian has no proper prior: give prior=NormalInverseWishart()")
         return self.prior
 
-    def prior_strength(self, stats: Any) -> dict[str, Array]:
-        return self._given_prior().strength(stats)
-
-    def with_prior_strength(self, free: dict[str, Array], stats: Any) -> Gaussian:
-        prior = self._given_prior().with_strength(free, stats)
+    def with_prior(self, prior: Any) -> Gaussian:
         return replace(self, ridge=0.0, ddof=0.0, prior=prior)
 
-    def predictive(self, posterior: Conjugate, stats: Moments) -> StudentTParams:
+    def predictive(
+        self, posterior: NormalInverseWishartDistribution, stats: Moments
+    ) -> StudentTParams:
         """Student-t densities; see `StudentTParams`."""
-        assert isinstance(posterior, NormalInverseWisharts)
         dof = posterior.predictive_dof
         copies = jnp.expand_dims(dof, tuple(range(1, posterior.scale.ndim)))
         return StudentTParams(
@@ -292,7 +297,7 @@ class Gaussian(Family):
         )
 
     def statistic(self, stats: Moments) -> str:
-        return moments_in_words(stats.mean.shape[-1], self.covariance, self.missing)
+        return describe_moments(stats.mean.shape[-1], self.covariance, self.missing)
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):
@@ -301,6 +306,8 @@ class Gaussian(Family):
                 f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
                 f"got {stats!r}"
             )
+        if wrong := self.problems(stats.mean.shape[-1]):
+            raise ValueError("; ".join(wrong))
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """Means, plus d(d+1)/2, d or 1 numbers for each covariance."""
@@ -313,8 +320,10 @@ class Gaussian(Family):
         found = self._covariance(*self._with_prior(stats))
         return found.diagnose(count, stats.mean, self.shared)
 
-    def invalid_hyperparameters(self, d: Any = None) -> list[str]:
+    def problems(self, d: Any = None) -> list[str]:
         if self.prior is None:
             return []
-        wrong = [f"{name} and a prior are given, expected one of them" for name in self._rules()]
+        wrong = [
+            f"{name} and a prior are given, expected one of them" for name in self.heuristics()
+        ]
         return wrong + self.prior.problems(1 if self.covariance != "full" else d)

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import einsum, matmul
-from genclf.families.base import Params, Support, over_rows, spread
-from genclf.families.ellipsoid import (
+from genclf.families.base import Params
+from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm
+from genclf.families.mahalanobis import (
     Covariance,
     finite,
     fold_distances,
@@ -39,21 +39,23 @@ from genclf.families.marginal import (
 )
 from genclf.families.missing import Missing, allow_missing
 from genclf.families.student_t import FINITE
+from genclf.families.support import Support
 from genclf.parameters import Parameter
-from genclf.statistics import Moments
+from genclf.sums.blocks import broadcast_rows, einsum, matmul, over_rows
+from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
-def moments_in_words(d: int, covariance: Covariance, missing: Missing) -> str:
-    """What the `Moments` of a Gaussian of d features are of."""
+def describe_moments(d: int, covariance: Covariance, missing: Missing) -> str:
+    """A description of what the `Moments` of a Gaussian of d features hold."""
     spread = "scatter matrix" if covariance == "full" else "scatter of each"
     by_cell = missing == "marginalize" and covariance != "full"
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
-class GaussianParams(Params):
+class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
     """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
 
     Attributes:
@@ -89,28 +91,8 @@ class GaussianParams(Params):
         return {"mean": Parameter("real"), "scale": Parameter(scale[0], event_ndim=scale[1])}
 
     @property
-    def elementwise(self) -> bool:
-        return self.covariance == "diag"
-
-    def standard(self) -> GaussianParams:
-        """Mean 0 and scale 1."""
-        one = jnp.ones_like(self.scale)
-        if self.covariance == "full":
-            one = jnp.tril(jnp.triu(one))
-        return self._replace(jnp.zeros_like(self.mean), one)
-
-    def affine(self, units: GaussianParams) -> GaussianParams:
-        """Of `m + L z`: mean `m + L mean` and scale `L scale`."""
-        if self.covariance == "full":
-            root = jnp.broadcast_to(units.scale, (len(self.mean), *units.scale.shape[1:]))
-            mean, scale = einsum("kij,kj->ki", root, self.mean), matmul(units.scale, self.scale)
-        else:
-            mean = jnp.broadcast_to(units.scale, self.mean.shape) * self.mean
-            scale = units.scale * self.scale
-        return self._replace(units.mean + mean, scale)
-
-    def _replace(self, mean: Array, scale: Array) -> GaussianParams:
-        return replace(self, mean=mean, scale=scale)
+    def coupled(self) -> bool:
+        return self.covariance != "diag"
 
     @property
     def covariances(self) -> Float[Array, "*batch K d d"]:
@@ -128,7 +110,7 @@ class GaussianParams(Params):
         return inverse_scale(self.scale, self.covariance)
 
     def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
-        """`-½ log |2π Σ_k|` in two terms: the class's own, free of units, and what all share."""
+        """`-½ log |2π Σ_k|` as two terms: one per class, free of units, and one that all share."""
         own, common = log_determinants(self.scale, self.covariance, self.mean.shape[-1])
         return -own, -common - 0.5 * self.mean.shape[-1] * _LOG_2PI
 
@@ -150,10 +132,10 @@ class GaussianParams(Params):
         half = -0.5 * fold_distances(
             x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
         )
-        return half + spread(self._log_norms()[0], half)
+        return half + broadcast_rows(self._log_norms()[0], half)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """Up to a common term; linear, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, where Σ is shared."""
+        """Up to a common term; if Σ is shared, linear: `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
         complete = self._linear_scores if self.shared else self._log_prob_less_common
         if self.missing == "error":
             return complete(x)
@@ -170,7 +152,7 @@ class GaussianParams(Params):
         )
 
     def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
-        """The one for blocks of rows without a missing cell, the other for those with."""
+        """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""
 
         def rows(x: Array) -> Array:
             return lax.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
@@ -193,7 +175,7 @@ class GaussianParams(Params):
         return lax.cond(jnp.isnan(x).any(), with_holes, without_holes)
 
     def in_units(self) -> Densities:
-        """The densities in units of their own, whatever the structure."""
+        """The densities in units of typical deviations, for any covariance structure."""
         return in_units(self.mean, self.scale, self.covariance)
 
     def _seen_less_common(self, rows: Array) -> Array:
@@ -203,22 +185,22 @@ class GaussianParams(Params):
         return cell_scores(rows, self.mean, self.scale, given.unit)
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
-        """Mean and covariance of the features of examples whose class has the probabilities r."""
+        """Mean and covariance of the features, for examples with class probabilities r."""
         batch, d = x.shape[:-1], x.shape[-1]
         rows = x.reshape(-1, d), r.reshape(-1, r.shape[-1])
         found = expected_features(*rows, self.in_units())
         return jax.tree.map(lambda a: a.reshape(*batch, *a.shape[1:]), found)
 
     def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
-        """X with each missing cell drawn given y and the cells that are seen."""
+        """Draw each missing cell of x, given y and the observed cells."""
         drawn, d = self.sample(key, y), x.shape[-1]
-        # x_m + Σ_mo Σ_oo⁻¹ (seen - x_o) of a whole draw x has the conditional distribution.
+        # For a complete draw x, x_m + Σ_mo Σ_oo⁻¹ (seen - x_o) has that distribution.
         apart = (x.astype(drawn.dtype) - drawn).reshape(-1, d)
         more = missing_given_seen(apart, y.reshape(-1), self.in_units())
         return jnp.where(jnp.isnan(x), drawn + more.reshape(drawn.shape), x.astype(drawn.dtype))
 
     def _linear_about(self, centre: Float[Array, "1 d"]) -> tuple[Array, Array]:
-        """(coef, intercept) of `x - centre`."""
+        """(coef, intercept) of the discriminant as a function of `x - centre`."""
         inverse = self._inverse_scale()[0]
         z = whiten(inverse, (self.mean - centre).T, self.covariance)
         coef = whiten(inverse.T, z, self.covariance).T
@@ -250,7 +232,7 @@ class GaussianParams(Params):
 
     @property
     def statistic(self) -> str:
-        return moments_in_words(self.num_features, self.covariance, self.missing)
+        return describe_moments(self.num_features, self.covariance, self.missing)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""

@@ -1,37 +1,32 @@
-"""Kernel class densities: a Gaussian bump on every example, no shape assumed."""
+"""Kernel density estimates of the classes: a Gaussian kernel at every example."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.accumulate import (
-    ClassWeights,
-    Hard,
-    class_counts,
-    class_tiles,
-    ignore_absent,
-)
-from genclf.arguments import FLAG, POSITIVE
-from genclf.families.base import Family, Params, Scalar, Support, over_rows, poison, spread
-from genclf.families.covariance import Magnitudes
-from genclf.families.ellipsoid import log_determinants
-from genclf.families.kernel_sums import Nearby, best_log_multiplier, half_squares
+from genclf.arguments.domains import FLAG, POSITIVE
+from genclf.families.base import Density, Family, Scalar
+from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
+from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
-from genclf.statistics import Moments, divide
-from genclf.units import moments_in_units
+from genclf.families.support import Support, nan_outside_support
+from genclf.sums.accumulate import class_counts, class_tiles
+from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
+from genclf.sums.covariance import Magnitudes
+from genclf.sums.statistics import Moments, divide
+from genclf.sums.units import moments_in_units
 
 _LOG_2PI = 1.8378770664093453
-_KEEPS = "a kernel density keeps the examples themselves, which no statistics stand for: "
 
 
-class KernelDensityParams(Params):
+class KernelDensityParams(Density):
     """Kernel densities, as `KernelDensity.fit` returns them: the examples, sorted into tiles.
 
     A tile holds examples of one class, padded with others of weight 0.
@@ -62,42 +57,35 @@ class KernelDensityParams(Params):
         return self.discriminant(x) - common - 0.5 * self.num_features * _LOG_2PI
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """The same with the h_kj relative to their mean over the classes, and without 2π."""
+        """`log_prob` with each h_kj relative to its mean over the classes, and without 2π."""
         own = log_determinants(self.bandwidth, "diag", self.num_features)[0]
         one = jnp.ones(1, self.bandwidth.dtype)
         inverse = 1 / self.bandwidth
 
         def rows(x: Array) -> Array:
-            x = poison(x, FINITE).astype(self.bandwidth.dtype).T
+            x = nan_outside_support(x, FINITE).astype(self.bandwidth.dtype).T
 
-            def step(seen: Nearby, tile: tuple) -> tuple[Nearby, None]:
+            def step(seen: RunningLogSumExp, tile: tuple) -> tuple[RunningLogSumExp, None]:
                 examples, weight, k = tile
                 half = half_squares(x, examples, inverse[k])
-                met = jax.tree.map(lambda a: a[k], seen).meet(half, weight, one)
+                met = jax.tree.map(lambda a: a[k], seen).update(half, weight, one)
                 return jax.tree.map(lambda a, new: a.at[k].set(new), seen, met), None
 
-            none = Nearby.none(x, inverse, 1)
+            none = RunningLogSumExp.empty(x, inverse, 1)
             tiles = (self.examples, self.weight, self.label)
             seen = lax.scan(jax.checkpoint(step), none, tiles)[0]
             score = jax.vmap(lambda seen: seen.log_sum(one)[0], out_axes=1)(seen)
             invalid = jnp.isnan(x).any(0)[:, None]
-            return jnp.where(invalid, jnp.nan, score - spread(own, score))
+            return jnp.where(invalid, jnp.nan, score - broadcast_rows(own, score))
 
-        # A derivative repeats a block rather than remember its distances.
+        # A derivative recomputes a block instead of storing its distances.
         return over_rows(jax.checkpoint(rows), x, 1, self.weight.shape[-1])
-
-    @property
-    def statistic(self) -> None:
-        return None
-
-    def log_lik(self, stats: object) -> Float[Array, ""]:
-        raise ValueError(_KEEPS + "sum its log_joint over examples")
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """An example of class y, drawn by weight, plus `h_y ε` with standard normal ε."""
         key_example, key_noise = jax.random.split(key)
         dtype, d = self.bandwidth.dtype, self.num_features
-        # Shares of a class sum to 1 and classes are in order, so class k's lie between k and k+1.
+        # Shares sum to 1 in a class, and classes are in order: cumulated, class k has k to k+1.
         per_tile = self.weight.shape[-1]
         first = jnp.searchsorted(self.label, jnp.arange(len(self.bandwidth) + 1)) * per_tile
         place = y.astype(dtype) + jax.random.uniform(key_example, y.shape, dtype)
@@ -109,7 +97,7 @@ class KernelDensityParams(Params):
 
 @jax.tree_util.register_static
 class _Rule(str):
-    """The name of a rule: a part of the structure, where a number in its place is a leaf."""
+    """The name of a rule: a static part of the pytree, where a number would be a leaf."""
 
 
 _BANDWIDTH = replace(
@@ -126,38 +114,39 @@ def _rule_or_number(bandwidth: Any) -> Any:
 
 
 class KernelDensity(Family):
-    """Kernel class densities: every example of the class is the centre of a Gaussian bump.
+    """Kernel density estimates: every example of the class is the centre of a Gaussian kernel.
 
     `p(x | y=k) = Σ_n w_nk / n_k Π_j N(x_j; x_nj, h_kj²)`, n_k the weight of the class. Bandwidths
     are relative, `h_kj = f_k s_kj`: s_kj is the maximum-likelihood standard deviation of feature j
-    in class k (divisor n_k), so that no unit matters, and the factor is::
+    in class k (divisor n_k), so that units do not matter, and the factor is::
 
         bandwidth      f_k
         "scott"        m_k^(-1/(d+4))
         "silverman"    (m_k (d+2)/4)^(-1/(d+4))
         a number       that number
 
-    m_k is the effective number of examples, `(Σ_n w_nk)² / Σ_n w_nk²` (Kish): the number of rows
-    where all weigh the same, whatever they weigh, and less where few rows carry the weight. So a
-    row of weight 2 is not a row that occurs twice, for which these rules are narrower; with a
-    number for a bandwidth the two are the same.
+    m_k is the effective number of examples, `(Σ_n w_nk)² / Σ_n w_nk²` (Kish). It is the number of
+    rows if all have the same weight, and less if few rows have most of the weight. So a row of
+    weight 2 differs from a row that occurs twice, for which these rules give narrower kernels; with
+    a number as the bandwidth the two are the same.
 
-    A feature without spread in a class, as with one example, takes the spread within all classes
-    together. A class without weight is one bump at the mean of all examples: its prior is zero, so
-    it only has to be finite.
+    A feature that is constant in a class, as with one example, takes its pooled within-class
+    deviation. A class without weight gets one kernel at the mean of all examples: its prior is
+    zero, so it only has to be finite.
 
-    The examples are the parameters: there are no statistics to merge, `fit` is the only road,
-    memory and the cost of a prediction grow with the number of examples. `KernelDensity()` models
-    all features together; `Independent(KernelDensity())` is naive Bayes, one density per column.
+    The examples are the parameters. So there are no statistics to merge, `fit` is the only way to
+    fit, and memory and the cost of a prediction grow with the number of examples.
+    `KernelDensity()` models all features together; `Independent(KernelDensity())` is naive Bayes,
+    one density per column.
 
     Args:
         bandwidth: "scott", "silverman" or a factor > 0.
-        leave_one_out: multiply each f_k by the number, 1/22 to 22, that maximises
-            `Σ_n w_nk log p_{-n}(x_n | k)`, the density at each row of the class's other rows
-            (a weighted row is left out whole). Found to half a percent; derivatives take it for a
-            constant. It needs rows that differ: a row that occurs twice is best explained by the
-            narrowest kernel, so many of those take the multiplier to its lower end; weigh a row
-            instead of repeating it.
+        leave_one_out: multiply each f_k by the number between 1/22 and 22 that maximises
+            `Σ_n w_nk log p_{-n}(x_n | k)`, where p_{-n} is the density of the class without row n
+            (a weighted row is left out whole). The number is accurate to half a percent, and
+            derivatives treat it as a constant. Rows should differ: the narrowest kernel explains a
+            repeated row best, so many repeated rows push the multiplier to its lower end. Give a
+            row more weight instead of repeating it.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -181,10 +170,6 @@ class KernelDensity(Family):
     @property
     def support(self) -> Support:
         return FINITE
-
-    @property
-    def keeps_examples(self) -> bool:
-        return True
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> KernelDensityParams:
         """The examples of each class, their shares of its weight, and the bandwidths."""
@@ -218,32 +203,20 @@ class KernelDensity(Family):
         size = size if self.bandwidth == "scott" else size * (d + 2) / 4
         return size ** (-1 / (d + 4))
 
-    def stats(self, x: PyTree, w: ClassWeights) -> NoReturn:
-        raise ValueError(_KEEPS + "use genclf.fit")
-
-    def estimate(self, stats: PyTree) -> NoReturn:
-        raise ValueError(_KEEPS + "use genclf.fit")
-
-    def check_stats(self, stats: PyTree) -> None:
-        self.estimate(stats)
-
-    def num_parameters(self, num_classes: int, d: int) -> int:
-        raise ValueError(_KEEPS + "the number of its parameters grows with theirs")
-
 
 def _effective_number(w: ClassWeights) -> Float[Array, "K"]:
     """`(Σ_n w_nk)² / Σ_n w_nk²`; 0 for a class without weight."""
     largest = lax.stop_gradient((w.weight if isinstance(w, Hard) else w).max(initial=0))
-    # Relative to the largest, so that no square of a weight overflows or vanishes.
+    # Relative to the largest, so that squares of weights neither overflow nor all underflow.
     w = jax.tree.map(lambda a: divide(a, largest) if a.dtype == largest.dtype else a, w)
     squares = jax.tree.map(lambda a: a * a if a.dtype == largest.dtype else a, w)
     return divide(class_counts(w) ** 2, class_counts(squares))
 
 
 def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:
-    """Maximum-likelihood variances, or where they are rounding error those within all classes."""
+    """Maximum-likelihood variances; where these are rounding error, pooled within-class ones."""
     own = divide(size.scatter, size.count[:, None])
-    # As of a Gaussian: a feature that is constant over all the data is as wide as its magnitude.
+    # As in `Gaussian`: the variance of a feature that is constant over all data is its square.
     square = jnp.where(magnitudes.square == 0, 1, magnitudes.square)
     other = jnp.where(magnitudes.no_spread, square, magnitudes.typical)
     rounding = magnitudes.no_spread[None] | (own <= magnitudes.floor[None])
@@ -251,9 +224,9 @@ def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:
 
 
 def _one_label_each(w: ClassWeights, empty: Array) -> tuple[Hard, Int[Array, "m"]]:
-    """Weights of rows with one label each, and which row of x that is.
+    """`Hard` weights of rows with one label each, and the row of x that each of them is.
 
-    Responsibilities give a copy of a row to each class; an empty class gets row n.
+    With responsibilities each class gets a copy of each row. An empty class gets row n, the mean.
     """
     num_classes = len(empty)
     classes = jnp.arange(num_classes, dtype=jnp.int32)

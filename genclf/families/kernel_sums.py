@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.accumulate import varying_zeros
-from genclf.families.base import safe_log
+from genclf.logarithms import safe_log
+from genclf.sums.blocks import varying_zeros
 
 _UNROLLED = 8  # features added without writing the distances back to memory
 
@@ -21,12 +21,13 @@ _UNROLLED = 8  # features added without writing the distances back to memory
 def half_squares(
     x: Float[Array, "d m"], examples: Float[Array, "tile d"], inverse: Float[Array, "d"]
 ) -> Float[Array, "tile m"]:
-    """`½ Σ_j ((x_jm - example_j) · inverse_j)²`, in differences: squares expanded would cancel.
+    """`½ Σ_j ((x_jm - example_j) · inverse_j)²`, from differences: expanded squares would cancel.
 
-    Features of x come first, so that numbers next to each other in memory are worked on together.
+    Features are the first axis of x, so that the arithmetic is vectorised over rows.
     """
-    # A compiler may compute these again for each use, and may round a product and a sum once. The
-    # last product is therefore by a power of two: it is exact, and all uses see the same number.
+    # The compiler may recompute the result for each use, and fuse a product and a sum into one
+    # rounding. So the last product is by a power of two, which is exact: all uses get the same
+    # number.
 
     def add(total: Array, feature: tuple[Array, Array, Array]) -> tuple[Array, None]:
         of_x, of_example, scale = feature
@@ -41,8 +42,8 @@ def half_squares(
     return 0.5 * lax.scan(add, varying_zeros(zeros, x, examples), features, unroll=unroll)[0]
 
 
-class Nearby(eqx.Module):
-    """A running log-sum-exp over examples, for each row and for kernels of G sharpnesses.
+class RunningLogSumExp(eqx.Module):
+    """A running log-sum-exp over examples, for each row and for G multipliers of the bandwidth.
 
     Attributes:
         nearest: half the squared distance of the nearest example, (..., rows).
@@ -53,12 +54,12 @@ class Nearby(eqx.Module):
     total: Float[Array, "*classes G m"]
 
     @classmethod
-    def none(
+    def empty(
         cls, x: Float[Array, "d m"], inverse: Float[Array, "*classes d"], num_kernels: int
-    ) -> Nearby:
-        """No example yet, of the classes of these inverse bandwidths."""
+    ) -> RunningLogSumExp:
+        """The sum over no examples, for classes with these inverse bandwidths."""
 
-        def zeros(x: Array, inverse: Array) -> Nearby:
+        def zeros(x: Array, inverse: Array) -> RunningLogSumExp:
             shape = (*inverse.shape[:-1], num_kernels, x.shape[1])
             nearest = jnp.broadcast_to(x[0], (*shape[:-2], shape[-1])) + inverse[..., :1]
             return cls(nearest, jnp.broadcast_to(nearest[..., None, :], shape))
@@ -66,29 +67,29 @@ class Nearby(eqx.Module):
         zero = varying_zeros(zeros, x, inverse)
         return cls(zero.nearest + jnp.inf, zero.total)
 
-    def meet(
+    def update(
         self,
         half: Float[Array, "tile m"],
         weight: Float[Array, "tile"],
         sharpness: Float[Array, "G"],
-    ) -> Nearby:
-        """With a tile of weighted examples in addition."""
+    ) -> RunningLogSumExp:
+        """Add a tile of weighted examples."""
         weight = weight[:, None]
         present = jnp.where(weight > 0, lax.stop_gradient(half), jnp.inf)
         nearest = jnp.minimum(self.nearest, present.min(0))
         reference = jnp.where(jnp.isposinf(nearest), 0, nearest)
         closer, before = reference[None] - half, reference - self.nearest
-        # Only an example of weight 0 is nearer than the nearest. With the bound 0 · exp is 0, and
-        # the derivative by that weight stays. One sum for each kernel, since XLA does not make
-        # vectors of a sum over the middle of three axes.
+        # Only an example of weight 0 can be nearer than `nearest`. The bound keeps 0 · exp at 0 and
+        # the derivative by that weight finite. There is one sum for each kernel, since XLA does not
+        # vectorise a sum over the middle of three axes.
         total = [
             total * jnp.exp(s * before) + (weight * jnp.exp(jnp.minimum(s * closer, 40))).sum(0)
             for total, s in zip(self.total, sharpness, strict=True)
         ]
-        return Nearby(nearest, jnp.stack(total))
+        return RunningLogSumExp(nearest, jnp.stack(total))
 
     def log_sum(self, sharpness: Float[Array, "G"]) -> Float[Array, "G m"]:
-        """`log Σ_n w_n exp(-sharpness · half_n)`; the nearest is a constant, as it cancels."""
+        """`log Σ_n w_n exp(-sharpness · half_n)`; `nearest` has no derivative, as it cancels."""
         return safe_log(self.total) - sharpness[:, None] * self.nearest[None]
 
 
@@ -99,7 +100,7 @@ def leave_one_out(
     bandwidth: Float[Array, "K d"],
     log_multiplier: Float[Array, "G K"],
 ) -> Float[Array, "G K"]:
-    """`Σ_n w_nk log p_{-n}(x_n | k)` with multiplied bandwidths, less a term free of those.
+    """`Σ_n w_nk log p_{-n}(x_n | k)` for multiplied bandwidths, up to a term without multipliers.
 
     Rows that are alone in their class have no such density and are left out of the sum.
     """
@@ -109,15 +110,15 @@ def leave_one_out(
         x, k = examples[t].T, label[t]
         sharpness = jnp.exp(-2 * log_multiplier[:, k])
 
-        def add_examples(seen: Nearby, u: Array) -> tuple[Nearby, None]:
-            def meet(seen: Nearby) -> Nearby:
+        def add_examples(seen: RunningLogSumExp, u: Array) -> tuple[RunningLogSumExp, None]:
+            def update(seen: RunningLogSumExp) -> RunningLogSumExp:
                 itself = (t == u) & jnp.eye(tile, dtype=bool)
                 half = jnp.where(itself, jnp.inf, half_squares(x, examples[u], inverse[k]))
-                return seen.meet(half, weight[u], sharpness)
+                return seen.update(half, weight[u], sharpness)
 
-            return lax.cond(label[u] == k, meet, lambda seen: seen, seen), None
+            return lax.cond(label[u] == k, update, lambda seen: seen, seen), None
 
-        none = Nearby.none(x, inverse[k], len(sharpness))
+        none = RunningLogSumExp.empty(x, inverse[k], len(sharpness))
         seen = lax.scan(add_examples, none, jnp.arange(num_tiles))[0]
         score = seen.log_sum(sharpness) - d * log_multiplier[:, k][:, None]
         counted = (weight[t] > 0) & ~jnp.isposinf(seen.nearest)
@@ -134,7 +135,7 @@ def best_log_multiplier(
     label: Int[Array, "tiles"],
     bandwidth: Float[Array, "K d"],
 ) -> Float[Array, "K"]:
-    """Where `leave_one_out` is largest: a grid of octaves around 1, then four times a finer one."""
+    """The maximiser of `leave_one_out`, on a grid of powers of 2 around 1 and 4 finer grids."""
     # The centre comes first, and wins where all are equal.
     grid = jnp.array([0, 1, -1, 2, -2, 3, -3], bandwidth.dtype)
 

@@ -1,9 +1,9 @@
-"""Gaussians of which some coordinates are not seen: the density of the others, and what they say.
+"""Gaussians with missing cells: the marginal density of the others, and conditional moments.
 
-Rows differ in what is missing, and shapes must not. So every row eliminates its own coordinates:
-a symmetric Gaussian elimination (LDLᵀ) of Σ that skips those which are missing. It leaves the
-distance and the log-determinant of what is seen, and the conditional mean and covariance of what
-is not. Rows are the last axis: the arithmetic is in vectors of rows.
+Rows differ in which cells are missing, but the shapes of arrays must not. So each row does its own
+symmetric Gaussian elimination (LDLᵀ) of Σ, which skips the missing coordinates. The result is the
+distance and the log-determinant of the observed cells, and the conditional mean and covariance of
+the missing ones. Rows are the last axis, so that the arithmetic is vectorised over rows.
 """
 
 from __future__ import annotations
@@ -16,26 +16,21 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from genclf.accumulate import (
-    ClassWeights,
-    class_rows,
-    einsum,
-    matmul,
-    moments,
-    one_class,
-)
-from genclf.families.ellipsoid import Covariance, finite, over_classes, squares
-from genclf.statistics import Moments
+from genclf.families.capabilities import Completed
+from genclf.families.mahalanobis import Covariance, finite, over_classes, squares
+from genclf.sums.accumulate import moments, one_class
+from genclf.sums.blocks import ClassWeights, class_rows, einsum, matmul
+from genclf.sums.statistics import Moments
 
 
 class Eliminated(NamedTuple):
-    """What is left of rows of c deviations each, after what is seen of them.
+    """The result of `eliminate`, for rows of c deviations each.
 
     Attributes:
-        distance: squared Mahalanobis distance of what is seen.
-        log_det: log-determinant of its covariance.
-        deviation: less the conditional mean of what is missing; 0 where seen.
-        covariance: conditional covariance of what is missing; 0 where seen.
+        distance: squared Mahalanobis distance of the observed cells.
+        log_det: log-determinant of their covariance.
+        deviation: minus the conditional mean deviation of the missing cells; 0 where observed.
+        covariance: conditional covariance of the missing cells; 0 where observed.
     """
 
     distance: Float[Array, "c n"]
@@ -47,19 +42,19 @@ class Eliminated(NamedTuple):
 def eliminate(
     matrix: Float[Array, "d d"], deviation: Float[Array, "d c n"], seen: Bool[Array, "d n"]
 ) -> Eliminated:
-    """Eliminate from N(0, matrix), row by row, the coordinates that are seen.
+    """Eliminate the observed coordinates of N(0, matrix), for each row by itself.
 
     Args:
-        matrix: a covariance; its units should be near 1.
-        deviation: from the mean, anything where missing.
-        seen: which cells are.
+        matrix: a covariance; its variances should be near 1.
+        deviation: deviations from the mean; a missing cell may hold anything.
+        seen: mask of the observed cells.
     """
     d, c, n = deviation.shape
     least = 10 * d * jnp.finfo(matrix.dtype).eps * jnp.diagonal(matrix)
 
     def step(j: Array, left: Eliminated) -> Eliminated:
         here, own = seen[j], finite(left.deviation[j])
-        # What the others determine up to rounding has the variance of rounding.
+        # A coordinate that the others determine up to rounding has the variance of rounding.
         pivot = jnp.where(here, jnp.maximum(left.covariance[j, j], least[j]), 1)
         column = jnp.where(here[None], left.covariance[j], 0)
         share = column / pivot[None]
@@ -110,10 +105,10 @@ def in_units(mean: Float[Array, "K d"], scale: Array, covariance: Covariance) ->
 
 
 def eliminate_seen(x: Shaped[Array, "n d"], given: Densities) -> Eliminated:
-    """What is left of rows with NaN where missing, for each class, in the given units.
+    """`eliminate` for each class, for rows with NaN where missing, in the given units.
 
-    `distance` is (K, n) and `deviation` (K, d, n); `log_det` and `covariance` begin with one axis
-    of as many covariances as there are.
+    `distance` is (K, n) and `deviation` (K, d, n); `log_det` and `covariance` have a leading axis
+    of length K, or 1 if the covariance is shared.
     """
     seen = ~jnp.isnan(x.T)
     x = jnp.where(seen, x.T, 0).astype(given.mean.dtype)
@@ -144,14 +139,14 @@ def _scores(left: Eliminated) -> Float[Array, "n K"]:
 
 
 def marginal_scores(x: Shaped[Array, "n d"], given: Densities) -> Float[Array, "n K"]:
-    """`log N` of what is seen, less the part that all classes share: `common_norms`."""
+    """`log N` of the observed cells, without the part that all classes share: `common_norms`."""
     return _scores(eliminate_seen(x, given))
 
 
 def cell_scores(
     x: Shaped[Array, "n d"], mean: Float[Array, "K d"], scale: Array, unit: Float[Array, "d"]
 ) -> Float[Array, "n K"]:
-    """The same where features are independent: the cells that are seen, each by itself."""
+    """`marginal_scores` for independent features: a sum over the observed cells."""
     seen = ~jnp.isnan(x.T)
     x = jnp.where(seen, x.T, 0).astype(mean.dtype)
     scale = jnp.broadcast_to(scale, mean.shape)
@@ -164,21 +159,26 @@ def cell_scores(
 
 
 def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Array, "n"]:
-    """`-Σ log unit_j √2π` over the cells that are seen."""
+    """`-Σ log (unit_j √2π)` over the observed cells."""
     norm = -jnp.log(unit) - 0.5 * math.log(2 * math.pi)
     return matmul((~jnp.isnan(x)).astype(norm.dtype), norm)
 
 
-class Completion(NamedTuple):
-    """What Gaussians say of the missing cells of rows, given the class and the cells seen.
+class Completion(Completed):
+    """The distribution of the missing cells of rows, given the class and the observed cells.
 
     Attributes:
+        x: the rows.
         mean: rows with conditional means for missing cells, (K, n, d).
-        covariance: conditional covariances, 0 where seen, (K or 1, d, d, n).
+        covariance: conditional covariances, 0 where observed, (K or 1, d, d, n).
     """
 
+    x: Shaped[Array, "n d"]
     mean: Float[Array, "K n d"]
     covariance: Float[Array, "copies d d n"]
+
+    def stats(self, w: ClassWeights) -> Moments:
+        return expected_moments(self, w)
 
 
 def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "n K"], Completion]:
@@ -187,22 +187,22 @@ def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "
     guess = given.mean[:, :, None] - left.deviation * given.unit[None, :, None]
     mean = jnp.where(jnp.isnan(x)[None], guess.mT, x.astype(guess.dtype)[None])
     units = given.unit[:, None] * given.unit[None]
-    return _scores(left), Completion(mean, left.covariance * units[None, :, :, None])
+    return _scores(left), Completion(x, mean, left.covariance * units[None, :, :, None])
 
 
 def nothing_to_complete(x: Shaped[Array, "n d"], given: Densities) -> Completion:
     """The completion of rows without missing cells."""
     mean = jnp.broadcast_to(x.astype(given.mean.dtype), (len(given.mean), *x.shape))
-    return Completion(mean, jnp.zeros((*given.matrix.shape, len(x)), mean.dtype))
+    return Completion(x, mean, jnp.zeros((*given.matrix.shape, len(x)), mean.dtype))
 
 
-def expected_moments(completion: Completion, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
-    """Moments of each class as expected of complete rows, given what is seen of them.
+def expected_moments(completion: Completion, w: ClassWeights) -> Moments:
+    """Expected moments of the complete rows of each class, given their observed cells.
 
-    A missing cell counts with its conditional mean, and the scatter gains the conditional
-    covariance: without it variances would shrink.
+    A missing cell counts with its conditional mean. Its conditional covariance is added to the
+    scatter; without it variances would shrink.
     """
-    rows = class_rows(w)
+    x, rows = completion.x, class_rows(w)
 
     def with_holes() -> Moments:
         of_class = lambda at: one_class(at[0], at[1], full=True)  # noqa: E731
@@ -222,18 +222,18 @@ def expected_moments(completion: Completion, x: Shaped[Array, "n d"], w: ClassWe
 def missing_given_seen(
     x: Shaped[Array, "n d"], y: Int[Array, "n"], given: Densities
 ) -> Float[Array, "n d"]:
-    """`Σ_mo Σ_oo⁻¹ x_o` of the class y of each row, 0 where seen."""
+    """`Σ_mo Σ_oo⁻¹ x_o` for the class y of each row, 0 where observed."""
     shifts = -eliminate_seen(x, given._replace(mean=jnp.zeros_like(given.mean))).deviation
     of_class = jnp.take_along_axis(shifts, y[None, None], axis=0)[0]
     return of_class.T * given.unit[None]
 
 
 class GaussianFeatures(NamedTuple):
-    """What is known of the features of examples of which some are missing.
+    """Conditional mean and covariance of the features of examples with missing cells.
 
     Attributes:
-        mean: expected values; of a cell that is seen its own, shape (..., d).
-        covariance: 0 in the rows and columns of cells that are seen, shape (..., d, d).
+        mean: expected values; for an observed cell its value, shape (..., d).
+        covariance: 0 in the rows and columns of observed cells, shape (..., d, d).
     """
 
     mean: Float[Array, "*batch d"]
@@ -243,8 +243,9 @@ class GaussianFeatures(NamedTuple):
 def expected_features(
     x: Shaped[Array, "n d"], r: Float[Array, "n K"], given: Densities
 ) -> GaussianFeatures:
-    """Mean and covariance of rows whose class has the probabilities r."""
-    _, (means, covariance) = completed(x, given)
+    """Mean and covariance of the features of rows with class probabilities r."""
+    _, found = completed(x, given)
+    means, covariance = found.mean, found.covariance
     mean = einsum("nk,knd->nd", r, means)
     apart = means - mean[None]
     covariances = jnp.broadcast_to(covariance, (len(means), *covariance.shape[1:]))

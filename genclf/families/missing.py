@@ -9,8 +9,8 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from genclf.arguments import one_of, whole
-from genclf.families.base import Support
+from genclf.arguments.domains import one_of, whole
+from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 
 Missing = Literal["error", "marginalize"]
@@ -30,7 +30,7 @@ def is_missing(x: Array, code: int = -1) -> Bool[Array, "..."]:
 
 
 def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support:
-    """The support, with missing cells where they are to be integrated out."""
+    """The support; with missing="marginalize", missing cells are valid too."""
     if missing == "error":
         return support
 

@@ -7,32 +7,34 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.conjugate.base import log_rising
-from genclf.families.base import Params, Support, spread
-from genclf.families.ellipsoid import (
+from genclf.families.base import Density
+from genclf.families.mahalanobis import (
     Covariance,
     fold_distances,
     log_determinants,
     scaled_noise,
     squares,
 )
+from genclf.families.support import Support
+from genclf.logarithms import log_pochhammer
+from genclf.sums.blocks import broadcast_rows
 
 FINITE = Support(jnp.isfinite, "a finite number")
 
 
-class StudentTParams(Params):
+class StudentTParams(Density):
     """Student-t densities of K classes: the predictive of `Gaussian`, or a heavy-tailed density.
 
-    "full" and "spherical" are multivariate, one scale of chance for all features of an example:
+    "full" and "spherical" are multivariate, with one random scale for all features of an example:
     `p(x|k) ∝ (1 + q_k(x) / ν)^(-(ν+d)/2)`, `q_k = (x-m_k)ᵀ Λ_k⁻¹ (x-m_k)`; "diag" is a product of
-    one-dimensional ones. The scale matrix Λ is no covariance: that is Λ ν / (ν - 2).
+    one-dimensional ones. The scale matrix Λ is not the covariance, which is Λ ν / (ν - 2).
 
     Attributes:
         mean: location m of each class, shape (K, d).
         scale: a square root of the scale matrix, as in `GaussianParams`.
         dof: degrees of freedom ν, shape (K or 1,).
-        inflation: what the class's scale matrix is multiplied by, shape (K,): (κ+1)/κ where the
-            mean was learned from κ examples.
+        inflation: a factor of the class's scale matrix, shape (K,): (κ+1)/κ if the mean was
+            estimated from κ examples.
         covariance: "full", "diag" or "spherical".
         shared: whether all classes have one scale.
 
@@ -56,12 +58,12 @@ class StudentTParams(Params):
         return self.mean.shape[-1]
 
     def _own(self, x: Array) -> tuple[Array, Array]:
-        """The log-density of each class less a term that is common to all; and that term."""
+        """The log-density of each class minus a term that all classes share, and that term."""
         d = self.mean.shape[-1]
         p = 1 if self.covariance == "diag" else d
         dof = jnp.broadcast_to(self.dof, self.inflation.shape)
         # Of one t variable: log Γ((ν+p)/2) - log Γ(ν/2) - p/2 log πν, less p/2 log inflation.
-        norm = log_rising(0.5 * dof, jnp.full_like(dof, 0.5 * p))
+        norm = log_pochhammer(0.5 * dof, jnp.full_like(dof, 0.5 * p))
         norm = norm - 0.5 * p * jnp.log(jnp.pi * dof * self.inflation)
         own, common = log_determinants(self.scale, self.covariance, d)
 
@@ -73,10 +75,10 @@ class StudentTParams(Params):
         per_class = jnp.stack([1 / (self.inflation * dof), -0.5 * (dof + p)], 1)
         scale = self.scale
         if self.covariance == "diag":
-            # One multiplication of each deviation less, which the compiler then makes in vectors.
+            # This saves a multiplication per deviation, and the compiler vectorises the rest.
             scale = scale * jnp.sqrt(self.inflation * dof)[:, None]
         score = fold_distances(x, self.mean, scale, self.covariance, fold, per_class)
-        return score + spread((d / p) * norm - own, score), -common
+        return score + broadcast_rows((d / p) * norm - own, score), -common
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log t_ν(x; m_k, Λ_k)`."""
@@ -84,18 +86,8 @@ class StudentTParams(Params):
         return own + common
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """The same, less the logarithm of the scale that all classes share."""
+        """`log_prob` without the logarithm of the scale that all classes share."""
         return self._own(x)[0]
-
-    @property
-    def statistic(self) -> None:
-        return None
-
-    def log_lik(self, stats: object) -> Float[Array, ""]:
-        raise ValueError(
-            "a Student-t density has no sufficient statistics: sum its log_joint over examples, or "
-            "use log_evidence, the log-probability of all examples together"
-        )
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """`m_y + L_y ε √(ν / χ²_ν)`, with one χ² for each example, or feature of "diag"."""

@@ -1,4 +1,4 @@
-"""What a document is to a model of words: counts, or a sequence of word ids."""
+"""Documents as input of a model of words: counts, or sequences of word ids."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.families.base import Support, poison
-from genclf.sharding import compiled
+from genclf.arguments.sharding import compiled
+from genclf.families.support import Support, nan_outside_support
 
 
 def _vocab_size(given: Any) -> int:
@@ -45,10 +45,10 @@ class Tokens(eqx.Module):
 
     @classmethod
     def from_lengths(cls, ids: Any, lengths: Any, vocab_size: Any) -> Tokens:
-        """Tokens of which the first `lengths[n]` of row n are words, the rest padding.
+        """Tokens in which the first `lengths[n]` ids of row n are words and the rest is padding.
 
         Args:
-            ids: word ids, integers of shape (..., length); anything behind the words.
+            ids: word ids, integers of shape (..., length); padding may hold any integer.
             lengths: number of words of each row, integers in 0..length, shape (...).
             vocab_size: number of words V, >= 1.
 
@@ -80,7 +80,7 @@ class Tokens(eqx.Module):
         return cls(ids, invalid | (position < lengths[..., None]), vocab_size)
 
     def counts(self) -> Float[Array, "*batch V"]:
-        """Number of occurrences of every word, shape (..., V); NaN where an id is no word."""
+        """Number of occurrences of every word, shape (..., V); NaN if an id is not a word."""
         return _counts(self)
 
     def distinct(self) -> Tokens:
@@ -139,12 +139,12 @@ COUNTS = Support(valid_counts, "a count >= 0 (or a word id in 0..vocab_size-1)",
 
 
 def counts_of(x: Array, presence: bool) -> Float[Array, "*batch V"]:
-    """The counts as floats, NaN where they are none; with `presence` reduced to 0 and 1."""
-    x = poison(x, COUNTS)
+    """The counts as floats, NaN where they are invalid; with `presence` reduced to 0 and 1."""
+    x = nan_outside_support(x, COUNTS)
     return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
 
 
-def apart(x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
+def presence_distance(x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
     """1 - |A ∩ B| / √(|A| |B|) of the sets of words of each row and of the seed."""
     if isinstance(x, Tokens):
         assert isinstance(seed, Tokens)

@@ -1,1 +1,1 @@
-"""Which model: error against the number of training examples."""
+"""Model selection: calibration, and error against the number of training examples."""

@@ -1,4 +1,4 @@
-"""How far the probabilities of a classifier are to be believed: proper scores and calibration."""
+"""Quality of the probabilities of a classifier: proper scores and calibration error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from genclf.arguments import whole
+from genclf.arguments.domains import whole
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
+from genclf.entry.rows import as_arrays, float_dtype
+from genclf.entry.verb import ArrayLike, verb
 from genclf.model import valid_weights, widen
-from genclf.reprs import ShowsNumbers
-from genclf.shapes import float_dtype, own
-from genclf.sharding import compiled
-from genclf.verb import ArrayLike, verb
 
 _TOLERANCE = 1e-3  # of the sum of a row's probabilities
 
@@ -24,10 +24,10 @@ class Calibration(ShowsNumbers):
     """Scores of posterior probabilities against labels, as `calibration` returns them.
 
     Attributes:
-        log_loss: mean of `-log p(y_n | x_n)`, natural; inf where a true class had probability 0.
-        brier: mean squared distance of the posterior and the one-hot label, 0..2.
+        log_loss: mean of `-log p(y_n | x_n)` in nats; inf if a true class had probability 0.
+        brier: mean squared distance between the posterior and the one-hot label, 0..2.
         expected_error: expected calibration error, 0..1.
-        error: share of rows whose most probable class is not theirs.
+        error: share of rows whose most probable class is not their label.
     """
 
     log_loss: Float[Array, ""]
@@ -36,7 +36,7 @@ class Calibration(ShowsNumbers):
     error: Float[Array, ""]
 
 
-@verb(log_posterior=own, num_bins=whole(1))
+@verb(log_posterior=as_arrays, num_bins=whole(1))
 def calibration(
     log_posterior: ArrayLike,
     y: ArrayLike,
@@ -47,7 +47,7 @@ def calibration(
     """Log-loss, Brier score, calibration error and error of posterior probabilities.
 
     With `p_nk = exp(log_posterior[n, k])`, W the sum of the weights, `c_n = max_k p_nk` the
-    confidence and `h_n` whether the most probable class, the lowest of equals, is y_n:
+    confidence, and `h_n` 1 if the most probable class (the lowest one of a tie) is y_n, else 0:
 
     ::
 
@@ -57,13 +57,13 @@ def calibration(
         error = Σ_n w_n (1 - h_n) / W
 
     Bin b = 1..B of B = `num_bins` holds the rows with `(b-1)/B < c_n <= b/B`. The first two are
-    proper scores: no probabilities do better in the mean than the true ones. The third is neither
-    proper nor unbiased (with few rows in a bin it is above 0 for true probabilities too), and it
-    looks at the most probable class alone.
+    proper scores: no probabilities score better in expectation than the true ones. The third is
+    neither proper nor unbiased (with few rows in a bin it is above 0 for true probabilities too),
+    and it uses the most probable class alone.
 
     A row of weight 0 does not count, whatever it holds. In any other row, a posterior that is NaN
-    or does not sum to 1, a label that is no class (such as -1), or an invalid weight makes all
-    four NaN; as does W = 0.
+    or does not sum to 1, a label outside 0..K-1 (such as -1), or an invalid weight makes all four
+    NaN. So does W = 0.
 
     Args:
         log_posterior: as `genclf.log_posterior` returns it, shape (n, K).
@@ -76,7 +76,7 @@ def calibration(
 
     Raises:
         ValueError: a shape or dtype does not fit, or num_bins is below 1; outside traced code,
-            also a label that is no class, or probabilities that do not sum to 1.
+            also a label outside 0..K-1, or probabilities that do not sum to 1.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -133,7 +133,7 @@ def _calibration(log_p: Array, y: Array, weights: Array | None, num_bins: int) -
     log_p, y = log_p.astype(dtype), widen(y)
     n, num_classes = log_p.shape
     weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
-    # What stands in a row that does not count must not reach the sums, nor their derivatives.
+    # The contents of a row of weight 0 must not reach the sums or their derivatives.
     counts = weight != 0
     log_p = jnp.where(counts[:, None], log_p, -jnp.log(jnp.asarray(num_classes, dtype)))
     p = jnp.exp(log_p)

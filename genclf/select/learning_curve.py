@@ -13,18 +13,18 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.arguments import shown, whole
-from genclf.classifier import fit
-from genclf.inference import predict
+from genclf.arguments.domains import shown, whole
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
+from genclf.entry.rows import as_arrays, check_rows, widths
+from genclf.entry.verb import ArrayLike, verb
+from genclf.fitting import fit
 from genclf.model import Model, check_hyperparameters
-from genclf.reprs import ShowsNumbers
-from genclf.shapes import check_rows, own, widths
-from genclf.sharding import compiled
-from genclf.verb import ArrayLike, verb
+from genclf.scores import predict
 
 
 class LearningCurve(ShowsNumbers):
-    """Errors of several models, trained on the same random splits, as `learning_curve` returns it.
+    """Errors of several models, trained on the same random splits, from `learning_curve`.
 
     Attributes:
         sizes: numbers of training rows, shape (S,).
@@ -46,15 +46,15 @@ class LearningCurve(ShowsNumbers):
         return {name: _standard_error(errors) for name, errors in self.errors.items()}
 
     def difference(self, a: str, b: str) -> tuple[Float[Array, "S"], Float[Array, "S"]]:
-        """Mean of `error_a - error_b` within the splits, and its standard error."""
+        """Mean of `error_a - error_b` over the splits, and its standard error."""
         difference = self.errors[a] - self.errors[b]
         return difference.mean(1), _standard_error(difference)
 
     def crossings(self, a: str, b: str, *, z: float = 2.0) -> list[tuple[int, int]]:
         """Where one curve passes the other: `(m, M)` if one is lower at m and the other at M.
 
-        Only sizes at which the curves are apart count, `|difference| > z` standard errors.
-        On the host.
+        Sizes at which the curves differ by no more than z standard errors are left out. It is
+        computed on the host.
         """
         mean, error = map(np.asarray, self.difference(a, b))
         apart = np.flatnonzero(np.abs(mean) > z * error)
@@ -82,7 +82,7 @@ def _checked_sizes(sizes: Any, name: str) -> list[int]:
 def _checked_test(test: Any) -> tuple[PyTree, Array]:
     if not isinstance(test, tuple | list) or len(test) != 2:
         raise ValueError(f"test is {shown(test)}, expected (x, y), or None")
-    return own(test[0], "test[0]"), own(test[1], "test[1]")
+    return as_arrays(test[0], "test[0]"), as_arrays(test[1], "test[1]")
 
 
 @verb(
@@ -107,14 +107,14 @@ def learning_curve(
     For each size m, `num_splits` times: draw m rows without replacement, the same for all models,
     fit, and count the errors on the other rows, or on `test`. All splits of a size are one
     compiled call. Rows are drawn without regard to the classes: a class that is not among the m
-    rows cannot be predicted, and its test rows count as errors, as do rows for which a model
-    predicts nothing (-1). Splits of one data set
-    overlap, so the standard errors are those of the mean over its splits, not over data sets.
+    rows cannot be predicted, and its test rows count as errors. So do rows for which a model
+    predicts no class (-1). Splits of one data set overlap, so the standard errors are those of the
+    mean over its splits, not over data sets.
 
     Args:
         models: what to compare, by name: `Classifier` or `SoftmaxRegression`.
         x: rows, as the models take them.
-        y: labels, shape (n,), none of them -1.
+        y: labels 0..K-1, shape (n,), without -1.
         sizes: numbers of training rows, each below n, or at most n with `test`.
         key: a `jax.random` key; another call with the same key, sizes and n draws the same splits.
         num_splits: number of random splits.
@@ -125,7 +125,7 @@ def learning_curve(
         A `LearningCurve`.
 
     Raises:
-        ValueError: a shape or size does not fit, or a label is no class.
+        ValueError: a shape or size does not fit, or a label is outside 0..K-1.
 
     Example:
         >>> import jax, genclf as gcf
@@ -155,7 +155,7 @@ def learning_curve(
             outside = (y_given < 0) | (y_given >= model.num_classes)
             if y_given.ndim != 1 or outside.any():
                 raise ValueError(
-                    "y holds responsibilities, or a label that is no class, such as -1; expected "
+                    "y holds responsibilities, or a label outside 0..K-1, such as -1; expected "
                     f"the labels of all rows, 0..{model.num_classes - 1}"
                 )
     n, largest = len(labels), len(labels) - (test is None)
@@ -194,7 +194,7 @@ def _errors(
         params = fit(model, jax.tree.map(lambda a: a[train], x), y[train])
         if test is not None:
             return (predict(params, test[0]) != test[1]).mean()
-        # All rows are scored and those seen left out: cheaper than to gather the others.
+        # All rows are scored and training rows masked, which is cheaper than gathering test rows.
         wrong = (predict(params, x) != y).at[train].set(False)
         return wrong.sum() / (len(y) - len(train))
 

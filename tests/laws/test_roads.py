@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.routes.problem import arrays, declared
+from genclf.families.capabilities import HasRoads
+from genclf.roads.problem import arrays, declared
 from tests.registry import (
     BY_NAME,
     FAMILIES,
@@ -17,12 +18,15 @@ from tests.registry import (
     K,
     N,
     assert_close,
+    having,
     leaves_of,
     with_hyperparameters,
 )
 
 # Of the models that differ in data alone, one.
-ROADS = [model for model in FAMILIES if model.name not in ("univariate", "presence")]
+ROADS = [
+    model for model in having(HasRoads, FAMILIES) if model.name not in ("univariate", "presence")
+]
 one_of_each = pytest.mark.parametrize("model", ROADS, ids=str)
 
 

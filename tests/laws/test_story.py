@@ -8,19 +8,19 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from numpyro.contrib.funsor import enum
-from numpyro.contrib.funsor import log_density as enumerated_log_density
+from numpyro.contrib.funsor import enum, log_density as enumerated_log_density
 from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from numpyro.infer.autoguide import AutoDelta
 from numpyro.infer.util import log_density
 from scipy.stats import chi2_contingency, ks_2samp, kstest
 
 import genclf as gcf
+from genclf.families.capabilities import HasConjugatePrior
 from genclf.families.student_t import FINITE
-from genclf.routes.problem import arrays, set_arrays
-from tests.registry import BY_NAME, DISTINCT, FAMILIES, K, leaves_of
+from genclf.roads.problem import arrays, set_arrays
+from tests.registry import BY_NAME, DISTINCT, FAMILIES, K, having, leaves_of
 
-every = pytest.mark.parametrize("model", DISTINCT, ids=str)
+every = pytest.mark.parametrize("model", having(HasConjugatePrior, DISTINCT), ids=str)
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
+from genclf.families.capabilities import is_additive
 from tests.registry import (
     BY_NAME,
     DISTINCT,
@@ -19,7 +20,7 @@ from tests.registry import (
     take,
 )
 
-ADDITIVE = [model for model in [*DISTINCT, *WITH_HOLES] if model.family.additive]
+ADDITIVE = [model for model in [*DISTINCT, *WITH_HOLES] if is_additive(model.family)]
 STREAMS = ["gaussian", "gaussian-diag", "bernoulli", "categorical", "multinomial-tokens"]
 every_statistic = pytest.mark.parametrize("model", ADDITIVE, ids=str)
 

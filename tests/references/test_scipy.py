@@ -1,5 +1,6 @@
 """Densities are those of scipy.stats, and the textbook's formulas written out in NumPy."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -121,3 +122,33 @@ def test_discriminant_functions_of_the_textbook():
     np.testing.assert_allclose(
         found - found[:, :1], quadratic - quadratic[:, :1], rtol=1e-9, atol=1e-9
     )
+
+
+def test_poisson_and_its_predictive():
+    x, y = BY_NAME["poisson"].example("float64")
+    count = np.bincount(y)[:, None]
+    total = np.stack([x[y == k].sum(0) for k in range(K)])
+    params = gcf.fit(gcf.Classifier(gcf.Poisson(alpha=0.5), K), x, y)
+    rate = (total + 0.5) / count
+    np.testing.assert_allclose(params.conditional.rate, rate, rtol=1e-14)
+    density = stats.poisson.logpmf(x[:, None], rate[None]).sum(-1)
+    assert_near(log_density(params, x), density, TOLERANCE)
+    clf = gcf.Classifier(gcf.Poisson(prior=gcf.Gamma(1.7, 0.6)), K, inference="predictive")
+    found = gcf.fit(clf, x, y)
+    shape, scale = total + 1.7, count + 0.6
+    density = stats.nbinom.logpmf(x[:, None], shape[None], (scale / (scale + 1))[None]).sum(-1)
+    assert_near(log_density(found, x), density, TOLERANCE)
+
+
+def test_large_counts_keep_their_digits():
+    rate = np.array([[1e6, 3.0], [1.001e6, 3.5]])
+    x = np.array([[1_000_500, 2], [999_000, 0], [1_002_000, 9]])
+    for dtype, tolerance in (("float32", 0.3), ("float64", 1e-7)):
+        params = gcf.PoissonParams(jnp.log(jnp.asarray(rate, dtype)))
+        expected = stats.poisson.logpmf(
+            x[:, None], np.exp(np.asarray(params.log_rate, np.float64))
+        ).sum(-1)
+        found = np.asarray(params.log_prob(jnp.asarray(x, dtype)))
+        # Of a logarithm of 13.8 float32 leaves a rate of 1e6 to within a part.
+        np.testing.assert_allclose(found, expected, atol=tolerance)
+        np.testing.assert_allclose(np.diff(found), np.diff(expected), atol=tolerance / 50)

@@ -1,0 +1,84 @@
+"""Compile functions for arrays on one device and for arrays sharded over many.
+
+`jax.make_mesh` makes explicit mesh axes. The sharding of an array is then part of its type, and an
+operation whose result could be sharded in several ways needs to be told which one to use. Inside
+the functions compiled here the axes are automatic instead: the compiler chooses the shardings. The
+results have explicit shardings again, which depend on the arguments alone, so these functions can
+be called from code with explicit axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    NamedSharding,
+    PartitionSpec,
+    reshard,
+    use_abstract_mesh,
+)
+from jaxtyping import Array, PyTree
+
+
+def compiled(
+    function: Callable, *, static_argnums: int | tuple[int, ...] = (), batch_of: int | None = None
+) -> Callable:
+    """`jax.jit(function)` that also accepts arrays sharded over explicit mesh axes.
+
+    Args:
+        function: a function of positional arguments.
+        static_argnums: as for `jax.jit`.
+        batch_of: the position of the argument that holds examples. Arrays of the result that
+            start with its batch axes are sharded like it; all others are replicated.
+    """
+    static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+
+    @wraps(function)
+    def entry(*args: Any) -> Any:
+        arrays = {place: arg for place, arg in enumerate(args) if place not in static}
+        mesh = _explicit_mesh(arrays)
+        if mesh is None:
+            return function(*args)
+        shape, spec = ((), ()) if batch_of is None else _batch(args[batch_of])
+
+        def of_type(a: Any) -> Array:
+            batched = shape and jnp.shape(a)[: len(shape)] == shape
+            return reshard(a, NamedSharding(mesh, PartitionSpec(*spec if batched else ())))
+
+        with use_abstract_mesh(mesh.update_axis_types(dict.fromkeys(mesh.explicit_axes, _AUTO))):
+            arrays = reshard(arrays, PartitionSpec())  # which leaves automatic axes as they are
+            result = function(*(arrays.get(place, arg) for place, arg in enumerate(args)))
+        return jax.tree.map(of_type, result)
+
+    return jax.jit(entry, static_argnums=static_argnums)
+
+
+_AUTO = AxisType.Auto
+
+
+def _explicit_mesh(args: PyTree) -> AbstractMesh | None:
+    """The mesh over whose explicit axes an argument is sharded; None if all are replicated."""
+    of_args = [jax.typeof(leaf).sharding for leaf in jax.tree.leaves(args)]
+    explicit = [sharding for sharding in of_args if sharding.mesh.explicit_axes]
+    if not any(any(sharding.spec) for sharding in explicit):
+        return None
+    meshes = list(dict.fromkeys(sharding.mesh for sharding in explicit))
+    if len(meshes) > 1:
+        raise ValueError(
+            f"the arguments lie on different meshes, {' and '.join(map(str, meshes))}: "
+            "jax.device_put them all on the same one"
+        )
+    return meshes[0]
+
+
+def _batch(x: PyTree) -> tuple[tuple[int, ...], tuple]:
+    """Shape and sharding of the batch axes, from the first array of x with a sharded one."""
+    found = [(a.shape[:-1], tuple(jax.typeof(a).sharding.spec)) for a in jax.tree.leaves(x)]
+    of_batch = [(shape, spec[: len(shape)]) for shape, spec in found]
+    return next((both for both in of_batch if any(both[1])), ((), ()))

@@ -1,0 +1,1 @@
+"""A model as a numpyro program; only the modules here import numpyro at the top."""

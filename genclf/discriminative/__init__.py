@@ -1,0 +1,1 @@
+"""p(y | x) alone: softmax regression, and the likelihood that it maximises."""

@@ -1,0 +1,1 @@
+"""Checks and padding of arguments, which every public function does first."""

@@ -1,0 +1,69 @@
+"""Pad NumPy batches to a few sizes, so that few programs are compiled.
+
+A compiled function is for one number of rows. NumPy batches may have any number of rows, so they
+are scored in pieces of one of six sizes, with the last piece padded. JAX arrays are not padded: a
+program is compiled for each of their sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, PyTree
+
+from genclf.arguments.arrays import host_numbers
+from genclf.entry.rows import as_arrays, check_examples, in_range
+from genclf.families.tokens import Tokens
+
+SIZES = (64, 256, 1024, 4096, 16384, 65536)  # over 64 rows, a piece less than quadruples
+
+
+def by_rows(f: Callable[[Any, PyTree], Array], params: Any, x: PyTree) -> Array:
+    """`f(params, x)` for a compiled function that works row by row.
+
+    Args:
+        f: a function of params and rows; its result has the leading axes of the rows.
+        params: the first argument of f.
+        x: one example, or an array with leading batch axes, from NumPy or JAX.
+    """
+    if not _is_host_batch(x) or any(isinstance(a, Tracer) for a in jax.tree.leaves(params)):
+        return f(params, as_arrays(x, "x"))
+    as_arrays(jax.tree.map(lambda a: a[:1], x), "x")
+    check_examples(params, x)  # here, so that a message names the shape of x, not of a piece
+    pieces = [(f(params, piece), rows) for piece, rows in _pieces(x)]
+    if any(isinstance(found, Tracer) for found, _ in pieces):  # called inside jit
+        return jnp.concatenate([found[:rows] for found, rows in pieces])
+    # Cut on the host: on the device every number of rows would compile another program.
+    return jax.device_put(np.concatenate([np.asarray(found)[:rows] for found, rows in pieces]))
+
+
+def _is_host_batch(x: PyTree) -> bool:
+    """Whether x holds rows of NumPy arrays, with a number of rows that is not in `SIZES`."""
+    leaves = jax.tree.leaves(x)
+    if isinstance(x, Tokens) or not all(type(a) is np.ndarray for a in leaves):
+        return False
+    rows = {a.shape[0] if a.ndim == 2 else 0 for a in leaves}
+    return len(rows) == 1 and rows.isdisjoint({0, *SIZES})
+
+
+def _pieces(x: PyTree) -> Iterator[tuple[PyTree, int]]:
+    """Pieces of x padded to one of the sizes, and the number of rows of each before padding."""
+    n = len(jax.tree.leaves(x)[0])
+    for start in range(0, n, SIZES[-1]):
+        rows = min(n - start, SIZES[-1])
+        size = min(size for size in SIZES if size >= rows)
+
+        def piece(a: np.ndarray, start: int = start, rows: int = rows, size: int = size) -> Any:
+            cut = a[start : start + rows]
+            cut = in_range(host_numbers(cut, "x"), "x")
+            cut = cut.astype(np.int8) if cut.dtype == bool else cut
+            more = np.broadcast_to(cut[:1], (size - rows, *cut.shape[1:]))
+            # `jnp.asarray` would compile a program for each shape.
+            return jax.device_put(np.concatenate([cut, more]))
+
+        yield jax.tree.map(piece, x), rows

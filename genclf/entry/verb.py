@@ -1,0 +1,106 @@
+"""Check the arguments of every public function before it runs.
+
+An argument name has one meaning throughout the library, so it determines the check. A check raises
+a `ValueError` that names the argument, or returns the value for the function to use: JAX arrays,
+and models in which invalid traced hyper-parameters are NaN.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from genclf.arguments.domains import Domain, draw_shape, random_key, shown
+from genclf.entry.rows import as_arrays, widths
+from genclf.model import check_hyperparameters, check_params, require_generative
+from genclf.sums.statistics import ClassifierStats
+
+if TYPE_CHECKING:
+    ArrayLike = Any  # what a user gives is an array by the time that the function sees it
+else:
+    from jaxtyping import ArrayLike as ArrayLike
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Check = Callable[[Any, str], Any]
+
+
+@overload
+def verb(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def verb(
+    *, any_model: bool = False, **checks: Any
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def verb(function: Any = None, /, *, any_model: bool = False, **checks: Any) -> Any:
+    """Decorate a public function, so that its arguments are checked and converted.
+
+    Args:
+        function: the function; the names of its parameters select the checks.
+        any_model: whether models of p(y | x) alone are accepted too.
+        **checks: checks by argument name that replace those in `_CHECKS`: a `Domain`, a function of
+            (value, name), or None to leave the argument as it is.
+    """
+    if function is None:
+        return lambda function: _checked(function, any_model, checks)
+    return _checked(function, any_model, checks)
+
+
+def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) -> Callable[P, R]:
+    called = function.__name__
+    signature = inspect.signature(function)
+    names = list(signature.parameters)
+    required = [n for n, p in signature.parameters.items() if p.default is p.empty]
+    places = [n for n, p in signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    own_checks = {name: check for name, check in (_CHECKS | checks).items() if name in names}
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: dict[str, Any] = dict(zip(places, args, strict=False)) | kwargs
+        fits = len(args) <= len(places) and len(given) == len(args) + len(kwargs)
+        if not fits or not given.keys() <= set(names) or not set(required) <= given.keys():
+            function(*args, **kwargs)  # Python says which one is missing or not expected
+        for name, check in own_checks.items():
+            if name in given and check is not None:
+                is_domain = isinstance(check, Domain)
+                given[name] = (check.checked if is_domain else check)(given[name], name)
+        for name in ("clf", "params"):
+            if name in names and not any_model:
+                require_generative(given[name], called)
+        if "clf" in names:
+            d = widths(given["x"]) if own_checks.get("x") else None
+            given["clf"] = check_hyperparameters(given["clf"], d)
+        if "params" in names:
+            check_params(given["params"], "params", called)
+        return function(**given)  # type: ignore[call-arg]
+
+    return checked
+
+
+def _optional(check: Check) -> Check:
+    return lambda value, name: None if value is None else check(value, name)
+
+
+def statistics(value: Any, name: str) -> ClassifierStats:
+    """Return the statistics of one data set; raise for another type, or for a batch axis."""
+    if not isinstance(value, ClassifierStats):
+        raise ValueError(f"{name} is {shown(value)}, expected statistics, as genclf.stats returns")
+    if value.count.ndim != 1:
+        raise ValueError(
+            f"{name}.count has shape {value.count.shape}, expected (K,): one number per class; "
+            "statistics with a batch axis take jax.vmap, or genclf.pool"
+        )
+    return value
+
+
+_CHECKS: dict[str, Check] = {
+    "x": as_arrays,
+    "y": as_arrays,
+    "weights": _optional(as_arrays),
+    "stats": statistics,
+    "key": random_key,
+    "shape": draw_shape,
+}

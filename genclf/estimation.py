@@ -1,0 +1,220 @@
+"""From labelled rows to statistics, and from statistics to params, in closed form."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from genclf.arguments.arrays import numbers
+from genclf.arguments.domains import FINITES
+from genclf.arguments.sharding import compiled
+from genclf.class_prior import log_fixed, prior_problem
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.entry.rows import as_arrays, check_labels, check_rows, float_dtype
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.base import Parametric
+from genclf.families.capabilities import HasConjugatePrior, is_hidden, require
+from genclf.families.priors import check_proper, posteriors, predictives
+from genclf.model import class_weights
+from genclf.sums.accumulate import class_counts
+from genclf.sums.statistics import ClassifierStats, Sums
+
+
+@verb
+def stats(
+    clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
+) -> ClassifierStats:
+    """Sufficient statistics of labelled examples: all that `estimate` needs to know of them.
+
+    They add up over examples: `merge`, `remove` and `pool` them. Arguments as for `fit`.
+
+    Args:
+        clf: the model.
+        x: rows.
+        y: labels (n,) or responsibilities (n, K).
+        weights: weight of each row, (n,).
+
+    Returns:
+        `ClassifierStats`, with `count` the weight of each class, shape (K,).
+
+    Raises:
+        ValueError: a shape or dtype does not fit.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> s = gcf.stats(gcf.lda(3), jnp.array([[0.0], [1.0], [9.0]]), jnp.array([0, 2, -1]))
+        >>> print(s.count)
+        [1. 0. 1.]
+    """
+    check_labels(y, clf.num_classes)
+    return _stats(clf, x, y, weights)
+
+
+@verb(x=None)
+def empty(clf: Classifier, x: PyTree) -> ClassifierStats:
+    """Statistics of no examples: the start of a stream, and the identity of `merge`.
+
+    Args:
+        clf: the model.
+        x: any number of rows, or the `jax.ShapeDtypeStruct` of rows: only the structure, the
+            number of features and the dtype are read.
+
+    Returns:
+        `ClassifierStats` that are 0 throughout.
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or the model has no statistics.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf, x = gcf.gaussian_nb(2), jnp.array([[0.0], [2.0], [5.0]])
+        >>> s = gcf.empty(clf, x)
+        >>> for row, label in zip(x, [0, 0, 1]):
+        ...     s = gcf.merge(s, gcf.stats(clf, row[None], jnp.array([label])))
+        >>> print(s.count, s.conditional.mean.ravel())
+        [2. 1.] [1. 5.]
+    """
+    rows = jax.tree.map(_no_rows, x if _is_abstract(x) else as_arrays(x, "x"))
+    made = jax.eval_shape(_stats, clf, rows, jax.ShapeDtypeStruct((0,), jnp.int32), None)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), made)
+
+
+def _is_abstract(x: PyTree) -> bool:
+    leaves = jax.tree.leaves(x)
+    return bool(leaves) and all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves)
+
+
+def _no_rows(x: Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((0, *x.shape[1:]) if x.ndim else (), x.dtype)
+
+
+@verb
+def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    """The closed-form estimate from statistics.
+
+    Args:
+        clf: the model; its hyper-parameters may differ from those the statistics were made with.
+        stats: from `genclf.stats`, `merge`, `remove` or `pool`.
+
+    Returns:
+        `ClassifierParams`.
+
+    Raises:
+        ValueError: a hyper-parameter is invalid, or the statistics are of another kind of model.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.gaussian_nb(num_classes=2)
+        >>> s = gcf.stats(clf, jnp.array([[0.0], [2.0], [5.0]]), jnp.array([0, 0, 1]))
+        >>> print(gcf.estimate(clf, s).conditional.mean.ravel())
+        [1. 5.]
+    """
+    check_statistics(clf, stats)
+    if clf.inference == "predictive":
+        require(clf.family, HasConjugatePrior, "predictive")
+        check_proper(posteriors_of(clf, stats), stats, "posterior", "the predictive")
+    return _estimate(clf, stats)
+
+
+@verb
+def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> ClassifierParams:
+    """The same class densities under another class prior, e.g. of another population.
+
+    Args:
+        params: a fitted classifier.
+        class_prior: class probabilities, shape (K,), >= 0 with sum 1.
+
+    Returns:
+        `ClassifierParams`; in traced code an invalid prior becomes NaN.
+
+    Raises:
+        ValueError: `class_prior` is not K numbers; or, outside traced code, some are negative or
+            their sum is not 1.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 0, 0, 1])
+        >>> params = gcf.fit(gcf.lda(2), x, y)
+        >>> print(jnp.exp(gcf.with_prior(params, jnp.array([0.5, 0.5])).log_prior))
+        [0.5 0.5]
+    """
+    class_prior = numbers(class_prior)
+    num_classes = len(params.log_prior)
+    problem = FINITES.problem(class_prior, "class_prior")
+    problem = problem or prior_problem(class_prior, num_classes, "class_prior")
+    if problem:
+        raise ValueError(problem)
+    log_prior = log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))
+    return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
+
+
+@compiled
+def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    require(clf.family, Parametric, "stats")
+    if is_hidden(clf.family):
+        raise ValueError(
+            f"{clf.family} has no statistics of the examples alone, as parts are not seen: use "
+            'genclf.fit or genclf.em, with inference "map" or "ml"'
+        )
+    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
+    count = class_counts(w)
+    summed = clf.family.stats(x, w)
+    found = ClassifierStats(Sums(count, count), summed, clf.family.statistic(summed))
+    # An invalid row could belong anywhere, so every number of the statistics is in doubt.
+    return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
+
+
+def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
+    """`fit` for a family without sufficient statistics."""
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
+    w = jax.tree.map(
+        lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a, w
+    )
+    count = class_counts(w)
+    return ClassifierParams(clf.label_prior.log_probs(count), clf.family.fit(x, w))
+
+
+def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
+    """Raise if the statistics do not fit the model: another number of classes or another family."""
+    if stats.count.shape != (clf.num_classes,):
+        raise ValueError(
+            f"stats.count has shape {stats.count.shape}, expected ({clf.num_classes},): one number "
+            "per class of the model"
+        )
+    require(clf.family, Parametric, "an estimate from statistics")
+    clf.family.check_stats(stats.conditional)
+    expected = clf.family.statistic(stats.conditional)
+    if stats.statistic not in (None, expected):
+        raise ValueError(
+            f"stats are of another model: {stats.statistic}; this one takes {expected}"
+        )
+
+
+@compiled
+def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    check_statistics(clf, stats)
+    if clf.inference == "predictive":
+        return _predictive(clf, stats)
+    if clf.inference == "ml":
+        clf = clf.plain()
+    log_prior = clf.label_prior.log_probs(stats.count)
+    return ClassifierParams(log_prior, clf.family.estimate(stats.conditional))
+
+
+def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    labels = clf.label_prior.posterior(stats.labels)
+    log_prior = (
+        clf.label_prior.log_probs(stats.count) if labels is None else labels.expected()["log_prior"]
+    )
+    given = posteriors(clf.family, stats.conditional)
+    return ClassifierParams(log_prior, predictives(clf.family, stats.conditional, given))
+
+
+@compiled
+def posteriors_of(clf: Classifier, stats: ClassifierStats) -> PyTree:
+    """The posterior of each family of the model, given the statistics."""
+    return posteriors(clf.family, stats.conditional)

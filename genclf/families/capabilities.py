@@ -1,0 +1,205 @@
+"""Optional capabilities of families and densities, and how a function requires one.
+
+A family that has a capability inherits from its class and implements the abstract methods.
+`require` raises the error if one is lacking.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.conjugate.base import Conjugate, Prior
+from genclf.families.base import Density, Family, Parametric, Params
+from genclf.families.parts import InParts
+from genclf.sums.blocks import ClassWeights
+
+Init = Literal["k-means++", "random"]
+"""How clusters are initialised: at examples drawn far from each other, or by random weights."""
+
+
+class HasRoads(Parametric):
+    """The estimate can be found and checked by optimisation: `fit_gradient`, `certify`, ..."""
+
+    needs: ClassVar = "a starting point and a prior density (`start`, `prior_stats`)"
+    instead: ClassVar = "use fit"
+
+    @abc.abstractmethod
+    def start(self, stats: PyTree) -> Params:
+        """The start of an iteration: params inside their sets, the same for all classes."""
+
+    @abc.abstractmethod
+    def prior_stats(self, stats: PyTree) -> PyTree:
+        """Hyper-parameters as pseudo-statistics, in the form of the data's; 0 means no prior.
+
+        `params.log_lik` of them is the log of the prior density up to a constant, so the estimate
+        maximises `log_lik(stats) + log_lik(prior_stats)`.
+        """
+
+    def log_prior_density(self, params: Any, stats: PyTree) -> Float[Array, ""]:
+        """`params.log_lik` of the pseudo-statistics."""
+        return params.log_lik(self.prior_stats(stats))
+
+
+class HasConjugatePrior(Parametric):
+    """The parameters can be integrated out: `posterior`, `predictive`, `log_evidence`."""
+
+    by_part: ClassVar = True
+    needs: ClassVar = "a conjugate prior"
+    instead: ClassVar = "use genclf.bayes.story, which takes any density"
+
+    @property
+    @abc.abstractmethod
+    def given_prior(self) -> Prior:
+        """The prior that the hyper-parameters stand for, as a user states it."""
+
+    @abc.abstractmethod
+    def with_prior(self, prior: Any) -> Parametric:
+        """This family with that prior in place of its own."""
+
+    @abc.abstractmethod
+    def conjugate_prior(self, stats: PyTree) -> Conjugate:
+        """The prior as a distribution of the parameters of K classes.
+
+        The statistics determine its shapes and, where it has no units of its own, its units.
+        """
+
+    @abc.abstractmethod
+    def predictive(self, posterior: Any, stats: PyTree) -> Density:
+        """The density of one more example, the parameters integrated out."""
+
+
+class Completed(eqx.Module):
+    """Rows with the conditional distribution of their unobserved parts under params."""
+
+    @abc.abstractmethod
+    def stats(self, w: ClassWeights) -> PyTree:
+        """The expected statistics of the complete rows, under class weights w."""
+
+
+class Observed(Completed):
+    """Rows without unseen parts."""
+
+    family: Parametric
+    x: PyTree
+
+    def stats(self, w: ClassWeights) -> PyTree:
+        return self.family.stats(self.x, w)
+
+
+class Latent(Parametric):
+    """EM can fit the family if labels or parts of the examples are unobserved."""
+
+    needs: ClassVar = "a distance between rows, to initialise EM (`distance`, `heuristics`)"
+    instead: ClassVar = "use fit, with a label for each row"
+
+    @abc.abstractmethod
+    def distance(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
+        """Distance of rows from one example, >= 0 and 0 if equal, to initialise clusters."""
+
+    @abc.abstractmethod
+    def heuristics(self) -> list[str]:
+        """Names of hyper-parameters in use that are not a prior: EM then has no objective."""
+
+    @property
+    def hidden(self) -> bool:
+        """Whether examples have unobserved parts: only params then give them statistics."""
+        return False
+
+    def complete(self, params: Any, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
+        """`log_prob` of rows, and the rows completed."""
+        return params.log_prob(x), Observed(self, x)
+
+    def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:
+        """Statistics to start EM from, where there are no params yet."""
+        return self.stats(x, w)
+
+    def resolve_prior(self, x: PyTree, weight: Float[Array, "n"], num_classes: int) -> Parametric:
+        """This family; what its prior leaves open is set from the observed cells alone."""
+        return self
+
+
+class HasConditionals(Density):
+    """The distribution of some features given others is known: `condition`."""
+
+    needs: ClassVar = "conditional densities of its features"
+    instead: ClassVar = "Gaussian, Bernoulli, categorical and multinomial densities have them"
+
+    @abc.abstractmethod
+    def marginalized(self) -> Density:
+        """The same density, with missing cells integrated out."""
+
+    @abc.abstractmethod
+    def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
+        """Expected features of x, given the observed ones and p(y | x) = r."""
+
+    @abc.abstractmethod
+    def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
+        """Draw each missing cell of x, given the label y and the observed cells."""
+
+
+class HasLinearForm(Density):
+    """The discriminant is linear in x: `linear_form`."""
+
+    needs: ClassVar = "a discriminant that is linear in x"
+    instead: ClassVar = (
+        "shared-covariance Gaussian, Bernoulli, categorical and multinomial densities have one"
+    )
+
+    @abc.abstractmethod
+    def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
+        """(coef, intercept) of the discriminant."""
+
+
+class HasQuadraticForm(Density):
+    """The discriminant is quadratic in x: `quadratic_form`."""
+
+    needs: ClassVar = "a discriminant that is quadratic in x"
+    instead: ClassVar = "Gaussian densities have one"
+
+    @abc.abstractmethod
+    def quadratic(self) -> tuple[Array, Array, Array]:
+        """(matrix, coef, intercept) of the discriminant."""
+
+
+_OF_STATISTICS = "sufficient statistics", "use fit, and sum log_joint over examples"
+
+
+def lacking(node: Family | Density, capability: Any) -> Family | Density | None:
+    """The first family or density, among `node` and its parts, without the capability.
+
+    A capability that is `by_part` is not required of a combinator, only of its parts.
+    """
+    by_part = isinstance(node, InParts) and getattr(capability, "by_part", False)
+    if not (by_part or isinstance(node, capability)):
+        return node
+    nested = lambda a: a is not node and isinstance(a, Family | Density)  # noqa: E731
+    inside = [a for a in jax.tree.leaves(node, is_leaf=nested) if nested(a)]
+    return next((found for a in inside if (found := lacking(a, capability))), None)
+
+
+def require(node: Family | Density, capability: Any, verb: str) -> None:
+    """Raise if the node, or one of its parts, lacks the capability that `verb` needs."""
+    found = lacking(node, capability)
+    if found is None:
+        return
+    needs, instead = _OF_STATISTICS
+    if capability not in (Parametric, Params):
+        needs, instead = capability.needs, capability.instead
+    raise ValueError(
+        f"{verb} needs {needs}, and {type(found).__name__} does not have that: {instead}"
+    )
+
+
+def is_hidden(family: Family) -> bool:
+    """Whether examples have unobserved parts, so that their statistics are expectations."""
+    return isinstance(family, Latent) and family.hidden
+
+
+def is_additive(family: Family) -> bool:
+    """Whether the estimate is a function of sums over examples that need no params."""
+    return lacking(family, Parametric) is None and not is_hidden(family)

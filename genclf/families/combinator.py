@@ -1,0 +1,155 @@
+"""Base classes of families and densities made of parts: methods delegate to the parts."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.families.base import Family, Params
+from genclf.families.capabilities import (
+    Completed,
+    HasConditionals,
+    HasLinearForm,
+    HasRoads,
+    Init,
+    Latent,
+    is_hidden,
+)
+from genclf.families.parts import InParts
+from genclf.sums.blocks import ClassWeights
+
+
+class CombinedParams(InParts, HasConditionals, HasLinearForm, Params):
+    """The density of independent parts, whose log-densities add up."""
+
+    @property
+    @abc.abstractmethod
+    def inside(self) -> PyTree:
+        """The densities of the parts."""
+
+    def assemble(self, parts: PyTree) -> CombinedParams:
+        return type(self)(parts)
+
+    def log_prob(self, x: PyTree) -> Float[Array, "*batch K"]:
+        """The sum over the parts."""
+        return self._sum("log_prob", x)
+
+    def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
+        """The sum of the parts' discriminants."""
+        return self._sum("discriminant", x)
+
+    def _sum(self, method: str, x: PyTree) -> Float[Array, "*batch K"]:
+        return self.total(self.map(lambda part, x: getattr(part, method)(x), self.split(x)))
+
+    def log_lik(self, stats: PyTree) -> Float[Array, ""]:
+        """The sum over the parts."""
+        return self.total(self.map(lambda part, s: part.log_lik(s), stats))
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
+        """Each part drawn on its own."""
+        keys = self.split_key(key, self.inside)
+        return self.join(self.map(lambda part, key: part.sample(key, y), keys))
+
+    def marginalized(self) -> CombinedParams:
+        return self.assemble(self.map(lambda part: part.marginalized()))
+
+    def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
+        """The result of each part."""
+        return self.map(lambda part, x: part.condition(x, r), self.split(x))
+
+    def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
+        """Each part drawn on its own."""
+        keys = self.split_key(key, self.inside)
+        draw = lambda part, key, x: part.sample_missing(key, x, y)  # noqa: E731
+        return self.join(self.map(draw, keys, self.split(x)))
+
+
+class _Complete(NamedTuple):
+    """The result of `complete` for one part."""
+
+    log_prob: Array
+    completed: Completed
+
+
+class _CompletedParts(Completed):
+    """Rows in which each part of x was completed by the params of that part."""
+
+    family: Combinator
+    parts: PyTree
+
+    def stats(self, w: ClassWeights) -> PyTree:
+        return self.family.map(lambda _, completed: completed.stats(w), self.parts)
+
+
+class Combinator(InParts, HasRoads, Latent):
+    """A family made of families; each is applied to its own part of x."""
+
+    @abc.abstractmethod
+    def children(self, *trees: PyTree) -> list[tuple]:
+        """Each child family with its part of each tree; for `Independent` the first column only."""
+
+    def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
+        """The statistics of each part."""
+        return self.map(lambda part, x: part.stats(x, w), self.split(x))
+
+    def fit(self, x: PyTree, w: ClassWeights) -> Any:
+        """The density of each part."""
+        return self.assemble(self.map(lambda part, x: part.fit(x, w), self.split(x)))
+
+    def estimate(self, stats: PyTree) -> Any:
+        """The estimate of each part."""
+        return self.assemble(self.map(lambda part, s: part.estimate(s), stats))
+
+    def start(self, stats: PyTree) -> Any:
+        """The start of each part."""
+        return self.assemble(self.map(lambda part, s: part.start(s), stats))
+
+    def prior_stats(self, stats: PyTree) -> PyTree:
+        """The pseudo-statistics of each part."""
+        return self.map(lambda part, s: part.prior_stats(s), stats)
+
+    def log_prior_density(self, params: CombinedParams, stats: PyTree) -> Float[Array, ""]:
+        """The sum over the parts."""
+        of_part = lambda part, params, s: part.log_prior_density(params, s)  # noqa: E731
+        return self.total(self.map(of_part, params.inside, stats))
+
+    def check_stats(self, stats: PyTree) -> None:
+        self.map(lambda part, s: part.check_stats(s), stats)
+
+    def diagnose(self, stats: PyTree) -> PyTree:
+        """The diagnosis of each part."""
+        return self.map(lambda part, s: part.diagnose(s), stats)
+
+    @property
+    def hidden(self) -> bool:
+        return any(is_hidden(part) for (part,) in self.children())
+
+    def complete(self, params: CombinedParams, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
+        """The sum of the parts' log-densities, and the parts completed."""
+        of_part = lambda part, params, x: _Complete(*part.complete(params, x))  # noqa: E731
+        found = self.map(of_part, params.inside, self.split(x))
+        is_part = lambda node: isinstance(node, _Complete)  # noqa: E731
+        log_prob = jax.tree.map(lambda one: one.log_prob, found, is_leaf=is_part)
+        completed = jax.tree.map(lambda one: one.completed, found, is_leaf=is_part)
+        return self.total(log_prob), _CompletedParts(self, completed)
+
+    def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:
+        """The initial statistics of each part."""
+        split = self.split(x)
+        of_part = lambda part, key, x: part.initial_stats(key, x, w, init)  # noqa: E731
+        return self.map(of_part, self.split_key(key, split), split)
+
+    def distance(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
+        """The sum over the parts."""
+        of_part = lambda part, x, seed: part.distance(x, seed)  # noqa: E731
+        return self.total(self.map(of_part, self.split(x), self.split(seed)))
+
+
+def leaf_families(family: Family, *trees: PyTree) -> list[tuple]:
+    """Each family inside that is not a combinator, with its part of each tree, in pytree order."""
+    if not isinstance(family, Combinator):
+        return [(family, *trees)]
+    return [found for child in family.children(*trees) for found in leaf_families(*child)]

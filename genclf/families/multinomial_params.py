@@ -1,0 +1,163 @@
+"""Fitted multinomial class densities."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from genclf.families.linear_score import LinearScore
+from genclf.families.missing import (
+    Missing,
+    allow_missing,
+    is_missing,
+)
+from genclf.families.smoothed import CountParams
+from genclf.families.support import Support
+from genclf.families.tokens import COUNTS, Tokens, counts_of
+from genclf.logarithms import times_log
+from genclf.parameters import Parameter
+from genclf.sums.accumulate import dense_sums
+from genclf.sums.blocks import matmul, over_rows
+from genclf.sums.statistics import Sums, divide
+
+
+def describe_word_counts(num_words: int, presence: bool) -> str:
+    """A description of what the `Sums` of the words hold."""
+    return f"{'documents with' if presence else 'occurrences of'} each of {num_words} words"
+
+
+class MultinomialParams(CountParams):
+    """Fitted word distributions, as `Multinomial.estimate` returns them.
+
+    Attributes:
+        log_theta: `log θ_kj`, θ_kj the probability of word j in class k, shape (K, V); -inf at 0.
+        mean_length: average number of words in a document, the same for all classes. The
+            densities are conditional on the length; only `sample` uses it.
+        presence: whether documents are reduced to the words present in them.
+        missing: "marginalize" where words may be uncounted, else "error".
+        missing_code: the integer that marks an uncounted word if x is integer.
+    """
+
+    log_theta: Float[Array, "K V"]
+    mean_length: Float[Array, ""]
+    presence: bool = eqx.field(static=True)
+    missing: Missing = eqx.field(static=True, default="error")
+    missing_code: int = eqx.field(static=True, default=-1)
+
+    @property
+    def support(self) -> Support:
+        return allow_missing(COUNTS, self.missing, self.missing_code)
+
+    @property
+    def num_features(self) -> int:
+        return self.log_theta.shape[-1]
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return {"log_theta": Parameter("simplex", "log")}
+
+    def _score(self) -> LinearScore:
+        never = jnp.isneginf(self.log_theta)
+        zero = jnp.zeros_like(self.log_theta[:, 0])
+        coef = jnp.where(never, 0, self.log_theta)
+        return LinearScore(coef, zero, never.astype(coef.dtype), zero)
+
+    def _scored(self, score: LinearScore, x: Array | Tokens) -> Array:
+        size = score.coef.shape[-1]
+        if not isinstance(x, Tokens):
+            return over_rows(lambda rows: self._score_counts(score, rows), x, 1, size)
+        table = jnp.where(score.veto > 0, -jnp.inf, score.coef).T
+
+        def look_up(rows: Tokens) -> Array:
+            rows = rows.distinct() if self.presence else rows
+            found = table.at[rows.ids].get(
+                mode="fill", fill_value=jnp.nan, wrap_negative_indices=False
+            )
+            return jnp.where(rows.mask[..., None], found, 0).sum(-2)
+
+        return over_rows(look_up, x, 1, x.ids.shape[-1] * table.shape[-1])
+
+    def _score_counts(self, score: LinearScore, x: Array) -> Array:
+        if self.missing == "error":
+            return score(counts_of(x, self.presence))
+        counts, seen = self.counted(x)
+        mass = self.counted_mass(seen)
+        # Σ_seen x_j log (θ_kj / mass_k): words that are counted, given how many those are.
+        length = counts.sum(-1, keepdims=True)
+        return score(counts) - length * jnp.log(jnp.where(mass > 0, mass, 1))
+
+    def counted(self, x: Array) -> tuple[Float[Array, "*batch V"], Bool[Array, "*batch V"]]:
+        """Counts, 0 where missing, and a mask of the counted words."""
+        seen = ~is_missing(x, self.missing_code)
+        return counts_of(jnp.where(seen, x, 0), self.presence), seen
+
+    def counted_mass(self, seen: Bool[Array, "*batch V"]) -> Float[Array, "*batch K"]:
+        """Probability in each class of the words that are counted."""
+        theta = jnp.exp(self.log_theta)
+        mass = matmul(seen.astype(theta.dtype), theta.T)
+        return jnp.where(seen.all(-1, keepdims=True), 1, mass)
+
+    def expected_counts(self, x: Array, w: Float[Array, "n K"]) -> Float[Array, "K V"]:
+        """`Σ_n w_nk x_nj`, where an uncounted word has the mean `length θ_kj / mass_k`."""
+        counts, seen = self.counted(x)
+        missing = (~seen & (w != 0).any(1, keepdims=True)).astype(w.dtype)
+        more = matmul((w * self._ratio(counts, seen)).T, missing) * jnp.exp(self.log_theta)
+        return dense_sums(counts, w.T).total + more
+
+    def _ratio(self, counts: Array, seen: Array) -> Float[Array, "*batch K"]:
+        mass = self.counted_mass(seen)
+        return divide(jnp.broadcast_to(counts.sum(-1, keepdims=True), mass.shape), mass)
+
+    def condition(
+        self, x: Array | Tokens, r: Float[Array, "*batch K"]
+    ) -> Float[Array, "*batch V"] | Tokens:
+        """Expected counts; for a counted word its count. Tokens have no missing cells."""
+        if isinstance(x, Tokens):
+            return x
+        counts, seen = self.counted(x)
+        return jnp.where(
+            seen, counts, matmul(r * self._ratio(counts, seen), jnp.exp(self.log_theta))
+        )
+
+    def sample_missing(
+        self, key: Array, x: Array | Tokens, y: Int[Array, "*shape"]
+    ) -> Array | Tokens:
+        """Draw the uncounted words, a negative multinomial given the number of counted ones."""
+        if isinstance(x, Tokens):
+            return x
+        key_rate, key_words = jax.random.split(key)
+        counts, seen = self.counted(x)
+        length = counts.sum(-1)
+        mass = jnp.take_along_axis(self.counted_mass(seen), y[..., None], -1)[..., 0]
+        rate = jax.random.gamma(key_rate, jnp.where(length > 0, length, 1)) / mass
+        rate = jnp.where(length > 0, rate, 0)[..., None] * jnp.exp(self.log_theta)[y]
+        return jnp.where(seen, x, jax.random.poisson(key_words, rate).astype(x.dtype))
+
+    def log_prob(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
+        """`Σ_j x_j log θ_kj`: the log-probability of the sequence of words, given its length."""
+        return self._scored(self._score(), x)
+
+    def discriminant(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
+        """`log_prob` with log θ_kj minus its mean over the classes."""
+        return self._scored(self._score().centred(), x)
+
+    def linear(self) -> tuple[Float[Array, "K V"], Float[Array, "K"]]:
+        """`log θ_k`, and 0; -inf where θ is 0."""
+        return self.log_theta, jnp.zeros_like(self.log_theta[:, 0])
+
+    @property
+    def statistic(self) -> str:
+        return describe_word_counts(self.num_features, self.presence)
+
+    def log_lik(self, stats: Sums) -> Float[Array, ""]:
+        """`Σ_kj total_kj log θ_kj`."""
+        return times_log(stats.total, self.log_theta).sum()
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape V"]:
+        """Word counts of documents of Poisson(mean_length) words drawn from θ_y.
+
+        A Poisson number of multinomial draws is a Poisson count per word, independently.
+        """
+        return jax.random.poisson(key, self.mean_length * jnp.exp(self.log_theta)[y])

@@ -1,0 +1,85 @@
+"""Initial clusters: around examples drawn far from each other (k-means++), or random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.families.capabilities import Init
+
+
+def initial_weights(
+    key: Array,
+    distance: Callable[[PyTree, PyTree], Array],
+    x: PyTree,
+    label: Int[Array, "n"],
+    weight: Float[Array, "n"],
+    num_clusters: int,
+    init: Init,
+) -> Float[Array, "n J"]:
+    """Initial weights of each row in the clusters, which sum to 1.
+
+    Args:
+        key: a `jax.random` key.
+        distance: function of rows x and one example; returns the distance of each row from it.
+        x: rows; one of weight 0 may hold anything.
+        label: the cluster of each row, -1 if unknown. A cluster with known rows starts at one of
+            these.
+        weight: weight of each row.
+        num_clusters: J.
+        init: "k-means++" or "random".
+    """
+    if init == "random":
+        shares = jax.random.exponential(key, (len(label), num_clusters), weight.dtype)
+        shares = shares / shares.sum(1, keepdims=True)
+    else:
+        nearest = _nearest_seed(key, distance, x, label, weight, num_clusters)
+        shares = one_hot(nearest, num_clusters, weight.dtype)
+    return jnp.where(label[:, None] < 0, shares, one_hot(label, num_clusters, weight.dtype))
+
+
+def hamming_distance(x: Array, seed: Array) -> Float[Array, "n"]:
+    """How many cells of each row differ from those of one example."""
+    return (x != seed[None]).sum(-1).astype(jnp.result_type(float))
+
+
+def one_hot(label: Int[Array, "n"], num_classes: int, dtype: jnp.dtype) -> Float[Array, "n J"]:
+    """1 in the column of the label; a row of label -1 is 0."""
+    return (label[:, None] == jnp.arange(num_classes, dtype=label.dtype)[None]).astype(dtype)
+
+
+def _nearest_seed(
+    key: Array,
+    distance: Callable[[PyTree, PyTree], Array],
+    x: PyTree,
+    label: Int[Array, "n"],
+    weight: Float[Array, "n"],
+    num_clusters: int,
+) -> Int[Array, "n"]:
+    """The number of the seed nearest to each row; seeds are drawn one after the other.
+
+    A seed of a cluster without known rows is drawn with a probability in proportion to the
+    distance from the seeds before it: Arthur & Vassilvitskii (2007), "k-means++".
+    """
+    known = one_hot(label, num_clusters, weight.dtype) * weight[:, None]
+    is_known = known.sum(0) > 0
+    latent = jnp.where(label < 0, weight, 0)
+    order = jnp.argsort(~is_known, stable=True).astype(label.dtype)
+
+    def next_seed(i: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+        closest, nearest = at
+        k = order[i]
+        far = jnp.where(latent > 0, latent * jnp.where(i == 0, 1, closest), 0)
+        far = jnp.where(far.sum() > 0, far, latent)  # fewer different rows than clusters
+        chances = jnp.where(is_known[k], known[:, k], far)
+        row = jax.random.categorical(jax.random.fold_in(key, i), jnp.log(chances))
+        found = distance(x, jax.tree.map(lambda a: a[row], x)).astype(closest.dtype)
+        closer = found < closest
+        return jnp.where(closer, found, closest), jnp.where(closer, k, nearest)
+
+    start = jnp.full_like(weight, jnp.inf), jnp.zeros_like(label)
+    return lax.fori_loop(0, num_clusters, next_seed, start)[1]

@@ -1,0 +1,55 @@
+"""What the families of counts share: smoothing by alpha or a prior, and missing cells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from genclf.conjugate.dirichlet import smoothing_problems
+from genclf.families.base import Params
+from genclf.families.capabilities import (
+    HasConditionals,
+    HasConjugatePrior,
+    HasLinearForm,
+    HasRoads,
+    Latent,
+)
+from genclf.families.missing import missing_problems
+
+
+class CountParams(HasConditionals, HasLinearForm, Params):
+    """Params of features that are independent given the class, and that may be missing."""
+
+    @property
+    def coupled(self) -> bool:
+        return False
+
+    def marginalized(self: Any) -> Any:
+        return replace(self, missing="marginalize")
+
+
+class Smoothed(HasRoads, HasConjugatePrior, Latent):
+    """A family with smoothing or a prior, and with missing cells.
+
+    Its fields are `alpha` (1 where a prior stands in its place), `prior`, `missing` and
+    `missing_code`.
+    """
+
+    @property
+    def num_codes(self) -> int | float:
+        """Values are codes below it, none of which can stand for a missing cell."""
+        return math.inf
+
+    def plain(self: Any) -> Any:
+        return replace(self, alpha=0.0, prior=None)
+
+    def with_prior(self: Any, prior: Any) -> Any:
+        return replace(self, alpha=1.0, prior=prior)
+
+    def heuristics(self) -> list[str]:
+        return []
+
+    def problems(self: Any, d: Any = None) -> list[str]:
+        wrong = smoothing_problems(self.alpha, self.prior)
+        return wrong + missing_problems(self.missing, self.missing_code, self.num_codes)

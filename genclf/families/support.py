@@ -1,0 +1,40 @@
+"""Which cells of x a density can take."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from genclf.arguments.domains import Scalar as Scalar
+
+
+@dataclasses.dataclass(frozen=True)
+class Support:
+    """Which cells of x a density can take: declared once, read by every check.
+
+    Traced code turns the other cells into NaN; `genclf.validate` names them.
+
+    Attributes:
+        valid: x -> mask of the cells that are allowed, of the shape of x.
+        expected: the rule in words, to follow "expected" in an error message.
+        tokens: whether x may also be `Tokens`.
+        missing: x -> mask of the cells that hold no value; None if every cell needs one.
+    """
+
+    valid: Callable[[Any], Bool[Array, "..."]]
+    expected: str
+    tokens: bool = False
+    missing: Callable[[Any], Bool[Array, "..."]] | None = None
+
+
+def nan_outside_support(x: Array, support: Support) -> Float[Array, "..."]:
+    """Convert x to floats, at least float32, with NaN in the cells outside the support."""
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        floats = x.astype(jnp.result_type(float))
+    else:
+        floats = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+    return jnp.where(support.valid(x), floats, jnp.nan)

@@ -1,0 +1,88 @@
+"""`fit`, for every kind of model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Array, PyTree
+
+from genclf.arguments.domains import Domain
+from genclf.arguments.sharding import compiled
+from genclf.classifier import Classifier
+from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
+from genclf.entry.rows import check_labels, check_rows, check_some_labels
+from genclf.entry.verb import ArrayLike, verb
+from genclf.estimation import estimate, fit_examples, stats
+from genclf.families.base import Parametric
+from genclf.families.capabilities import is_hidden, lacking
+from genclf.latent.clusters import check_clusters
+from genclf.latent.em import fit_hidden
+from genclf.model import Fitted, Model
+
+_INIT = Domain(
+    "fitted params, as fit returns them, or None",
+    lambda init: isinstance(init, Fitted),
+    optional=True,
+)
+
+
+@verb(any_model=True, init=_INIT)
+def fit(
+    clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
+) -> Any:
+    """Fit a model: maximum likelihood, or with smoothing or a prior maximum a posteriori.
+
+    For a `Classifier` the estimate is in closed form, `fit(clf, x, y, w) = estimate(clf,
+    stats(clf, x, y, w))`. If parts of the examples are unobserved (the components of a `Mixture`,
+    missing cells under a full covariance), `fit` runs `em` on the labelled rows, from
+    `jax.random.key(0)` and with `tol=1e-8`. For `SoftmaxRegression` it maximises the conditional
+    likelihood. A NumPy array is copied once, a JAX array is not.
+
+    Args:
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
+        x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`.
+        y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
+            leaves out), or responsibilities >= 0 of shape (n, K).
+        weights: weight of each row, >= 0, shape (n,); None for ones.
+        init: params from which an iterative fit starts: for `SoftmaxRegression`, `SoftmaxParams`
+            or the params of a generative model. A closed form takes no init.
+
+    Returns:
+        `ClassifierParams` or `SoftmaxParams`; NaN in traced code where labels, weights or cells are
+        invalid (`validate` names them).
+
+    Raises:
+        ValueError: a shape or dtype does not fit, or a hyper-parameter is invalid.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [1.0], [5.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> params = gcf.fit(gcf.lda(num_classes=2), x, y)
+        >>> print(gcf.predict(params, jnp.array([[0.4], [5.1]])))
+        [0 1]
+    """
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    check_labels(y, clf.num_classes)
+    check_some_labels(y, weights)
+    if isinstance(clf, Classifier) and init is None:
+        if is_hidden(clf.family):
+            check_clusters(clf, y, weights, 0.0)
+        if clf.inference == "predictive":
+            # Outside traced code, `estimate` raises if the posterior is improper.
+            return estimate(clf, stats(clf, x, y, weights))
+    return _fit(clf, x, y, weights, init)
+
+
+@compiled
+def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
+    if isinstance(clf, SoftmaxRegression):
+        return fit_softmax(clf, x, y, weights, init)
+    if not isinstance(clf, Classifier):
+        raise ValueError(f"{type(clf).__name__} has no fit")
+    if is_hidden(clf.family):
+        return fit_hidden(clf, x, y, weights, init)
+    if init is not None:
+        raise ValueError("init was given, but the estimate of this model is in closed form")
+    if lacking(clf.family, Parametric):
+        return fit_examples(clf, x, y, weights)
+    return estimate(clf, stats(clf, x, y, weights))

@@ -1,0 +1,1 @@
+"""Unobserved labels, components and cells: EM, imputation, and the prior under label shift."""

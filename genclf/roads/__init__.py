@@ -1,0 +1,1 @@
+"""The estimate by gradient ascent and by Lagrange multipliers; certificate, standard errors."""

@@ -1,0 +1,183 @@
+"""The estimate by gradient ascent on the log-joint of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import Tracer
+from jaxtyping import Array, Int, PyTree
+
+from genclf.arguments.domains import TOLERANCE, Domain, random_key, whole
+from genclf.arguments.sharding import compiled
+from genclf.classifier import Classifier
+from genclf.entry.rows import check_labels, check_some_labels
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.capabilities import HasRoads, require
+from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
+from genclf.roads.problem import problem
+
+_CALLS = 100  # maximum number of calls of a callback
+
+
+@verb(
+    optimizer=Domain(
+        "an optax transformation, such as optax.adam(0.1), or None",
+        lambda given: hasattr(given, "init") and hasattr(given, "update"),
+        optional=True,
+    ),
+    max_steps=whole(0),
+    tol=TOLERANCE,
+    key=lambda key, name: None if key is None else random_key(key, name),
+    batch_size=whole(1, optional=True),
+    callback=Domain("a function of (step, log_lik), or None", callable, optional=True),
+)
+def fit_gradient(
+    clf: Classifier,
+    x: PyTree,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    optimizer: Any = None,
+    max_steps: int = 1000,
+    tol: float | None = None,
+    key: Array | None = None,
+    batch_size: int | None = None,
+    callback: Callable[[int, float], None] | None = None,
+) -> GradientSolution:
+    """The estimate by gradient ascent, without use of the closed form.
+
+    Starts from params that are the same for all classes, and maximises
+
+    ::
+
+        1/n ( Σ_nk w_nk log p(x_n, y=k) + log p(parameters) )
+
+    over unconstrained coordinates, where n is the total weight. Without smoothing and ridge the
+    second term is 0 and the result is the maximum likelihood estimate. The coordinates follow
+    from the constraint that each parameter declares (stick-breaking for a simplex, Cholesky factor
+    with log-diagonal for a covariance), in the units of the covariance of all examples.
+
+    Args:
+        clf: the model.
+        x: rows, as for `fit`.
+        y: labels (n,) or responsibilities (n, K).
+        weights: weight of each row, (n,).
+        optimizer: any optax transformation; by default `optax.lbfgs` or, for mini-batches, Adam
+            with a cosine schedule.
+        max_steps: maximum number of steps; with mini-batches, the exact number.
+        tol: tolerance on the gradient norm; by default 1e-9 in float64 and 1e-4 in float32. The
+            ascent continues to a tenth of it if rounding permits.
+        key: a `jax.random` key; only with `batch_size`.
+        batch_size: rows drawn (with replacement) for each step; None for all rows.
+        callback: called on the host with the number of steps and the log-likelihood, after each
+            hundredth of `max_steps`: to show progress.
+
+    Returns:
+        `GradientSolution`.
+
+    Raises:
+        ValueError: a shape, dtype, argument or hyper-parameter is invalid, or only one of `key`
+            and `batch_size` is given.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> found = gcf.fit_gradient(gcf.lda(2), x, y)
+        >>> print(found.params.conditional.mean.ravel().round(3), found.converged)
+        [1. 5.] True
+
+    References:
+        Nocedal & Wright (2006), Numerical Optimization, §7.2 (L-BFGS).
+    """
+    require(clf.family, HasRoads, "fit_gradient")
+    check_labels(y, clf.num_classes)
+    check_some_labels(y, weights)
+    if (key is None) != (batch_size is None):
+        raise ValueError("key and batch_size belong together: give both, or neither")
+    rows = x, y, weights
+    settings = Settings(
+        optimizer or _default_optimizer(max_steps if batch_size else None),
+        max_steps,
+        batch_size,
+        stop_if_stuck=optimizer is None and batch_size is None,
+    )
+    if callback is None:
+        return _ascend(settings, clf, *rows, tol, key)
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, rows, key))):
+        raise ValueError("callback is called on the host: leave it out in traced code")
+    state = _begin(settings, clf, *rows)
+    for share in range(1, _CALLS + 1):
+        until = jnp.int32(share * max_steps // _CALLS)
+        state = _continue(settings, clf, *rows, tol, key, state, until)
+        callback(int(state.step), float(state.log_lik[jnp.maximum(state.step - 1, 0)]))
+        if state.step < until:
+            break
+    return _end(settings, clf, *rows, tol, state)
+
+
+@lru_cache
+def _default_optimizer(batched_steps: int | None) -> Any:
+    import optax
+
+    # One object for all calls: the cache of compiled functions looks it up by identity.
+    if batched_steps is None:
+        return optax.lbfgs(memory_size=20)
+    return optax.adam(optax.cosine_decay_schedule(0.1, max(batched_steps, 1)))
+
+
+@partial(compiled, static_argnums=0)
+def _ascend(
+    settings: Settings,
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    tol: Any,
+    key: Array | None,
+) -> GradientSolution:
+    ascent = Ascent(settings, problem(clf, x, y, weights), tol)
+    step = partial(ascent.step, key=key)
+    return ascent.end(lax.while_loop(ascent.cond, step, ascent.begin()))
+
+
+@partial(compiled, static_argnums=0)
+def _begin(
+    settings: Settings, clf: Classifier, x: PyTree, y: Array, weights: Array | None
+) -> State:
+    return Ascent(settings, problem(clf, x, y, weights), None).begin()
+
+
+@partial(compiled, static_argnums=0)
+def _continue(
+    settings: Settings,
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    tol: Any,
+    key: Array | None,
+    state: State,
+    until: Int[Array, ""],
+) -> State:
+    """The steps up to `until`."""
+    ascent = Ascent(settings, problem(clf, x, y, weights), tol)
+    step = partial(ascent.step, key=key)
+    return lax.while_loop(lambda at: ascent.cond(at) & (at.step < until), step, state)
+
+
+@partial(compiled, static_argnums=0)
+def _end(
+    settings: Settings,
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    tol: Any,
+    state: State,
+) -> GradientSolution:
+    return Ascent(settings, problem(clf, x, y, weights), tol).end(state)

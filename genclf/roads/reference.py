@@ -1,0 +1,50 @@
+"""Coordinates relative to reference params, so that no unit of the data matters.
+
+Gaussian params are relative to the location and scale of the reference. The parameters of other
+families have no units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+import jax.numpy as jnp
+
+from genclf.families.gaussian_params import GaussianParams
+from genclf.sums.blocks import einsum, matmul
+
+
+@singledispatch
+def standardise(reference: Any) -> Any:
+    """The params that `transform` maps to the reference."""
+    return reference
+
+
+@standardise.register
+def _(reference: GaussianParams) -> GaussianParams:
+    """Mean 0 and scale 1."""
+    one = jnp.ones_like(reference.scale)
+    if reference.covariance == "full":
+        one = jnp.tril(jnp.triu(one))
+    return replace(reference, mean=jnp.zeros_like(reference.mean), scale=one)
+
+
+@singledispatch
+def transform(params: Any, reference: Any) -> Any:
+    """The params of draws after a move by the location and scale of the reference."""
+    return params
+
+
+@transform.register
+def _(params: GaussianParams, reference: GaussianParams) -> GaussianParams:
+    """Params of `m + L z`, z a draw: mean `m + L mean` and scale `L scale`."""
+    if params.covariance == "full":
+        root = jnp.broadcast_to(reference.scale, (len(params.mean), *reference.scale.shape[1:]))
+        moved = einsum("kij,kj->ki", root, params.mean)
+        scale = matmul(reference.scale, params.scale)
+    else:
+        moved = jnp.broadcast_to(reference.scale, params.mean.shape) * params.mean
+        scale = reference.scale * params.scale
+    return replace(params, mean=reference.mean + moved, scale=scale)

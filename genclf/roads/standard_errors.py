@@ -1,0 +1,105 @@
+"""Standard errors of the parameters, from the curvature of the log-likelihood."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, PyTree
+
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.entry.rows import check_labels, check_some_labels
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.capabilities import HasRoads, require
+from genclf.roads.information import Curvature, LocalModel, scaled
+from genclf.roads.problem import arrays, check_same_model, problem
+
+
+@verb
+def standard_errors(
+    clf: Classifier,
+    params: ClassifierParams,
+    x: PyTree,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+) -> dict[str, Array]:
+    """Standard errors of the parameters, from the observed information.
+
+    They are the square roots of the diagonal of `Z (Zᵀ I Z)⁻¹ Zᵀ`. Here the information I is the
+    negative Hessian of the log-likelihood at the params, and Z is a basis of the directions that
+    keep the constraints. They refer to the arrays that the params hold: log π, log θ, logits, means
+    and scales. (The standard error of θ is θ times that of log θ; that of p is p (1-p) times that
+    of the logit.) A row of weight w counts as w examples. With smoothing they are the standard
+    deviations of the normal approximation to the posterior.
+
+    Args:
+        clf: the model.
+        params: params at a maximum, such as `fit(clf, x, y)`.
+        x: rows, as for `fit`.
+        y: labels (n,) or responsibilities (n, K).
+        weights: weight of each row, (n,).
+
+    Returns:
+        Arrays by name, in the shapes of the parameters; infinite where the data hold no
+        information (a class without examples, the logarithm of a probability 0). They are
+        meaningless away from a maximum, which is not checked here: use `certify`.
+
+    Raises:
+        ValueError: the params are of another model, or a shape or dtype does not fit.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [2.0], [4.0], [6.0]]), jnp.array([0, 0, 1, 1])
+        >>> errors = gcf.standard_errors(gcf.lda(2), gcf.fit(gcf.lda(2), x, y), x, y)
+        >>> print(errors["mean"].ravel().round(3), errors["scale"].ravel().round(3))
+        [0.707 0.707] [0.354]
+
+    References:
+        Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
+    """
+    require(clf.family, HasRoads, "standard_errors")
+    check_labels(y, clf.num_classes)
+    check_some_labels(y, weights)
+    return _standard_errors(clf, params, x, y, weights)
+
+
+@jax.jit
+def _standard_errors(
+    clf: Classifier, params: ClassifierParams, x: PyTree, y: Array, weights: Array | None
+) -> dict[str, Array]:
+    rows = problem(clf, x, y, weights)
+    check_same_model(rows, params)
+    here = LocalModel(rows, params)
+    variance = jnp.zeros_like(here.zero)
+    silent = jnp.zeros(len(here.zero), bool)
+
+    def moved(displacement: Array) -> Array:
+        found = arrays(here.params_at(displacement))
+        return ravel_pytree({name: found[name] for name in here.declared})[0]
+
+    for part in here.curvatures():
+        matrix, scale = scaled(part)
+        size = part.layout.shape[1]
+        # A root R of the inverse, R Rᵀ: its columns are displacements of one standard error.
+        if size == 1:
+            information = scale[:, 0] ** 2 * matrix[:, 0, 0]
+            normal = here.normal[part.layout[:, 0]]
+            table = here.table[part.layout[:, 0]]
+            share = jnp.zeros(len(here.zero), information.dtype)
+            share = share.at[table].add(normal**2 / information)[table]
+            tied = normal**2 / information**2 / jnp.where(share == 0, 1, share)
+            root = jnp.sqrt(jnp.maximum(1 / information - tied, 0))[:, None, None]
+        else:
+            eigenvalues, vectors = jnp.linalg.eigh(matrix)
+            root = vectors / jnp.sqrt(eigenvalues)[:, None, :] / scale[:, :, None]
+        silent = silent.at[part.layout].set(part.unidentified)
+        root = jnp.where(part.unidentified[:, :, None], 0, root)
+
+        def column(i: Array, part: Curvature = part, root: Array = root) -> Array:
+            direction = here.zero.at[part.layout].set(root[:, :, i])
+            return jax.jvp(moved, (here.zero,), (direction,))[1] ** 2
+
+        variance = variance + lax.map(column, jnp.arange(size), batch_size=16).sum(0)
+    found = here.by_name(jnp.where(silent, jnp.inf, jnp.sqrt(variance)))
+    return {name: jnp.where(here.at_bound[name], jnp.inf, found[name]) for name in here.declared}

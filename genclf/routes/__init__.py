@@ -1,1 +1,0 @@
-"""Other roads to the estimate: gradient ascent, Lagrange multipliers, a certificate."""

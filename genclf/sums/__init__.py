@@ -1,0 +1,1 @@
+"""Sufficient statistics: their classes, their computation from rows, and their merging."""

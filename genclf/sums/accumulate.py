@@ -1,0 +1,202 @@
+"""From weighted rows to statistics, one block of rows at a time.
+
+The memory used beyond x is that of one block, for any n. Centred moments are computed by one of
+three algorithms, each where it is the cheapest:
+
+* hard labels, diagonal scatter or few rows: matmuls with the block's one-hot weights (K, block);
+* hard labels, full scatter, many rows: sort the labels once, gather tiles of one class each, so
+  that the cost, 2 n d² flops, does not depend on K;
+* soft labels: one class after the other within the block, 2 n d² K flops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from genclf.sums.blocks import (
+    ClassWeights,
+    Hard,
+    _num_rows,
+    block_rows,
+    class_rows,
+    fold_rows,
+    ignore_absent,
+    matmul,
+    varying_zeros,
+)
+from genclf.sums.statistics import Moments, Sums, divide
+
+_TILE_FROM = 2048  # rows; with fewer, sorting and gathering cost more than K times the flops
+
+
+def class_counts(w: ClassWeights) -> Float[Array, "K"]:
+    """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
+    n, block = _num_rows(w), block_rows(1)
+    if n <= block:
+        return class_rows(w).sum(1)
+    padded = jax.tree.map(
+        lambda leaf: jnp.pad(leaf, [(0, -n % block)] + [(0, 0)] * (leaf.ndim - 1)), w
+    )
+    blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:]), padded)
+    counts = lax.map(lambda b: class_rows(b).sum(1), blocks)
+    while len(counts) > 1:
+        counts = jnp.pad(counts, ((0, len(counts) % 2), (0, 0)))
+        counts = counts[0::2] + counts[1::2]
+    return counts[0]
+
+
+def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
+    """`Sums` of one block of rows; rows without weight may hold anything."""
+    features = ignore_absent(features.astype(w.dtype), (w != 0).any(0))
+    return Sums(w.sum(1), matmul(w, features))
+
+
+def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
+    """Centred moments of each class, by one of the algorithms in the module's docstring.
+
+    Args:
+        x: rows, shape (n, d); non-finite cells make the moments of their class NaN.
+        w: class weights.
+        full: whole scatter matrices, or their diagonals alone.
+    """
+    if isinstance(w, Hard):
+        if full and len(x) > _TILE_FROM:
+            return _tiled_moments(x, w)
+        return fold_rows(partial(_hard_block, full=full), x, w, x.shape[1])
+    return fold_rows(partial(_soft_block, full=full), x, w, x.shape[1])
+
+
+def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: ClassWeights) -> Moments:
+    """Moments of each class from the observed cells, with a count for each feature."""
+
+    def of_cells(x: Array, seen: Array, w: Array) -> Moments:
+        column = one_class(x[:, None], jnp.where(seen, w, 0), full=False)
+        return Moments(column.count, column.mean[0], column.scatter[0])
+
+    def block(rows: tuple[Array, Array], w: ClassWeights) -> Moments:
+        of_class = jax.vmap(of_cells, (1, 1, None))
+        return lax.map(lambda w_k: of_class(*rows, w_k), class_rows(w))
+
+    return fold_rows(block, (x, seen), w, 2 * x.shape[1])
+
+
+def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
+    """Moments of the rows of one class, without a class axis."""
+    x = ignore_absent(x.astype(w.dtype), w != 0)
+    # Subtract a row of the class first: a large common offset would cost the sums digits.
+    own_row = lax.stop_gradient(x.at[w.argmax()].get(mode="promise_in_bounds")) if len(x) else 0
+    reference = jnp.where(jnp.isfinite(own_row), own_row, jnp.zeros(x.shape[1], x.dtype))
+    x = x - reference[None]
+    count = w.sum()
+    centre = divide(matmul(w, x), count)
+    z = x - centre[None]
+    # The rounded centre is off by `drift`; the scatter about the true mean follows exactly.
+    drift = divide(matmul(w, z), count)
+    scatter = matmul((w[:, None] * z).T, z) if full else matmul(w, z * z)
+    mean = jnp.where(count == 0, 0, reference + (centre + drift))
+    raw = Moments(count, mean, scatter)
+    return Moments(count, mean, scatter - raw.outer(count, drift))
+
+
+def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
+    # Rows are the last axis, so that the arithmetic is vectorised over rows.
+    rows, x = w.T, x.T.astype(w.dtype)
+    bad = ~jnp.isfinite(x)
+    x = jnp.where(bad, 0, x)
+    count = rows.sum(1)
+    centre = divide(matmul(rows, x.T), count[:, None])
+
+    def about_centre(at: tuple[Array, Array]) -> tuple[Array, Array]:
+        w, centre = at
+        z = x - centre[:, None]
+        return matmul(z, w), matmul(w[None] * z, z.T) if full else matmul(z * z, w)
+
+    def beside_bad() -> Array:
+        return matmul((rows != 0).astype(w.dtype), bad.T.astype(w.dtype)) > 0
+
+    total, scatter = lax.map(about_centre, (rows, centre))
+    drift = divide(total, count[:, None])
+    # A non-finite cell makes NaN only of the classes in which its row has weight.
+    spoiled = lax.cond(bad.any(), beside_bad, lambda: jnp.isnan(centre))
+    mean = jnp.where(spoiled, jnp.nan, centre + drift)
+    raw = Moments(count, mean, scatter)
+    spoiled = spoiled[:, :, None] | spoiled[:, None] if full else spoiled
+    return Moments(count, mean, jnp.where(spoiled, jnp.nan, scatter - raw.outer(count, drift)))
+
+
+def _hard_block(x: Shaped[Array, "n d"], w: Hard, *, full: bool) -> Moments:
+    x = ignore_absent(x.astype(w.weight.dtype), w.weight != 0)
+    rows = class_rows(w)
+    count = rows.sum(1)
+    centre = divide(matmul(rows, x), count[:, None])
+    z = x - centre.at[jnp.maximum(w.label, 0)].get(mode="promise_in_bounds")
+    drift = divide(matmul(rows, z), count[:, None])
+    if full:
+        n, d = x.shape
+        spread = (rows.T[:, :, None] * z[:, None, :]).reshape(n, len(rows) * d)
+        scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, len(rows), d), 1, 0)
+    else:
+        scatter = matmul(rows, z * z)
+    raw = Moments(count, centre + drift, scatter)
+    return Moments(count, raw.mean, scatter - raw.outer(count, drift))
+
+
+def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
+    n, num_classes = len(x), w.num_classes
+    # Padding wastes half a tile per class on average, so a tile is at most a quarter of the mean
+    # number of rows per class (but at least 128 rows).
+    share = max(1, n // (4 * num_classes))
+    tile = min(max(1 << (share.bit_length() - 1), 128), 4096)
+
+    count, tile_of = class_tiles(w, tile)
+
+    def step(total: Moments, t: Array) -> tuple[Moments, None]:
+        k, rows, weight = tile_of(t)
+        part = one_class(x.at[rows].get(mode="promise_in_bounds"), weight, full=True)
+        merged = jax.tree.map(lambda leaf: leaf[k], total)._merge(part)
+        return jax.tree.map(lambda leaf, new: leaf.at[k].set(new), total, merged), None
+
+    def first_rows(x: Array, weight: Array) -> Moments:
+        part = one_class(x[:tile], weight[:tile], full=True)
+        return jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf[None], (num_classes, *leaf.shape)), part
+        )
+
+    zero = varying_zeros(first_rows, x, w.weight)
+    return lax.scan(step, zero, jnp.arange(count))[0]
+
+
+def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array, Array, Array]]]:
+    """Group rows into tiles of one class each: their number, and t -> (class, rows, weights).
+
+    Unused places in a tile, and unused tiles at the end, hold some row with weight 0.
+    """
+    num_classes = w.num_classes
+    label = jnp.where(w.label < 0, num_classes, w.label)
+    order = _stable_order(label, num_classes + 1)
+    classes = jnp.arange(num_classes, dtype=label.dtype)
+    size = (label[None, :] == classes[:, None]).sum(1)
+    tiles = -(-size // tile)
+    first_row, first_tile = jnp.cumsum(size) - size, jnp.cumsum(tiles) - tiles
+
+    def tile_of(t: Array) -> tuple[Array, Array, Array]:
+        k = (first_tile <= t).sum() - 1
+        offset = (t - first_tile[k]) * tile + jnp.arange(tile)
+        rows = order.at[first_row[k] + offset].get(mode="clip")
+        return k, rows, jnp.where(offset < size[k], w.weight[rows], 0)
+
+    return len(label) // tile + num_classes, tile_of
+
+
+def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
+    """Row numbers sorted by label; labels in 0..num_labels-1."""
+    n = len(label)
+    if num_labels * n < 2**31:  # one sort of packed keys is four times as fast as an argsort
+        return jnp.sort(label.astype(jnp.int32) * n + jnp.arange(n, dtype=jnp.int32)) % n
+    return jnp.argsort(label, stable=True)

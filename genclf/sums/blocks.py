@@ -1,0 +1,168 @@
+"""Process rows with class weights in blocks, so that temporary arrays have the size of a block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from genclf.sums.merging import merge
+
+S = TypeVar("S")
+
+
+_BLOCK_BYTES = 2**21  # a block stays in the second-level cache
+
+
+matmul = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+
+
+einsum = partial(jnp.einsum, precision=lax.Precision.HIGHEST)
+
+
+class Hard(eqx.Module):
+    """Hard class weights: each row belongs to one class, w_nk = weight_n · [label_n = k].
+
+    Attributes:
+        label: class of each row; -1 with weight 0 for a row of no class, shape (n,).
+        weight: weight of each row, shape (n,).
+        num_classes: K.
+    """
+
+    label: Int[Array, "n"]
+    weight: Float[Array, "n"]
+    num_classes: int = eqx.field(static=True)
+
+
+ClassWeights = Hard | Float[Array, "n K"]
+"""Weights w[n, k] of rows in classes: `Hard` labels, or a dense array of responsibilities."""
+
+
+def class_rows(w: ClassWeights) -> Float[Array, "K n"]:
+    """The weights as a dense array, class axis first; call it on a block, not on all rows."""
+    if not isinstance(w, Hard):
+        return w.T
+    classes = jnp.arange(w.num_classes, dtype=w.label.dtype)
+    return jnp.where(w.label[None, :] == classes[:, None], w.weight[None, :], 0)
+
+
+def row_weights(w: ClassWeights) -> Float[Array, "n"]:
+    """The weight of each row, in all classes together."""
+    return w.weight if isinstance(w, Hard) else w.sum(1)
+
+
+def num_classes(w: ClassWeights) -> int:
+    """K."""
+    return w.num_classes if isinstance(w, Hard) else w.shape[1]
+
+
+def block_rows(row_size: int) -> int:
+    """Number of rows in a block, a power of two in 256..32768, for rows of `row_size` numbers."""
+    wanted = max(1, _BLOCK_BYTES // (4 * max(row_size, 1)))
+    return min(max(1 << (wanted.bit_length() - 1), 256), 32768)
+
+
+def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
+    return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), tree)
+
+
+def _num_rows(tree: PyTree) -> int:
+    return jax.tree.leaves(tree)[0].shape[0]
+
+
+def varying_zeros(function: Callable, *args: PyTree) -> PyTree:
+    """Zeros of the shape and dtype that `function(*args)` returns, varying over the same axes.
+
+    Within `jax.shard_map` the first carry of a scan must vary over the same axes as the later ones.
+    """
+
+    def zeros(leaf: jax.ShapeDtypeStruct) -> Array:
+        mapped = leaf.manual_axis_type
+        axes = tuple(mapped.varying) if mapped else ()
+        made = jnp.zeros(leaf.shape, leaf.dtype)
+        return lax.pcast(made, axes, to="varying") if axes else made
+
+    return jax.tree.map(zeros, jax.eval_shape(function, *args))
+
+
+def masked(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:
+    """The weights, with 0 for the rows outside the mask `rows`."""
+    if isinstance(w, Hard):
+        return Hard(w.label, jnp.where(rows, w.weight, 0), w.num_classes)
+    return jnp.where(rows[:, None], w, 0)
+
+
+def accumulate(
+    block_stats: Callable[[PyTree, Array], S], x: PyTree, w: ClassWeights, row_size: int
+) -> S:
+    """Merge `block_stats(x_block, weights (K, block))` over the blocks of rows of x.
+
+    Rows without weight reach `block_stats` with weight 0 in every class; it has to ignore them.
+    """
+    return fold_rows(lambda x, w: block_stats(x, class_rows(w)), x, w, row_size)
+
+
+def fold_rows(
+    block_stats: Callable[[PyTree, ClassWeights], S], x: PyTree, w: ClassWeights, row_size: int
+) -> S:
+    """`accumulate` for `block_stats(x_block, w_block)`, with weights in the form of w."""
+    n, block = _num_rows(w), block_rows(row_size)
+    if n <= block:
+        return block_stats(x, w)
+
+    def one_block(start: Array) -> S:
+        # The last block repeats some rows, instead of going past the end; these get weight 0.
+        first = jnp.minimum(start, n - block)
+        x_block, w_block = _slice((x, w), first, block)
+        fresh = first + jnp.arange(block) >= start
+        return block_stats(x_block, masked(fresh, w_block))
+
+    def step(total: S, start: Array) -> tuple[S, None]:
+        return merge(total, one_block(start)), None
+
+    return lax.scan(step, varying_zeros(one_block, jnp.asarray(0)), jnp.arange(0, n, block))[0]
+
+
+def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
+    """`f(x)` for a row-wise f, block by block; `row_size` counts the temporaries of f per row."""
+    n, block = _num_rows(x), block_rows(row_size)
+    if n <= block:
+        return f(x)
+
+    def step(out: Array, start: Array) -> tuple[Array, None]:
+        first = jnp.minimum(start, n - block)
+        return lax.dynamic_update_slice_in_dim(out, f(_slice(x, first, block)), first, 0), None
+
+    def all_rows(x: PyTree) -> Array:
+        one = f(_slice(x, jnp.asarray(0), block))
+        return jnp.broadcast_to(one[:1], (n, *one.shape[1:]))
+
+    return lax.scan(step, varying_zeros(all_rows, x), jnp.arange(0, n, block))[0]
+
+
+def ignore_absent(x: Array, present: Array) -> Array:
+    """Set non-finite cells of rows without weight to 0; finite ones stay, for the gradient by w."""
+    return jnp.where(present[:, None] | jnp.isfinite(x), x, 0)
+
+
+def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
+    """A row-wise f applied over all leading axes of x, in blocks of rows."""
+    leaf = jax.tree.leaves(x)[0]
+    batch = leaf.shape[: leaf.ndim - event_ndim]
+    rows = jax.tree.map(lambda a: a.reshape(math.prod(batch), *a.shape[len(batch) :]), x)
+    out = map_rows(f, rows, row_size)
+    return out.reshape(*batch, *out.shape[1:])
+
+
+def broadcast_rows(
+    v: Float[Array, "..."], like: Float[Array, "*batch K"]
+) -> Float[Array, "*batch K"]:
+    """Broadcast one number per class to every example of `like`."""
+    return jnp.broadcast_to(v, like.shape)

@@ -1,0 +1,72 @@
+"""Compensated summation: a second float keeps the rounding error of each float32 sum.
+
+A sum is held as `high + low`, |low| at most half a unit in the last place of high. Derivatives are
+those of plain sums: they go through `high` alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+Low = tuple[Array, ...] | None
+"""The low parts of several sums; None where the dtype needs none."""
+
+
+def no_rounding(*sums: Any) -> Low:
+    """Low parts of 0 for float32 sums; None for other dtypes: float64 counts exactly to 2⁵³."""
+    if any(getattr(a, "dtype", None) != jnp.float32 for a in sums):
+        return None
+    # Computed from the sums, so that they vary over the same mesh axes.
+    return tuple(((a != a) & False).astype(a.dtype) for a in sums)
+
+
+def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
+    """`(a + low_a) + (b + low_b)`, as high and low.
+
+    References:
+        Knuth (1998), The Art of Computer Programming 2, §4.2.2, theorem B ("two-sum").
+    """
+    total = a + b
+    of_b = total - a
+    rounded_off = (a - (total - of_b)) + (b - of_b)
+    return _normalised(total, rounded_off + low_a + low_b)
+
+
+def add_each(
+    a: tuple[Array, ...], low_a: Low, b: tuple[Array, ...], low_b: Low
+) -> tuple[tuple[Array, ...], Low]:
+    """The same for several sums."""
+    if low_a is None or low_b is None:
+        return tuple(x + y for x, y in zip(a, b, strict=True)), None
+    pairs = [add(*each) for each in zip(a, low_a, b, low_b, strict=True)]
+    return tuple(high for high, _ in pairs), tuple(low for _, low in pairs)
+
+
+def fold(a: Array, low: Array) -> tuple[Array, Array]:
+    """The pairwise sum over the first axis."""
+    while len(a) > 1:
+        half = len(a) // 2
+        left, right = (
+            jax.tree.map(lambda leaf: leaf[place], (a, low))  # noqa: B023
+            for place in (slice(half), slice(half, 2 * half))
+        )
+        both = add(left[0], left[1], right[0], right[1])
+        rest = (a[2 * half :], low[2 * half :])
+        a, low = (jnp.concatenate(each) for each in zip(both, rest, strict=True))
+    return a.sum(0), low.sum(0)
+
+
+def over_axis(a: Array, low: Array, name: str) -> tuple[Array, Array]:
+    """The sum over a named axis."""
+    return _normalised(lax.psum(a, name), lax.psum(low, name))
+
+
+def _normalised(total: Array, low: Array) -> tuple[Array, Array]:
+    low = lax.stop_gradient(low)
+    high = total + low
+    return high, lax.stop_gradient(low - (high - total))

@@ -1,0 +1,297 @@
+"""Covariances from moments, made nonsingular by the rules for rank and scale of `Gaussian`.
+
+All thresholds are relative to the spread of the data, so they do not depend on its units.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Bool, Float, Int
+
+from genclf.arguments.domains import Scalar
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.sums.blocks import matmul
+from genclf.sums.merging import pool
+from genclf.sums.statistics import Moments, divide
+
+
+class GaussianDiagnosis(ShowsNumbers):
+    """Reasons to distrust a fitted covariance, relative to the scale of the data.
+
+    Attributes:
+        too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
+        constant: features without spread within a class, shape (K, d).
+        vanishing: features whose squares are too small for the dtype: their variance is NaN, and
+            so is all that follows from it; shape (K, d), the same for every class.
+        rank: numerical rank of the correlation matrix of each class, shape (K,); if the covariance
+            is shared, that of the shared one for every class.
+        condition: condition number of the same matrix, shape (K,); inf where rank-deficient. The
+            rounding error of a posterior is about this number times ε, the dtype's epsilon.
+        rounding: rounding error of the mean of each feature in standard deviations,
+            `ε |μ_kj| / σ_kj`, shape (K, d); for a mean of 1,000 standard deviations it is 1e-4 in
+            float32.
+        shared: whether the classes share one covariance.
+    """
+
+    too_few: Bool[Array, "K"]
+    constant: Bool[Array, "K d"]
+    vanishing: Bool[Array, "K d"]
+    rank: Int[Array, "K"]
+    condition: Float[Array, "K"]
+    rounding: Float[Array, "K d"]
+    shared: bool = eqx.field(static=True)
+
+
+class CovarianceEstimate(eqx.Module):
+    """Estimated covariances; the class axis has length 1 if they are shared.
+
+    Attributes:
+        matrix: scatter over its divisor, (K or 1, d, d), or its diagonal (K or 1, d).
+        variance: the diagonal plus the ridge, with a positive substitute for constant features;
+            (K or 1, d), or (K or 1, 1) if spherical.
+        constant: features whose spread is rounding error, (K or 1, d).
+        overall_mean: mean of all examples, (d,).
+        is_singular: features (all features together if spherical) that are constant and have no
+            ridge; the shape of `variance`.
+        vanishing: features whose squares underflow in the dtype, so that the variance is NaN, (d,).
+    """
+
+    matrix: Float[Array, "..."]
+    variance: Float[Array, "K d"]
+    constant: Bool[Array, "K D"]
+    overall_mean: Float[Array, "D"]
+    is_singular: Bool[Array, "K d"]
+    vanishing: Bool[Array, "D"]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `matrix` holds whole matrices, not diagonals."""
+        return self.matrix.ndim == 3
+
+    def correlation(self) -> Float[Array, "K d d"]:
+        """Correlation matrices: the covariances in units of the standard deviations."""
+        sd = jnp.sqrt(self.variance)
+        scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
+        return jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
+
+    def square_root(self) -> Float[Array, "..."]:
+        """Cholesky factors of the matrices, or standard deviations."""
+        sd = jnp.sqrt(self.variance)
+        return sd[..., None] * _cholesky(self.correlation()) if self.is_full else sd
+
+    def correlation_eigenvalues(self) -> Float[Array, "K d"]:
+        """Eigenvalues of the correlation matrices, 0 for a constant feature without a ridge."""
+        if self.is_full:
+            regular = ~self.is_singular
+            both = regular[:, :, None] & regular[:, None, :]
+            return jnp.linalg.eigvalsh(jnp.where(both, self.correlation(), 0))
+        eigenvalues = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
+        return jnp.broadcast_to(eigenvalues, self.constant.shape)
+
+    def diagnose(
+        self, count: Float[Array, "K"], mean: Float[Array, "K d"], shared: bool
+    ) -> GaussianDiagnosis:
+        """The rank and condition number of the correlation matrices, broadcast to all classes."""
+        d = self.constant.shape[-1]
+        eps = jnp.finfo(mean.dtype).eps
+        eigenvalues = self.correlation_eigenvalues()
+        largest = eigenvalues.max(-1)
+        good = eigenvalues > d * eps * largest[:, None]
+        condition = jnp.where(good.all(-1), divide(largest, eigenvalues.min(-1)), jnp.inf)
+        return GaussianDiagnosis(
+            too_few=count <= d,
+            constant=jnp.broadcast_to(self.constant & ~self.vanishing[None], (len(count), d)),
+            vanishing=jnp.broadcast_to(self.vanishing[None], (len(count), d)),
+            rank=jnp.broadcast_to(good.sum(-1), count.shape),
+            condition=jnp.broadcast_to(condition, count.shape),
+            rounding=eps * jnp.abs(mean) / jnp.broadcast_to(jnp.sqrt(self.variance), mean.shape),
+            shared=shared,
+        )
+
+
+def estimate_covariance(
+    stats: Moments,
+    *,
+    shared: bool,
+    spherical: bool,
+    ridge: Scalar,
+    ddof: Scalar | Array,
+) -> CovarianceEstimate:
+    """Covariances of the classes, or the one they share; see `Gaussian` for the rules.
+
+    A class without weight gets the pooled within-class covariance. If a class with weight has no
+    observed value of a feature, it has the variance of all its observed cells there.
+    """
+    n, of_cells = stats.count.sum(0), stats.of_cells
+    ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
+    size = Magnitudes(stats)
+    no_spread, typical = size.no_spread[None], size.typical[None]
+    added = ridge * typical
+
+    count, scatter, square = stats.count, stats.scatter, size.square_of_class
+    if shared:
+        count, scatter, square = n[None], scatter.sum(0)[None], size.square[None]
+    empty = count == 0
+    divisor = _divisor(count, ddof)
+    other = jnp.broadcast_to(stats.scatter.sum(0)[None], scatter.shape)
+    if of_cells and not shared:
+        unseen = empty & ~empty.all(-1, keepdims=True)
+        other = jnp.where(unseen, (n * size.total)[None], other)
+        if spherical:  # it has no share in the mean over cells
+            empty, divisor = empty & ~unseen, jnp.where(unseen, 0, divisor)
+    count, divisor = (jnp.where(empty, jnp.broadcast_to(n, a.shape), a) for a in (count, divisor))
+    each = lambda a: a if of_cells else a.reshape(-1, *[1] * (scatter.ndim - 1))  # noqa: E731
+    matrix = divide(jnp.where(each(empty), other, scatter), each(divisor))
+
+    variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
+    rows = stats.per_feature(count)
+    floor = rounding_of(square)
+    constant = no_spread | (variance <= floor)
+    mean = lambda a: a.mean(-1, keepdims=True)  # noqa: E731
+    if spherical:
+        if of_cells:  # the mean over cells
+            variance = variance * divide(divisor, mean(divisor))
+        variance, added, floor, typical, rows = map(mean, (variance, added, floor, typical, rows))
+        no_spread = no_spread.all(-1, keepdims=True)
+    variance = variance + added
+    singular = no_spread | (variance <= floor)
+    # n equal values show that the variance is below v / n, v the within-class variance, not that it
+    # is 0. A feature that is constant over all the data gives no scale for deviations: its variance
+    # is set to its mean square, so that it is no evidence, not even in new rows where it differs.
+    apart = jnp.where(size.square == 0, 1, size.square)[None]
+    least = jnp.where(no_spread, mean(apart) if spherical else apart, typical / (rows + 1))
+    lost = size.vanishing[None]
+    lost = lost.any(-1, keepdims=True) if spherical else lost
+    variance = jnp.where(lost, jnp.nan, jnp.where(singular, least, variance))
+    return CovarianceEstimate(matrix, variance, constant, size.mean, singular, size.vanishing)
+
+
+def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar) -> Moments:
+    """Ridge and ddof as pseudo-statistics: `-ddof` examples, and the scatter that a ridge adds.
+
+    Merged with the statistics of the data they give the covariance `scatter / (n - ddof)` plus the
+    ridge. If the covariance is shared, each class has its share of both.
+    """
+    ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
+    total = jnp.broadcast_to(stats.count.sum(0), stats.count.shape)
+    taken = divide(ddof * stats.count, total) if shared else ddof
+    taken = jnp.where(stats.count == 0, 0, jnp.broadcast_to(taken, stats.count.shape))
+    added = stats.per_feature(stats.count - taken) * (ridge * Magnitudes(stats).typical)[None]
+    if stats.is_full:
+        added = added[:, :, None] * jnp.eye(added.shape[-1], dtype=added.dtype)[None]
+    return Moments(-taken, stats.mean, added)
+
+
+def sqrt_total_covariance(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
+    """An invertible root of the covariance of all examples: Cholesky factor, or deviations."""
+    variance = divide(overall.diagonal, overall.count)
+    if spherical:
+        variance = variance.mean(keepdims=True)
+    sd = jnp.sqrt(jnp.where(variance > 0, variance, 1))
+    if not overall.is_full:
+        return sd
+    eps = jnp.finfo(sd.dtype).eps
+    correlation = divide(overall.scatter, overall.count) / (sd[:, None] * sd[None, :])
+    regular = correlation + jnp.sqrt(eps) * jnp.eye(len(sd), dtype=sd.dtype)
+    return sd[:, None] * lax.linalg.cholesky(regular, symmetrize_input=False)
+
+
+class Magnitudes:
+    """Scales of each feature, (d,): mean, within-class and total variance, mean square, rounding.
+
+    `typical` is the variance that the ridge multiplies; `no_spread` marks features that are
+    constant up to rounding; `square_of_class` is the mean square in each class, (K, d), or over all
+    classes if the class has no weight. `vanishing` marks nonzero features whose squares underflow
+    or lose digits: their variance is unknown in this dtype.
+    """
+
+    def __init__(self, stats: Moments):
+        """From the statistics of all classes."""
+        n = stats.count.sum(0)
+        overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
+        self.mean = overall.mean
+        within = divide(stats.diagonal.sum(0), n)
+        self.total = jnp.maximum(divide(overall.scatter, n), 0)  # rounding may make it negative
+        self.square = self.total + self.mean**2
+        self.floor = rounding_of(self.square)
+        self.typical = jnp.where(within > self.floor, within, self.total)
+        # Compare in units of x, since small squares underflow; a mean is accurate to a few ulp.
+        eps = jnp.finfo(n.dtype).eps
+        self.no_spread = jnp.sqrt(self.total) <= 4 * eps * jnp.sqrt(self.square)
+        info = jnp.finfo(n.dtype)
+        some = (stats.mean != 0).any(0) | (self.total != 0)
+        self.vanishing = some & (self.square < info.tiny / info.eps)
+        count = stats.per_feature(stats.count)
+        own = divide(stats.diagonal, jnp.broadcast_to(count, stats.mean.shape)) + stats.mean**2
+        self.square_of_class = jnp.where(count == 0, self.square[None], own)
+
+
+def rounding_of(square: Array) -> Array:
+    """The variance that rounding gives equal numbers with this mean square: `(ε · rms)²`."""
+    info = jnp.finfo(square.dtype)
+    return jnp.maximum(info.eps**2 * square, info.tiny)
+
+
+def _divisor(count: Array, ddof: Array) -> Array:
+    """Count - ddof; NaN where a class has too little weight for it."""
+    divisor = count - ddof
+    return jnp.where((divisor <= 0) & (count > 0), jnp.nan, divisor)
+
+
+@jax.custom_jvp
+def _cholesky(correlation: Array) -> Array:
+    """Cholesky factor of correlation matrices; a singular one gets 10 d ε on its diagonal."""
+    d = correlation.shape[-1]
+    eps = jnp.finfo(correlation.dtype).eps
+    factorize = partial(lax.linalg.cholesky, symmetrize_input=False)
+    factor = factorize(correlation)
+    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    regular = (pivots**2 > d * eps).all(-1)  # False on NaN
+    jitter = jnp.where(regular, 0, 10 * d * eps).astype(correlation.dtype)
+    repaired = correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype)[None]
+    # A second factorization is rarely needed. One decision for a whole vmapped batch keeps `cond`
+    # from becoming a select, which would always compute both branches.
+    return lax.cond(_any_member(~regular.all()), factorize, lambda _: factor, repaired)
+
+
+@_cholesky.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    # dL = L Φ(L⁻¹ dC L⁻ᵀ), Φ the lower triangle with half the diagonal: finite wherever L is,
+    # while differentiating through the factorization that failed would give NaN.
+    factor = _cholesky(*primals)
+    solve = partial(lax.linalg.triangular_solve, factor, lower=True)
+    middle = solve(solve(tangents[0], left_side=True), left_side=False, transpose_a=True)
+    half = jnp.tril(middle) - 0.5 * middle * jnp.eye(middle.shape[-1], dtype=middle.dtype)[None]
+    return factor, matmul(factor, half)
+
+
+@jax.custom_jvp
+def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """L⁻¹ of lower triangular L, with derivatives that are matrix products."""
+    eye = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
+
+
+@inverse_lower.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    # dL⁻¹ = -L⁻¹ dL L⁻¹. The derivative rule of `triangular_solve` solves once per tangent; in
+    # second derivatives these many small calls were observed to deadlock XLA's thread pool.
+    inverse = inverse_lower(*primals)
+    return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
+
+
+@custom_vmap
+def _any_member(flag: Array) -> Array:
+    """The flag; under `jax.vmap` whether any member of the batch has it set, unbatched."""
+    return flag
+
+
+@_any_member.def_vmap
+def _(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    return _any_member(flag.any(0)), False

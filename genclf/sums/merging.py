@@ -1,0 +1,211 @@
+"""Merge, remove, scale and pool statistics, without another pass over the data."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, PyTree
+
+from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
+from genclf.sums.compensated import fold, over_axis
+from genclf.sums.statistics import Add, ClassifierStats, Sums, is_statistic
+
+T = TypeVar("T")
+
+
+def merge(a: T, b: T) -> T:
+    """Statistics of two disjoint sets of examples together: S(A ∪ B) = S(A) + S(B).
+
+    Associative and commutative up to rounding. `Moments` merge by the rule of Chan, Golub and
+    LeVeque, which subtracts no raw moments. In float32 the rounding error of each sum is kept too,
+    so counts are exact and small terms are not lost, after any number of merges.
+
+    Args:
+        a: statistics, as returned by `genclf.stats`.
+        b: statistics of the same model on other examples.
+
+    Returns:
+        The statistics of all examples.
+
+    Raises:
+        ValueError: the two are of different models, or are not statistics.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.gaussian_nb(num_classes=1)
+        >>> x, y = jnp.array([[0.0], [2.0], [4.0]]), jnp.zeros(3, int)
+        >>> s = gcf.merge(gcf.stats(clf, x[:1], y[:1]), gcf.stats(clf, x[1:], y[1:]))
+        >>> print(s.conditional.mean, s.conditional.scatter)
+        [[2.]] [[8.]]
+
+    References:
+        Chan, Golub & LeVeque (1983), "Algorithms for computing the sample variance", eq. 2.1.
+    """
+    _check_alike(a, b)
+    return jax.tree.map(lambda s, t: s._merge(t), a, b, is_leaf=is_statistic)
+
+
+def remove(a: T, b: T) -> T:
+    """Statistics of the examples of `a` without those of `b`: the inverse of `merge`.
+
+    This gives leave-one-out and unlearning in closed form. It subtracts, so it loses precision if
+    `b` is nearly all of `a`. If the statistics of the other examples are available, as in
+    cross-validation, merge those instead.
+
+    Args:
+        a: statistics of a set of examples.
+        b: statistics of a subset of them.
+
+    Returns:
+        The statistics of the remaining examples; NaN if `b` cannot be a subset of `a`, because a
+        count, a total or a scatter would be below 0 by more than rounding.
+
+    Raises:
+        ValueError: the two are of different models, or are not statistics.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.gaussian_nb(num_classes=1)
+        >>> x, y = jnp.array([[0.0], [2.0], [7.0]]), jnp.zeros(3, int)
+        >>> s = gcf.remove(gcf.stats(clf, x, y), gcf.stats(clf, x[2:], y[2:]))
+        >>> print(s.count, s.conditional.mean)
+        [2.] [[1.]]
+    """
+    _check_alike(a, b)
+    return jax.tree.map(lambda s, t: s._remove(t), a, b, is_leaf=is_statistic)
+
+
+def scale(stats: T, weight: Scalar) -> T:
+    """Statistics of the same examples with all weights multiplied: `S(x, weight · w)`.
+
+    Counts, totals and scatters are multiplied, means stay. A weight below 1 before each merge makes
+    a stream forget old data exponentially: `s = merge(scale(s, 0.99), stats(clf, x, y))`.
+
+    Args:
+        stats: statistics, as returned by `genclf.stats`.
+        weight: >= 0 and finite.
+
+    Returns:
+        The statistics; NaN in traced code where the weight is invalid.
+
+    Raises:
+        ValueError: the weight is not a finite number >= 0, or `stats` are not statistics.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.gaussian_nb(num_classes=1)
+        >>> s = gcf.stats(clf, jnp.array([[1.0], [3.0]]), jnp.zeros(2, int))
+        >>> half = gcf.scale(s, 0.5)
+        >>> print(half.count, half.conditional.mean, half.conditional.scatter)
+        [1.] [[2.]] [[1.]]
+    """
+    _check_statistics(stats, "stats")
+    weight = NON_NEGATIVE.checked(weight, "weight")
+
+    def one(s: Any) -> Any:
+        return s._scale(jnp.asarray(weight, s.count.dtype))
+
+    return jax.tree.map(one, stats, is_leaf=is_statistic)
+
+
+def pool(stats: T, axis: int | str = 0) -> T:
+    """Merge a whole batch of statistics in one step.
+
+    Args:
+        stats: statistics with a batch axis, as from `jax.vmap(genclf.stats, ...)`; or, inside
+            `jax.shard_map` or `jax.vmap` with a named axis, this member's statistics.
+        axis: the batch axis counted from the front, or the name of a mapped or mesh axis.
+
+    Returns:
+        The statistics of all members together, without the batch axis; with a named axis,
+        the same value on every member.
+
+    Raises:
+        ValueError: `stats` are not statistics, or have no such axis.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.gaussian_nb(num_classes=2)
+        >>> x, y = jnp.arange(12.0).reshape(3, 4, 1), jnp.array([[0, 1, 0, 1]] * 3)
+        >>> batched = jax.vmap(gcf.stats, (None, 0, 0))(clf, x, y)
+        >>> print(gcf.pool(batched).count)
+        [6. 6.]
+    """
+    _check_statistics(stats, "stats")
+    if isinstance(axis, str):
+        name = axis
+
+        def over(a: Array, low: Array | None) -> tuple[Array, Array | None]:
+            return (lax.psum(a, name), None) if low is None else over_axis(a, low, name)
+
+        try:
+            return _pool(stats, over)
+        except NameError as error:
+            raise ValueError(
+                f"axis is {axis!r}, but no axis of that name is mapped here; expected the name of "
+                "an axis of jax.vmap or jax.shard_map around this call, or a number"
+            ) from error
+    _check_batch_axis(stats, axis)
+    front = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, axis, 0), stats)
+    return _pool(front, lambda a, low: (a.sum(0), None) if low is None else fold(a, low))
+
+
+def _pool(stats: T, add: Add) -> T:
+    return jax.tree.map(lambda s: s._pool(add), stats, is_leaf=is_statistic)
+
+
+def _check_statistics(stats: Any, name: str) -> None:
+    """Raise unless these are statistics: a pytree of `Sums` and `Moments`."""
+    nodes = jax.tree.leaves(stats, is_leaf=is_statistic)
+    if not nodes or not all(map(is_statistic, nodes)):
+        raise ValueError(
+            f"{name} is {shown(stats)}, expected statistics, as genclf.stats returns them"
+        )
+
+
+def _check_alike(a: Any, b: Any) -> None:
+    """Raise unless both are statistics, of one model and one dtype."""
+    _check_statistics(a, "a")
+    _check_statistics(b, "b")
+    if (jax.tree.structure(a), _outline(a)) != (jax.tree.structure(b), _outline(b)):
+        raise ValueError(
+            f"statistics of different models cannot be merged: a is of {_outline(a)}, b of "
+            f"{_outline(b)}"
+        )
+
+
+def _outline(stats: PyTree) -> str:
+    """A description of statistics for a message, with the shapes and dtypes of their arrays."""
+
+    def of_node(s: Any) -> str:
+        main = (s.count, s.total) if isinstance(s, Sums) else (s.count, s.mean, s.scatter)
+        return f"{type(s).__name__}{[jnp.shape(a) for a in main]} of {main[0].dtype}"
+
+    nodes = jax.tree.leaves(stats, is_leaf=is_statistic)
+    words = getattr(stats, "statistic", None)
+    return (f"{words}: " if words else "") + ", ".join(map(of_node, nodes))
+
+
+def _check_batch_axis(stats: Any, axis: Any) -> None:
+    """Raise unless the axis is a whole number and, for `ClassifierStats`, a batch axis."""
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise ValueError(
+            f"axis is {shown(axis)}, expected the number of a batch axis, or the name of a mapped "
+            "or mesh axis"
+        )
+    if not isinstance(stats, ClassifierStats):
+        return
+    shape = stats.count.shape
+    if len(shape) < 2:
+        raise ValueError(
+            f"stats.count has shape {shape}, without a batch axis to pool over; expected "
+            "statistics of many data sets, as from jax.vmap(genclf.stats, ...)"
+        )
+    if not 0 <= axis < len(shape):
+        raise ValueError(
+            f"axis is {axis}, and stats.count has shape {shape}; expected a batch axis, counted "
+            f"from the front, 0..{len(shape) - 1}"
+        )

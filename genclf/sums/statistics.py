@@ -1,0 +1,229 @@
+"""Sufficient statistics: small pytrees that add up.
+
+Closed-form families use two kinds. `Sums` holds plain totals; `Moments` holds centred
+second moments, because raw ones cancel in float32. Composite statistics (a classifier's, a
+product's) are pytrees of these two, and the functions of `genclf.sums.merging` map over them.
+All formulas act on trailing axes, so statistics with leading batch axes (from `jax.vmap`) work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from genclf.sums.compensated import Low, add_each, no_rounding
+
+T = TypeVar("T")
+Add = Callable[[Array, Array | None], tuple[Array, Array | None]]
+"""A sum over a batch or mesh axis, in high and low parts; the low one is None if it is not kept."""
+
+
+class Sums(eqx.Module):
+    """Weighted totals per class: `count_k = Σ_n w_nk` and `total_k = Σ_n w_nk f(x_n)`, f >= 0.
+
+    Features of both signs cancel in a plain total: they take `Moments`.
+
+    Attributes:
+        count: total weight of each class, shape (..., K).
+        total: summed features of each class, shape (..., K) and the features.
+        rounding: the accumulated rounding errors of count and total, in that order, so that a
+            float32 stream of any length loses nothing; None in float64.
+    """
+
+    count: Float[Array, "*batch_K"]
+    total: Float[Array, "*batch_K_features"]
+    rounding: Low
+
+    def __init__(self, count: Array, total: Array, rounding: Low = None):
+        """By default the rounding errors are 0."""
+        self.count, self.total = count, total
+        self.rounding = no_rounding(count, total) if rounding is None else rounding
+
+    def _merge(self, other: Sums) -> Sums:
+        sums, others = (self.count, self.total), (other.count, other.total)
+        (count, total), low = add_each(sums, self.rounding, others, other.rounding)
+        return Sums(count, total, low)
+
+    def _scale(self, weight: Array | int) -> Sums:
+        times = lambda a: weight * a  # noqa: E731
+        return Sums(times(self.count), times(self.total), jax.tree.map(times, self.rounding))
+
+    def _remove(self, other: Sums) -> Sums:
+        rest = self._merge(other._scale(-1))
+        count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
+        total, less = _not_negative(rest.total, jnp.maximum(self.total, other.total))
+        impossible = few.any(-1) | less.any(_after(few.ndim - 1, less))
+        return _nan_where(impossible, Sums(count, total, rest.rounding))
+
+    def _pool(self, add: Add) -> Sums:
+        low = self.rounding
+        count, count_low = add(self.count, low[0] if low else None)
+        total, total_low = add(self.total, low[1] if low else None)
+        if count_low is None or total_low is None:
+            return Sums(count, total)
+        return Sums(count, total, (count_low, total_low))
+
+
+class Moments(eqx.Module):
+    """Weighted count, mean and scatter per class, centred.
+
+    `mean_k = Σ_n w_nk x_n / count_k`; `scatter_k = Σ_n w_nk (x_n - mean_k)(x_n - mean_k)ᵀ`, or
+    its diagonal. The scatter is a sum, not an average: no divisor has been applied.
+
+    Attributes:
+        count: total weight of each class, shape (..., K). If cells may be missing and the scatter
+            is diagonal: total weight of the observed cells of each feature, (..., K, d).
+        mean: shape (..., K, d); 0 for a class without weight.
+        scatter: shape (..., K, d, d), or (..., K, d) for the diagonal alone.
+        rounding: the accumulated rounding errors of count, mean and scatter, in that order, so
+            that a float32 stream of any length loses nothing; None in float64.
+    """
+
+    count: Float[Array, "*batch_K_or_K_d"]
+    mean: Float[Array, "*batch_K_d"]
+    scatter: Float[Array, "*batch_K_d_or_d_d"]
+    rounding: Low
+
+    def __init__(self, count: Array, mean: Array, scatter: Array, rounding: Low = None):
+        """By default the rounding errors are 0."""
+        self.count, self.mean, self.scatter = count, mean, scatter
+        self.rounding = no_rounding(count, mean, scatter) if rounding is None else rounding
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the scatter holds whole matrices rather than diagonals."""
+        return self.scatter.ndim > self.mean.ndim
+
+    @property
+    def diagonal(self) -> Float[Array, "*batch_K_d"]:
+        """Diagonal of the scatter, shape (..., K, d)."""
+        return jnp.diagonal(self.scatter, axis1=-2, axis2=-1) if self.is_full else self.scatter
+
+    @property
+    def of_cells(self) -> bool:
+        """Whether every feature has a count of its own."""
+        return self.count.ndim == self.mean.ndim
+
+    def per_feature(self, weight: Array) -> Array:
+        """A weight of the count's shape, ready to multiply features: (..., K, 1) or (..., K, d)."""
+        return weight if self.of_cells else weight[..., None]
+
+    def outer(self, weight: Array, deviation: Array) -> Array:
+        """`weight · deviation deviationᵀ`, in the form of this scatter."""
+        left = self.per_feature(weight) * deviation
+        return left[..., :, None] * deviation[..., None, :] if self.is_full else left * deviation
+
+    def _merge(self, other: Moments) -> Moments:
+        # Chan, Golub & LeVeque (1983), with δ = m_b - m_a:
+        # m = m_a + δ n_b / n;  S = S_a + S_b + δδᵀ n_a n_b / n
+        share = divide(other.count, self.count + other.count)
+        delta = self._mean_difference(other)
+        between = self.outer(self.count * share, delta)
+        sums = self.count, self.mean, self.scatter
+        steps = other.count, self.per_feature(share) * delta, other.scatter + between
+        low = other.rounding and (other.rounding[0], jnp.zeros_like(delta), other.rounding[2])
+        (count, mean, scatter), low = add_each(sums, self.rounding, steps, low)
+        return Moments(count, mean, scatter, low)
+
+    def _mean_difference(self, other: Moments) -> Array:
+        """The difference of the means, `other.mean - self.mean`, with their low parts."""
+        delta = other.mean - self.mean
+        if self.rounding is None or other.rounding is None:
+            return delta
+        return delta + (other.rounding[1] - self.rounding[1])
+
+    def _scale(self, weight: Array | int) -> Moments:
+        times = lambda a: weight * a  # noqa: E731
+        count = times(self.count)
+        # A class without weight has mean 0.
+        keep = lambda mean: jnp.where(self.per_feature(count) == 0, 0, mean)  # noqa: E731
+        low = self.rounding
+        low = low and (times(low[0]), keep(low[1]), times(low[2]))
+        return Moments(count, keep(self.mean), times(self.scatter), low)
+
+    def _remove(self, other: Moments) -> Moments:
+        rest = self._merge(other._scale(-1))
+        count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
+        # Rounding of the means moves the scatter too.
+        eps, apart = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other))
+        unsure = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
+        moved = self.per_feature(jnp.abs(divide(self.count * other.count, rest.count)))
+        size = self.per_feature(self.count + 64) * self.diagonal
+        below = rest.diagonal < -(eps * size + moved * unsure * (apart + unsure))
+        impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
+        return _nan_where(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))
+
+    def _pool(self, add: Add) -> Moments:
+        low = self.rounding
+        count, count_low = add(self.count, low[0] if low else None)
+        total_of = lambda a: add(a, None)[0]  # noqa: E731
+        weight, total = self.per_feature(self.count), self.per_feature(count)
+        centre = divide(total_of(weight * self.mean), total)
+        # The centre has a rounding error; one pass over the centred means finds and corrects it.
+        deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
+        drift = divide(total_of(weight * deviation), total)
+        spread = total_of(self.scatter + self.outer(self.count, deviation))
+        mean, scatter = centre + drift, spread - self.outer(count, drift)
+        if count_low is None:
+            return Moments(count, mean, scatter)
+        low = count_low, jnp.zeros_like(mean), jnp.zeros_like(scatter)
+        return Moments(count, mean, scatter, low)
+
+
+def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
+    """The difference of two sums, with rounding below 0 set to 0; and where it is truly below 0."""
+    rounding = 64 * jnp.finfo(value.dtype).eps * size
+    below = value < -rounding
+    return jnp.where((value < 0) & ~below, 0, value), below
+
+
+def _nan_where(impossible: Array, stats: Any) -> Any:
+    """The statistics, with NaN in all numbers of the batch members that are impossible."""
+
+    def spoil(leaf: Array) -> Array:
+        each = jnp.expand_dims(impossible, range(impossible.ndim, leaf.ndim))
+        return jnp.where(each, jnp.nan, leaf)
+
+    return jax.tree.map(spoil, stats)
+
+
+def _after(axes: int, a: Array) -> tuple[int, ...]:
+    """The axes of an array after the first few."""
+    return tuple(range(axes, a.ndim))
+
+
+class ClassifierStats(eqx.Module):
+    """Sufficient statistics of (x, y), as `genclf.stats` returns them.
+
+    Attributes:
+        labels: `Sums` with the total weight of each class.
+        conditional: the family's statistics of x.
+        statistic: a description of what is summed. Statistics with different descriptions cannot
+            be merged, and a model with a different one cannot be estimated from these. None if
+            the statistics were assembled by hand.
+    """
+
+    labels: Sums
+    conditional: PyTree
+    statistic: str | None = eqx.field(static=True, default=None)
+
+    @property
+    def count(self) -> Float[Array, "*batch K"]:
+        """Total weight of each class, shape (K,); sums to the total weight of labelled rows."""
+        return self.labels.count
+
+
+def divide(numerator: Array, denominator: Array) -> Array:
+    """`numerator / denominator`, and 0 with gradient 0 where the denominator is 0."""
+    empty = denominator == 0
+    return jnp.where(empty, 0, numerator / jnp.where(empty, 1, denominator))
+
+
+def is_statistic(node: object) -> bool:
+    """Whether a node of a pytree is sums or moments."""
+    return isinstance(node, Sums | Moments)
