@@ -15,7 +15,7 @@ from genclf.bayes.posterior import check_model
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.entry.verb import verb
 from genclf.families.base import Family
-from genclf.families.combinator import Combinator, leaf_families
+from genclf.families.combinator import leaf_families, with_leaf_families
 from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, priors
 from genclf.lbfgs import Minimiser
@@ -143,8 +143,7 @@ def _strengths(family: Family, stats: PyTree) -> list[PyTree]:
 def _with_strengths(family: Family, stats: PyTree, free: list[PyTree]) -> Family:
     given = zip(leaf_families(family, stats), free, strict=True)
     new = [part.with_prior(part.given_prior.with_strength(z, s)) for (part, s), z in given]
-    is_plain = lambda node: isinstance(node, Family) and not isinstance(node, Combinator)  # noqa: E731
-    return jax.tree.unflatten(jax.tree.structure(family, is_leaf=is_plain), new)
+    return with_leaf_families(family, new)
 
 
 @jax.jit

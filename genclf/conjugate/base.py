@@ -38,6 +38,18 @@ class Prior(Declared):
         """The prior with these coordinates: the inverse of `strength`."""
         return replace(self, **{name: jnp.exp(z) for name, z in free.items()})
 
+    def in_shape_of(self, like: Array) -> list[Array]:
+        """The hyper-parameters, each in the shape of `like`; NaN where not positive."""
+        names, kind = [f.name for f in dataclasses.fields(self)], type(self).__name__
+        return [
+            positive_or_nan(
+                broadcast_to_last_axes(
+                    getattr(self, name), like.shape, like.dtype, f"{name} of {kind}"
+                )
+            )
+            for name in names
+        ]
+
 
 class Conjugate(eqx.Module):
     """A distribution of the parameters of K class densities, closed under adding statistics.

@@ -16,9 +16,7 @@ from genclf.conjugate.base import (
     Conjugate,
     Interval,
     Prior,
-    broadcast_to_last_axes,
     central,
-    positive_or_nan,
     quantile,
 )
 from genclf.logarithms import log_gamma_remainder, log_pochhammer_remainder, weighted_log_shares
@@ -59,11 +57,7 @@ class Beta(Prior):
 
     def resolve(self, like: Array) -> BetaDistribution:
         """The prior of probabilities in the shape of `like`."""
-        a, b = (
-            broadcast_to_last_axes(getattr(self, name), like.shape, like.dtype, f"{name} of Beta")
-            for name in ("a", "b")
-        )
-        return BetaDistribution(positive_or_nan(a), positive_or_nan(b))
+        return BetaDistribution(*self.in_shape_of(like))
 
 
 class BetaDistribution(Conjugate):

@@ -16,9 +16,7 @@ from genclf.conjugate.base import (
     Conjugate,
     Interval,
     Prior,
-    broadcast_to_last_axes,
     central,
-    positive_or_nan,
     quantile,
 )
 from genclf.logarithms import log_gamma_remainder, log_pochhammer_remainder
@@ -55,11 +53,7 @@ class Gamma(Prior):
 
     def resolve(self, like: Array) -> GammaDistribution:
         """The prior of rates in the shape of `like`."""
-        shape, rate = (
-            broadcast_to_last_axes(getattr(self, name), like.shape, like.dtype, f"{name} of Gamma")
-            for name in ("shape", "rate")
-        )
-        return GammaDistribution(positive_or_nan(shape), positive_or_nan(rate))
+        return GammaDistribution(*self.in_shape_of(like))
 
 
 class GammaDistribution(Conjugate):

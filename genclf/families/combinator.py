@@ -153,3 +153,9 @@ def leaf_families(family: Family, *trees: PyTree) -> list[tuple]:
     if not isinstance(family, Combinator):
         return [(family, *trees)]
     return [found for child in family.children(*trees) for found in leaf_families(*child)]
+
+
+def with_leaf_families(family: Family, leaves: list[Family]) -> Family:
+    """The same model of those families, in the order of `leaf_families`."""
+    is_leaf = lambda node: isinstance(node, Family) and not isinstance(node, Combinator)  # noqa: E731
+    return jax.tree.unflatten(jax.tree.structure(family, is_leaf=is_leaf), leaves)
