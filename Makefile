@@ -11,7 +11,7 @@ PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the targets share one environment
-.PHONY: help demo test test-cpus lint types docs bench wheel clean
+.PHONY: help demo test test-all test-cpus lint types docs bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 11
@@ -19,8 +19,13 @@ help: ## list the targets
 demo: $(VENV)/.cli ## fit the models to the shipped data and print what they say
 	@$(PY) -m genclf
 
-test: lint types ## lint, types, tests and doctests
-	$(PY) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+PYTEST := -m pytest -n 2 --dist loadgroup
+
+test: lint types ## lint, types, doctests and tests but for the slow cases
+	$(PY) $(PYTEST) --fast $(PYTEST_ARGS)
+
+test-all: lint types ## the same with every case
+	$(PY) $(PYTEST) $(PYTEST_ARGS)
 
 # Rounding differs with the vector units that NumPy and XLA find. NumPy is told to leave out all that it can, which it calls
 # found; the second and third run limit XLA too. What XLA compiles is cached by its flags, so the runs share the cache.
@@ -29,7 +34,7 @@ test-cpus: $(VENV)/.test ## the laws, computed as on x86 processors with smaller
 	for flags in "" --xla_cpu_max_isa=AVX2 --xla_cpu_max_isa=SSE4_2; do \
 	    echo "NumPy without $$units; XLA_FLAGS=$$flags"; \
 	    NPY_DISABLE_CPU_FEATURES="$$units" XLA_FLAGS="$$XLA_FLAGS $$flags" \
-	        $(PY) -m pytest -n 2 --dist loadgroup tests/laws tests/test_hard_cases.py $(PYTEST_ARGS) || exit 1; \
+	        $(PY) $(PYTEST) --fast tests/laws tests/test_hard_cases.py $(PYTEST_ARGS) || exit 1; \
 	done
 
 lint: $(VENV)/.test ## ruff

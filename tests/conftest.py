@@ -1,8 +1,10 @@
-"""Strict settings for every test, and the two precisions as fixtures."""
+"""Strict settings for every test, the two precisions as fixtures, and the cases that are slow."""
 
 import collections
+import gc
 import itertools
 import os
+import time
 from pathlib import Path
 
 import jax
@@ -24,9 +26,12 @@ jax.config.update("jax_debug_key_reuse", True)
 # run finds it again.
 if not os.environ.get("GENCLF_OPTIMIZED"):
     jax.config.update("jax_disable_most_optimizations", True)
+    flags = ["--xla_cpu_parallel_codegen_split_count=1"]
     if jax.__version_info__ < (0, 11):  # later ones do not know the flag, and stop
-        given = os.environ.get("XLA_FLAGS", "")
-        os.environ["XLA_FLAGS"] = f"{given} --xla_cpu_use_fusion_emitters=false"
+        flags.append("--xla_cpu_use_fusion_emitters=false")
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
+# Tracing makes many objects that live on: to look for garbage among them takes a tenth of the time.
+gc.set_threshold(100_000, 50, 100)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
@@ -45,6 +50,32 @@ def _count(event, duration, **_):
 
 jax.monitoring.register_event_duration_secs_listener(_count)
 
+# Cases that took more than SLOW seconds when `make test-all PYTEST_ARGS=--measure` last ran, each
+# by its id or, where all cases of a test did, by the name of the test. `make test` leaves them out,
+# and takes laws on one model of each kind.
+SLOW, SLOW_CASES = 1.25, Path(__file__).parent / "slow_cases.txt"
+CACHE_DAYS = 14
+
+
+def pytest_addoption(parser):
+    """`--fast` leaves out models and slow cases; `--measure` lists the slow cases anew."""
+    parser.addoption("--fast", action="store_true", help="some models, and no slow case")
+    parser.addoption("--measure", action="store_true", help="write slow_cases.txt anew")
+
+
+def _test_of(case):
+    return case.partition("[")[0]
+
+
+def _write_slow_cases(reports):
+    seconds = collections.Counter()
+    for report in reports:
+        seconds[report.nodeid.partition("@")[0]] += report.duration
+    slow = {case for case, duration in seconds.items() if duration > SLOW}
+    partly = {_test_of(case) for case in seconds.keys() - slow}
+    lines = {case if _test_of(case) in partly else _test_of(case) for case in slow}
+    SLOW_CASES.write_text("\n".join(sorted(lines)) + "\n")
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
@@ -58,11 +89,14 @@ def pytest_runtest_makereport(item):
 def pytest_terminal_summary(terminalreporter):
     """Seconds, traces and compilations per file, by seconds."""
     files = collections.defaultdict(collections.Counter)
-    for report in itertools.chain(*terminalreporter.stats.values()):
-        if isinstance(report, pytest.TestReport):
-            own = files[report.nodeid.partition("::")[0]]
-            own.update(seconds=report.duration, tests=report.when == "call")
-            own.update(dict(report.user_properties))
+    every = itertools.chain(*terminalreporter.stats.values())
+    reports = [report for report in every if isinstance(report, pytest.TestReport)]
+    if terminalreporter.config.getoption("--measure"):
+        _write_slow_cases(reports)
+    for report in reports:
+        own = files[report.nodeid.partition("::")[0]]
+        own.update(seconds=report.duration, tests=report.when == "call")
+        own.update(dict(report.user_properties))
     columns = ("seconds", "tests", "traces", "compilations")
     terminalreporter.section("per file: " + ", ".join(columns))
     rows = sorted(files.items(), key=lambda row: -row[1]["seconds"])
@@ -71,23 +105,37 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_configure(config):
-    if hasattr(config, "cache"):
-        jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
+    # What was compiled outlives the checkout, for two weeks.
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(os.environ.get("GENCLF_TEST_CACHE") or Path(home) / "genclf-tests")
+    folder.mkdir(parents=True, exist_ok=True)
+    if not hasattr(config, "workerinput"):
+        for file in folder.iterdir():
+            if file.stat().st_mtime < time.time() - CACHE_DAYS * 86400:
+                file.unlink(missing_ok=True)
+    jax.config.update("jax_compilation_cache_dir", str(folder))
     # A file that another worker is writing reads as broken: then it is compiled, as if not there.
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent comp")
 
 
 def pytest_collection_modifyitems(config, items):
     """All tests of a model one after the other, in one worker, so that they share its programs."""
-    from tests.registry import MIXTURES, MODELS, WITH_HOLES  # after the import hook
+    from tests.registry import MIXTURES, MODELS, ONE_OF_EACH, WITH_HOLES  # after the import hook
 
     names = {model.name for model in MODELS + MIXTURES + WITH_HOLES}
-    groups = collections.defaultdict(list)
+    fast = config.getoption("--fast")
+    slow = set(SLOW_CASES.read_text().split("\n")) if fast else set()
+    groups, left_out = collections.defaultdict(list), []
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        model = params.get("model", params.get("name"))
-        group = str(model) if str(model) in names else item.nodeid.partition("::")[0]
-        groups[group].append(item)
+        model = str(params.get("model", params.get("name")))
+        of_model = model in names
+        other = fast and of_model and model not in ONE_OF_EACH
+        if other or {item.nodeid, _test_of(item.nodeid)} & slow:
+            left_out.append(item)
+        else:
+            groups[model if of_model else item.nodeid.partition("::")[0]].append(item)
+    config.hook.pytest_deselected(items=left_out)
     items.clear()
     for name, group in sorted(groups.items(), key=lambda pair: -len(pair[1])):
         if config.pluginmanager.hasplugin("xdist"):

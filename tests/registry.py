@@ -225,6 +225,12 @@ MODELS = [
 ]
 BY_NAME = {model.name: model for model in MODELS}
 
+# One of each kind, for `make test`; `make test-all` takes every model.
+ONE_OF_EACH = {
+    "gaussian-shared", "gaussian-diag", "bernoulli", "categorical-unequal", "multinomial-tokens",
+    "poisson", "product", "gaussian-shared-holes", "mixture",
+}  # fmt: skip
+
 # One of each family, for laws that take long and depend little on hyper-parameters.
 FAMILIES = [model for model in MODELS if "-" not in model.name]
 

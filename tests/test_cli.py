@@ -358,7 +358,6 @@ def test_three_roads_meet(capsys, monkeypatch):
         assert float(rows[name][3]) < 1e-8
 
 
-@pytest.mark.slow
 def test_the_demo_prints_the_known_numbers(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert main([]) == 0
