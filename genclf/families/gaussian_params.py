@@ -41,16 +41,18 @@ from genclf.families.missing import Missing, allow_missing
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter
-from genclf.sums.blocks import broadcast_rows, einsum, matmul, over_rows
+from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
-def describe_moments(d: int, covariance: Covariance, missing: Missing) -> str:
+def describe_moments(d: int, covariance: Covariance, shared: bool, missing: Missing) -> str:
     """A description of what the `Moments` of a Gaussian of d features hold."""
     spread = "scatter matrix" if covariance == "full" else "scatter of each"
+    spread = f"pooled {spread}" if shared else spread
     by_cell = missing == "marginalize" and covariance != "full"
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
@@ -232,7 +234,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
 
     @property
     def statistic(self) -> str:
-        return describe_moments(self.num_features, self.covariance, self.missing)
+        return describe_moments(self.num_features, self.covariance, self.shared, self.missing)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""
