@@ -167,7 +167,7 @@ def test_statistics_of_shared_and_of_own_covariances_are_told_apart():
         lambda: gcf.pool_classes(DIAG_POOLED, apart),
         lambda: gcf.fit_lagrange(FULL, pooled),
     ):
-        with pytest.raises(ValueError, match="pooled|whole|diagonal"):
+        with pytest.raises(ValueError, match=r"pooled|whole|diagonal"):
             call()
     with pytest.raises(ValueError, match="use pool_classes"):
         gcf.estimate(POOLED, apart)
