@@ -131,10 +131,21 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return self._marginal(x, complete, seen)
 
     def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        if self.shared:
+            return over_rows(self._shared_log_prob, x, 1, 4 * self.num_features)
         half = -0.5 * fold_distances(
             x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
         )
         return half + broadcast_rows(self._log_norms()[0], half)
+
+    def _shared_log_prob(self, x: Shaped[Array, "n d"]) -> Float[Array, "n K"]:
+        # The log-density of the nearest class by its distance; of the others by linear scores.
+        score = self._linear_scores(x)
+        nearest = lax.stop_gradient(score.argmax(1))
+        apart = x.astype(self.mean.dtype) - self.mean.at[nearest].get(mode="promise_in_bounds")
+        z = whiten(self._inverse_scale()[0], finite(apart.T), self.covariance)
+        at_nearest = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
+        return score - at_nearest + (self._log_norms()[0] - 0.5 * squares(finite(z)))[:, None]
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """Up to a common term; if Σ is shared, linear: `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
