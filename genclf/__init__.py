@@ -31,6 +31,7 @@ from genclf.discriminative.softmax import (
 from genclf.estimation import (
     empty as empty,
     estimate as estimate,
+    pool_classes as pool_classes,
     stats as stats,
     with_prior as with_prior,
 )

@@ -21,8 +21,9 @@ from genclf.model import (
     valid_labels,
     valid_weights,
 )
-from genclf.sums.accumulate import class_counts, dense_sums
+from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate
+from genclf.sums.class_sums import class_counts
 from genclf.sums.statistics import Sums
 
 

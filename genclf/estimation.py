@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,9 +18,12 @@ from genclf.entry.rows import as_arrays, check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Parametric
 from genclf.families.capabilities import HasConjugatePrior, is_hidden, require
+from genclf.families.combinator import leaf_families, with_leaf_families
+from genclf.families.gaussian import Gaussian
+from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, posteriors, predictives
 from genclf.model import class_weights
-from genclf.sums.accumulate import class_counts
+from genclf.sums.class_sums import class_counts
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
@@ -176,6 +181,49 @@ def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) ->
     )
     count = class_counts(w)
     return ClassifierParams(clf.label_prior.log_probs(count), clf.family.fit(x, w))
+
+
+@verb
+def pool_classes(clf: Classifier, stats: ClassifierStats) -> ClassifierStats:
+    """Statistics for a shared covariance, from those made for a covariance per class.
+
+    The scatters add up: `S = Σ_k S_k`. The way back does not exist.
+
+    Args:
+        clf: a model whose classes share covariances.
+        stats: statistics of the same model with `shared=False`.
+
+    Returns:
+        The statistics that `genclf.stats(clf, ...)` makes of the same examples.
+
+    Raises:
+        ValueError: the statistics are not of such a model.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [2.0], [3.0], [7.0]]), jnp.array([0, 0, 1, 1])
+        >>> s = gcf.stats(gcf.qda(2), x, y)
+        >>> print(s.conditional.scatter.ravel())
+        [2. 8.]
+        >>> print(gcf.pool_classes(gcf.lda(2), s).conditional.scatter.ravel())
+        [10.]
+    """
+    check_statistics(with_own_covariances(clf), stats)
+    pooled = over_parts(
+        clf.family,
+        lambda family, s: family.pooled(s) if isinstance(family, Gaussian) else s,
+        stats.conditional,
+    )
+    return ClassifierStats(stats.labels, pooled, clf.family.statistic(pooled))
+
+
+def with_own_covariances(clf: Classifier) -> Classifier:
+    """The same model with a covariance for each class."""
+    own = [
+        replace(family, shared=False) if isinstance(family, Gaussian) else family
+        for (family,) in leaf_families(clf.family)
+    ]
+    return replace(clf, family=with_leaf_families(clf.family, own))
 
 
 def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:

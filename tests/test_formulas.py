@@ -451,8 +451,8 @@ def test_bound_multipliers(words, bits, y):
 
 def test_shared_covariance_multipliers(numbers, y):
     # ∂ℓ/∂Σ_k⁻¹ = ½ (n_k Σ - C_k) is the multiplier of Σ_k⁻¹ = Σ_0⁻¹; over all k they sum to 0.
-    clf = gcf.lda(K)
-    found = np.asarray(gcf.fit_lagrange(clf, gcf.stats(clf, numbers, y)).multipliers["scale"])
+    stats = gcf.stats(gcf.qda(K), numbers, y)
+    found = np.asarray(gcf.fit_lagrange(gcf.lda(K), stats).multipliers["scale"])
     scatter, count = scatters(numbers, y), np.bincount(y)[:, None, None]
     pull = 0.5 * count * (scatter.sum(0) / N - scatter / count)
     scale = abs(pull).max()

@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Float
 
 from genclf.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.logarithms import log_pochhammer
-from genclf.sums.blocks import einsum, matmul
 from genclf.sums.covariance import inverse_lower
 from genclf.sums.merging import merge
+from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -104,9 +104,8 @@ class NormalInverseWishartDistribution(Conjugate):
         mode; its divisor is their count minus ddof.
         """
         num_classes, d = self.mean.shape
-        scatter = self.scale / num_classes if self.shared else self.scale
-        scatter = scatter / self._coordinates
-        scatter = jnp.broadcast_to(scatter, (num_classes, *((d, d) if self._full else (d,))))
+        shape = (d, d) if self._full else (d,)
+        scatter = jnp.broadcast_to(self.scale / self._coordinates, (len(self.scale), *shape))
         means = num_classes if self.shared else 1
         kappa = self.kappa.sum() if self.shared else self.kappa
         determinant = (self.dof[0] if self.shared else self.dof) + self._p + 1
@@ -132,9 +131,7 @@ class NormalInverseWishartDistribution(Conjugate):
         scatter, count = merged.scatter, stats.count * self._coordinates
         if self.covariance == "spherical":
             scatter = scatter.sum(-1, keepdims=True)
-        if self.shared:
-            scatter, count = scatter.sum(0, keepdims=True), count.sum(keepdims=True)
-        return merged, scatter, count
+        return merged, scatter, count.sum(keepdims=True) if self.shared else count
 
     @property
     def predictive_dof(self) -> Float[Array, "*batch copies"]:
@@ -241,8 +238,6 @@ def flat_prior(
     p = d if covariance == "full" else 1
     if covariance == "spherical":
         scatter = scatter.sum(-1, keepdims=True)
-    if shared:
-        scatter = scatter.sum(0, keepdims=True)
     means = num_classes if shared else 1
     dof = -coordinates * (jnp.asarray(ddof, stats.count.dtype) + means) - p - 1
     return NormalInverseWishartDistribution(

@@ -26,9 +26,9 @@ from genclf.sums.blocks import (
     class_rows,
     ignore_absent,
     map_rows,
-    matmul,
     row_weights,
 )
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, divide
 from genclf.sums.units import moments_in_units
 

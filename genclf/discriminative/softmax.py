@@ -21,8 +21,9 @@ from genclf.families.base import Scalar
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
 from genclf.model import Fitted, Model, class_weights
-from genclf.sums.accumulate import class_counts
-from genclf.sums.blocks import broadcast_rows, matmul, over_rows
+from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.sums.class_sums import class_counts
+from genclf.sums.products import matmul
 
 Features = Literal["linear", "quadratic"]
 

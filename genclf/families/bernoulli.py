@@ -27,7 +27,8 @@ from genclf.families.support import Support, nan_outside_support
 from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums
-from genclf.sums.blocks import ClassWeights, accumulate, matmul, over_rows
+from genclf.sums.blocks import ClassWeights, accumulate, over_rows
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Sums
 
 BINARY = Support(lambda x: (x == 0) | (x == 1), "0 or 1 (or set Bernoulli(threshold=...))")

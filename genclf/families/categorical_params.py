@@ -22,7 +22,8 @@ from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
 from genclf.logarithms import times_log
 from genclf.parameters import Parameter
-from genclf.sums.blocks import matmul, over_rows
+from genclf.sums.blocks import over_rows
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Sums
 
 

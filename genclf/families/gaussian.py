@@ -121,18 +121,23 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full).
 
-        If cells may be missing, the count beside a diagonal is that of observed cells, (K, d).
+        The scatter is pooled over the classes if they share a covariance. If cells may be missing,
+        the count beside a diagonal is that of observed cells, (K, d).
         """
         if self.missing == "error":
-            return moments(x, w, full=self.covariance == "full")
+            return moments(x, w, full=self.covariance == "full", pooled=self.shared)
         seen = ~jnp.isnan(x)
         if self.covariance != "full":
-            return moments_of_cells(x, seen, w)
+            return self.pooled(moments_of_cells(x, seen, w))
         if x.shape[1] > 1:
             raise ValueError(
                 "the scatter of rows with missing cells is an expectation under params"
             )
-        return moments(x, masked(seen[:, 0], w), full=True)
+        return moments(x, masked(seen[:, 0], w), full=True, pooled=self.shared)
+
+    def pooled(self, stats: Moments) -> Moments:
+        """Statistics of this family, from those of the same family with covariances per class."""
+        return stats.pool_classes() if self.shared else stats
 
     def complete(
         self, params: GaussianParams, x: Shaped[Array, "n d"]
@@ -149,7 +154,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         params = cells.estimate(cells.stats(x, w))
 
         def block(x: Array, w: ClassWeights) -> Moments:
-            return params.complete(x)[1].stats(w)
+            return self.pooled(params.complete(x)[1].stats(w))
 
         return fold_rows(block, x, w, params.mean.size * x.shape[1])
 
@@ -226,7 +231,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         are placed at the mode of the means, so that they move no mean.
         """
         if self.prior is None:
-            return regularisation(stats, shared=self.shared, ridge=self.ridge, ddof=self.ddof)
+            return regularisation(stats, ridge=self.ridge, ddof=self.ddof)
         pseudo, others = self._pseudo_and_others(self.prior, stats)
         at_mode = merge(stats, pseudo).mean
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
@@ -290,14 +295,14 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
     def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
         return estimate_covariance(
             stats,
-            shared=self.shared,
             spherical=self.covariance == "spherical",
             ridge=self.ridge if self.prior is None else 0.0,
             ddof=ddof,
         )
 
     def statistic(self, stats: Moments) -> str:
-        return describe_moments(stats.mean.shape[-1], self.covariance, self.missing)
+        d = stats.mean.shape[-1]
+        return describe_moments(d, self.covariance, self.shared, self.missing)
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):
@@ -305,6 +310,12 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
             raise ValueError(
                 f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
                 f"got {stats!r}"
+            )
+        if len(stats.mean) > 1 and stats.is_pooled != self.shared:
+            have, need = ("pooled", "one per class") if stats.is_pooled else ("per class", "pooled")
+            raise ValueError(
+                f"Gaussian(shared={self.shared}) estimates from Moments with scatters {need}, and "
+                f"these are {have}" + ("; use pool_classes" if self.shared else "")
             )
         if wrong := self.problems(stats.mean.shape[-1]):
             raise ValueError("; ".join(wrong))

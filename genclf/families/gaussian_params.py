@@ -41,16 +41,18 @@ from genclf.families.missing import Missing, allow_missing
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter
-from genclf.sums.blocks import broadcast_rows, einsum, matmul, over_rows
+from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
-def describe_moments(d: int, covariance: Covariance, missing: Missing) -> str:
+def describe_moments(d: int, covariance: Covariance, shared: bool, missing: Missing) -> str:
     """A description of what the `Moments` of a Gaussian of d features hold."""
     spread = "scatter matrix" if covariance == "full" else "scatter of each"
+    spread = f"pooled {spread}" if shared else spread
     by_cell = missing == "marginalize" and covariance != "full"
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
@@ -129,10 +131,21 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return self._marginal(x, complete, seen)
 
     def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        if self.shared:
+            return over_rows(self._shared_log_prob, x, 1, 4 * self.num_features)
         half = -0.5 * fold_distances(
             x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
         )
         return half + broadcast_rows(self._log_norms()[0], half)
+
+    def _shared_log_prob(self, x: Shaped[Array, "n d"]) -> Float[Array, "n K"]:
+        # The log-density of the nearest class by its distance; of the others by linear scores.
+        score = self._linear_scores(x)
+        nearest = lax.stop_gradient(score.argmax(1))
+        apart = x.astype(self.mean.dtype) - self.mean.at[nearest].get(mode="promise_in_bounds")
+        z = whiten(self._inverse_scale()[0], finite(apart.T), self.covariance)
+        at_nearest = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
+        return score - at_nearest + (self._log_norms()[0] - 0.5 * squares(finite(z)))[:, None]
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """Up to a common term; if Σ is shared, linear: `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
@@ -232,7 +245,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
 
     @property
     def statistic(self) -> str:
-        return describe_moments(self.num_features, self.covariance, self.missing)
+        return describe_moments(self.num_features, self.covariance, self.shared, self.missing)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""

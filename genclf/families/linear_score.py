@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import Scalar as Scalar
-from genclf.sums.blocks import broadcast_rows, matmul
+from genclf.sums.blocks import broadcast_rows
+from genclf.sums.products import matmul
 
 
 class LinearScore(eqx.Module):

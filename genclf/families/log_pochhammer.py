@@ -12,7 +12,7 @@ from jax.scipy.special import digamma
 from jaxtyping import Array, Float
 
 from genclf.logarithms import log_pochhammer
-from genclf.sums.blocks import matmul
+from genclf.sums.products import matmul
 
 _WIDTHS = (128, 1024)  # words to correct for counts above 1: the least that suffices, or all
 _CHUNK = 8  # words scored together

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.sums.blocks import matmul, over_rows
+from genclf.sums.blocks import over_rows
 from genclf.sums.covariance import inverse_lower
+from genclf.sums.products import matmul
 
 Covariance = Literal["full", "diag", "spherical"]
 

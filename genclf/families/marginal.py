@@ -19,7 +19,8 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from genclf.families.capabilities import Completed
 from genclf.families.mahalanobis import Covariance, finite, over_classes, squares
 from genclf.sums.accumulate import moments, one_class
-from genclf.sums.blocks import ClassWeights, class_rows, einsum, matmul
+from genclf.sums.blocks import ClassWeights, class_rows
+from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments
 
 
@@ -202,7 +203,7 @@ def expected_moments(completion: Completion, w: ClassWeights) -> Moments:
     A missing cell counts with its conditional mean. Its conditional covariance is added to the
     scatter; without it variances would shrink.
     """
-    x, rows = completion.x, class_rows(w)
+    x, rows, pooled = completion.x, class_rows(w), len(completion.covariance) == 1
 
     def with_holes() -> Moments:
         of_class = lambda at: one_class(at[0], at[1], full=True)  # noqa: E731
@@ -212,11 +213,12 @@ def expected_moments(completion: Completion, w: ClassWeights) -> Moments:
             more = einsum("ijn,kn->kij", covariance[0], rows)
         else:
             more = einsum("kijn,kn->kij", covariance, rows)
-        return Moments(found.count, found.mean, found.scatter + more)
+        found = Moments(found.count, found.mean, found.scatter + more)
+        return found.pool_classes() if pooled else found
 
     present = (rows != 0).any(0)[:, None]
     has_holes = (jnp.isnan(x) & present).any()
-    return lax.cond(has_holes, with_holes, lambda: moments(x, w, full=True))
+    return lax.cond(has_holes, with_holes, lambda: moments(x, w, full=True, pooled=pooled))
 
 
 def missing_given_seen(

@@ -19,7 +19,8 @@ from genclf.families.tokens import COUNTS, Tokens, counts_of
 from genclf.logarithms import times_log
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums
-from genclf.sums.blocks import matmul, over_rows
+from genclf.sums.blocks import over_rows
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Sums, divide
 
 

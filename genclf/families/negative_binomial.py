@@ -16,7 +16,8 @@ from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.missing import Missing, allow_missing
 from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer_remainder
-from genclf.sums.blocks import matmul, over_rows
+from genclf.sums.blocks import over_rows
+from genclf.sums.products import matmul
 
 _LARGE = 64  # above this count, what all classes share is much larger than what differs
 

@@ -17,7 +17,8 @@ from genclf.families.bessel import log_bessel_and_ratios
 from genclf.families.capabilities import HasLinearForm, Latent
 from genclf.families.support import Support, nan_outside_support
 from genclf.sums.accumulate import moments
-from genclf.sums.blocks import ClassWeights, broadcast_rows, fold_rows, matmul, over_rows
+from genclf.sums.blocks import ClassWeights, broadcast_rows, fold_rows, over_rows
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, divide
 
 _OFF = 1e-3  # largest deviation of a squared length from 1

@@ -21,7 +21,7 @@ from genclf.latent.em import EMSolution, solution
 from genclf.latent.fixed_point import fixed_point
 from genclf.model import valid_weights
 from genclf.scores import log_joint
-from genclf.sums.blocks import matmul
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Sums, divide
 
 

@@ -15,7 +15,7 @@ from genclf.estimation import estimate
 from genclf.families.capabilities import HasRoads, require
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, arrays, check_same_model, problem
-from genclf.sums.blocks import einsum
+from genclf.sums.products import einsum
 
 
 class Certificate(ShowsNumbers):

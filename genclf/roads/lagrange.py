@@ -10,16 +10,17 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
-from genclf.estimation import check_statistics
+from genclf.estimation import check_statistics, with_own_covariances
 from genclf.families.base import Params, set_fields
 from genclf.families.capabilities import HasRoads, require
-from genclf.families.gaussian import GaussianParams
+from genclf.families.gaussian import Gaussian
+from genclf.families.gaussian_params import GaussianParams
 from genclf.families.parts import assemble, over_parts
 from genclf.logarithms import times_log
 from genclf.roads.constrained import ConstrainedSolution, solve_constrained
 from genclf.roads.natural import solve_gaussian
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, of_parameters, start
-from genclf.sums.statistics import ClassifierStats
+from genclf.sums.statistics import ClassifierStats, Moments, is_statistic
 
 
 class LagrangeSolution(ShowsNumbers):
@@ -69,7 +70,10 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
 
     Args:
         clf: the model.
-        stats: from `genclf.stats`.
+        stats: from `genclf.stats`. For shared covariances those of the same model with
+            `shared=False` serve too. They alone say how hard each class pulls on what is shared:
+            without them each class is taken to have its share of the pooled scatter, and the
+            multipliers of `scale` are 0.
 
     Returns:
         `LagrangeSolution`.
@@ -94,7 +98,7 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         Bishop (2006), Pattern Recognition and Machine Learning, §2.2 and appendix E.
     """
     require(clf.family, HasRoads, "fit_lagrange")
-    check_statistics(clf, stats)
+    check_statistics(clf if _is_pooled(stats) else with_own_covariances(clf), stats)
     return _fit_lagrange(clf, stats)
 
 
@@ -107,6 +111,11 @@ class _Solved(eqx.Module):
     residual: Float[Array, "..."]
     steps: Int[Array, "..."]
     converged: Bool[Array, "..."]
+
+
+def _is_pooled(stats: ClassifierStats) -> bool:
+    nodes = jax.tree.leaves(stats, is_leaf=is_statistic)
+    return len(stats.count) == 1 or any(isinstance(s, Moments) and s.is_pooled for s in nodes)
 
 
 @jax.jit
@@ -161,7 +170,9 @@ def _solve_prior(clf: Classifier, stats: ClassifierStats) -> ConstrainedSolution
 
 def _solve(family: HasRoads, stats: PyTree) -> _Solved:
     reference = family.start(stats)
-    prior_stats = family.prior_stats(stats)
+    prior_stats = family.prior_stats(
+        family.pooled(stats) if isinstance(family, Gaussian) else stats
+    )
     if not reference.parameters:
         raise ValueError(
             f"{type(reference).__name__} declares no parameters; add the property `parameters`"

@@ -18,9 +18,9 @@ from jaxtyping import Array, Float, PyTree
 from genclf.families.gaussian import GaussianParams
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.reference import transform
-from genclf.sums.blocks import einsum, matmul
 from genclf.sums.covariance import inverse_lower
-from genclf.sums.statistics import Moments
+from genclf.sums.products import einsum, matmul
+from genclf.sums.statistics import Moments, divide
 
 
 class Natural(NamedTuple):
@@ -137,6 +137,8 @@ def solve_gaussian(
         Params, multipliers by name, and the solution of the solver.
     """
     _check_size(reference)
+    share = divide(stats.count, jnp.broadcast_to(stats.count.sum(0), stats.count.shape))
+    stats, prior_stats = stats.in_shares(share), prior_stats.in_shares(share)
 
     def together(
         init: Natural, reference: GaussianParams, stats: Any, prior_stats: Any

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from genclf.families.gaussian_params import GaussianParams
-from genclf.sums.blocks import einsum, matmul
+from genclf.sums.products import einsum, matmul
 
 
 @singledispatch

@@ -3,9 +3,9 @@
 The memory used beyond x is that of one block, for any n. Centred moments are computed by one of
 three algorithms, each where it is the cheapest:
 
-* hard labels, diagonal scatter or few rows: matmuls with the block's one-hot weights (K, block);
+* a pooled scatter, or hard labels and diagonals: two readings of the rows (`two_pass`);
 * hard labels, full scatter, many rows: sort the labels once, gather tiles of one class each, so
-  that the cost, 2 n d² flops, does not depend on K;
+  that the cost, 2 n d² flops, does not depend on K; few rows: a product with one-hot weights;
 * soft labels: one class after the other within the block, 2 n d² K flops.
 """
 
@@ -22,33 +22,16 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
-    _num_rows,
-    block_rows,
     class_rows,
     fold_rows,
     ignore_absent,
-    matmul,
     varying_zeros,
 )
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, divide
+from genclf.sums.two_pass import hard_moments, soft_pooled_moments, some_row
 
 _TILE_FROM = 2048  # rows; with fewer, sorting and gathering cost more than K times the flops
-
-
-def class_counts(w: ClassWeights) -> Float[Array, "K"]:
-    """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
-    n, block = _num_rows(w), block_rows(1)
-    if n <= block:
-        return class_rows(w).sum(1)
-    padded = jax.tree.map(
-        lambda leaf: jnp.pad(leaf, [(0, -n % block)] + [(0, 0)] * (leaf.ndim - 1)), w
-    )
-    blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:]), padded)
-    counts = lax.map(lambda b: class_rows(b).sum(1), blocks)
-    while len(counts) > 1:
-        counts = jnp.pad(counts, ((0, len(counts) % 2), (0, 0)))
-        counts = counts[0::2] + counts[1::2]
-    return counts[0]
 
 
 def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
@@ -57,18 +40,23 @@ def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
     return Sums(w.sum(1), matmul(w, features))
 
 
-def moments(x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool) -> Moments:
+def moments(
+    x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool, pooled: bool = False
+) -> Moments:
     """Centred moments of each class, by one of the algorithms in the module's docstring.
 
     Args:
         x: rows, shape (n, d); non-finite cells make the moments of their class NaN.
         w: class weights.
         full: whole scatter matrices, or their diagonals alone.
+        pooled: one scatter for all classes together.
     """
     if isinstance(w, Hard):
-        if full and len(x) > _TILE_FROM:
-            return _tiled_moments(x, w)
-        return fold_rows(partial(_hard_block, full=full), x, w, x.shape[1])
+        if pooled or not full:
+            return hard_moments(x, w, full=full, pooled=pooled)
+        return _tiled_moments(x, w) if len(x) > _TILE_FROM else _few_rows(x, w)
+    if pooled:
+        return soft_pooled_moments(x, w, full=full)
     return fold_rows(partial(_soft_block, full=full), x, w, x.shape[1])
 
 
@@ -89,9 +77,7 @@ def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: Class
 def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
     """Moments of the rows of one class, without a class axis."""
     x = ignore_absent(x.astype(w.dtype), w != 0)
-    # Subtract a row of the class first: a large common offset would cost the sums digits.
-    own_row = lax.stop_gradient(x.at[w.argmax()].get(mode="promise_in_bounds")) if len(x) else 0
-    reference = jnp.where(jnp.isfinite(own_row), own_row, jnp.zeros(x.shape[1], x.dtype))
+    reference = some_row(x, w)
     x = x - reference[None]
     count = w.sum()
     centre = divide(matmul(w, x), count)
@@ -130,19 +116,16 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
     return Moments(count, mean, jnp.where(spoiled, jnp.nan, scatter - raw.outer(count, drift)))
 
 
-def _hard_block(x: Shaped[Array, "n d"], w: Hard, *, full: bool) -> Moments:
+def _few_rows(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     x = ignore_absent(x.astype(w.weight.dtype), w.weight != 0)
     rows = class_rows(w)
     count = rows.sum(1)
     centre = divide(matmul(rows, x), count[:, None])
     z = x - centre.at[jnp.maximum(w.label, 0)].get(mode="promise_in_bounds")
     drift = divide(matmul(rows, z), count[:, None])
-    if full:
-        n, d = x.shape
-        spread = (rows.T[:, :, None] * z[:, None, :]).reshape(n, len(rows) * d)
-        scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, len(rows), d), 1, 0)
-    else:
-        scatter = matmul(rows, z * z)
+    n, d = x.shape
+    spread = (rows.T[:, :, None] * z[:, None, :]).reshape(n, len(rows) * d)
+    scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, len(rows), d), 1, 0)
     raw = Moments(count, centre + drift, scatter)
     return Moments(count, raw.mean, scatter - raw.outer(count, drift))
 

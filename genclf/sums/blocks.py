@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -19,12 +18,6 @@ S = TypeVar("S")
 
 
 _BLOCK_BYTES = 2**21  # a block stays in the second-level cache
-
-
-matmul = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
-
-
-einsum = partial(jnp.einsum, precision=lax.Precision.HIGHEST)
 
 
 class Hard(eqx.Module):
@@ -73,7 +66,8 @@ def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
     return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), tree)
 
 
-def _num_rows(tree: PyTree) -> int:
+def num_rows(tree: PyTree) -> int:
+    """The length of the first axis."""
     return jax.tree.leaves(tree)[0].shape[0]
 
 
@@ -113,26 +107,38 @@ def fold_rows(
     block_stats: Callable[[PyTree, ClassWeights], S], x: PyTree, w: ClassWeights, row_size: int
 ) -> S:
     """`accumulate` for `block_stats(x_block, w_block)`, with weights in the form of w."""
-    n, block = _num_rows(w), block_rows(row_size)
-    if n <= block:
+    block = block_rows(row_size)
+    if num_rows(w) <= block:
         return block_stats(x, w)
 
-    def one_block(start: Array) -> S:
+    def step(total: S, x: PyTree, w: ClassWeights) -> S:
+        return merge(total, block_stats(x, w))
+
+    first = _slice((x, w), jnp.asarray(0), block)
+    return scan_rows(step, varying_zeros(block_stats, *first), x, w, block)
+
+
+def scan_rows(
+    step: Callable[[S, Any, Any], S], start: S, x: PyTree, w: ClassWeights, block: int
+) -> S:
+    """`total = step(total, x_block, w_block)` over blocks of so many rows, from `start`."""
+    n = num_rows(w)
+    if n <= block:
+        return step(start, x, w)
+
+    def one(total: S, begin: Array) -> tuple[S, None]:
         # The last block repeats some rows, instead of going past the end; these get weight 0.
-        first = jnp.minimum(start, n - block)
+        first = jnp.minimum(begin, n - block)
         x_block, w_block = _slice((x, w), first, block)
-        fresh = first + jnp.arange(block) >= start
-        return block_stats(x_block, masked(fresh, w_block))
+        fresh = first + jnp.arange(block) >= begin
+        return step(total, x_block, masked(fresh, w_block)), None
 
-    def step(total: S, start: Array) -> tuple[S, None]:
-        return merge(total, one_block(start)), None
-
-    return lax.scan(step, varying_zeros(one_block, jnp.asarray(0)), jnp.arange(0, n, block))[0]
+    return lax.scan(one, start, jnp.arange(0, n, block))[0]
 
 
 def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
     """`f(x)` for a row-wise f, block by block; `row_size` counts the temporaries of f per row."""
-    n, block = _num_rows(x), block_rows(row_size)
+    n, block = num_rows(x), block_rows(row_size)
     if n <= block:
         return f(x)
 

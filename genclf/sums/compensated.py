@@ -37,6 +37,13 @@ def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
     return _normalised(total, rounded_off + low_a + low_b)
 
 
+def add_to(total: Array, low: Array, more: Array) -> tuple[Array, Array]:
+    """`total + low + more`, as high and low; in float64 low stays as it is."""
+    if total.dtype != jnp.float32:
+        return total + more, low
+    return add(total, low, more, jnp.zeros_like(more))
+
+
 def add_each(
     a: tuple[Array, ...], low_a: Low, b: tuple[Array, ...], low_b: Low
 ) -> tuple[tuple[Array, ...], Low]:

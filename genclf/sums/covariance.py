@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.domains import Scalar
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.sums.blocks import matmul
 from genclf.sums.merging import pool
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, divide
 
 
@@ -118,12 +118,11 @@ class CovarianceEstimate(eqx.Module):
 def estimate_covariance(
     stats: Moments,
     *,
-    shared: bool,
     spherical: bool,
     ridge: Scalar,
     ddof: Scalar | Array,
 ) -> CovarianceEstimate:
-    """Covariances of the classes, or the one they share; see `Gaussian` for the rules.
+    """Covariances of the classes, or of a pooled scatter; see `Gaussian` for the rules.
 
     A class without weight gets the pooled within-class covariance. If a class with weight has no
     observed value of a feature, it has the variance of all its observed cells there.
@@ -134,12 +133,11 @@ def estimate_covariance(
     no_spread, typical = size.no_spread[None], size.typical[None]
     added = ridge * typical
 
-    count, scatter, square = stats.count, stats.scatter, size.square_of_class
-    if shared:
-        count, scatter, square = n[None], scatter.sum(0)[None], size.square[None]
+    shared, scatter = stats.is_pooled, stats.scatter
+    count, square = n[None] if shared else stats.count, size.square_of_class
     empty = count == 0
     divisor = _divisor(count, ddof)
-    other = jnp.broadcast_to(stats.scatter.sum(0)[None], scatter.shape)
+    other = jnp.broadcast_to(scatter.sum(0)[None], scatter.shape)
     if of_cells and not shared:
         unseen = empty & ~empty.all(-1, keepdims=True)
         other = jnp.where(unseen, (n * size.total)[None], other)
@@ -172,17 +170,18 @@ def estimate_covariance(
     return CovarianceEstimate(matrix, variance, constant, size.mean, singular, size.vanishing)
 
 
-def regularisation(stats: Moments, *, shared: bool, ridge: Scalar, ddof: Scalar) -> Moments:
+def regularisation(stats: Moments, *, ridge: Scalar, ddof: Scalar) -> Moments:
     """Ridge and ddof as pseudo-statistics: `-ddof` examples, and the scatter that a ridge adds.
 
     Merged with the statistics of the data they give the covariance `scatter / (n - ddof)` plus the
-    ridge. If the covariance is shared, each class has its share of both.
+    ridge. If the scatter is pooled, each class has its share of the examples.
     """
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
     total = jnp.broadcast_to(stats.count.sum(0), stats.count.shape)
-    taken = divide(ddof * stats.count, total) if shared else ddof
+    taken = divide(ddof * stats.count, total) if stats.is_pooled else ddof
     taken = jnp.where(stats.count == 0, 0, jnp.broadcast_to(taken, stats.count.shape))
     added = stats.per_feature(stats.count - taken) * (ridge * Magnitudes(stats).typical)[None]
+    added = added.sum(0, keepdims=True) if stats.is_pooled else added
     if stats.is_full:
         added = added[:, :, None] * jnp.eye(added.shape[-1], dtype=added.dtype)[None]
     return Moments(-taken, stats.mean, added)
@@ -207,8 +206,8 @@ class Magnitudes:
 
     `typical` is the variance that the ridge multiplies; `no_spread` marks features that are
     constant up to rounding; `square_of_class` is the mean square in each class, (K, d), or over all
-    classes if the class has no weight. `vanishing` marks nonzero features whose squares underflow
-    or lose digits: their variance is unknown in this dtype.
+    classes if the class has no weight; (1, d) if the scatter is pooled. `vanishing` marks nonzero
+    features whose squares underflow or lose digits: their variance is unknown in this dtype.
     """
 
     def __init__(self, stats: Moments):
@@ -227,6 +226,9 @@ class Magnitudes:
         info = jnp.finfo(n.dtype)
         some = (stats.mean != 0).any(0) | (self.total != 0)
         self.vanishing = some & (self.square < info.tiny / info.eps)
+        if stats.is_pooled:
+            self.square_of_class = self.square[None]
+            return
         count = stats.per_feature(stats.count)
         own = divide(stats.diagonal, jnp.broadcast_to(count, stats.mean.shape)) + stats.mean**2
         self.square_of_class = jnp.where(count == 0, self.square[None], own)

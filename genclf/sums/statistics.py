@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.sums.compensated import Low, add_each, no_rounding
+from genclf.sums.products import matmul
 
 T = TypeVar("T")
 Add = Callable[[Array, Array | None], tuple[Array, Array | None]]
@@ -70,16 +71,18 @@ class Sums(eqx.Module):
 
 
 class Moments(eqx.Module):
-    """Weighted count, mean and scatter per class, centred.
+    """Weighted count and mean per class, and the scatter about the means, per class or pooled.
 
     `mean_k = Σ_n w_nk x_n / count_k`; `scatter_k = Σ_n w_nk (x_n - mean_k)(x_n - mean_k)ᵀ`, or
-    its diagonal. The scatter is a sum, not an average: no divisor has been applied.
+    its diagonal; pooled, the sum of these over the classes. The scatter is a sum, not an average:
+    no divisor has been applied.
 
     Attributes:
         count: total weight of each class, shape (..., K). If cells may be missing and the scatter
             is diagonal: total weight of the observed cells of each feature, (..., K, d).
         mean: shape (..., K, d); 0 for a class without weight.
-        scatter: shape (..., K, d, d), or (..., K, d) for the diagonal alone.
+        scatter: shape (..., K, d, d), or (..., K, d) for the diagonal alone; if it is pooled, its
+            class axis has length 1.
         rounding: the accumulated rounding errors of count, mean and scatter, in that order, so
             that a float32 stream of any length loses nothing; None in float64.
     """
@@ -101,13 +104,36 @@ class Moments(eqx.Module):
 
     @property
     def diagonal(self) -> Float[Array, "*batch_K_d"]:
-        """Diagonal of the scatter, shape (..., K, d)."""
+        """Diagonal of the scatter, shape (..., K, d); if it is pooled, (..., 1, d)."""
         return jnp.diagonal(self.scatter, axis1=-2, axis2=-1) if self.is_full else self.scatter
 
     @property
     def of_cells(self) -> bool:
         """Whether every feature has a count of its own."""
         return self.count.ndim == self.mean.ndim
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether several classes have one scatter."""
+        classes = self.mean.shape[-2:-1]  # empty for the moments of one class
+        return self.diagonal.shape[-2:-1] != classes
+
+    def pool_classes(self) -> Moments:
+        """These moments with the scatters of all classes in one."""
+        if self.is_pooled:
+            return self
+        axis = -3 if self.is_full else -2
+        sum_over = lambda a: a.sum(axis, keepdims=True)  # noqa: E731
+        low = self.rounding and (*self.rounding[:2], sum_over(self.rounding[2]))
+        return Moments(self.count, self.mean, sum_over(self.scatter), low)
+
+    def in_shares(self, share: Array) -> Moments:
+        """These moments with a pooled scatter dealt out to the classes."""
+        if not self.is_pooled:
+            return self
+        each = self.per_feature(share)
+        each = each[..., None] if self.is_full else each
+        return Moments(self.count, self.mean, each * self.scatter)
 
     def per_feature(self, weight: Array) -> Array:
         """A weight of the count's shape, ready to multiply features: (..., K, 1) or (..., K, d)."""
@@ -116,7 +142,15 @@ class Moments(eqx.Module):
     def outer(self, weight: Array, deviation: Array) -> Array:
         """`weight · deviation deviationᵀ`, in the form of this scatter."""
         left = self.per_feature(weight) * deviation
-        return left[..., :, None] * deviation[..., None, :] if self.is_full else left * deviation
+        if not self.is_full:
+            return self._over_copies(left * deviation)
+        if self.is_pooled:
+            return matmul(left.mT, deviation)[..., None, :, :]
+        return left[..., :, None] * deviation[..., None, :]
+
+    def _over_copies(self, per_class: Array) -> Array:
+        """The sum of (..., K, d) over the classes that have one scatter."""
+        return per_class.sum(-2, keepdims=True) if self.is_pooled else per_class
 
     def _merge(self, other: Moments) -> Moments:
         # Chan, Golub & LeVeque (1983), with δ = m_b - m_a:
@@ -153,8 +187,9 @@ class Moments(eqx.Module):
         eps, apart = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other))
         unsure = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
         moved = self.per_feature(jnp.abs(divide(self.count * other.count, rest.count)))
-        size = self.per_feature(self.count + 64) * self.diagonal
-        below = rest.diagonal < -(eps * size + moved * unsure * (apart + unsure))
+        moved = self._over_copies(moved * unsure * (apart + unsure))
+        terms = self._over_copies(jnp.broadcast_to(self.per_feature(self.count), self.mean.shape))
+        below = rest.diagonal < -(eps * (terms + 64) * self.diagonal + moved)
         impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
         return _nan_where(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))
 
@@ -168,7 +203,8 @@ class Moments(eqx.Module):
         deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
         drift = divide(total_of(weight * deviation), total)
         spread = total_of(self.scatter + self.outer(self.count, deviation))
-        mean, scatter = centre + drift, spread - self.outer(count, drift)
+        mean = centre + drift
+        scatter = spread - Moments(count, mean, spread).outer(count, drift)
         if count_low is None:
             return Moments(count, mean, scatter)
         low = count_low, jnp.zeros_like(mean), jnp.zeros_like(scatter)

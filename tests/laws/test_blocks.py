@@ -32,14 +32,17 @@ def numpy_moments(x, y, weights):
 
 @pytest.mark.parametrize("n", [MANY, MOST])
 @pytest.mark.parametrize("covariance", ["full", "diag"])
-def test_moments_are_those_of_numpy(n, covariance, dtype):
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_moments_are_those_of_numpy(n, covariance, shared, dtype):
     x, y = BY_NAME["gaussian"].example(dtype, n=n)
     weights = np.random.default_rng(7).exponential(size=n)
-    clf = gcf.Classifier(gcf.Gaussian(covariance), K)
+    clf = gcf.Classifier(gcf.Gaussian(covariance, shared=shared), K)
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     expected = list(numpy_moments(x, y, weights))
     if covariance == "diag":
         expected[2] = np.diagonal(expected[2], axis1=1, axis2=2)
+    if shared:
+        expected[2] = expected[2].sum(0, keepdims=True)
     soft = np.eye(K)[y].astype(dtype)
     for labels in (y, soft):
         s = gcf.stats(clf, x, labels, weights).conditional
@@ -177,3 +180,8 @@ def test_a_far_class_does_not_touch_a_variance(labels, covariance, n):
         np.testing.assert_allclose(s.conditional.mean[k], own.mean(0), rtol=1e-4, atol=1e-7)
     rounding = (y == 2).sum() * (np.finfo(np.float32).eps * 1e4) ** 2
     np.testing.assert_allclose(s.conditional.diagonal[2], np.zeros(5), atol=rounding)
+    shared = gcf.Classifier(gcf.Gaussian(covariance, shared=True), K)
+    pooled = gcf.stats(shared, x, y if labels == "hard" else w).conditional
+    within = sum((y == k).sum() * x[y == k].astype(np.float64).var(0) for k in (0, 1))
+    np.testing.assert_allclose(pooled.diagonal[0], within, rtol=1e-4, atol=rounding)
+    np.testing.assert_allclose(pooled.mean, s.conditional.mean, rtol=1e-4, atol=1e-7)

@@ -17,9 +17,12 @@ VALUES = st.floats(-1e6, 1e6, width=32)
 WEIGHTS = hnp.arrays(np.float64, (ROWS, K), elements=st.sampled_from([0.0, 0.5, 1.0, 3.0]))
 DATA = st.tuples(hnp.arrays(np.float64, (ROWS, D), elements=VALUES), WEIGHTS)
 
-FULL, DIAG = gcf.qda(K), gcf.gaussian_nb(K)
+FULL, DIAG, POOLED = gcf.qda(K), gcf.gaussian_nb(K), gcf.lda(K)
+DIAG_POOLED = gcf.Classifier(gcf.Gaussian("diag", shared=True), K)
 SUMS = gcf.Classifier(gcf.Multinomial(), K)
-CLASSIFIERS = pytest.mark.parametrize("clf", [FULL, DIAG, SUMS], ids=["full", "diag", "sums"])
+CLASSIFIERS = pytest.mark.parametrize(
+    "clf", [FULL, DIAG, POOLED, SUMS], ids=["full", "diag", "pooled", "sums"]
+)
 
 
 def stats(clf, data):
@@ -133,3 +136,38 @@ def test_batch_axes_merge_member_by_member():
     other = stack([stats(FULL, d) for d in data[2:]])
     expected = gcf.merge(stats(FULL, data[1]), stats(FULL, data[3]))
     assert_close(take(gcf.merge(one, other), 1), expected, 1e-14)
+
+
+@pytest.mark.parametrize(
+    ("shared", "own"), [(POOLED, FULL), (DIAG_POOLED, DIAG)], ids=["full", "diag"]
+)
+@given(data=DATA)
+def test_a_pooled_scatter_is_the_sum_over_the_classes(shared, own, data):
+    found, apart = stats(shared, data), stats(own, data)
+    pooled = gcf.pool_classes(shared, apart)
+    assert found.statistic == pooled.statistic
+    assert found.conditional.scatter.shape == (1, *apart.conditional.scatter.shape[1:])
+    close(found, pooled, data)
+    np.testing.assert_allclose(
+        pooled.conditional.scatter[0], np.asarray(apart.conditional.scatter).sum(0), rtol=1e-14
+    )
+
+
+def test_statistics_of_shared_and_of_own_covariances_are_told_apart():
+    data = np.ones((ROWS, D)), np.ones((ROWS, K))
+    pooled, apart = stats(POOLED, data), stats(FULL, data)
+    own, shared = gcf.estimate(FULL, apart), gcf.estimate(POOLED, pooled)
+    for call in (
+        lambda: gcf.estimate(POOLED, apart),
+        lambda: gcf.estimate(FULL, pooled),
+        lambda: gcf.log_lik(own, pooled),
+        lambda: gcf.log_lik(shared, apart),
+        lambda: gcf.merge(pooled, apart),
+        lambda: gcf.pool_classes(POOLED, pooled),
+        lambda: gcf.pool_classes(DIAG_POOLED, apart),
+        lambda: gcf.fit_lagrange(FULL, pooled),
+    ):
+        with pytest.raises(ValueError, match=r"pooled|whole|diagonal"):
+            call()
+    with pytest.raises(ValueError, match="use pool_classes"):
+        gcf.estimate(POOLED, apart)

@@ -112,8 +112,7 @@ def test_words_that_a_class_never_uses_are_on_the_boundary():
 
 def test_a_shared_covariance_is_a_constraint_with_multipliers():
     x, y = iris()
-    clf = gcf.lda(3)
-    found = gcf.fit_lagrange(clf, gcf.stats(clf, x, y))
+    found = gcf.fit_lagrange(gcf.lda(3), gcf.stats(gcf.qda(3), x, y))
     own = np.stack([np.cov(x[y == k].T, ddof=0) for k in range(3)])
     shared = found.params.conditional.covariances[0]
     np.testing.assert_allclose(shared, own.mean(0), rtol=1e-10)  # classes of equal size

@@ -1,0 +1,63 @@
+"""Sums over the rows of each class, in one reading of the rows however many classes there are."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from genclf.sums.blocks import (
+    ClassWeights,
+    Hard,
+    block_rows,
+    num_classes,
+    num_rows,
+    row_weights,
+)
+from genclf.sums.products import matmul
+
+
+def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
+    """`Σ_n w_nk row_n` for each class k."""
+    return add_class_sums(jnp.zeros((num_classes(w), rows.shape[1]), rows.dtype), rows, w)
+
+
+def add_class_sums(
+    total: Float[Array, "K d"], rows: Float[Array, "n d"], w: ClassWeights
+) -> Float[Array, "K d"]:
+    """`total_k + Σ_n w_nk row_n` for each class k."""
+    if not isinstance(w, Hard):
+        return total + matmul(w.T, rows)
+    weighted = w.weight[:, None] * rows
+    # A processor adds row after row at the speed of memory; an accelerator is better at products.
+    return lax.platform_dependent(total, weighted, w.label, cpu=_add_rows, default=_add_product)
+
+
+def _add_rows(total: Array, rows: Array, label: Array) -> Array:
+    return total.at[jnp.maximum(label, 0)].add(rows, mode="promise_in_bounds")
+
+
+def _add_product(total: Array, rows: Array, label: Array) -> Array:
+    classes = jnp.arange(len(total), dtype=label.dtype)
+    return total + matmul((label[None, :] == classes[:, None]).astype(total.dtype), rows)
+
+
+def class_counts(w: ClassWeights) -> Float[Array, "K"]:
+    """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
+
+    def of_block(w: ClassWeights) -> Array:
+        return class_sums(jnp.ones_like(row_weights(w))[:, None], w)[:, 0]
+
+    n, block = num_rows(w), block_rows(1)
+    if n <= block:
+        return of_block(w)
+    padded = jax.tree.map(
+        lambda leaf: jnp.pad(leaf, [(0, -n % block)] + [(0, 0)] * (leaf.ndim - 1)), w
+    )
+    blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, block, *leaf.shape[1:]), padded)
+    counts = lax.map(of_block, blocks)
+    while len(counts) > 1:
+        counts = jnp.pad(counts, ((0, len(counts) % 2), (0, 0)))
+        counts = counts[0::2] + counts[1::2]
+    return counts[0]
