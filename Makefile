@@ -21,10 +21,10 @@ demo: $(VENV)/.cli ## fit the models to the shipped data and print what they say
 
 PYTEST := -m pytest -n 2 --dist loadgroup
 
-test: lint types ## lint, types, doctests and tests but for the slow cases
+test: lint types ## lint, types, doctests, and tests on one model of each kind
 	$(PY) $(PYTEST) --fast $(PYTEST_ARGS)
 
-test-all: lint types ## the same with every case
+test-all: lint types ## the same on every model, with the slow cases
 	$(PY) $(PYTEST) $(PYTEST_ARGS)
 
 # Rounding differs with the vector units that NumPy and XLA find. NumPy is told to leave out all that it can, which it calls

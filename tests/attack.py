@@ -61,6 +61,7 @@ RIGHT = {
     "stats": {"clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32)},
     "empty": {"clf": CLF, "x": X},
     "estimate": {"clf": CLF, "stats": STATS},
+    "pool_classes": {"clf": CLF, "stats": gcf.stats(gcf.qda(K), X, Y)},
     "merge": {"a": STATS, "b": STATS},
     "remove": {"a": STATS, "b": STATS},
     "scale": {"stats": STATS, "weight": 0.5},

@@ -21,6 +21,8 @@ from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.model import widen
 
+_ALIGNMENT = 64  # bytes
+
 
 def as_arrays(x: PyTree, name: str) -> PyTree:
     """Convert x to JAX arrays; NumPy arrays are copied, since the caller may change them later."""
@@ -48,10 +50,20 @@ def _array(given: Any, name: str) -> Array:
     found = real_array(given, name)
     if isinstance(found, jax.Array):
         return found
-    # JAX may read a NumPy buffer after this returns, so it gets a copy that nobody else can change.
-    # Numbers too large for float32 become infinite, and so invalid.
-    with np.errstate(over="ignore"):
-        return jnp.asarray(np.array(in_range(found, name)))
+    return _copied(in_range(found, name))
+
+
+def _copied(found: np.ndarray) -> Array:
+    """A JAX array of its own: JAX may read a NumPy buffer later, when the caller has changed it."""
+    dtype = jax.dtypes.canonicalize_dtype(found.dtype)
+    # JAX takes an aligned buffer as it is, and copies another one again, slowly.
+    memory = np.empty(found.size * dtype.itemsize + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    own = memory[first : first + found.size * dtype.itemsize].view(dtype).reshape(found.shape)
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinite: invalid
+        np.copyto(own, found, casting="unsafe")
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(own, may_alias=True)
 
 
 def in_range(found: np.ndarray, name: str) -> np.ndarray:
