@@ -152,8 +152,8 @@ def em_step(n: int, d: int, num_classes: int) -> Case:
     x, y = map(jnp.asarray, data(n, d, num_classes))
     y = jnp.where(jnp.arange(n) % 2 == 0, y, -1)
     clf = gcf.lda(num_classes)
-    init = gcf.fit(clf, x, y)
-    steps = [partial(gcf.em, clf, x, y, init=init, tol=-1.0, max_steps=steps) for steps in (1, 21)]
+    init, key = gcf.fit(clf, x, y), jax.random.key(0)
+    steps = [partial(gcf.em, clf, x, y, key=key, init=init, tol=-1.0, max_steps=m) for m in (1, 21)]
     w = jnp.ones((d, num_classes))
     one, many, first, second = medians(*steps, partial(gram, x), partial(product, x, w))
     name = f"LDA, one EM step, half unlabelled, n = {n:,}, d = {d}, K = {num_classes}"
