@@ -16,6 +16,7 @@ from genclf.families.base import Params
 from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm
 from genclf.families.mahalanobis import (
     Covariance,
+    diagonal_distances,
     finite,
     fold_distances,
     inverse_scale,
@@ -133,9 +134,14 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
     def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         if self.shared:
             return over_rows(self._shared_log_prob, x, 1, 4 * self.num_features)
-        half = -0.5 * fold_distances(
-            x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
-        )
+        if self.covariance == "full":
+            distances = fold_distances(
+                x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
+            )
+        else:
+            rows = lambda x: diagonal_distances(x, self.mean, self.scale)  # noqa: E731
+            distances = over_rows(rows, x, 1, 4 * self.num_features)
+        half = finite(-0.5 * distances)
         return half + broadcast_rows(self._log_norms()[0], half)
 
     def _shared_log_prob(self, x: Shaped[Array, "n d"]) -> Float[Array, "n K"]:

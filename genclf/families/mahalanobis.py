@@ -19,6 +19,8 @@ from genclf.sums.blocks import over_rows
 from genclf.sums.covariance import inverse_lower
 from genclf.sums.products import matmul
 
+_SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
+
 Covariance = Literal["full", "diag", "spherical"]
 
 
@@ -86,9 +88,38 @@ def fold_distances(
     return over_rows(shared if alike else per_class, x, 1, 8 * mean.shape[-1])
 
 
+def diagonal_distances(
+    x: Shaped[Array, "n d"], mean: Float[Array, "K d"], scale: Array
+) -> Float[Array, "n K"]:
+    """`Σ_j (x_j - μ_kj)² / σ_kj²`, multiplied out into two matrix products where that is precise.
+
+    It is where the parts that cancel are at most 16 times what is left of them, for the nearest
+    class of every row; elsewhere the rows are compared with one class after the other.
+    """
+    scale = jnp.broadcast_to(scale, mean.shape)
+    x, d = x.astype(mean.dtype), mean.shape[1]
+
+    def one_by_one() -> Array:
+        def distance(mean: Array, scale: Array) -> Array:
+            return squares((x.T - mean[:, None]) / scale[:, None])
+
+        return over_classes(distance, mean, scale, x=x)
+
+    if x.size * len(mean) <= _SMALL:
+        return one_by_one()
+    centre, unit = mean.mean(0, keepdims=True), scale.mean(0, keepdims=True)
+    z, m, inverse = (x - centre) / unit, (mean - centre) / unit, (unit / scale) ** 2
+    parts = matmul(z * z, inverse.T) + (inverse * m * m).sum(1)[None]
+    distances = parts - 2 * matmul(z, (inverse * m).T)
+    nearest = distances.argmin(1, keepdims=True)
+    at = lambda a: jnp.take_along_axis(a, nearest, 1, mode="promise_in_bounds")  # noqa: E731
+    cancels = (at(parts) > 16 * (at(distances) + d)).any()  # False on NaN
+    return lax.cond(cancels, one_by_one, lambda: distances)
+
+
 def over_classes(f: Callable[..., Array], *leaves: Array, x: Array) -> Array:
     """Map f over classes: vectorised if x is small, else in turn, as (n, K, d) would be large."""
-    if x.size * len(leaves[0]) <= 2**16:
+    if x.size * len(leaves[0]) <= _SMALL:
         return jax.vmap(f)(*leaves).T
     return lax.map(lambda leaf: f(*leaf), leaves).T
 

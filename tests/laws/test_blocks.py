@@ -94,6 +94,28 @@ def test_many_rows_are_scored_as_few(name, x64):
         assert_close(found, np.asarray(function(params, take(x, rows))), 1e-13)
 
 
+@pytest.mark.parametrize("far", [0, 3, 1e4])
+@pytest.mark.parametrize("covariance", ["diag", "spherical"])
+def test_products_are_used_where_they_are_precise(covariance, far):
+    # float32: class 0 has spreads of a thousandth, so many of them away from the other classes.
+    x, y = BY_NAME["gaussian"].example("float64", n=MANY)
+    x = np.where((y == 0)[:, None], 1e-3 * (x - 3) + far, x).astype(np.float32)
+    params = gcf.fit(gcf.Classifier(gcf.Gaussian(covariance), K), x, y)
+    few = np.arange(0, MANY, 41)
+    found = np.asarray(gcf.log_joint(params, x))[few]
+    mean, scale = (
+        np.asarray(a, np.float64) for a in (params.conditional.mean, params.conditional.scale)
+    )
+    z = (x[few, None].astype(np.float64) - mean) / scale
+    scale = np.broadcast_to(scale, mean.shape)
+    exact = -0.5 * (z**2).sum(-1) - np.log(scale * np.sqrt(2 * np.pi)).sum(-1)
+    exact = exact + np.asarray(params.log_prior, np.float64)
+    nearest = exact.argmax(1)
+    at_nearest = found[np.arange(len(few)), nearest], exact[np.arange(len(few)), nearest]
+    np.testing.assert_allclose(*at_nearest, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("n", [2039, MANY])
 @pytest.mark.parametrize("name", ["gaussian", "gaussian-diag"])
 def test_rows_that_do_not_count_do_not_count(name, n, x64):
