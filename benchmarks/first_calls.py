@@ -1,0 +1,94 @@
+"""Seconds to the first answer: of the import, and of each verb in a new process.
+
+`python -m benchmarks.first_calls`. Every case runs in processes of its own: without a compile
+cache, and with the one that JAX keeps on disk.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from benchmarks.timing import machine
+
+REPEATS = 3
+_DATA = """
+import time, numpy as np, jax, genclf as gcf
+rng = np.random.default_rng(0)
+y = rng.integers(0, 3, 500).astype(np.int32)
+x = rng.normal(size=(500, 10)).astype(np.float32) + y[:, None]
+bits, counts = (x > 1).astype(np.int32), rng.poisson(np.abs(x)).astype(np.int32)
+codes = np.clip(counts, 0, 4)
+half = np.where(np.arange(500) % 2 == 0, y, -1).astype(np.int32)
+start = time.perf_counter()
+"""
+_END = "\njax.block_until_ready(found); print(time.perf_counter() - start)"
+
+
+def _preset(name: str, rows: str, arguments: str = "3") -> str:
+    return f"clf = gcf.{name}({arguments})\nfound = gcf.predict(gcf.fit(clf, {rows}, y), {rows})"
+
+
+CASES = {
+    "lda: fit and predict": (_preset("lda", "x"), 1),
+    "qda: fit and predict": (_preset("qda", "x"), 1),
+    "gaussian_nb: fit and predict": (_preset("gaussian_nb", "x"), 1),
+    "bernoulli_nb: fit and predict": (_preset("bernoulli_nb", "bits"), 1),
+    "categorical_nb: fit and predict": (_preset("categorical_nb", "codes", "3, 5"), 1),
+    "multinomial_nb: fit and predict": (_preset("multinomial_nb", "counts"), 1),
+    "em of lda": ("found = gcf.em(gcf.lda(3), x, half, key=jax.random.key(0)).params", 2),
+    "certify of lda": (
+        "clf = gcf.lda(3)\nfound = gcf.certify(clf, gcf.fit(clf, x, y), x, y).valid",
+        3,
+    ),
+    "fit_lagrange of lda": (
+        "clf = gcf.lda(3)\nfound = gcf.fit_lagrange(clf, gcf.stats(clf, x, y)).params",
+        3,
+    ),
+    "posterior of lda": (
+        "family = gcf.Gaussian(shared=True, prior=gcf.NormalInverseWishart())\n"
+        "clf = gcf.Classifier(family, 3, class_prior=gcf.Dirichlet(1.0))\n"
+        "found = gcf.posterior(clf, gcf.stats(clf, x, y)).mean()",
+        3,
+    ),
+}
+_IMPORT = "import time\nstart = time.perf_counter()\nimport {}\nprint(time.perf_counter() - start)"
+
+
+def run(code: str, cache: str | None = None) -> float:
+    """The number that the code prints, in a new process."""
+    env = {key: value for key, value in os.environ.items() if "COMPILATION_CACHE" not in key}
+    if cache is not None:
+        env |= {
+            "JAX_COMPILATION_CACHE_DIR": cache,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return float(done.stdout)
+
+
+def main() -> None:
+    """Print the table as Markdown."""
+    print(machine(), "", "| first call | cold | cached | aim |", "| --- " * 4 + "|", sep="\n")
+    of = {
+        name: statistics.median(run(_IMPORT.format(name)) for _ in range(REPEATS))
+        for name in ("jax, equinox", "genclf")
+    }
+    beyond = of["genclf"] - of["jax, equinox"]
+    print(f"| import genclf, beyond jax and equinox | {beyond:.2f} s | | 0.1 s |", flush=True)
+    for name, (code, aim) in CASES.items():
+        with tempfile.TemporaryDirectory() as cache:
+            cold = statistics.median(run(_DATA + code + _END) for _ in range(REPEATS))
+            run(_DATA + code + _END, cache)
+            cached = statistics.median(run(_DATA + code + _END, cache) for _ in range(REPEATS))
+        print(f"| {name} | {cold:.2f} s | {cached:.2f} s | {aim} s |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
