@@ -49,7 +49,7 @@ CASES = {
     "posterior of lda": (
         "family = gcf.Gaussian(shared=True, prior=gcf.NormalInverseWishart())\n"
         "clf = gcf.Classifier(family, 3, class_prior=gcf.Dirichlet(1.0))\n"
-        "found = gcf.posterior(clf, gcf.stats(clf, x, y)).mean()",
+        "found = gcf.posterior(clf, gcf.stats(clf, x, y)).mean",
         3,
     ),
 }
