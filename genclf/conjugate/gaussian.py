@@ -15,7 +15,8 @@ from jaxtyping import Array, Bool, Float
 
 from genclf.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.logarithms import log_pochhammer
-from genclf.sums.covariance import inverse_lower
+from genclf.sums.covariance import Covariance
+from genclf.sums.factors import inverse_lower
 from genclf.sums.merging import merge
 from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments
@@ -42,7 +43,7 @@ class NormalInverseWishartDistribution(Conjugate):
     kappa: Float[Array, "..."]
     scale: Float[Array, "..."]
     dof: Float[Array, "..."]
-    covariance: str = eqx.field(static=True)
+    covariance: Covariance = eqx.field(static=True)
     shared: bool = eqx.field(static=True)
 
     @property
@@ -230,7 +231,7 @@ class NormalInverseWishartDistribution(Conjugate):
 
 
 def flat_prior(
-    stats: Moments, scatter: Array, ddof: Any, covariance: str, shared: bool
+    stats: Moments, scatter: Array, ddof: Any, covariance: Covariance, shared: bool
 ) -> NormalInverseWishartDistribution:
     """The improper prior whose joint mode has the divisor count - ddof, with extra scatter."""
     num_classes, d = stats.mean.shape

@@ -15,7 +15,7 @@ from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.conjugate.base import Prior, broadcast_to_last_axes
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution
-from genclf.sums.covariance import Magnitudes
+from genclf.sums.covariance import Covariance, Magnitudes
 from genclf.sums.statistics import Moments
 
 
@@ -113,7 +113,7 @@ class NormalInverseWishart(Prior):
         return NormalInverseWishart(found.mean[0], self.kappa, found.scale[0], self.dof)
 
     def resolve(
-        self, stats: Moments, covariance: str, shared: bool
+        self, stats: Moments, covariance: Covariance, shared: bool
     ) -> NormalInverseWishartDistribution:
         """The prior as a distribution, with None set from the statistics; NaN if it is invalid."""
         num_classes, d = stats.mean.shape

@@ -23,6 +23,7 @@ from genclf.families.capabilities import (
     Observed,
 )
 from genclf.families.gaussian_params import GaussianParams, describe_moments
+from genclf.families.gaussian_prior import pseudo_and_others, pseudo_moments, student_t
 from genclf.families.mahalanobis import Covariance
 from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.student_t import FINITE, StudentTParams
@@ -200,19 +201,8 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         """The statistics merged with the prior's, and the ddof to subtract from their count."""
         if self.prior is None:
             return stats, self.ddof
-        pseudo, ddof = self._pseudo_moments(self.prior, stats)
+        pseudo, ddof = pseudo_moments(self._given(stats), stats)
         return merge(stats, pseudo), ddof
-
-    def _pseudo_moments(
-        self, prior: NormalInverseWishart, stats: Moments
-    ) -> tuple[Moments, Scalar | Array]:
-        """The prior as pseudo-examples, in the form of the statistics; and a ddof for the mode."""
-        pseudo, ddof = prior.resolve(stats, self.covariance, self.shared).pseudo_moments()
-        if stats.of_cells:
-            count = jnp.broadcast_to(pseudo.count[:, None], stats.count.shape)
-            ddof = ddof[:, None] if ddof.ndim else ddof
-            pseudo = Moments(count, pseudo.mean, pseudo.scatter)
-        return pseudo, ddof
 
     def start(self, stats: Moments) -> GaussianParams:
         """The mean and the covariance of all examples together, in every class."""
@@ -232,7 +222,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         """
         if self.prior is None:
             return regularisation(stats, ridge=self.ridge, ddof=self.ddof)
-        pseudo, others = self._pseudo_and_others(self.prior, stats)
+        pseudo, others = pseudo_and_others(self._given(stats), stats)
         at_mode = merge(stats, pseudo).mean
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
 
@@ -240,17 +230,9 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         """As from `prior_stats`, but with the extra pseudo-examples at the means of the params."""
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
-        pseudo, others = self._pseudo_and_others(self.prior, stats)
+        pseudo, others = pseudo_and_others(self._given(stats), stats)
         there = Moments(others, params.mean, jnp.zeros_like(stats.scatter))
         return params.log_lik(pseudo) + params.log_lik(there)
-
-    def _pseudo_and_others(
-        self, prior: NormalInverseWishart, stats: Moments
-    ) -> tuple[Moments, Array]:
-        """The prior as pseudo-examples, and the count that the divisor has besides theirs."""
-        pseudo, ddof = self._pseudo_moments(prior, stats)
-        share = -ddof / len(stats.count) if self.shared else -ddof
-        return pseudo, jnp.full_like(stats.count, share)
 
     def plain(self) -> Gaussian:
         return replace(self, ridge=0.0, ddof=0.0, prior=None)
@@ -263,10 +245,13 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
                 "drop the rows with missing cells"
             )
         if self.prior is not None:
-            return self.prior.resolve(stats, self.covariance, self.shared)
+            return self._given(stats)
         return flat_prior(
             stats, self.prior_stats(stats).scatter, self.ddof, self.covariance, self.shared
         )
+
+    def _given(self, stats: Moments) -> NormalInverseWishartDistribution:
+        return self.given_prior.resolve(stats, self.covariance, self.shared)
 
     @property
     def given_prior(self) -> NormalInverseWishart:
@@ -281,16 +266,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
         self, posterior: NormalInverseWishartDistribution, stats: Moments
     ) -> StudentTParams:
         """Student-t densities; see `StudentTParams`."""
-        dof = posterior.predictive_dof
-        copies = jnp.expand_dims(dof, tuple(range(1, posterior.scale.ndim)))
-        return StudentTParams(
-            posterior.mean,
-            posterior.root() / jnp.sqrt(copies),
-            dof,
-            1 + 1 / jnp.where(posterior.kappa > 0, posterior.kappa, jnp.nan),
-            self.covariance,
-            self.shared,
-        )
+        return student_t(posterior)
 
     def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
         return estimate_covariance(

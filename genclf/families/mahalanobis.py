@@ -8,7 +8,6 @@ Deviations have features first and rows last, so that the arithmetic is vectoris
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +15,11 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.sums.blocks import over_rows
-from genclf.sums.covariance import inverse_lower
+from genclf.sums.covariance import Covariance
+from genclf.sums.factors import inverse_lower
 from genclf.sums.products import matmul
 
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
-
-Covariance = Literal["full", "diag", "spherical"]
 
 
 def inverse_scale(scale: Array, covariance: Covariance) -> Array:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PyTree
 from genclf.families.gaussian import GaussianParams
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.reference import transform
-from genclf.sums.covariance import inverse_lower
+from genclf.sums.factors import inverse_lower
 from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments, divide
 

@@ -5,20 +5,20 @@ All thresholds are relative to the spread of the data, so they do not depend on 
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.domains import Scalar
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.sums.factors import cholesky
 from genclf.sums.merging import pool
-from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, divide
+
+Covariance = Literal["full", "diag", "spherical"]
 
 
 class GaussianDiagnosis(ShowsNumbers):
@@ -83,7 +83,7 @@ class CovarianceEstimate(eqx.Module):
     def square_root(self) -> Float[Array, "..."]:
         """Cholesky factors of the matrices, or standard deviations."""
         sd = jnp.sqrt(self.variance)
-        return sd[..., None] * _cholesky(self.correlation()) if self.is_full else sd
+        return sd[..., None] * cholesky(self.correlation()) if self.is_full else sd
 
     def correlation_eigenvalues(self) -> Float[Array, "K d"]:
         """Eigenvalues of the correlation matrices, 0 for a constant feature without a ridge."""
@@ -244,56 +244,3 @@ def _divisor(count: Array, ddof: Array) -> Array:
     """Count - ddof; NaN where a class has too little weight for it."""
     divisor = count - ddof
     return jnp.where((divisor <= 0) & (count > 0), jnp.nan, divisor)
-
-
-@jax.custom_jvp
-def _cholesky(correlation: Array) -> Array:
-    """Cholesky factor of correlation matrices; a singular one gets 10 d ε on its diagonal."""
-    d = correlation.shape[-1]
-    eps = jnp.finfo(correlation.dtype).eps
-    factorize = partial(lax.linalg.cholesky, symmetrize_input=False)
-    factor = factorize(correlation)
-    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
-    regular = (pivots**2 > d * eps).all(-1)  # False on NaN
-    jitter = jnp.where(regular, 0, 10 * d * eps).astype(correlation.dtype)
-    repaired = correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype)[None]
-    # A second factorization is rarely needed. One decision for a whole vmapped batch keeps `cond`
-    # from becoming a select, which would always compute both branches.
-    return lax.cond(_any_member(~regular.all()), factorize, lambda _: factor, repaired)
-
-
-@_cholesky.defjvp
-def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # dL = L Φ(L⁻¹ dC L⁻ᵀ), Φ the lower triangle with half the diagonal: finite wherever L is,
-    # while differentiating through the factorization that failed would give NaN.
-    factor = _cholesky(*primals)
-    solve = partial(lax.linalg.triangular_solve, factor, lower=True)
-    middle = solve(solve(tangents[0], left_side=True), left_side=False, transpose_a=True)
-    half = jnp.tril(middle) - 0.5 * middle * jnp.eye(middle.shape[-1], dtype=middle.dtype)[None]
-    return factor, matmul(factor, half)
-
-
-@jax.custom_jvp
-def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
-    """L⁻¹ of lower triangular L, with derivatives that are matrix products."""
-    eye = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
-    return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
-
-
-@inverse_lower.defjvp
-def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # dL⁻¹ = -L⁻¹ dL L⁻¹. The derivative rule of `triangular_solve` solves once per tangent; in
-    # second derivatives these many small calls were observed to deadlock XLA's thread pool.
-    inverse = inverse_lower(*primals)
-    return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
-
-
-@custom_vmap
-def _any_member(flag: Array) -> Array:
-    """The flag; under `jax.vmap` whether any member of the batch has it set, unbatched."""
-    return flag
-
-
-@_any_member.def_vmap
-def _(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
-    return _any_member(flag.any(0)), False
