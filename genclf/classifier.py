@@ -105,10 +105,6 @@ class ClassifierParams(Fitted):
     conditional: Any
 
     @property
-    def num_classes(self) -> int:
-        return self.log_prior.shape[-1]
-
-    @property
     def support(self) -> PyTree[Support]:
         return self.conditional.support
 
@@ -122,10 +118,6 @@ class ClassifierParams(Fitted):
 
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         return self.with_log_prior(self.conditional.discriminant(x))
-
-    def log_joint(self, x: PyTree) -> Float[Array, "*batch K"]:
-        """`log p(x, y=k)`."""
-        return self.with_log_prior(self.conditional.log_prob(x))
 
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
         require(self.conditional, HasLinearForm, "linear_form")

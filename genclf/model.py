@@ -32,11 +32,6 @@ class Fitted(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def num_classes(self) -> int:
-        """K."""
-
-    @property
-    @abc.abstractmethod
     def support(self) -> PyTree[Support]:
         """What one example may hold, in the structure of x."""
 

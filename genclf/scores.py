@@ -5,7 +5,6 @@ All of them are compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -21,7 +20,6 @@ from genclf.families.base import Params
 from genclf.families.capabilities import require
 from genclf.logarithms import times_log
 from genclf.model import Fitted
-from genclf.sums.blocks import over_rows
 from genclf.sums.statistics import ClassifierStats
 
 
@@ -197,40 +195,32 @@ def sample(
 
 @partial(compiled, batch_of=1)
 def _log_joint(params: ClassifierParams, x: PyTree) -> Array:
-    return _in_blocks(params.log_joint, params, x)
+    check_examples(params, x)
+    return params.with_log_prior(params.conditional.log_prob(x))
 
 
 @partial(compiled, batch_of=1)
 def _discriminant(params: Fitted, x: PyTree) -> Array:
-    return _in_blocks(params.discriminant, params, x)
+    check_examples(params, x)
+    return params.discriminant(x)
 
 
 @partial(compiled, batch_of=1)
 def _log_posterior(params: Fitted, x: PyTree) -> Array:
-    return _in_blocks(lambda x: jax.nn.log_softmax(params.discriminant(x), axis=-1), params, x)
+    return jax.nn.log_softmax(_discriminant(params, x), axis=-1)
 
 
 @partial(compiled, batch_of=1)
 def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
-    return _in_blocks(lambda x: jax.nn.logsumexp(params.log_joint(x), axis=-1), params, x)
+    return jax.nn.logsumexp(_log_joint(params, x), axis=-1)
 
 
 @partial(compiled, batch_of=1)
 def _predict(params: Fitted, x: PyTree) -> Array:
-    def classes(x: PyTree) -> Array:
-        score = params.discriminant(x)
-        # NaN, +inf, or -inf in all classes: then the posterior is NaN.
-        possible = jnp.isfinite(score.max(-1))
-        return jnp.where(possible, jnp.argmax(score, -1), -1).astype(jnp.int32)
-
-    return _in_blocks(classes, params, x)
-
-
-def _in_blocks(f: Callable[[PyTree], Array], params: Fitted, x: PyTree) -> Array:
-    """`f(x)` block by block: scores of all rows and classes are held only where they are asked."""
-    check_examples(params, x)
-    numbers = sum(leaf.shape[-1] for leaf in jax.tree.leaves(x))
-    return over_rows(f, x, 1, numbers + params.num_classes)
+    score = _discriminant(params, x)
+    # NaN, +inf, or -inf in all classes: then the posterior is NaN.
+    possible = jnp.isfinite(score.max(-1))
+    return jnp.where(possible, jnp.argmax(score, -1), -1).astype(jnp.int32)
 
 
 @compiled

@@ -63,10 +63,6 @@ class SoftmaxParams(Fitted):
     gradient_norm: Float[Array, ""]
 
     @property
-    def num_classes(self) -> int:
-        return self.intercept.shape[-1]
-
-    @property
     def support(self) -> Support:
         return FINITE
 
