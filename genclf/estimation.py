@@ -17,9 +17,13 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import as_arrays, check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Parametric
-from genclf.families.capabilities import HasConjugatePrior, is_hidden, require
+from genclf.families.capabilities import (
+    HasConjugatePrior,
+    SharesScatter,
+    is_hidden,
+    require,
+)
 from genclf.families.combinator import leaf_families, with_leaf_families
-from genclf.families.gaussian import Gaussian
 from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, posteriors, predictives
 from genclf.model import class_weights
@@ -211,7 +215,7 @@ def pool_classes(clf: Classifier, stats: ClassifierStats) -> ClassifierStats:
     check_statistics(with_own_covariances(clf), stats)
     pooled = over_parts(
         clf.family,
-        lambda family, s: family.pooled(s) if isinstance(family, Gaussian) else s,
+        lambda family, s: family.pooled(s) if isinstance(family, SharesScatter) else s,
         stats.conditional,
     )
     return ClassifierStats(stats.labels, pooled, clf.family.statistic(pooled))
@@ -220,7 +224,7 @@ def pool_classes(clf: Classifier, stats: ClassifierStats) -> ClassifierStats:
 def with_own_covariances(clf: Classifier) -> Classifier:
     """The same model with a covariance for each class."""
     own = [
-        replace(family, shared=False) if isinstance(family, Gaussian) else family
+        family.per_class() if isinstance(family, SharesScatter) else family
         for (family,) in leaf_families(clf.family)
     ]
     return replace(clf, family=with_leaf_families(clf.family, own))

@@ -123,6 +123,18 @@ class Latent(Parametric):
         return self
 
 
+class SharesScatter(Parametric):
+    """The classes may share a covariance; statistics with a scatter per class serve it too."""
+
+    @abc.abstractmethod
+    def per_class(self) -> Parametric:
+        """The same family with a covariance for each class."""
+
+    @abc.abstractmethod
+    def pooled(self, stats: Any) -> Any:
+        """Statistics of this family, from those of `per_class()`."""
+
+
 class HasConditionals(Density):
     """The distribution of some features given others is known: `condition`."""
 

@@ -21,6 +21,7 @@ from genclf.families.capabilities import (
     Init,
     Latent,
     Observed,
+    SharesScatter,
 )
 from genclf.families.gaussian_params import GaussianParams, describe_moments
 from genclf.families.gaussian_prior import pseudo_and_others, pseudo_moments, student_t
@@ -41,7 +42,7 @@ from genclf.sums.merging import merge, pool
 from genclf.sums.statistics import Moments, divide
 
 
-class Gaussian(HasRoads, HasConjugatePrior, Latent):
+class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
     """Gaussian class densities: discriminant analysis and Gaussian naive Bayes.
 
     `p(x | y=k) = N(x; μ_k, Σ_k)` with `μ_k = Σ_n w_nk x_n / n_k` and, by maximum likelihood,
@@ -136,8 +137,10 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent):
             )
         return moments(x, masked(seen[:, 0], w), full=True, pooled=self.shared)
 
+    def per_class(self) -> Gaussian:
+        return replace(self, shared=False)
+
     def pooled(self, stats: Moments) -> Moments:
-        """Statistics of this family, from those of the same family with covariances per class."""
         return stats.pool_classes() if self.shared else stats
 
     def complete(

@@ -12,8 +12,7 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
 from genclf.estimation import check_statistics, with_own_covariances
 from genclf.families.base import Params, set_fields
-from genclf.families.capabilities import HasRoads, require
-from genclf.families.gaussian import Gaussian
+from genclf.families.capabilities import HasRoads, SharesScatter, require
 from genclf.families.gaussian_params import GaussianParams
 from genclf.families.parts import assemble, over_parts
 from genclf.logarithms import times_log
@@ -171,7 +170,7 @@ def _solve_prior(clf: Classifier, stats: ClassifierStats) -> ConstrainedSolution
 def _solve(family: HasRoads, stats: PyTree) -> _Solved:
     reference = family.start(stats)
     prior_stats = family.prior_stats(
-        family.pooled(stats) if isinstance(family, Gaussian) else stats
+        family.pooled(stats) if isinstance(family, SharesScatter) else stats
     )
     if not reference.parameters:
         raise ValueError(

@@ -3,7 +3,7 @@
 The memory used beyond x is that of one block, for any n. Centred moments are computed by one of
 three algorithms, each where it is the cheapest:
 
-* a pooled scatter, or hard labels and diagonals: two readings of the rows (`two_pass`);
+* a pooled scatter, or hard labels and diagonals: two readings of the rows (`centred`);
 * hard labels, full scatter, many rows: sort the labels once, gather tiles of one class each, so
   that the cost, 2 n d² flops, does not depend on K; few rows: a product with one-hot weights;
 * soft labels: one class after the other within the block, 2 n d² K flops.
@@ -27,9 +27,10 @@ from genclf.sums.blocks import (
     ignore_absent,
     varying_zeros,
 )
+from genclf.sums.centred import hard_moments, soft_pooled_moments, some_row
+from genclf.sums.class_sums import of_rows
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, divide
-from genclf.sums.two_pass import hard_moments, soft_pooled_moments, some_row
 
 _TILE_FROM = 2048  # rows; with fewer, sorting and gathering cost more than K times the flops
 
@@ -121,7 +122,7 @@ def _few_rows(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     rows = class_rows(w)
     count = rows.sum(1)
     centre = divide(matmul(rows, x), count[:, None])
-    z = x - centre.at[jnp.maximum(w.label, 0)].get(mode="promise_in_bounds")
+    z = x - of_rows(centre, w)
     drift = divide(matmul(rows, z), count[:, None])
     n, d = x.shape
     spread = (rows.T[:, :, None] * z[:, None, :]).reshape(n, len(rows) * d)

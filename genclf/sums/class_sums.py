@@ -11,6 +11,7 @@ from genclf.sums.blocks import (
     ClassWeights,
     Hard,
     block_rows,
+    class_rows,
     num_classes,
     num_rows,
     row_weights,
@@ -28,19 +29,23 @@ def add_class_sums(
 ) -> Float[Array, "K d"]:
     """`total_k + Σ_n w_nk row_n` for each class k."""
     if not isinstance(w, Hard):
-        return total + matmul(w.T, rows)
-    weighted = w.weight[:, None] * rows
+        return _add_product(total, rows, w)
     # A processor adds row after row at the speed of memory; an accelerator is better at products.
-    return lax.platform_dependent(total, weighted, w.label, cpu=_add_rows, default=_add_product)
+    return lax.platform_dependent(total, rows, w, cpu=_add_rows, default=_add_product)
 
 
-def _add_rows(total: Array, rows: Array, label: Array) -> Array:
-    return total.at[jnp.maximum(label, 0)].add(rows, mode="promise_in_bounds")
+def _add_rows(total: Array, rows: Array, w: Hard) -> Array:
+    weighted = w.weight[:, None] * rows
+    return total.at[jnp.maximum(w.label, 0)].add(weighted, mode="promise_in_bounds")
 
 
-def _add_product(total: Array, rows: Array, label: Array) -> Array:
-    classes = jnp.arange(len(total), dtype=label.dtype)
-    return total + matmul((label[None, :] == classes[:, None]).astype(total.dtype), rows)
+def _add_product(total: Array, rows: Array, w: ClassWeights) -> Array:
+    return total + matmul(class_rows(w), rows)
+
+
+def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
+    """What each row's class has; a row of no class has some class's."""
+    return of_class.at[jnp.maximum(w.label, 0)].get(mode="promise_in_bounds")
 
 
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:

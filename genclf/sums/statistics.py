@@ -143,12 +143,12 @@ class Moments(eqx.Module):
         """`weight · deviation deviationᵀ`, in the form of this scatter."""
         left = self.per_feature(weight) * deviation
         if not self.is_full:
-            return self._over_copies(left * deviation)
+            return self.over_copies(left * deviation)
         if self.is_pooled:
             return matmul(left.mT, deviation)[..., None, :, :]
         return left[..., :, None] * deviation[..., None, :]
 
-    def _over_copies(self, per_class: Array) -> Array:
+    def over_copies(self, per_class: Array) -> Array:
         """The sum of (..., K, d) over the classes that have one scatter."""
         return per_class.sum(-2, keepdims=True) if self.is_pooled else per_class
 
@@ -187,8 +187,8 @@ class Moments(eqx.Module):
         eps, apart = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other))
         unsure = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
         moved = self.per_feature(jnp.abs(divide(self.count * other.count, rest.count)))
-        moved = self._over_copies(moved * unsure * (apart + unsure))
-        terms = self._over_copies(jnp.broadcast_to(self.per_feature(self.count), self.mean.shape))
+        moved = self.over_copies(moved * unsure * (apart + unsure))
+        terms = self.over_copies(jnp.broadcast_to(self.per_feature(self.count), self.mean.shape))
         below = rest.diagonal < -(eps * (terms + 64) * self.diagonal + moved)
         impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
         return _nan_where(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))

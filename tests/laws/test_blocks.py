@@ -51,6 +51,24 @@ def test_moments_are_those_of_numpy(n, covariance, shared, dtype):
             assert error <= tolerance * np.abs(right).max()
 
 
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_a_rare_class_whose_first_row_is_far_off(covariance, dtype):
+    x, y = BY_NAME["gaussian"].example(dtype, n=MANY)
+    rare = slice(1, 20)
+    y = np.where(y == 0, 1, y)
+    y[rare] = 0
+    x[1], weights = 1e6, np.ones(MANY)
+    weights[1] = 1e-9
+    clf = gcf.Classifier(gcf.Gaussian(covariance, shared=True), K)
+    s = gcf.stats(clf, x, y, weights).conditional
+    _, mean, scatter = numpy_moments(x, y, weights)
+    if covariance == "diag":
+        scatter = np.diagonal(scatter, axis1=1, axis2=2)
+    rtol = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(s.mean, mean, rtol, atol=rtol * np.abs(mean).max())
+    np.testing.assert_allclose(s.scatter[0], scatter.sum(0), rtol, atol=rtol * scatter.max())
+
+
 @pytest.mark.parametrize("name", [m.name for m in FAMILIES])
 def test_many_rows_are_their_blocks_merged(name, x64):
     model = BY_NAME[name]

@@ -1,0 +1,179 @@
+"""Moments from sums about points near the class means, at a cost free of the number of classes.
+
+The points are means of a sample of the rows. One reading of all rows gives sums and squares about
+them, from which the scatter about the true means follows exactly. Where a point is so far off that
+digits cancel, the rows are read once more, about the means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, Shaped
+
+from genclf.sums.blocks import (
+    ClassWeights,
+    Hard,
+    block_rows,
+    ignore_absent,
+    num_classes,
+    row_weights,
+    scan_rows,
+)
+from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
+from genclf.sums.compensated import add_to
+from genclf.sums.products import matmul
+from genclf.sums.statistics import Moments, divide
+
+_MOST_ROWS = 2**15  # of a block
+_FEW = 2**11  # rows that are all read to find where the classes are; of more, one in `_STEP`
+_STEP = 16
+
+
+def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) -> Moments:
+    """Moments of rows with hard labels: diagonals, or a pooled scatter.
+
+    Args:
+        x: rows; a non-finite cell makes the moments of its class NaN.
+        w: class weights.
+        full: the scatter matrix, which has to be pooled, or its diagonal alone.
+        pooled: one scatter for all classes, with a class axis of length 1.
+    """
+    d, count = x.shape[1], class_counts(w)
+    # A block is larger than the scatter that it is added to.
+    rows = max(block_rows(d), d // 2 if pooled else min(4 * len(count), _MOST_ROWS))
+    copies = (1,) if pooled else (len(count),)
+    zero = jnp.zeros((*copies, d, d) if full else (*copies, d), count.dtype)
+
+    def read(centre: Array) -> Moments:
+        def add(total: tuple[Array, ...], x: Array, w: Hard) -> tuple[Array, ...]:
+            remainder, scatter, low = total
+            z = ignore_absent(x.astype(count.dtype), w.weight != 0) - of_rows(centre, w)
+            if full:
+                more = matmul((w.weight[:, None] * z).T, z)[None]
+            elif pooled:
+                more = matmul(w.weight, z * z)[None]
+            else:
+                more = class_sums(z * z, w)
+            return add_class_sums(remainder, z, w), *add_to(scatter, low, more)
+
+        start: tuple[Array, ...] = jnp.zeros_like(centre), zero, zero
+        remainder, scatter, low = scan_rows(add, start, x, w, rows)
+        return _about_mean(count, centre, remainder, scatter + low)
+
+    return _read(read, x, w)
+
+
+def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
+    """Moments with a pooled scatter of rows with weights in several classes.
+
+    With any points c_k, a row is centred on its expected point `c̄_n = Σ_k w_nk c_k / w_n`, since
+
+        Σ_nk w_nk (x_n - c_k)(x_n - c_k)ᵀ = Σ_n w_n (x_n - c̄_n)(x_n - c̄_n)ᵀ
+                                            + Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ,
+
+    `G_kl = Σ_n w_nk w_nl / w_n`. That is about 2 n (d + K)² flops instead of 2 n d² K, and no term
+    is negative. A non-finite cell makes NaN of the means of classes in which its row has weight.
+    """
+    d, count = x.shape[1], class_counts(w)
+    rows = max(block_rows(d), d // 2)
+    nothing = jnp.zeros((len(count), d), count.dtype)
+    overlaps = jnp.zeros((len(count), len(count)), count.dtype)
+    zero = jnp.zeros((1, d, d) if full else (1, d), count.dtype)
+
+    def add_bad(total: Array, x: Array, w: Array) -> Array:
+        return total + matmul((w != 0).astype(w.dtype).T, (~jnp.isfinite(x)).astype(w.dtype))
+
+    def read(centre: Array) -> Moments:
+        apart = centre - centre[:1]
+
+        def add(total: tuple[Array, ...], x: Array, w: Array) -> tuple[Array, ...]:
+            remainder, overlap, scatter, low, clean = total
+            usable = jnp.isfinite(x)
+            weight = row_weights(w)[:, None]
+            share = divide(w, jnp.broadcast_to(weight, w.shape))
+            # From the likeliest class: then nothing is rounded where the others have no share.
+            nearest = lambda a: a.at[w.argmax(1)].get(mode="promise_in_bounds")  # noqa: E731
+            z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
+            z = z - (matmul(share, apart) - nearest(apart))
+            more = matmul((weight * z).T, z) if full else matmul(weight[:, 0], z * z)
+            scatter, low = add_to(scatter, low, more[None])
+            remainder, overlap = remainder + matmul(w.T, z), overlap + matmul(w.T, share)
+            return remainder, overlap, scatter, low, clean & usable.all()
+
+        start: tuple[Array, ...] = nothing, overlaps, zero, zero, jnp.asarray(True)
+        remainder, overlap, scatter, low, clean = scan_rows(add, start, x, w, rows)
+        bad = lax.cond(clean, lambda: nothing, lambda: scan_rows(add_bad, nothing, x, w, rows))
+        # Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ = Cᵀ L C, L the Laplacian of the graph of weights G.
+        others = jnp.where(jnp.eye(len(count), dtype=bool), 0, overlap)
+        pull = others.sum(1)[:, None] * apart - matmul(others, apart)
+        between = matmul(pull.T, apart) if full else (pull * apart).sum(0)
+        scatter = jnp.where((bad > 0).any(), jnp.nan, scatter + low + between[None])
+        centre = jnp.where(bad > 0, jnp.nan, centre)
+        return _about_mean(count, centre, remainder - pull, scatter)
+
+    return _read(read, x, w)
+
+
+def _read(read: Callable[[Array], Moments], x: Array, w: ClassWeights) -> Moments:
+    """The moments that `read` finds about points near the means; about the means, if need be."""
+    centre = _near_classes(x, w)
+    found = read(centre)
+    if len(x) <= _FEW:
+        return found
+    off = found.mean - centre
+    cancels = found.over_copies(found.count[:, None] * off * off) > 16 * found.diagonal
+    better = lax.stop_gradient(jnp.where(jnp.isfinite(found.mean), found.mean, centre))
+    return lax.cond(cancels.any(), lambda: read(better), lambda: found)
+
+
+def _about_mean(count: Array, centre: Array, remainder: Array, scatter: Array) -> Moments:
+    """Moments, from the scatter about other points and the sums of rows less these."""
+    drift = divide(remainder, count[:, None])
+    mean = jnp.where(count[:, None] == 0, 0, centre + drift)
+    raw = Moments(count, mean, scatter)
+    return Moments(count, mean, scatter - raw.outer(count, drift))
+
+
+def _near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
+    """A point among the rows of each class: the mean of some of them; of a rare class, one row.
+
+    It is relative to a row of the class, so that it is exact where all rows are equal.
+    """
+    n, weight = len(x), row_weights(w)
+    if not n:
+        return jnp.zeros((num_classes(w), x.shape[1]), weight.dtype)
+    origin = _some_rows(x, w) if isinstance(w, Hard) else some_row(x, weight)[None]
+    if n > _FEW:
+        i = jnp.arange(n // _STEP)  # rotated, so that labels with a period do not hide a class
+        rows = _STEP * i + 5 * i % _STEP
+        x, w = jax.tree.map(lambda a: a.at[rows].get(mode="promise_in_bounds"), (x, w))
+    x, w = lax.stop_gradient((x, w))
+    z = ignore_absent(x.astype(weight.dtype), row_weights(w) != 0)
+    z = z - (of_rows(origin, w) if isinstance(w, Hard) else origin)
+    near = origin + divide(class_sums(z, w), class_counts(w)[:, None])
+    return jnp.where(jnp.isfinite(near), near, origin)
+
+
+def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
+    """A row of each class, as `some_row`; any row for a class without one."""
+    n = len(x)
+    row = jnp.where(w.weight > 0, jnp.arange(n, dtype=jnp.int32), n - 1)
+    first = jnp.full(w.num_classes, n - 1, jnp.int32).at[jnp.maximum(w.label, 0)].min(row)
+    return _finite_rows(x, first, w.weight.dtype)
+
+
+def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d"]:
+    """A row with weight, 0 where it is not finite: less it, a large common offset costs nothing."""
+    if not len(x):
+        return jnp.zeros(x.shape[1], weight.dtype)
+    return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]
+
+
+def _finite_rows(x: Array, rows: Int[Array, "m"], dtype: Any) -> Float[Array, "m d"]:
+    found = lax.stop_gradient(x.at[rows].get(mode="promise_in_bounds"))
+    return jnp.where(jnp.isfinite(found), found, 0).astype(dtype)
