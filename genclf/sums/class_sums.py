@@ -30,7 +30,7 @@ def add_class_sums(
     if not isinstance(w, Hard):
         return total + matmul(w.T, rows)
     weighted = w.weight[:, None] * rows
-    # A processor adds row after row at the speed of memory; an accelerator is better at products.
+    # A CPU adds row after row at the speed of memory; an accelerator is better at products.
     return lax.platform_dependent(total, weighted, w.label, cpu=_add_rows, default=_add_product)
 
 

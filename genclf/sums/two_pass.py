@@ -28,14 +28,14 @@ _MOST_ROWS = 2**15  # of a block
 
 
 def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d"]:
-    """A row with weight, 0 where it is not finite: less it, a large common offset costs nothing."""
+    """A row with weight, its non-finite cells 0; subtracting it removes a large common offset."""
     if not len(x):
         return jnp.zeros(x.shape[1], weight.dtype)
     return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]
 
 
 def _rows_of_classes(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
-    """A row of each class, as `some_row`; any row for a class without one."""
+    """One row of each class, as in `some_row`; an arbitrary row for a class that has none."""
     n = len(x)
     if not n:
         return jnp.zeros((w.num_classes, x.shape[1]), w.weight.dtype)
@@ -55,7 +55,7 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     Args:
         x: rows; a non-finite cell makes the moments of its class NaN.
         w: class weights.
-        full: the scatter matrix, which has to be pooled, or its diagonal alone.
+        full: True for the scatter matrix, which has to be pooled; False for its diagonal alone.
         pooled: one scatter for all classes, with a class axis of length 1.
     """
     d, count = x.shape[1], class_counts(w)
@@ -99,7 +99,7 @@ def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full
                                             + Σ_{k<l} G_kl (m_k - m_l)(m_k - m_l)ᵀ,
 
     `G_kl = Σ_n w_nk w_nl / w_n`. That is about 2 n (d + K)² flops instead of 2 n d² K, and no term
-    is negative. A non-finite cell makes NaN of the means of classes in which its row has weight.
+    is negative. In each class in which its row has weight, a non-finite cell makes the mean NaN.
     """
     d, count = x.shape[1], class_counts(w)
     rows = max(block_rows(d), d // 2)
@@ -120,7 +120,7 @@ def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full
         remainder, overlap, scatter, low = totals
         weight = row_weights(w)[:, None]
         share = divide(w, jnp.broadcast_to(weight, w.shape))
-        # Relative to the likeliest class: then nothing is rounded where the others have no share.
+        # Relative to the mean of the likeliest class, m̄_n has no rounding if no other has a share.
         nearest = lambda a: a.at[w.argmax(1)].get(mode="promise_in_bounds")  # noqa: E731
         z = (cells(x) - nearest(centre)) - (matmul(share, apart) - nearest(apart))
         more = matmul((weight * z).T, z) if full else matmul(weight[:, 0], z * z)
@@ -146,7 +146,7 @@ def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full
 
 
 def _about_mean(count: Array, centre: Array, remainder: Array, scatter: Array) -> Moments:
-    """Moments, from the scatter about rounded means and the sums of rows less these."""
+    """Moments, from the scatter about rounded means and the sums of rows minus these means."""
     drift = divide(remainder, count[:, None])
     mean = jnp.where(count[:, None] == 0, 0, centre + drift)
     raw = Moments(count, mean, scatter)
