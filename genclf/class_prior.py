@@ -49,7 +49,7 @@ class ClassPrior(eqx.Module):
 
     @property
     def num_parameters(self) -> int:
-        """K - 1; 0 where they are fixed."""
+        """K - 1; 0 if the probabilities are fixed."""
         return self.num_classes - 1 if self.fixed is None else 0
 
     def plain(self) -> ClassPrior:
@@ -99,7 +99,7 @@ class ClassPrior(eqx.Module):
 
 
 def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
-    """What is wrong with class probabilities, in words; values only if they are concrete."""
+    """What is wrong with class probabilities, in words; traced values are not checked."""
     if jnp.shape(prior) != (num_classes,):
         return f"{name} has shape {jnp.shape(prior)}, expected ({num_classes},): one per class"
     if isinstance(prior, Tracer):

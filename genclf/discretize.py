@@ -73,7 +73,7 @@ def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, 
 def _codes(x: Float[Array, "..."], edges: Float[Array, "..."]) -> Int32[Array, "..."]:
     if edges.ndim == 2:
         return jax.vmap(_codes, in_axes=(-1, 1), out_axes=-1)(x, edges)
-    # Unrolled binary search: as fast as comparing with all of a few edges, and log B for many.
+    # Unrolled binary search: as fast as comparing with each edge if B is small, else O(log B).
     code = jnp.searchsorted(edges, x, side="right", method="scan_unrolled")
     # NaN compares false with everything, itself included, so this finds NaN edges too.
     usable = jnp.all(edges == edges) & jnp.all(edges[:-1] <= edges[1:])
@@ -88,7 +88,7 @@ def quantile_edges(
     """Edges that cut the data into `num_bins` bins of weights as equal as ties allow.
 
     Equal values are never separated: a cut lies between two neighbouring distinct values. W is the
-    total weight. For b = 1, ..., B - 1, cut b is the one with the weight below it nearest to
+    total weight. For b = 1, ..., B - 1, cut b is the cut below which the weight is nearest to
     b W / B; of two equally near cuts it is the lower one. Cuts that coincide are then moved apart
     until no bin is empty. The edge is the smallest observed value above the cut, so that `codes`
     cuts there. A row of weight k counts as k rows, and a row of weight 0 is ignored.

@@ -37,7 +37,7 @@ def stats(
 ) -> ClassifierStats:
     """Sufficient statistics of labelled examples: all that `estimate` needs to know of them.
 
-    They add up over examples: `merge`, `remove` and `pool` them. Arguments as for `fit`.
+    They add up over examples: `merge`, `remove` and `pool` them. The arguments are as for `fit`.
 
     Args:
         clf: the model.
@@ -191,7 +191,7 @@ def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) ->
 def pool_classes(clf: Classifier, stats: ClassifierStats) -> ClassifierStats:
     """Statistics for a shared covariance, from those made for a covariance per class.
 
-    The scatters add up: `S = Σ_k S_k`. The way back does not exist.
+    The scatters add up, `S = Σ_k S_k`, which cannot be undone.
 
     Args:
         clf: a model whose classes share covariances.

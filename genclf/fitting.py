@@ -30,7 +30,7 @@ _INIT = Domain(
 def fit(
     clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
 ) -> Any:
-    """Fit a model: maximum likelihood, or with smoothing or a prior maximum a posteriori.
+    """Fit a model by maximum likelihood or, with smoothing or a prior, maximum a posteriori.
 
     For a `Classifier` the estimate is in closed form, `fit(clf, x, y, w) = estimate(clf,
     stats(clf, x, y, w))`. If parts of the examples are unobserved (the components of a `Mixture`,

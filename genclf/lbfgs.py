@@ -70,7 +70,7 @@ class Minimiser:
         return lax.while_loop(lambda at: at.may_go_on & cond(at), self._body, search)
 
     def _begin(self, grad: Array, at: Array) -> tuple[Array, Any]:
-        """A step along the gradient, and a memory of it alone."""
+        """A step along the gradient, and a memory that holds this gradient alone."""
         to_dtype = lambda a: a.astype(at.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a  # noqa: E731
         return self._direction(grad, jax.tree.map(to_dtype, self.lbfgs.init(at)), at)
 
@@ -102,7 +102,7 @@ class Minimiser:
             shorter = last._replace(
                 size=last.size / 2, evaluations=last.evaluations + 1, halvings=last.halvings + 1
             )
-            # Rounding spoils the memory near a minimum that is flat: then the search begins anew.
+            # Near a flat minimum rounding spoils the memory; the search then begins anew.
             step, memory = self._begin(last.grad, last.at)
             size, none = jnp.ones_like(last.size), jnp.zeros_like(last.halvings)
             anew = shorter._replace(step=step, memory=memory, size=size, halvings=none)

@@ -20,7 +20,7 @@ def times_log(count: Array, log_p: Array) -> Array:
 
 
 def drop_underflowing(share: Array) -> Array:
-    """Responsibilities, set to 0 if their square underflows: derivatives of means divide by it."""
+    """Responsibilities, 0 where the square underflows, since derivatives of means divide by it."""
     return jnp.where(share**2 < jnp.finfo(share.dtype).tiny, 0, share)
 
 

@@ -95,7 +95,7 @@ class Parameter:
     def pressed_to_bound(
         self, stored: Array, slope: Array, count: Float[Array, "K"], near: Array
     ) -> Bool[Array, "..."]:
-        """Entries within `near` of their bound at which the objective increases towards it.
+        """Entries within `near` of a bound towards which the objective increases.
 
         Args:
             stored: values inside the set.
@@ -103,7 +103,7 @@ class Parameter:
             count: weight of each class.
             near: the largest value, or distance from 1, that counts as near the bound.
         """
-        # Rounding also makes slopes: require half of the slope that a count of 0 would make.
+        # Rounding alone also gives slopes: require half of the slope that a count of 0 would give.
         if self.constraint == "simplex":
             # At a maximum slope_v = λ θ_v, with λ = Σ_v slope_v; with count 0 slope_v is 0.
             table = self.table_of(stored.shape[-1])
@@ -144,7 +144,7 @@ class Parameter:
 
     @property
     def _link_is_free(self) -> bool:
-        # The link is then the inverse of the bijection that numpyro has for the constraint.
+        # In these two cases the link is the inverse of numpyro's bijection for the constraint.
         return (self.constraint, self.link) in [("unit_interval", "logit"), ("positive", "log")]
 
     def _transform(self) -> Any:

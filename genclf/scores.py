@@ -47,9 +47,9 @@ def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
 def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     """Discriminant functions δ_k(x): the log-joint up to a term that all classes share.
 
-    Linear in x where the classes share a covariance and for all discrete families, quadratic for
-    Gaussians with covariances of their own. It is what `predict` and `log_posterior` use: cheaper
-    than `log_joint` and with less rounding, because the common term is never formed.
+    They are linear in x if the classes share a covariance and for all discrete families, and
+    quadratic for Gaussians with covariances of their own. `predict` and `log_posterior` use them,
+    because without the common term they are cheaper than `log_joint` and have less rounding.
 
     Args:
         params: a fitted classifier.
@@ -120,7 +120,7 @@ def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
 
 @verb(any_model=True, x=None)
 def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
-    """The most probable class; of equally probable ones the one with the lowest number.
+    """The most probable class; among equally probable classes, the lowest number.
 
     Args:
         params: a fitted classifier.
@@ -218,7 +218,7 @@ def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
 @partial(compiled, batch_of=1)
 def _predict(params: Fitted, x: PyTree) -> Array:
     score = _discriminant(params, x)
-    # NaN, +inf, or -inf in all classes: then the posterior is NaN.
+    # The posterior is NaN if a score is NaN or +inf, or if all scores are -inf.
     possible = jnp.isfinite(score.max(-1))
     return jnp.where(possible, jnp.argmax(score, -1), -1).astype(jnp.int32)
 

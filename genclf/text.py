@@ -2,8 +2,8 @@
 
 `learn_vocabulary` looks at the training texts only; the `Vocabulary` it returns then encodes any
 text, and knows nothing of words it has not seen. Words are found by scikit-learn's CountVectorizer,
-with its default rule: two or more letters, digits or underscores in a row. It is imported when
-first needed: importing this module does not import scikit-learn.
+with its default rule: two or more letters, digits or underscores in a row. scikit-learn is
+imported when first needed, not with this module.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -27,7 +27,7 @@ from genclf.families.tokens import Tokens
 
 __all__ = ["Vocabulary", "learn_vocabulary"]
 
-# No text contains it: a word is made of letters, digits and underscores.
+# No text contains this word: words are made of letters, digits and underscores.
 UNKNOWN = "<unknown>"
 
 

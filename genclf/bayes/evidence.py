@@ -21,7 +21,7 @@ from genclf.families.priors import check_proper, priors
 from genclf.lbfgs import Minimiser
 from genclf.logarithms import times_log
 
-_LONGEST_LAST_STEP = 0.1  # change of the logarithm of a strength, at a maximum
+_LONGEST_LAST_STEP = 0.1  # largest change of a log-strength by a Newton step at a maximum
 
 
 class PriorSolution(ShowsNumbers):

@@ -163,7 +163,7 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
         A `Posterior`.
 
     Raises:
-        ValueError: a prior is invalid or improper, as the flat prior of a Gaussian without one.
+        ValueError: a prior is invalid or improper; a Gaussian without a prior has an improper one.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf

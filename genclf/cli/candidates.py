@@ -110,7 +110,7 @@ def _discriminants_by_em(
 def _unit_scale(cells: Cells) -> np.ndarray:
     """The numbers divided by a power of two, so that their squares fit in float64.
 
-    No posterior changes by it: ridge and prior of a Gaussian are relative to the scale of the data.
+    This changes no posterior: ridge and prior of a Gaussian are relative to the scale of the data.
     """
     assert cells.number is not None
     _, exponent = np.frexp(np.nanmax(np.abs(cells.number)))

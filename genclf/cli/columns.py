@@ -158,7 +158,7 @@ def _different(names: list[str], places: list[int]) -> list[str]:
 
 
 def classes(label: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """The class of each row, of which no label is missing, and the names of the classes."""
+    """The class of each row, given a label in every row, and the names of the classes."""
     cells = read_cells(label)
     # An infinite number is a class like any other, named as in the file.
     return codes(Cells(label, None, label.isna().to_numpy()) if cells.infinite else cells)

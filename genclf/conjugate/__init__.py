@@ -1,1 +1,1 @@
-"""Conjugate priors of parameters, and the posteriors that they become with statistics of data."""
+"""Conjugate priors of parameters, and their posteriors given statistics of data."""

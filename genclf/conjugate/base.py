@@ -84,7 +84,7 @@ class Conjugate(eqx.Module):
 
     @abc.abstractmethod
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
-        """Log-density of the values of parameters, given in the coordinates of the params class."""
+        """Log-density of the values; `arrays` holds them in the params class's coordinates."""
 
     @abc.abstractmethod
     def log_evidence(self, stats: PyTree) -> Float[Array, ""]:

@@ -117,7 +117,7 @@ class DirichletDistribution(Conjugate):
         return DirichletDistribution(self.concentration + stats.total, self.field, self.sizes)
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ log B(a + c) - log B(a)`, of values in order: without multinomial coefficients."""
+        """`Σ log B(a + c) - log B(a)`, of a sequence of values, so without multinomial terms."""
         sums, counts = self.simplex.table_sums, stats.total
         whole = sums(counts)
         beyond = log_pochhammer_remainder(self.concentration, counts).sum()

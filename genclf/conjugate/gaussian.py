@@ -101,8 +101,8 @@ class NormalInverseWishartDistribution(Conjugate):
     def pseudo_moments(self) -> tuple[Moments, Array]:
         """The prior as pseudo-examples: κ of each class, with scatter Ψ; and a ddof for the mode.
 
-        Merged with the statistics of the data they have the mean and the scatter of the posterior
-        mode; its divisor is their count minus ddof.
+        Merged with the statistics of the data, these pseudo-examples have the mean and the scatter
+        of the posterior mode. The divisor of the mode is the merged count minus ddof.
         """
         num_classes, d = self.mean.shape
         shape = (d, d) if self._full else (d,)
@@ -208,8 +208,8 @@ class NormalInverseWishartDistribution(Conjugate):
             degrees = jnp.broadcast_to(self.dof[:, None], self.scale.shape)
             scale = self.root() / jnp.sqrt(_chi_squared(key_chi, degrees))
             return {"mean": self.mean + scale * noise, "scale": scale}
-        # W = TᵀT ~ Wishart(ν, I) with lower T, T_ii² ~ χ²(ν - d + i), i = 1..d: then the factor
-        # of Σ = L W⁻¹ Lᵀ, Ψ = L Lᵀ, is the lower triangular L T⁻¹.
+        # W = TᵀT ~ Wishart(ν, I) if T is lower triangular and T_ii² ~ χ²(ν - d + i), i = 1..d. With
+        # Ψ = L Lᵀ, the factor of Σ = L W⁻¹ Lᵀ is then the lower triangular L T⁻¹.
         degrees = self.dof[:, None] - d + jnp.arange(1.0, d + 1, dtype=dtype)[None]
         chi = jnp.sqrt(_chi_squared(key_chi, degrees))
         below = jnp.tril(jax.random.normal(key_off, self.scale.shape, dtype), -1)

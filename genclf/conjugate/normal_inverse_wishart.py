@@ -35,8 +35,8 @@ class NormalInverseWishart(Prior):
     Jeffreys' prior `|Σ|^(-(d+1)/2)` the posterior mean of Σ has the divisors n_k - d - 2 and
     n - K - d - 1.
 
-    An argument that is None is set from the data, so that its units do not matter (Fraley &
-    Raftery): from the mean and the variances of all examples together.
+    A `mean` or `scale` of None is set from the mean and the variances of all examples together, so
+    that the units of the data do not matter (Fraley & Raftery).
 
     Args:
         mean: a number or shape (d,); None for the mean of all examples.
@@ -46,7 +46,7 @@ class NormalInverseWishart(Prior):
             variance is then scaled-inverse-χ² about `v_j K^(-2/d)`. If a feature is the same in
             all examples, v_j is its square, or 1 if that is 0. A feature that is not 0 but has
             squares that underflow in its dtype (below 1e-15 in float32) makes the prior NaN:
-            multiply it by a power of ten.
+            multiply the feature by a power of ten.
         dof: ν > p - 1; None for p + 2, the least whole number for which Σ has a mean.
 
     Example:
@@ -75,7 +75,7 @@ class NormalInverseWishart(Prior):
     dof: Any = None
 
     def problems(self, p: Any = None) -> list[str]:
-        """What is wrong with the concrete numbers, in words; p where it is known."""
+        """What is wrong with the concrete numbers, in words; `p` is None where it is unknown."""
         wrong = []
         known = self.dof is not None and is_concrete(self.dof) and isinstance(p, int)
         if known and not self.dof > p - 1:

@@ -133,9 +133,10 @@ def load_sms_spam() -> SmsSpam:
 def load_vowel() -> Vowel:
     """The Deterding vowel data, split as in "The Elements of Statistical Learning": 528 + 462.
 
-    Eleven vowels, six times each by fifteen speakers, as ten log area ratios computed by linear
-    prediction. The test speakers are not among the training speakers, so test errors are high: the
-    book's Table 4.1 gives 0.32 (train) and 0.56 (test) for LDA, 0.01 and 0.53 for QDA.
+    Fifteen speakers said each of eleven vowels six times; an example is ten log area ratios,
+    computed by linear prediction. The test speakers are not among the training speakers, so test
+    errors are high: the book's Table 4.1 gives 0.32 (train) and 0.56 (test) for LDA, 0.01 and 0.53
+    for QDA.
 
     Returns:
         Training and test arrays, the names of the features, and the names of the classes.

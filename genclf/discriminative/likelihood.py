@@ -1,6 +1,6 @@
 """The negative conditional log-likelihood of softmax regression, as a function to minimise.
 
-Its features are whitened: the Hessian at zero is then the identity, whatever the units, offsets
+The features are whitened: the Hessian at zero is then the identity, whatever the units, offsets
 and correlations of the data. Rows are read one block at a time.
 """
 
@@ -34,7 +34,7 @@ from genclf.sums.units import moments_in_units
 
 
 class Problem(eqx.Module):
-    """`Σ_nk w_nk (-log p_k(x_n)) + ½ l2 |coef|²`, the weights w adding up to 1.
+    """`Σ_nk w_nk (-log p_k(x_n)) + ½ l2 |coef|²`, where the weights w add up to 1.
 
     Raw features of a row are `(z, products z_i z_j if quadratic, 1)`, `z = (x - centre) / unit`,
     p + 1 in all. White features are `white @ raw`. The search is for v, shape (K, p + 1): the

@@ -15,7 +15,7 @@ from genclf.lbfgs import MAX_EVALUATIONS, Minimiser, Search
 
 _FURTHER = 1e-3  # factor on the tolerance while steps still move a row
 _STILL_MOVING = 0.02  # log-odds
-# Log-odds. A search that ends although its next step would move a row by more has no minimum.
+# Log-odds. If the search ends and its next step would move a row by more, there is no minimum.
 # Observed in float32: 88 and more on separable data, 0.3 and less at a minimum.
 _STUCK_MOVING = 1.0
 
@@ -68,7 +68,7 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
         return jax.scipy.sparse.linalg.cg(hessian, y, tol=tol, maxiter=MAX_EVALUATIONS)[0]
 
     def tangent_solve(hessian: Any, y: Array) -> Array:
-        # The Hessian is declared symmetric here too: the transpose does not see that inside `cg`.
+        # Declare the Hessian symmetric here too: transposition does not see what `cg` declares.
         return lax.custom_linear_solve(hessian, y, conjugate_gradients, symmetric=True)
 
     v, others = lax.custom_root(gradient, start, solve, tangent_solve, has_aux=True)

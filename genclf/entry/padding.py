@@ -1,6 +1,6 @@
 """Pad NumPy batches to a few sizes, so that few programs are compiled.
 
-A compiled function is for one number of rows. NumPy batches may have any number of rows, so they
+A function is compiled for one number of rows. NumPy batches may have any number of rows, so they
 are scored in pieces of one of six sizes, with the last piece padded. JAX arrays are not padded: a
 program is compiled for each of their sizes.
 """
@@ -20,7 +20,7 @@ from genclf.arguments.arrays import host_numbers
 from genclf.entry.rows import as_arrays, check_examples, in_range
 from genclf.families.tokens import Tokens
 
-SIZES = (64, 256, 1024, 4096, 16384, 65536)  # over 64 rows, a piece less than quadruples
+SIZES = (64, 256, 1024, 4096, 16384, 65536)  # above 64 rows, padding less than quadruples a piece
 
 
 def by_rows(f: Callable[[Any, PyTree], Array], params: Any, x: PyTree) -> Array:

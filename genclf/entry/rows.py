@@ -1,7 +1,7 @@
 """Checks of x, y and weights: structure, rank, number of rows and columns, dtype, labels.
 
-Most need only shapes and dtypes, so they also raise while a function is traced. `check_labels` and
-`check_some_labels` read values where these are concrete.
+Most checks need only shapes and dtypes, so they also raise while a function is traced.
+`check_labels` and `check_some_labels` read values where these are concrete.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def _array(given: Any, name: str) -> Array:
 
 
 def _copied(found: np.ndarray) -> Array:
-    """A JAX array of its own: JAX may read a NumPy buffer later, when the caller has changed it."""
+    """Copy to a JAX array, since JAX may read a NumPy buffer after the caller has changed it."""
     dtype = jax.dtypes.canonicalize_dtype(found.dtype)
-    # JAX takes an aligned buffer as it is, and copies another one again, slowly.
+    # JAX uses an aligned buffer as it is, but copies an unaligned one again, slowly.
     memory = np.empty(found.size * dtype.itemsize + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
     own = memory[first : first + found.size * dtype.itemsize].view(dtype).reshape(found.shape)
@@ -148,7 +148,7 @@ def check_rows(
 
 
 def check_labels(y: Array, num_classes: int) -> None:
-    """Raise for a concrete label that is neither a class nor -1; a traced one becomes NaN."""
+    """Raise for a concrete label that is neither a class nor -1; a traced one makes results NaN."""
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not _readable(y):
         return
     labels = np.asarray(y)
@@ -191,7 +191,7 @@ def _readable(a: Array) -> bool:
 
 
 def check_examples(params: Any, x: PyTree) -> None:
-    """Raise unless params are fitted, and x holds examples of as many features as were fitted."""
+    """Raise unless x holds examples with the number of features that the params were fitted to."""
     batch = None
     for name, path, _, block in blocks(params.support, x):
         shape, fitted = cells(block).shape, params.num_features

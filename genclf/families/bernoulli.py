@@ -208,7 +208,7 @@ class Bernoulli(Smoothed):
         return allow_missing(_support(self.threshold), self.missing, self.missing_code)
 
     def stats(self, x: Array, w: ClassWeights) -> Sums:
-        """`Sums` of x: count of each class, and of the class's ones in each feature.
+        """`Sums` of x: the count of each class, and the count of its ones in each feature.
 
         If cells may be missing, the count is that of the observed cells, (K, d).
         """

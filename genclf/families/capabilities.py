@@ -34,7 +34,7 @@ class HasRoads(Parametric):
 
     @abc.abstractmethod
     def prior_stats(self, stats: PyTree) -> PyTree:
-        """Hyper-parameters as pseudo-statistics, in the form of the data's; 0 means no prior.
+        """Hyper-parameters as pseudo-statistics, shaped as those of the data; 0 means no prior.
 
         `params.log_lik` of them is the log of the prior density up to a constant, so the estimate
         maximises `log_lik(stats) + log_lik(prior_stats)`.
@@ -107,11 +107,11 @@ class Latent(Parametric):
 
     @property
     def hidden(self) -> bool:
-        """Whether examples have unobserved parts: only params then give them statistics."""
+        """Whether examples have unobserved parts, so that their statistics depend on params."""
         return False
 
     def complete(self, params: Any, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
-        """`log_prob` of rows, and the rows completed."""
+        """`log_prob` of the rows, and the completed rows."""
         return params.log_prob(x), Observed(self, x)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:

@@ -156,6 +156,6 @@ def leaf_families(family: Family, *trees: PyTree) -> list[tuple]:
 
 
 def with_leaf_families(family: Family, leaves: list[Family]) -> Family:
-    """The same model of those families, in the order of `leaf_families`."""
+    """The same model made of those families, in the order of `leaf_families`."""
     is_leaf = lambda node: isinstance(node, Family) and not isinstance(node, Combinator)  # noqa: E731
     return jax.tree.unflatten(jax.tree.structure(family, is_leaf=is_leaf), leaves)

@@ -74,15 +74,16 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         shared: one covariance for all classes.
         ridge: added to each variance, as a share of that feature's pooled within-class variance
             (of its total variance, where it is constant within every class). 0: none.
-        ddof: subtracted from the divisor, n_k - ddof, or n - ddof where shared: 1 gives the
-            unbiased class covariance; K the unbiased pooled one. 0: maximum likelihood.
+        ddof: subtracted from the count: the divisor is n_k - ddof, or n - ddof where shared. 1
+            gives the unbiased class covariance, K the unbiased pooled one, 0 maximum likelihood.
         prior: a `NormalInverseWishart`, instead of ridge and ddof; the estimate is then the
             posterior mode.
         missing: "marginalize" treats NaN as a missing cell and integrates it out: scores are those
             of the observed cells, and a fit maximises their likelihood, in closed form for "diag"
             and "spherical", by EM for "full". "error" makes NaN invalid. If a class has no observed
-            value of a feature, the class gets the mean of all its observed cells and, unless the
-            covariance is shared or spherical, their variance; `genclf.validate` raises.
+            value of a feature, the class gets the mean of that feature's observed cells in all
+            classes and, unless the covariance is shared or spherical, their variance;
+            `genclf.validate` raises.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -151,7 +152,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         return params.complete(x)
 
     def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> Moments:
-        """Expected statistics if missing cells had the feature's distribution in the class."""
+        """Expected statistics as if missing cells had their feature's distribution in the class."""
         if not self.hidden or x.shape[1] == 1:
             return self.stats(x, w)
         cells = Gaussian("diag", missing="marginalize")
@@ -230,7 +231,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
 
     def log_prior_density(self, params: GaussianParams, stats: Moments) -> Float[Array, ""]:
-        """As from `prior_stats`, but with the extra pseudo-examples at the means of the params."""
+        """`params.log_lik` of `prior_stats`, with its extra examples at the means of the params."""
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
         pseudo, others = pseudo_and_others(self._given(stats), stats)

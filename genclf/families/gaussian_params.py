@@ -145,7 +145,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return half + broadcast_rows(self._log_norms()[0], half)
 
     def _shared_log_prob(self, x: Shaped[Array, "n d"]) -> Float[Array, "n K"]:
-        # The log-density of the nearest class by its distance; of the others by linear scores.
+        # The nearest class is scored by its distance, the others relative to it by linear scores.
         score = self._linear_scores(x)
         nearest = lax.stop_gradient(score.argmax(1))
         apart = x.astype(self.mean.dtype) - self.mean.at[nearest].get(mode="promise_in_bounds")
@@ -154,7 +154,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return score - at_nearest + (self._log_norms()[0] - 0.5 * squares(finite(z)))[:, None]
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """Up to a common term; if Σ is shared, linear: `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
+        """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
         complete = self._linear_scores if self.shared else self._log_prob_less_common
         if self.missing == "error":
             return complete(x)

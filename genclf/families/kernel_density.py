@@ -86,7 +86,8 @@ class KernelDensityParams(Density):
         """An example of class y, drawn by weight, plus `h_y ε` with standard normal ε."""
         key_example, key_noise = jax.random.split(key)
         dtype, d = self.bandwidth.dtype, self.num_features
-        # Shares sum to 1 in a class, and classes are in order: cumulated, class k has k to k+1.
+        # Shares sum to 1 in a class, and classes are in order, so the cumulative sum of the shares
+        # runs from k to k+1 in class k.
         per_tile = self.weight.shape[-1]
         first = jnp.searchsorted(self.label, jnp.arange(len(self.bandwidth) + 1)) * per_tile
         place = y.astype(dtype) + jax.random.uniform(key_example, y.shape, dtype)
@@ -208,7 +209,7 @@ class KernelDensity(Family):
 def _effective_number(w: ClassWeights) -> Float[Array, "K"]:
     """`(Σ_n w_nk)² / Σ_n w_nk²`; 0 for a class without weight."""
     largest = lax.stop_gradient((w.weight if isinstance(w, Hard) else w).max(initial=0))
-    # Relative to the largest, so that squares of weights neither overflow nor all underflow.
+    # Weights are taken relative to the largest: squares neither overflow nor all underflow.
     w = jax.tree.map(lambda a: divide(a, largest) if a.dtype == largest.dtype else a, w)
     squares = jax.tree.map(lambda a: a * a if a.dtype == largest.dtype else a, w)
     return divide(class_counts(w) ** 2, class_counts(squares))

@@ -1,6 +1,6 @@
 """Sums of Gaussian kernels over tiles of examples, and the bandwidth that leave-one-out chooses.
 
-One exponential for each pair of rows, and no array larger than (tile, rows of a block).
+They cost one exponential for each pair of rows, and no array exceeds (tile, rows of a block).
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ from jaxtyping import Array, Float
 from genclf.logarithms import log_pochhammer
 from genclf.sums.products import matmul
 
-_WIDTHS = (128, 1024)  # words to correct for counts above 1: the least that suffices, or all
+_WIDTHS = (128, 1024)  # number of words to correct for counts > 1: the least that suffices, or all
 _CHUNK = 8  # words scored together
 _COUNTS = 16  # length of the table with many words; longer with few words
 _TABLE_ROWS = 2**13
 
 
 def rising_table(a: Float[Array, "K V"], num_rows: int) -> Float[Array, "K V counts"]:
-    """`log (a_kj)_x - x log a_kj` for x = 0, 1, …; shorter for few rows, where it pays less."""
+    """`log (a_kj)_x - x log a_kj` for x = 0, 1, …; fewer x for few rows, where it pays less."""
     size = min(max(_COUNTS, _TABLE_ROWS // a.shape[1]), num_rows // 4)
     earlier = jnp.maximum(jnp.arange(max(size, 2), dtype=a.dtype) - 1, 0)
     return jnp.cumsum(jnp.log1p(earlier[None, None] / a[..., None]), -1)
@@ -33,10 +33,10 @@ def log_rising_sums(
 ) -> Float[Array, "n K"]:
     """`Σ_j log (a_kj)_x_nj`, for `table = rising_table(a, num_rows)`.
 
-    It is linear in x where x is 0 or 1, as nearly all counts of a text are: that is one matmul. The
-    remaining term of other counts is looked up in the table, or computed if they are large,
-    fractional or NaN. This is done only for words with such a count somewhere in the block of
-    rows.
+    The sum is linear in x where x is 0 or 1, as nearly all counts of a text are: this part is one
+    matmul. The remaining term of other counts is looked up in the table, or computed if they are
+    large, fractional or NaN. This is done only for words with such a count somewhere in the block
+    of rows.
     """
     return _sums(x, a, table)
 
@@ -85,7 +85,7 @@ def _add_beyond_linear(
         return score
 
     def look_up(score: Array, x: Array, a: Array, table: Array) -> Array:
-        # Flat positions, by class: the fastest of the forms of this gather.
+        # Flat positions, class by class: the fastest form of this gather.
         at = counts * jnp.arange(chunk, dtype=jnp.int32)[None] + x.astype(jnp.int32)
         return score + lax.map(lambda t: t.reshape(-1)[at].sum(-1), table).T
 

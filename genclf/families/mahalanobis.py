@@ -91,8 +91,8 @@ def diagonal_distances(
 ) -> Float[Array, "n K"]:
     """`Σ_j (x_j - μ_kj)² / σ_kj²`, multiplied out into two matrix products where that is precise.
 
-    It is where the parts that cancel are at most 16 times what is left of them, for the nearest
-    class of every row; elsewhere the rows are compared with one class after the other.
+    It is precise if, for the nearest class of every row, the parts that cancel are at most 16 times
+    what is left of them. Otherwise the rows are compared with one class after the other.
     """
     scale = jnp.broadcast_to(scale, mean.shape)
     x, d = x.astype(mean.dtype), mean.shape[1]

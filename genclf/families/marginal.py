@@ -1,4 +1,4 @@
-"""Gaussians with missing cells: the marginal density of the others, and conditional moments.
+"""Gaussians with missing cells: marginal density of the observed cells, conditional moments.
 
 Rows differ in which cells are missing, but the shapes of arrays must not. So each row does its own
 symmetric Gaussian elimination (LDLᵀ) of Σ, which skips the missing coordinates. The result is the
@@ -106,7 +106,7 @@ def in_units(mean: Float[Array, "K d"], scale: Array, covariance: Covariance) ->
 
 
 def eliminate_seen(x: Shaped[Array, "n d"], given: Densities) -> Eliminated:
-    """`eliminate` for each class, for rows with NaN where missing, in the given units.
+    """`eliminate` for each class, in units of `given.unit`; NaN marks the missing cells of x.
 
     `distance` is (K, n) and `deviation` (K, d, n); `log_det` and `covariance` have a leading axis
     of length K, or 1 if the covariance is shared.

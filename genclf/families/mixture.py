@@ -107,11 +107,11 @@ def _describe(num_components: int, each: str) -> str:
 
 
 class _CompletedMixture(Completed):
-    """Rows with the probabilities of their components, and as each component completes them.
+    """Rows with their component probabilities, and their completion under each component.
 
     Attributes:
         shares: p(component | x, class).
-        inside: the rows completed by all components, as if they were classes.
+        inside: the rows completed under each component, as if the components were classes.
     """
 
     shares: Float[Array, "n K J"]

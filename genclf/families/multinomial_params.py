@@ -85,7 +85,7 @@ class MultinomialParams(CountParams):
             return score(counts_of(x, self.presence))
         counts, seen = self.counted(x)
         mass = self.counted_mass(seen)
-        # Σ_seen x_j log (θ_kj / mass_k): words that are counted, given how many those are.
+        # Σ_seen x_j log (θ_kj / mass_k): the counted words, given their number.
         length = counts.sum(-1, keepdims=True)
         return score(counts) - length * jnp.log(jnp.where(mass > 0, mass, 1))
 
@@ -95,7 +95,7 @@ class MultinomialParams(CountParams):
         return counts_of(jnp.where(seen, x, 0), self.presence), seen
 
     def counted_mass(self, seen: Bool[Array, "*batch V"]) -> Float[Array, "*batch K"]:
-        """Probability in each class of the words that are counted."""
+        """The total probability, in each class, of the words that are counted."""
         theta = jnp.exp(self.log_theta)
         mass = matmul(seen.astype(theta.dtype), theta.T)
         return jnp.where(seen.all(-1, keepdims=True), 1, mass)
@@ -159,6 +159,6 @@ class MultinomialParams(CountParams):
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape V"]:
         """Word counts of documents of Poisson(mean_length) words drawn from θ_y.
 
-        A Poisson number of multinomial draws is a Poisson count per word, independently.
+        A Poisson number of multinomial draws gives independent Poisson counts of the words.
         """
         return jax.random.poisson(key, self.mean_length * jnp.exp(self.log_theta)[y])

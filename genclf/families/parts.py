@@ -44,7 +44,7 @@ class InParts(eqx.Module):
 
 
 def over_parts(family: Family, f: Callable[..., Any], *trees: PyTree) -> PyTree:
-    """`f(family, *own)` for every family inside without parts, in the structure of the parts."""
+    """`f(inner, *own)` for each family inside that has no parts, in the structure of the parts."""
     if not isinstance(family, InParts):
         return f(family, *trees)
     return family.map(lambda part, *own: over_parts(part, f, *own), *trees)

@@ -90,7 +90,7 @@ class PoissonParams(CountParams):
         never = jnp.isneginf(self.log_rate)
         log_typical = jnp.log(jnp.where(typical > 0, typical, 1))
         coef = jnp.where(never, 0, self.log_rate - log_typical)
-        # m - λ, as the difference of their logarithms has it.
+        # m - λ, computed from the difference of their logarithms.
         offset = jnp.where(never, typical, -typical * jnp.expm1(coef))
         veto = never.astype(coef.dtype)
         none, zero = jnp.zeros_like(offset), jnp.zeros_like(offset[:, 0])
@@ -234,7 +234,7 @@ class Poisson(Smoothed):
         return self._params(jnp.broadcast_to(jnp.log(rate), total.shape))
 
     def prior_stats(self, stats: Sums) -> Sums:
-        """`shape - 1` events in `rate` rows, by cell; no factorials, which hold no parameter."""
+        """`shape - 1` events in `rate` rows for each cell; factorials depend on no parameter."""
         total, _, _ = split_events(stats)
         prior = self._resolved(total)
         last = [(0, 0), (0, 1)]

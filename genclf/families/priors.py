@@ -33,7 +33,7 @@ def predictives(family: Family, stats: PyTree, given: PyTree[Conjugate]) -> Dens
 
 
 def params_of(family: Family, stats: PyTree, arrays: PyTree) -> Density:
-    """The density with the parameters `arrays`, which has a dict of them per family inside."""
+    """The density with these parameters; `arrays` has a dict of arrays per family inside."""
     of_part = lambda part, s, own: set_fields(part.start(s), "", own)  # noqa: E731
     return assemble(family, over_parts(family, of_part, stats, arrays))
 

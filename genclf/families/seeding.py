@@ -26,7 +26,7 @@ def initial_weights(
     Args:
         key: a `jax.random` key.
         distance: function of rows x and one example; returns the distance of each row from it.
-        x: rows; one of weight 0 may hold anything.
+        x: rows; a row of weight 0 may hold anything.
         label: the cluster of each row, -1 if unknown. A cluster with known rows starts at one of
             these.
         weight: weight of each row.

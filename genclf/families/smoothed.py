@@ -38,7 +38,7 @@ class Smoothed(HasRoads, HasConjugatePrior, Latent):
 
     @property
     def num_codes(self) -> int | float:
-        """Values are codes below it, none of which can stand for a missing cell."""
+        """The codes 0..num_codes-1 are values; none of them can stand for a missing cell."""
         return math.inf
 
     def plain(self: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which cells of x a density can take."""
+"""Which values a density allows in the cells of x."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from genclf.arguments.domains import Scalar as Scalar
 
 @dataclasses.dataclass(frozen=True)
 class Support:
-    """Which cells of x a density can take: declared once, read by every check.
+    """Which values a density allows in the cells of x: declared once, read by every check.
 
     Traced code turns the other cells into NaN; `genclf.validate` names them.
 

@@ -57,8 +57,8 @@ def concentration_of(
 
     Args:
         dim: d.
-        length: of the mean.
-        rest: 1 - length, of which the difference would lose the digits.
+        length: the length of the mean.
+        rest: 1 - length, given separately, as the subtraction would lose its digits.
     """
     inside = (length > 0) & (rest > 0)
     ends = jnp.where(length <= 0, 0, jnp.where(rest <= 0, jnp.inf, jnp.nan))
@@ -165,7 +165,7 @@ def _one_less_cosine(key: Array, kappa: Float[Array, "*shape"], dim: int) -> Arr
 def _of_equal_rows(
     left: Float[Array, "K"], count: Float[Array, "K"], total: Float[Array, "K d"]
 ) -> Float[Array, "K"]:
-    """`n_k (1 - R_k)`, where it is rounding n_k/(n_k + 1) times that of one row of all classes."""
+    """`n_k (1 - R_k)`; where that is rounding error, `n_k / (n_k + 1)` times a typical `1 - R`."""
     eps = jnp.finfo(left.dtype).eps
     within = divide(left.sum(), count.sum())
     together = 1 - divide(jnp.sqrt(jnp.maximum((total.sum(0) ** 2).sum(), eps)), count.sum())
@@ -183,8 +183,8 @@ class VonMisesFisher(Latent):
     without a direction; it keeps κ finite if all rows of a class are equal.
 
     If all rows of a class are equal, its likelihood has no maximum; `1 - A_d(κ_k)` is then
-    `r / (n_k + 1)`, with r the mean of `1 - A_d` within all classes, as if one row more had been
-    a typical one.
+    `r / (n_k + 1)`, with r the mean of `1 - A_d` within all classes, as if there had been one
+    more row, a typical one.
 
     Args:
         shared: one concentration for all classes: then the boundaries are linear.
@@ -231,7 +231,7 @@ class VonMisesFisher(Latent):
 
     def estimate(self, stats: Moments) -> VonMisesFisherParams:
         count, total = stats.count, stats.count[:, None] * stats.mean
-        # A class without a direction takes that of all, or the first axis.
+        # A class without a direction takes that of all rows together, or else the first axis.
         some, overall = (total != 0).any(-1), total.sum(0)
         first = jnp.zeros_like(overall).at[0].set(1)
         overall = jnp.where((overall == 0).all(), first, overall)
@@ -239,7 +239,8 @@ class VonMisesFisher(Latent):
         norm = jnp.linalg.norm(direction, axis=-1)
         direction = direction / norm[:, None]
         norm = jnp.where(some, norm, 0)
-        # |x|² = 1, so the scatter is n (1 - R²) with R the length of the mean: 1 - R to all digits.
+        # |x|² = 1, so the scatter is n (1 - R²), where R is the length of the mean. Division by
+        # 1 + R then gives n (1 - R) to all digits.
         left = stats.scatter.sum(-1) / (1 + divide(norm, count))
         left = _of_equal_rows(left, count, total) + self.alpha
         if self.shared:

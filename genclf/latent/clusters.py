@@ -33,7 +33,7 @@ def check_for_em(clf: Classifier) -> None:
 def check_clusters(
     clf: Classifier, y: Array, weights: Array | None, unlabelled_weight: Scalar = 1.0
 ) -> None:
-    """Raise if fewer rows take part than there are classes, or components, to start from them.
+    """Raise if fewer rows take part than the classes, or their components, need to start from.
 
     In traced code only the number of rows is checked; elsewhere also their labels and weights.
     """
@@ -68,7 +68,7 @@ def check_clusters(
 
 
 def check_components(clf: Classifier, num_rows: int) -> None:
-    """The same if the class of every row is known; only the number of rows is checked."""
+    """`check_clusters` if every row's class is known; only the number of rows is checked."""
     each = most_components(clf.family)
     if 0 < num_rows < each:
         raise ValueError(_too_few(clf, f"x has {num_rows} rows", each))

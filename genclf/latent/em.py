@@ -125,7 +125,7 @@ def em(
 
     Derivatives of `params` follow from the implicit function theorem, by one linear solve whatever
     the number of steps. They are exact at a converged solution and meaningless elsewhere. The same
-    holds for `value`. Derivatives of other entries of `objective`, or in `init`, are 0.
+    holds for `value`. Derivatives of other entries of `objective`, and by `init`, are 0.
 
     A step scores each row in all K classes, labelled or not, and in all J components of each: with
     a diagonal covariance it takes about n K J d operations, with a full one n K J d². Where cells
@@ -143,9 +143,9 @@ def em(
         max_steps: maximum number of steps.
         tol: stop when a step raises the mean log-likelihood of a row by no more than this; a
             negative value never stops early. Where EM is slow, gains shrink slowly from step to
-            step and the maximum is many steps away: `objective` shows it, and a smaller `tol`
-            continues. float32 cannot resolve gains below about 1e-7, so `converged` means no more
-            than that there.
+            step and the maximum is many steps away: `objective` shows this, and with a smaller
+            `tol` EM goes on. float32 cannot resolve gains below about 1e-7, so `converged` means no
+            more than that there.
         init: "k-means++", "random", or params to start from.
         restarts: number of starts, all in one call; the best solution is returned.
 
@@ -155,7 +155,7 @@ def em(
 
     Raises:
         ValueError: a shape or dtype does not fit, an argument or a hyper-parameter is invalid, or
-            there are fewer rows than classes or components to start from them.
+            there are fewer rows than the classes or components need to start from.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf

@@ -40,7 +40,7 @@ class Expectation(eqx.Module):
     def of_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         """The log-likelihood, without the prior density, and the expected statistics."""
         family = self.clf.family
-        # A row without weight may hold anything; a row with weight replaces it, for its gradient.
+        # A row without weight may hold anything; a weighted row replaces it, for finite gradients.
         stand_in = jax.tree.map(lambda a: a[jnp.argmax(self.weight > 0)][None], self.x)
 
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:

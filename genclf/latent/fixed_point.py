@@ -61,8 +61,8 @@ def fixed_point(
 
     Derivatives of the state are implicit, `ds = (I - J)⁻¹ ∂step` at a fixed point, by GMRES in
     units of the statistics. The derivative of the last objective holds the state fixed, since the
-    state maximises the objective. Both are traced only where they are taken, so `step` must not
-    close over arrays.
+    state maximises the objective. Both derivatives are traced only where they are taken, so `step`
+    must not close over arrays.
 
     Args:
         step: maps (given, state) to (objective, next state); it does not decrease the objective.
@@ -163,7 +163,7 @@ def _units_of_moments(stats: Moments) -> Moments:
 
 def _solve_in_units(linear: Callable[[PyTree], PyTree], target: PyTree, units: PyTree) -> PyTree:
     """Solve `linear(z) = target` for z, by GMRES in z / units."""
-    # Raveled into one vector: JAX can transpose a solve only if its whole right-hand side depends
+    # Ravel into one vector: JAX can transpose a solve only if its whole right-hand side depends
     # on the tangents. Some statistics may not: the counts of labelled rows do not depend on x.
     target, unravel = ravel_pytree(target)
     units = ravel_pytree(units)[0]

@@ -50,7 +50,7 @@ def adapt_prior(
         weights: weight of each row, (n,).
         max_steps: maximum number of steps.
         tol: stop when no prior can raise the mean log-likelihood of a row by more than this, >= 0.
-            Values below 100 machine epsilons (1e-5 in float32) count as that.
+            A value below 100 machine epsilons (1e-5 in float32) is raised to that.
 
     Returns:
         An `EMSolution`, whose `params` are those given with a new `log_prior`; `converged` says
@@ -108,7 +108,7 @@ def _adapt_prior(
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
     weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
     weight = jnp.where(valid_weights(weight) & (weight != 0).any(), weight, jnp.nan)
-    # A row without weight may hold anything; a row with weight replaces it, for its gradient.
+    # A row without weight may hold anything; a weighted row replaces it, for finite gradients.
     used = weight != 0
     stand_in = jnp.where(used, jnp.arange(n), jnp.argmax(used))
     score = log_joint(params, jax.tree.map(lambda a: a[stand_in], x))
@@ -166,7 +166,7 @@ def _jump(rows: _Rows, counts: Sums, following: Sums) -> Sums:
     longest = jnp.minimum(1, 0.99 / jnp.maximum(-change.min(), 1e-30))
     newton = prior * (1 + longest * change)
     newton = newton / newton.sum()
-    # Near the maximum rounding hides which one is higher; there Newton's is closer to it.
+    # Near the maximum rounding hides which is higher; there the Newton step is closer to it.
     least = rows.log_lik(expected / expected.sum())
     better = rows.log_lik(newton) >= least - 4 * jnp.finfo(least.dtype).eps * jnp.abs(least)
     return jax.tree.map(lambda a: jnp.where(better, total * newton, a), following)

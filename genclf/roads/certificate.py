@@ -22,7 +22,7 @@ class Certificate(ShowsNumbers):
     """The conditions of a maximum at given params, as `certify` returns them.
 
     Attributes:
-        valid: whether all of them hold within `tol`.
+        valid: whether all conditions hold within `tol`.
         stationarity: largest Newton decrement of a block of parameters, per example: the distance
             to the point where the gradient along the constraints vanishes, in standard deviations
             of one example. Half its square is about the gain in mean log-likelihood that is left.
@@ -70,7 +70,7 @@ def certify(
     certificate is a small pytree, so `jax.vmap` can certify thousands of fits.
 
     The precision of the params limits the check: in float32 a mean of 10⁵ standard deviations is
-    rounded to 7e-3 of one, so that no stored mean is the maximum.
+    rounded to a multiple of 7e-3 standard deviations, so that no stored mean is the maximum.
 
     Args:
         clf: the model.

@@ -78,10 +78,10 @@ def solve_constrained(
         lower: lower bounds, in the structure of `init`, -inf for an entry without one; None: no
             lower bounds.
         upper: upper bounds, the same with inf.
-        block_size: size of the diagonal blocks of the Hessian: f is a sum of functions of so many
-            consecutive entries of the raveled params each, and c is linear. With 1 no entry may be
-            in two constraints, and a step costs a few evaluations of f and c. None: f may be any
-            function, and a step solves a dense linear system.
+        block_size: size of the diagonal blocks of the Hessian: f is a sum of functions, each of
+            this many consecutive entries of the raveled params, and c is linear. With 1 no entry
+            may be in two constraints, and a step costs a few evaluations of f and c. None: f may be
+            any function, and a step solves a dense linear system.
         max_steps: maximum number of Newton steps, in each of the two phases.
         tol: tolerance on the residual; by default 1e-9 in float64 and 1e-4 in float32.
 

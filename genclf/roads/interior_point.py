@@ -14,7 +14,8 @@ from genclf.roads.kkt import Point, System
 
 _SHRINK = 0.1  # factor on the complementarity in each step
 _TO_BOUND = 0.99  # largest share of the distance to a bound in one step
-# At a maximum, relative to the parameters; towards infinity a step is as long as the way so far.
+# Largest last step at a maximum, relative to the parameters. On the way to infinity a step is as
+# long as all steps before it.
 LARGEST_LAST_STEP = 0.01
 _SHORTEST = 1e-10  # smallest share of a Newton step that is tried
 
@@ -128,7 +129,7 @@ class InteriorPoint(System):
             on_upper = (
                 jax.grad(self.f)(jnp.where(self.bounded[1], self.upper, point.theta)) - normal
             )
-            # An entry that f does not depend on has slope 0 everywhere, and has not come nearer.
+            # An entry that f does not depend on has slope 0, and has not come nearer to a bound.
             begun, ended = self.slack(self.init), self.slack(point.theta)
             near = [end < 0.5 * begin for end, begin in zip(ended, begun, strict=True)]
             at_lower = self.bounded[0] & near[0] & (on_lower < 0)
@@ -169,7 +170,7 @@ class InteriorPoint(System):
         def step(state: tuple[Point, Array, Array, Array, Array]) -> tuple:
             point, before, *_ = state
             new, after, improved, share = unbounded.advance(point, nothing, fixed)
-            # This close, a step squares the violation; if it does not halve it, rounding dominates.
+            # So close, a step squares the violation; if it is not even halved, rounding dominates.
             at_rounding = (before <= jnp.sqrt(self.eps)) & (after > before / 2)
             return new, after, improved, share, at_rounding
 
@@ -179,8 +180,8 @@ class InteriorPoint(System):
         return point, share
 
     def _newton_entries(self, point: Point, fixed: Array, last: Array) -> tuple[Point, Array]:
-        # Each entry is limited by itself, to 0.9 of its distance to the bounds, so that one bad
-        # entry does not hold back thousands of others.
+        # The step of each entry is limited separately, to 0.9 of its distance to the bounds. So one
+        # bad entry does not hold back thousands of others.
         none = jnp.zeros_like(point.theta)
 
         def cond(state: tuple[Point, Array]) -> Array:

@@ -48,7 +48,7 @@ class System:
         blocks = block_size is not None and block_size > 1
         self.jacobian = jax.jacrev(c)(init) if blocks else None
         self.slope_at_init = jax.grad(f)(init)
-        # If the start is the solution, its gradient is only rounding: then the curvature scales.
+        # If the start is the solution, its gradient is only rounding: take the curvature as scale.
         slope = jnp.abs(self.slope_at_init).max(initial=0)
         curvature = jax.jvp(jax.grad(f), (init,), (jnp.ones_like(init),))[1]
         curvature = jnp.abs(curvature).max(initial=0)

@@ -69,10 +69,10 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
 
     Args:
         clf: the model.
-        stats: from `genclf.stats`. For shared covariances those of the same model with
-            `shared=False` serve too. They alone say how hard each class pulls on what is shared:
-            without them each class is taken to have its share of the pooled scatter, and the
-            multipliers of `scale` are 0.
+        stats: from `genclf.stats`. For shared covariances, statistics of the same model with
+            `shared=False` serve too. Only these have the scatter of each class, from which the
+            multipliers of `scale` follow. With pooled statistics each class is taken to have its
+            share of the pooled scatter, and these multipliers are 0.
 
     Returns:
         `LagrangeSolution`.

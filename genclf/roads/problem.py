@@ -62,7 +62,7 @@ def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[A
 
 
 def of_parameters(clf: Classifier) -> Classifier:
-    """The model of which the estimate is the mode; raises if `inference` is "predictive"."""
+    """The model whose posterior mode is the estimate; raise if `inference` is "predictive"."""
     if clf.inference == "predictive":
         raise ValueError(
             'inference is "predictive", which integrates the parameters out: there are none to '
@@ -106,7 +106,7 @@ def check_same_model(rows: Problem, params: ClassifierParams) -> None:
 
 
 def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[list], Params]]:
-    """The params inside combinators, each with the prefix of its names; a function to rebuild.
+    """The params inside combinators, each with the prefix of its names; a function to rejoin them.
 
     The prefix is the name of each enclosing block of a `Product`, followed by a dot.
     """

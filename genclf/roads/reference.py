@@ -33,7 +33,7 @@ def _(reference: GaussianParams) -> GaussianParams:
 
 @singledispatch
 def transform(params: Any, reference: Any) -> Any:
-    """The params of draws after a move by the location and scale of the reference."""
+    """The params of draws that are scaled by the reference scale and shifted by its location."""
     return params
 
 

@@ -28,10 +28,10 @@ def standard_errors(
 
     They are the square roots of the diagonal of `Z (Zᵀ I Z)⁻¹ Zᵀ`. Here the information I is the
     negative Hessian of the log-likelihood at the params, and Z is a basis of the directions that
-    keep the constraints. They refer to the arrays that the params hold: log π, log θ, logits, means
-    and scales. (The standard error of θ is θ times that of log θ; that of p is p (1-p) times that
-    of the logit.) A row of weight w counts as w examples. With smoothing they are the standard
-    deviations of the normal approximation to the posterior.
+    keep the constraints. The errors are those of the arrays that the params hold: log π, log θ,
+    logits, means and scales. (The standard error of θ is θ times that of log θ; that of p is
+    p (1-p) times that of the logit.) A row of weight w counts as w examples. With smoothing the
+    errors are the standard deviations of the normal approximation to the posterior.
 
     Args:
         clf: the model.

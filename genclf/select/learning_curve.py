@@ -104,9 +104,9 @@ def learning_curve(
 ) -> LearningCurve:
     """Error of each model against the number of rows it is trained on.
 
-    For each size m, `num_splits` times: draw m rows without replacement, the same for all models,
-    fit, and count the errors on the other rows, or on `test`. All splits of a size are one
-    compiled call. Rows are drawn without regard to the classes: a class that is not among the m
+    For each size m, `num_splits` times: draw m rows without replacement (the same for all models),
+    fit each model, and count its errors on the other rows, or on `test`. All splits of a size are
+    one compiled call. Rows are drawn without regard to the classes: a class that is not among the m
     rows cannot be predicted, and its test rows count as errors. So do rows for which a model
     predicts no class (-1). Splits of one data set overlap, so the standard errors are those of the
     mean over its splits, not over data sets.

@@ -49,7 +49,7 @@ def moments(
     Args:
         x: rows, shape (n, d); non-finite cells make the moments of their class NaN.
         w: class weights.
-        full: whole scatter matrices, or their diagonals alone.
+        full: True for whole scatter matrices, False for their diagonals alone.
         pooled: one scatter for all classes together.
     """
     if isinstance(w, Hard):
@@ -109,7 +109,7 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
 
     total, scatter = lax.map(about_centre, (rows, centre))
     drift = divide(total, count[:, None])
-    # A non-finite cell makes NaN only of the classes in which its row has weight.
+    # A non-finite cell makes only those classes NaN in which its row has weight.
     spoiled = lax.cond(bad.any(), beside_bad, lambda: jnp.isnan(centre))
     mean = jnp.where(spoiled, jnp.nan, centre + drift)
     raw = Moments(count, mean, scatter)
@@ -157,7 +157,7 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
 
 
 def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array, Array, Array]]]:
-    """Group rows into tiles of one class each: their number, and t -> (class, rows, weights).
+    """Group rows into tiles of one class each; return their number and t -> (class, rows, weights).
 
     Unused places in a tile, and unused tiles at the end, hold some row with weight 0.
     """

@@ -121,7 +121,7 @@ def fold_rows(
 def scan_rows(
     step: Callable[[S, Any, Any], S], start: S, x: PyTree, w: ClassWeights, block: int
 ) -> S:
-    """`total = step(total, x_block, w_block)` over blocks of so many rows, from `start`."""
+    """Repeat `total = step(total, x_block, w_block)` over blocks of `block` rows, from `start`."""
     n = num_rows(w)
     if n <= block:
         return step(start, x, w)
@@ -154,7 +154,7 @@ def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
 
 
 def ignore_absent(x: Array, present: Array) -> Array:
-    """Set non-finite cells of rows without weight to 0; finite ones stay, for the gradient by w."""
+    """Set non-finite cells of rows without weight to 0; the gradient by w needs the finite ones."""
     return jnp.where(present[:, None] | jnp.isfinite(x), x, 0)
 
 

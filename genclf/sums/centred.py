@@ -40,7 +40,7 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     Args:
         x: rows; a non-finite cell makes the moments of its class NaN.
         w: class weights.
-        full: the scatter matrix, which has to be pooled, or its diagonal alone.
+        full: True for the scatter matrix, which has to be pooled; False for its diagonal alone.
         pooled: one scatter for all classes, with a class axis of length 1.
     """
     d, count = x.shape[1], class_counts(w)
@@ -77,7 +77,7 @@ def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full
                                             + Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ,
 
     `G_kl = Σ_n w_nk w_nl / w_n`. That is about 2 n (d + K)² flops instead of 2 n d² K, and no term
-    is negative. A non-finite cell makes NaN of the means of classes in which its row has weight.
+    is negative. In each class in which its row has weight, a non-finite cell makes the mean NaN.
     """
     d, count = x.shape[1], class_counts(w)
     rows = max(block_rows(d), d // 2)
@@ -96,7 +96,7 @@ def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full
             usable = jnp.isfinite(x)
             weight = row_weights(w)[:, None]
             share = divide(w, jnp.broadcast_to(weight, w.shape))
-            # From the likeliest class: then nothing is rounded where the others have no share.
+            # Relative to the point of the likeliest class, c̄_n has no rounding if no other has a share.
             nearest = lambda a: a.at[w.argmax(1)].get(mode="promise_in_bounds")  # noqa: E731
             z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
             z = z - (matmul(share, apart) - nearest(apart))
@@ -132,7 +132,7 @@ def _read(read: Callable[[Array], Moments], x: Array, w: ClassWeights) -> Moment
 
 
 def _about_mean(count: Array, centre: Array, remainder: Array, scatter: Array) -> Moments:
-    """Moments, from the scatter about other points and the sums of rows less these."""
+    """Moments, from the scatter about other points and the sums of rows minus these."""
     drift = divide(remainder, count[:, None])
     mean = jnp.where(count[:, None] == 0, 0, centre + drift)
     raw = Moments(count, mean, scatter)
@@ -160,7 +160,7 @@ def _near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d
 
 
 def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
-    """A row of each class, as `some_row`; any row for a class without one."""
+    """One row of each class, as in `some_row`; an arbitrary row for a class that has none."""
     n = len(x)
     row = jnp.where(w.weight > 0, jnp.arange(n, dtype=jnp.int32), n - 1)
     first = jnp.full(w.num_classes, n - 1, jnp.int32).at[jnp.maximum(w.label, 0)].min(row)
@@ -168,7 +168,7 @@ def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
 
 
 def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d"]:
-    """A row with weight, 0 where it is not finite: less it, a large common offset costs nothing."""
+    """A row with weight, its non-finite cells 0; subtracting it removes a large common offset."""
     if not len(x):
         return jnp.zeros(x.shape[1], weight.dtype)
     return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]

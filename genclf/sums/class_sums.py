@@ -30,7 +30,7 @@ def add_class_sums(
     """`total_k + Σ_n w_nk row_n` for each class k."""
     if not isinstance(w, Hard):
         return _add_product(total, rows, w)
-    # A processor adds row after row at the speed of memory; an accelerator is better at products.
+    # A CPU adds row after row at the speed of memory; an accelerator is better at products.
     return lax.platform_dependent(total, rows, w, cpu=_add_rows, default=_add_product)
 
 

@@ -1,7 +1,7 @@
 """Compensated summation: a second float keeps the rounding error of each float32 sum.
 
-A sum is held as `high + low`, |low| at most half a unit in the last place of high. Derivatives are
-those of plain sums: they go through `high` alone.
+A sum is held as `high + low`, where |low| is at most half a unit in the last place of high.
+Derivatives are those of plain sums: they go through `high` alone.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Low = tuple[Array, ...] | None
 
 
 def no_rounding(*sums: Any) -> Low:
-    """Low parts of 0 for float32 sums; None for other dtypes: float64 counts exactly to 2⁵³."""
+    """Low parts of 0 for float32 sums; None for other dtypes, as float64 counts exactly to 2⁵³."""
     if any(getattr(a, "dtype", None) != jnp.float32 for a in sums):
         return None
-    # Computed from the sums, so that they vary over the same mesh axes.
+    # The zeros are computed from the sums, so that they vary over the same mesh axes.
     return tuple(((a != a) & False).astype(a.dtype) for a in sums)
 
 
@@ -47,7 +47,7 @@ def add_to(total: Array, low: Array, more: Array) -> tuple[Array, Array]:
 def add_each(
     a: tuple[Array, ...], low_a: Low, b: tuple[Array, ...], low_b: Low
 ) -> tuple[tuple[Array, ...], Low]:
-    """The same for several sums."""
+    """`add` for each of several sums."""
     if low_a is None or low_b is None:
         return tuple(x + y for x, y in zip(a, b, strict=True)), None
     pairs = [add(*each) for each in zip(a, low_a, b, low_b, strict=True)]

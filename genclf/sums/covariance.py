@@ -124,8 +124,8 @@ def estimate_covariance(
 ) -> CovarianceEstimate:
     """Covariances of the classes, or of a pooled scatter; see `Gaussian` for the rules.
 
-    A class without weight gets the pooled within-class covariance. If a class with weight has no
-    observed value of a feature, it has the variance of all its observed cells there.
+    A class without weight gets the pooled within-class covariance. A class with weight but no
+    observed value of a feature gets the variance of all observed cells of that feature.
     """
     n, of_cells = stats.count.sum(0), stats.of_cells
     ridge, ddof = (jnp.asarray(a, stats.count.dtype) for a in (ridge, ddof))
@@ -141,7 +141,7 @@ def estimate_covariance(
     if of_cells and not shared:
         unseen = empty & ~empty.all(-1, keepdims=True)
         other = jnp.where(unseen, (n * size.total)[None], other)
-        if spherical:  # it has no share in the mean over cells
+        if spherical:  # such a feature has no share in the mean over cells
             empty, divisor = empty & ~unseen, jnp.where(unseen, 0, divisor)
     count, divisor = (jnp.where(empty, jnp.broadcast_to(n, a.shape), a) for a in (count, divisor))
     each = lambda a: a if of_cells else a.reshape(-1, *[1] * (scatter.ndim - 1))  # noqa: E731
@@ -159,9 +159,10 @@ def estimate_covariance(
         no_spread = no_spread.all(-1, keepdims=True)
     variance = variance + added
     singular = no_spread | (variance <= floor)
-    # n equal values show that the variance is below v / n, v the within-class variance, not that it
-    # is 0. A feature that is constant over all the data gives no scale for deviations: its variance
-    # is set to its mean square, so that it is no evidence, not even in new rows where it differs.
+    # n equal values show that the variance is below v / n, where v is the within-class variance;
+    # they do not show that it is 0. A feature that is constant over all the data gives no scale for
+    # deviations. Its variance is set to its mean square, so that the feature is no evidence, not
+    # even in new rows where it differs.
     apart = jnp.where(size.square == 0, 1, size.square)[None]
     least = jnp.where(no_spread, mean(apart) if spherical else apart, typical / (rows + 1))
     lost = size.vanishing[None]
@@ -188,7 +189,7 @@ def regularisation(stats: Moments, *, ridge: Scalar, ddof: Scalar) -> Moments:
 
 
 def sqrt_total_covariance(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
-    """An invertible root of the covariance of all examples: Cholesky factor, or deviations."""
+    """Invertible root of the covariance of all examples: Cholesky factor or standard deviations."""
     variance = divide(overall.diagonal, overall.count)
     if spherical:
         variance = variance.mean(keepdims=True)

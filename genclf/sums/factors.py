@@ -15,7 +15,7 @@ from genclf.sums.products import matmul
 
 @jax.custom_jvp
 def cholesky(correlation: Array) -> Array:
-    """Cholesky factor of correlation matrices; a singular one gets 10 d ε on its diagonal."""
+    """Cholesky factor of correlation matrices; the diagonal of a singular one gains 10 d ε."""
     d = correlation.shape[-1]
     eps = jnp.finfo(correlation.dtype).eps
     factorize = partial(lax.linalg.cholesky, symmetrize_input=False)

@@ -19,9 +19,9 @@ T = TypeVar("T")
 def merge(a: T, b: T) -> T:
     """Statistics of two disjoint sets of examples together: S(A ∪ B) = S(A) + S(B).
 
-    Associative and commutative up to rounding. `Moments` merge by the rule of Chan, Golub and
-    LeVeque, which subtracts no raw moments. In float32 the rounding error of each sum is kept too,
-    so counts are exact and small terms are not lost, after any number of merges.
+    Merging is associative and commutative up to rounding. `Moments` merge by the rule of Chan,
+    Golub and LeVeque, which subtracts no raw moments. In float32 the rounding error of each sum is
+    kept too, so after any number of merges counts are exact and small terms are not lost.
 
     Args:
         a: statistics, as returned by `genclf.stats`.

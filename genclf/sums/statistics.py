@@ -27,7 +27,7 @@ Add = Callable[[Array, Array | None], tuple[Array, Array | None]]
 class Sums(eqx.Module):
     """Weighted totals per class: `count_k = Σ_n w_nk` and `total_k = Σ_n w_nk f(x_n)`, f >= 0.
 
-    Features of both signs cancel in a plain total: they take `Moments`.
+    Features of both signs cancel in a plain total, so they need `Moments`.
 
     Attributes:
         count: total weight of each class, shape (..., K).
@@ -74,8 +74,8 @@ class Moments(eqx.Module):
     """Weighted count and mean per class, and the scatter about the means, per class or pooled.
 
     `mean_k = Σ_n w_nk x_n / count_k`; `scatter_k = Σ_n w_nk (x_n - mean_k)(x_n - mean_k)ᵀ`, or
-    its diagonal; pooled, the sum of these over the classes. The scatter is a sum, not an average:
-    no divisor has been applied.
+    its diagonal; a pooled scatter is the sum of these over the classes. The scatter is a sum, not
+    an average: no divisor has been applied.
 
     Attributes:
         count: total weight of each class, shape (..., K). If cells may be missing and the scatter
@@ -128,7 +128,7 @@ class Moments(eqx.Module):
         return Moments(self.count, self.mean, sum_over(self.scatter), low)
 
     def in_shares(self, share: Array) -> Moments:
-        """These moments with a pooled scatter dealt out to the classes."""
+        """These moments, with a pooled scatter divided among the classes by their `share`."""
         if not self.is_pooled:
             return self
         each = self.per_feature(share)
@@ -149,7 +149,7 @@ class Moments(eqx.Module):
         return left[..., :, None] * deviation[..., None, :]
 
     def over_copies(self, per_class: Array) -> Array:
-        """The sum of (..., K, d) over the classes that have one scatter."""
+        """The sum of (..., K, d) over the classes if they have one scatter; else unchanged."""
         return per_class.sum(-2, keepdims=True) if self.is_pooled else per_class
 
     def _merge(self, other: Moments) -> Moments:
@@ -212,7 +212,7 @@ class Moments(eqx.Module):
 
 
 def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
-    """The difference of two sums, with rounding below 0 set to 0; and where it is truly below 0."""
+    """A difference of sums, with rounding below 0 set to 0; and a mask of where it is truly < 0."""
     rounding = 64 * jnp.finfo(value.dtype).eps * size
     below = value < -rounding
     return jnp.where((value < 0) & ~below, 0, value), below
