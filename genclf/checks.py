@@ -86,7 +86,7 @@ def validate(
     if isinstance(model, Fitted):
         check_params(model, "model", "validate")
         if y is not None or weights is not None:
-            raise ValueError("labels and weights are checked against a Classifier, not its params")
+            raise ValueError("y or weights were given beside fitted params: give a model")
         check_examples(model, x)
         _check_cells(model.support, x, given, None)
         return
@@ -242,7 +242,7 @@ def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:
         advice = f"drop features {np.flatnonzero(everywhere).tolist()}, constant in all classes"
         advice += ", and set ridge > 0, e.g. 1e-3, for the others" if len(clauses) > 1 else ""
     elif latent:
-        advice = "em would begin there: give prior=NormalInverseWishart(), or more labels"
+        advice = "em would start there: give prior=NormalInverseWishart(), or more labels"
     else:
         pooling = "" if found.shared else ", pool those of all classes (shared=True)"
         advice = f"set ridge > 0, e.g. 1e-3, drop or merge features, use more rows{pooling}"

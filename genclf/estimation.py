@@ -165,7 +165,7 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
     require(clf.family, Parametric, "stats")
     if is_hidden(clf.family):
         raise ValueError(
-            f"{clf.family} has no statistics of the examples alone, as parts are not seen: use "
+            f"{clf.family} has no statistics without params, as parts of x are unseen: use "
             'genclf.fit or genclf.em, with inference "map" or "ml"'
         )
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))

@@ -82,7 +82,9 @@ def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> F
     if is_hidden(clf.family):
         return fit_hidden(clf, x, y, weights, init)
     if init is not None:
-        raise ValueError("init was given, but the estimate of this model is in closed form")
+        raise ValueError(
+            "init was given to a model that needs none: its estimate is in closed form"
+        )
     if lacking(clf.family, Parametric):
         return fit_examples(clf, x, y, weights)
     return estimate(clf, stats(clf, x, y, weights))

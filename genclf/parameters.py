@@ -151,7 +151,7 @@ class Parameter:
         from numpyro.distributions.transforms import biject_to
 
         if self.link != "identity":
-            raise ValueError(f"no unconstrained coordinates for {self}")
+            raise ValueError(f"{self} has no unconstrained coordinates")
         return biject_to(self.membership())
 
     def equal_tables(self, size: int) -> list[np.ndarray]:

@@ -302,10 +302,10 @@ def test_fewer_rows_than_clusters(clf, y, weights, message):
 def test_fewer_rows_than_clusters_of_which_the_shapes_say_so():
     latent = np.full(7, -1)
     for clf in (gcf.qda(11), gcf.Classifier(PAIRS.family, 5)):
-        with pytest.raises(ValueError, match="x has 7 rows, expected at least 1"):
+        with pytest.raises(ValueError, match="x has 7 rows, and EM needs at least 1"):
             jax.jit(lambda x, y, clf=clf: run(clf, x, y))(FEW, latent)
     many = gcf.Classifier(gcf.Product({"a": replace(PAIRS.family, num_components=11)}), 1)
-    with pytest.raises(ValueError, match="class 0 has 7 rows of weight > 0, expected at least 11"):
+    with pytest.raises(ValueError, match="class 0 has 7 rows of weight > 0, and EM needs at least 11"):
         gcf.fit(many, {"a": FEW}, np.zeros(7, int))
 
 
@@ -314,7 +314,7 @@ def test_validate_names_a_start_without_a_covariance():
     few = np.full(N, -1)
     for k in range(K):
         few[np.flatnonzero(y == k)[:2]] = k
-    with pytest.raises(ValueError, match=r"class 0 has rank 1 of 5.*em would begin there"):
+    with pytest.raises(ValueError, match=r"class 0 has rank 1 of 5.*em would start there"):
         gcf.validate(gcf.qda(K), x, few, latent=True)
     gcf.validate(with_prior(BY_NAME["gaussian"]), x, few, latent=True)
     gcf.validate(gcf.qda(K), x, np.full(N, -1), latent=True)
@@ -332,7 +332,7 @@ def test_the_component_of_a_row(x64):
 def test_hidden_parts_have_no_statistics():
     x, y = BY_NAME["gaussian"].example("float32")
     for family in (gcf.Mixture(gcf.Gaussian(), 2), gcf.Gaussian(missing="marginalize")):
-        with pytest.raises(ValueError, match="parts are not seen"):
+        with pytest.raises(ValueError, match="parts of x are unseen"):
             gcf.stats(gcf.Classifier(family, K), x, y)
         gcf.validate(gcf.Classifier(family, K), x, y)
         assert gcf.diagnose(gcf.Classifier(family, K), x, y).conditional is None

@@ -86,7 +86,7 @@ def blocks(
     """The arrays of x: each with its name in a message, its path of keys, and its support."""
     if isinstance(support, Support):
         if isinstance(x, dict):
-            raise ValueError(f"{name} is a dict, but the model is no Product: expected an array")
+            raise ValueError(f"{name} is a dict, but the model is not a Product: expected an array")
         if isinstance(x, Tokens) and not support.tokens:
             raise ValueError(f"{name} is Tokens, which only Multinomial takes; use x.counts()")
         yield name, path, support, x
@@ -204,7 +204,7 @@ def check_examples(params: Any, x: PyTree) -> None:
                 f"{fitted} features"
             )
         if batch is not None and shape[:-1] != batch:
-            raise ValueError(f"{name} has batch axes {shape[:-1]}, but the blocks before {batch}")
+            raise ValueError(f"{name} has batch axes {shape[:-1]}, the blocks before it {batch}")
         batch = shape[:-1]
 
 

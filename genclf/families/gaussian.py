@@ -134,7 +134,7 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
             return self.pooled(moments_of_cells(x, seen, w))
         if x.shape[1] > 1:
             raise ValueError(
-                "the scatter of rows with missing cells is an expectation under params"
+                "rows with missing cells have no scatter without params: use fit or em"
             )
         return moments(x, masked(seen[:, 0], w), full=True, pooled=self.shared)
 

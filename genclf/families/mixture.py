@@ -253,5 +253,5 @@ class Mixture(Latent):
     def problems(self, d: Any = None) -> list[str]:
         found = lacking(self.family, Latent)
         if found is not None:
-            return [f"Mixture of {found}: expected a family that EM can fit, such as Gaussian()"]
+            return [f"a Mixture of {found}, expected a family that EM can fit, such as Gaussian()"]
         return self.family.problems(d)

@@ -76,6 +76,6 @@ def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, verb: str) 
             where = f"{prefix.removesuffix('.')}: " if prefix else ""
             where += f"column {column}: " if column else ""
             raise ValueError(
-                f"{verb} needs a proper {what}, and that of class {k} is not: {where}"
+                f"{verb} needs a proper {what}, and the {what} of class {k} is improper: {where}"
                 f"{one.why_improper(k)}; give {more}a proper prior, such as {node.example}"
             )

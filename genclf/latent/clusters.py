@@ -25,8 +25,8 @@ def check_for_em(clf: Classifier) -> None:
     rules = clf.family.heuristics()
     if rules and clf.inference == "map":
         raise ValueError(
-            f"{', '.join(rules)}: EM has no objective to maximise under this rule, which is not a "
-            "prior; give the Gaussian prior=NormalInverseWishart() instead"
+            f"EM cannot use {' and '.join(rules)}, which is not a prior, so that there would be no "
+            "objective to maximise; give the Gaussian prior=NormalInverseWishart() instead"
         )
 
 
@@ -78,8 +78,8 @@ def _too_few(clf: Classifier, here: str, wanted: int) -> str:
     each = most_components(clf.family)
     parts = f" of {each} components" if each > 1 else ""
     return (
-        f"{here}, expected at least {wanted} for the model's {clf.num_classes} classes{parts} to "
-        "start from: give more rows, or a model of fewer classes or components"
+        f"{here}, and EM needs at least {wanted} to start {clf.num_classes} classes{parts}: give "
+        "more rows, or a model of fewer classes or components"
     )
 
 

@@ -221,7 +221,7 @@ _compiled = partial(jax.jit, static_argnums=(0, 1, 2, 3))(_solve)
 
 def _check_size(n: int, m: int, block_size: int | None) -> None:
     if block_size is not None and n % block_size:
-        raise ValueError(f"block_size is {block_size}, expected a divisor of {n}, the parameters")
+        raise ValueError(f"block_size is {block_size}, no divisor of {n}, the number of parameters")
     largest = LARGEST_MATRIX
     matrices = {None: (n + m) ** 2, 1: 0}.get(block_size, max(n * (block_size or 1), m * n))
     if matrices > largest:

@@ -96,7 +96,7 @@ def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full
             usable = jnp.isfinite(x)
             weight = row_weights(w)[:, None]
             share = divide(w, jnp.broadcast_to(weight, w.shape))
-            # Relative to the point of the likeliest class, c̄_n has no rounding if no other has a share.
+            # Relative to the likeliest class, c̄_n has no rounding if no other class has a share.
             nearest = lambda a: a.at[w.argmax(1)].get(mode="promise_in_bounds")  # noqa: E731
             z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
             z = z - (matmul(share, apart) - nearest(apart))
