@@ -305,7 +305,9 @@ def test_fewer_rows_than_clusters_of_which_the_shapes_say_so():
         with pytest.raises(ValueError, match="x has 7 rows, and EM needs at least 1"):
             jax.jit(lambda x, y, clf=clf: run(clf, x, y))(FEW, latent)
     many = gcf.Classifier(gcf.Product({"a": replace(PAIRS.family, num_components=11)}), 1)
-    with pytest.raises(ValueError, match="class 0 has 7 rows of weight > 0, and EM needs at least 11"):
+    with pytest.raises(
+        ValueError, match="class 0 has 7 rows of weight > 0, and EM needs at least 11"
+    ):
         gcf.fit(many, {"a": FEW}, np.zeros(7, int))
 
 

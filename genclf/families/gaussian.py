@@ -42,6 +42,18 @@ from genclf.sums.merging import merge, pool
 from genclf.sums.statistics import Moments, divide
 
 
+class _Rows(Completed):
+    """Rows without missing cells, and points near their class means."""
+
+    x: Array
+    near: Array
+    full: bool = eqx.field(static=True)
+    pooled: bool = eqx.field(static=True)
+
+    def stats(self, w: ClassWeights) -> Moments:
+        return moments(self.x, w, full=self.full, pooled=self.pooled, near=self.near)
+
+
 class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
     """Gaussian class densities: discriminant analysis and Gaussian naive Bayes.
 
@@ -147,6 +159,8 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
     def complete(
         self, params: GaussianParams, x: Shaped[Array, "n d"]
     ) -> tuple[Float[Array, "n K"], Completed]:
+        if self.missing == "error":
+            return params.log_prob(x), _Rows(x, params.mean, self.covariance == "full", self.shared)
         if not self.hidden or x.shape[1] == 1:
             return params.log_prob(x), Observed(self, x)
         return params.complete(x)

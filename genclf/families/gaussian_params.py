@@ -16,14 +16,13 @@ from genclf.families.base import Params
 from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm
 from genclf.families.mahalanobis import (
     Covariance,
-    diagonal_distances,
+    distances,
     finite,
-    fold_distances,
     inverse_scale,
+    linear_form,
+    linear_scores,
     log_determinants,
     scaled_noise,
-    squares,
-    whiten,
 )
 from genclf.families.marginal import (
     Completion,
@@ -43,7 +42,7 @@ from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter
 from genclf.sums.blocks import broadcast_rows, over_rows
-from genclf.sums.products import einsum, matmul
+from genclf.sums.products import einsum
 from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -132,26 +131,8 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return self._marginal(x, complete, seen)
 
     def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        if self.shared:
-            return over_rows(self._shared_log_prob, x, 1, 4 * self.num_features)
-        if self.covariance == "full":
-            distances = fold_distances(
-                x, self.mean, self.scale, self.covariance, lambda z, _: squares(z), self.mean
-            )
-        else:
-            rows = lambda x: diagonal_distances(x, self.mean, self.scale)  # noqa: E731
-            distances = over_rows(rows, x, 1, 4 * self.num_features)
-        half = finite(-0.5 * distances)
+        half = finite(-0.5 * distances(x, self.mean, self.scale, self.covariance))
         return half + broadcast_rows(self._log_norms()[0], half)
-
-    def _shared_log_prob(self, x: Shaped[Array, "n d"]) -> Float[Array, "n K"]:
-        # The nearest class is scored by its distance, the others relative to it by linear scores.
-        score = self._linear_scores(x)
-        nearest = lax.stop_gradient(score.argmax(1))
-        apart = x.astype(self.mean.dtype) - self.mean.at[nearest].get(mode="promise_in_bounds")
-        z = whiten(self._inverse_scale()[0], finite(apart.T), self.covariance)
-        at_nearest = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
-        return score - at_nearest + (self._log_norms()[0] - 0.5 * squares(finite(z)))[:, None]
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
@@ -161,14 +142,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return self._marginal(x, complete, self._seen_less_common)
 
     def _linear_scores(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        centre = self.mean.mean(0, keepdims=True)
-        coef, intercept = self._linear_about(centre)
-        return over_rows(
-            lambda x: finite(matmul(x.astype(self.mean.dtype) - centre, coef.T) + intercept[None]),
-            x,
-            1,
-            self.mean.shape[-1],
-        )
+        return linear_scores(x, self.mean, self.scale, self.covariance)
 
     def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
         """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""
@@ -218,13 +192,6 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         more = missing_given_seen(apart, y.reshape(-1), self.in_units())
         return jnp.where(jnp.isnan(x), drawn + more.reshape(drawn.shape), x.astype(drawn.dtype))
 
-    def _linear_about(self, centre: Float[Array, "1 d"]) -> tuple[Array, Array]:
-        """(coef, intercept) of the discriminant as a function of `x - centre`."""
-        inverse = self._inverse_scale()[0]
-        z = whiten(inverse, (self.mean - centre).T, self.covariance)
-        coef = whiten(inverse.T, z, self.covariance).T
-        return coef, -0.5 * squares(z)
-
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`Σ⁻¹ (μ_k - m)` and `-½ (μ_k - m)ᵀ Σ⁻¹ (μ_k + m)`, m the mean of the class means."""
         if not self.shared:
@@ -233,7 +200,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
                 "use quadratic_form, or fit Gaussian(shared=True)"
             )
         centre = self.mean.mean(0, keepdims=True)
-        coef, _ = self._linear_about(centre)
+        coef, _ = linear_form(self.mean, self.scale, self.covariance, centre)
         return coef, -0.5 * (coef * (self.mean + centre)).sum(-1)
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:

@@ -2,24 +2,25 @@
 
 A scale is a square root of a covariance with a class axis of length 1 where classes share it:
 "full": lower Cholesky factors (K or 1, d, d); "diag": (K or 1, d); "spherical": (K or 1, 1).
-Deviations have features first and rows last, so that the arithmetic is vectorised over rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.sums.blocks import over_rows
+from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.covariance import Covariance
-from genclf.sums.factors import inverse_lower
+from genclf.sums.factors import any_member, inverse_lower
 from genclf.sums.products import matmul
 
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
+_CANCELS = 16  # a difference of numbers this many times as large is computed in another way
 
 
 def inverse_scale(scale: Array, covariance: Covariance) -> Array:
@@ -27,92 +28,148 @@ def inverse_scale(scale: Array, covariance: Covariance) -> Array:
     return inverse_lower(scale) if covariance == "full" else 1 / scale
 
 
-def whiten(inverse: Array, deviation: Array, covariance: Covariance) -> Array:
-    """Whitened deviations z (d, n), `|z|² = deviationᵀ Σ⁻¹ deviation`, of one class."""
-    return matmul(inverse, deviation) if covariance == "full" else inverse[:, None] * deviation
+def whiten(
+    inverse: Array, deviation: Float[Array, "n d"], covariance: Covariance
+) -> Float[Array, "n d"]:
+    """Whitened deviations z of one class, `|z|² = deviationᵀ Σ⁻¹ deviation`."""
+    return matmul(deviation, inverse.T) if covariance == "full" else deviation * inverse[None]
 
 
 def finite(z: Array) -> Array:
     """Replace infinite numbers by NaN, since comparing infinite scores would pick some class.
 
-    If a cell is infinite, or overflows in between, the class of its row is unknown.
+    If a cell is infinite, or if a number overflows during the computation, the class of the row is
+    unknown.
     """
     return jnp.where(jnp.isfinite(z), z, jnp.nan)
 
 
-def squares(z: Array) -> Array:
-    """|z|² over the first axis, as a matrix product, which is faster than a sum."""
-    return matmul(jnp.ones(len(z), z.dtype), z * z)
+def squares(z: Float[Array, "n d"]) -> Float[Array, "n"]:
+    """|z|² of each row, as a matrix product, which is faster than a sum."""
+    return matmul(z * z, jnp.ones(z.shape[1], z.dtype))
 
 
-def fold_distances(
-    x: Shaped[Array, "*batch d"],
-    mean: Float[Array, "K d"],
-    scale: Array,
-    covariance: Covariance,
-    fold: Callable[[Array, Array], Array],
-    of_class: Array,
+def squared_lengths(
+    inverse: Array, deviation: Float[Array, "n d"], covariance: Covariance
+) -> Float[Array, "n"]:
+    """`deviationᵀ Σ⁻¹ deviation`; with many features most zeros of the triangle are left out."""
+    if covariance != "full":
+        return squares(whiten(inverse, deviation, covariance))
+    d = len(inverse)
+    pieces = 4 if d >= 256 else 1
+    total = jnp.zeros(len(deviation), deviation.dtype)
+    for start, end in pairwise(d * i // pieces for i in range(pieces + 1)):
+        z = whiten(inverse[start:end, :end], deviation[:, :end], covariance)
+        # A sum can overflow before it reaches a finite number; a single product cannot.
+        total = total + squares(finite(z))
+    return total
+
+
+def distances(
+    x: Shaped[Array, "*batch d"], mean: Float[Array, "K d"], scale: Array, covariance: Covariance
 ) -> Float[Array, "*batch K"]:
-    """`fold(z, of_class_k)` of every row's whitened deviation z from every class mean.
+    """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)` of every row and class.
 
     Args:
         x: examples.
         mean: class means.
         scale: one for each class, or one for all.
         covariance: the structure of the covariance.
-        fold: a function of z (d, rows) and one entry of `of_class`; returns a number per row.
-        of_class: other values of each class that fold needs, with a leading class axis.
     """
-    inverse = inverse_scale(scale, covariance)
 
-    def per_class(rows: Array) -> Array:
-        x = finite(rows.astype(mean.dtype).T)
+    def per_class(x: Array) -> Array:
+        def of_class(mean: Array, inverse: Array) -> Array:
+            return squared_lengths(inverse, x - mean[None], covariance)
 
-        def distance(mean: Array, inverse: Array, own: Array) -> Array:
-            z = whiten(inverse, x - mean[:, None], covariance)
-            # A sum can overflow before it reaches a finite number; a single product cannot.
-            return fold(finite(z) if covariance == "full" else z, own)
+        return over_classes(of_class, mean, inverse_scale(scale, covariance), x=x)
 
-        return over_classes(distance, mean, inverse, of_class, x=x)
+    def rows(x: Array) -> Array:
+        x = x.astype(mean.dtype)
+        if len(scale) == 1:
+            return _shared_distances(x, mean, scale, covariance)
+        return per_class(x) if covariance == "full" else _diagonal_distances(x, mean, scale)
 
-    def shared(rows: Array) -> Array:
-        # Whiten once, about the centre of the means; classes then differ by a shift.
-        centre = mean.mean(0, keepdims=True)
-        z = finite(whiten(inverse[0], (rows.astype(mean.dtype) - centre).T, covariance))
-        shift = whiten(inverse[0], (mean - centre).T, covariance).T
-        return over_classes(lambda s, own: fold(z - s[:, None], own), shift, of_class, x=z)
-
-    alike = len(scale) == 1
-    return over_rows(shared if alike else per_class, x, 1, 8 * mean.shape[-1])
+    return over_rows(rows, x, 1, 4 * mean.shape[-1])
 
 
-def diagonal_distances(
-    x: Shaped[Array, "n d"], mean: Float[Array, "K d"], scale: Array
+def _shared_distances(
+    x: Float[Array, "n d"], mean: Float[Array, "K d"], scale: Array, covariance: Covariance
 ) -> Float[Array, "n K"]:
-    """`Σ_j (x_j - μ_kj)² / σ_kj²`, multiplied out into two matrix products where that is precise.
+    """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; by that of the nearest class if it cancels."""
+    score = linear_scores(x, mean, scale, covariance)
+    inverse = inverse_scale(scale, covariance)[0]
+    length = squared_lengths(inverse, x - mean.mean(0, keepdims=True), covariance)
+    nearest = lax.stop_gradient(score.argmax(1))
+    best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
 
-    It is precise if, for the nearest class of every row, the parts that cancel are at most 16 times
-    what is left of them. Otherwise the rows are compared with one class after the other.
+    def from_nearest() -> Array:
+        apart = x - mean.at[nearest].get(mode="promise_in_bounds")
+        return squared_lengths(inverse, apart, covariance)[:, None] - 2 * (score - best)
+
+    cancels = length > _CANCELS * (length - 2 * best[:, 0] + x.shape[1])  # False on NaN
+    return lax.cond(any_member(cancels.any()), from_nearest, lambda: length[:, None] - 2 * score)
+
+
+def _diagonal_distances(
+    x: Float[Array, "n d"], mean: Float[Array, "K d"], scale: Array
+) -> Float[Array, "n K"]:
+    """`Σ_j (x_j - μ_kj)² / σ_kj²`, multiplied out into two matrix products if nothing cancels.
+
+    Otherwise the rows are compared with one class after the other.
     """
-    scale = jnp.broadcast_to(scale, mean.shape)
-    x, d = x.astype(mean.dtype), mean.shape[1]
+    scale, d = jnp.broadcast_to(scale, mean.shape), mean.shape[1]
 
     def one_by_one() -> Array:
-        def distance(mean: Array, scale: Array) -> Array:
-            return squares((x.T - mean[:, None]) / scale[:, None])
+        def of_class(mean: Array, inverse: Array) -> Array:
+            return squares((x - mean[None]) * inverse[None])
 
-        return over_classes(distance, mean, scale, x=x)
+        return over_classes(of_class, mean, 1 / scale, x=x)
 
     if x.size * len(mean) <= _SMALL:
         return one_by_one()
     centre, unit = mean.mean(0, keepdims=True), scale.mean(0, keepdims=True)
-    z, m, inverse = (x - centre) / unit, (mean - centre) / unit, (unit / scale) ** 2
+    z, m, inverse = (x - centre) * (1 / unit), (mean - centre) / unit, (unit / scale) ** 2
     parts = matmul(z * z, inverse.T) + (inverse * m * m).sum(1)[None]
-    distances = parts - 2 * matmul(z, (inverse * m).T)
-    nearest = distances.argmin(1, keepdims=True)
+    apart = parts - 2 * matmul(z, (inverse * m).T)
+    nearest = apart.argmin(1, keepdims=True)
     at = lambda a: jnp.take_along_axis(a, nearest, 1, mode="promise_in_bounds")  # noqa: E731
-    cancels = (at(parts) > 16 * (at(distances) + d)).any()  # False on NaN
-    return lax.cond(cancels, one_by_one, lambda: distances)
+    cancels = at(parts) > _CANCELS * (at(apart) + d)  # False on NaN
+    return lax.cond(any_member(cancels.any()), one_by_one, lambda: apart)
+
+
+def linear_form(
+    mean: Float[Array, "K d"],
+    scale: Array,
+    covariance: Covariance,
+    centre: Float[Array, "1 d"],
+) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
+    """(coef, intercept) of `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of x - c."""
+    inverse = inverse_scale(scale, covariance)[0]
+    z = whiten(inverse, mean - centre, covariance)
+    return whiten(inverse.T, z, covariance), -0.5 * squares(z)
+
+
+def linear_scores(
+    x: Shaped[Array, "*batch d"], mean: Float[Array, "K d"], scale: Array, covariance: Covariance
+) -> Float[Array, "*batch K"]:
+    """The `linear_form` about the centre of the means, of every row."""
+    centre = mean.mean(0, keepdims=True)
+    coef, intercept = linear_form(mean, scale, covariance, centre)
+    deviation = jnp.sqrt((scale[0] ** 2).sum(-1)) if covariance == "full" else scale[0]
+    spread = deviation + jnp.abs(mean - centre).max(0)
+    x = x.astype(mean.dtype)
+
+    def as_they_are() -> Array:
+        score = matmul(x, coef.T)
+        return score + broadcast_rows(intercept - matmul(coef, centre[0]), score)
+
+    def centred() -> Array:
+        rows = lambda x: matmul(x - centre, coef.T) + intercept[None]  # noqa: E731
+        return over_rows(rows, x, 1, mean.shape[-1])
+
+    # Centring is a pass over x. It gains no digit where the centre is about 0.
+    far = any_member((jnp.abs(centre[0]) > spread).any())
+    return finite(lax.cond(far, centred, as_they_are))
 
 
 def over_classes(f: Callable[..., Array], *leaves: Array, x: Array) -> Array:

@@ -148,14 +148,14 @@ def cell_scores(
     x: Shaped[Array, "n d"], mean: Float[Array, "K d"], scale: Array, unit: Float[Array, "d"]
 ) -> Float[Array, "n K"]:
     """`marginal_scores` for independent features: a sum over the observed cells."""
-    seen = ~jnp.isnan(x.T)
-    x = jnp.where(seen, x.T, 0).astype(mean.dtype)
+    seen = ~jnp.isnan(x)
+    x = jnp.where(seen, x, 0).astype(mean.dtype)
     scale = jnp.broadcast_to(scale, mean.shape)
 
     def distance(mean: Array, scale: Array) -> Array:
-        return squares(finite(jnp.where(seen, (x - mean[:, None]) / scale[:, None], 0)))
+        return squares(finite(jnp.where(seen, (x - mean[None]) / scale[None], 0)))
 
-    norms = matmul(seen.T.astype(mean.dtype), jnp.log(scale / unit[None]).T)
+    norms = matmul(seen.astype(mean.dtype), jnp.log(scale / unit[None]).T)
     return -0.5 * over_classes(distance, mean, scale, x=x) - norms
 
 

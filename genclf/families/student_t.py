@@ -10,14 +10,15 @@ from jaxtyping import Array, Float, Int, Shaped
 from genclf.families.base import Density
 from genclf.families.mahalanobis import (
     Covariance,
-    fold_distances,
+    distances,
+    finite,
     log_determinants,
+    over_classes,
     scaled_noise,
-    squares,
 )
 from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer
-from genclf.sums.blocks import broadcast_rows
+from genclf.sums.blocks import broadcast_rows, over_rows
 
 FINITE = Support(jnp.isfinite, "a finite number")
 
@@ -67,18 +68,26 @@ class StudentTParams(Density):
         norm = norm - 0.5 * p * jnp.log(jnp.pi * dof * self.inflation)
         own, common = log_determinants(self.scale, self.covariance, d)
 
-        def fold(z: Array, own: Array) -> Array:
-            if self.covariance == "diag":
-                return jnp.log1p(z * z).sum(0) * own[1]
-            return jnp.log1p(squares(z) * own[0]) * own[1]
-
-        per_class = jnp.stack([1 / (self.inflation * dof), -0.5 * (dof + p)], 1)
-        scale = self.scale
+        first, power = 1 / (self.inflation * dof), -0.5 * (dof + p)
         if self.covariance == "diag":
-            # This saves a multiplication per deviation, and the compiler vectorises the rest.
-            scale = scale * jnp.sqrt(self.inflation * dof)[:, None]
-        score = fold_distances(x, self.mean, scale, self.covariance, fold, per_class)
+            score = over_rows(lambda x: self._cells(x, first, power), x, 1, 8 * d)
+        else:
+            q = distances(x, self.mean, self.scale, self.covariance)
+            score = jnp.log1p(q * broadcast_rows(first, q)) * broadcast_rows(power, q)
         return score + broadcast_rows((d / p) * norm - own, score), -common
+
+    def _cells(
+        self, x: Shaped[Array, "n d"], first: Float[Array, "K"], power: Float[Array, "K"]
+    ) -> Float[Array, "n K"]:
+        # Rows are the last axis, so that the logarithms are vectorised over rows.
+        x = finite(x.astype(self.mean.dtype).T)
+        inverse = jnp.broadcast_to(1 / self.scale, self.mean.shape) * jnp.sqrt(first)[:, None]
+
+        def of_class(mean: Array, inverse: Array, power: Array) -> Array:
+            z = (x - mean[:, None]) * inverse[:, None]
+            return jnp.log1p(z * z).sum(0) * power
+
+        return over_classes(of_class, self.mean, inverse, power, x=x)
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log t_ν(x; m_k, Λ_k)`."""

@@ -57,7 +57,7 @@ class Expectation(eqx.Module):
         # `row_size` counts the temporaries of a row too, so that a block of rows fits in the cache.
         made = jax.tree.leaves(jax.eval_shape(family.complete, params.conditional, stand_in))
         width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
-        row_size = 8 * width + sum(a.size for a in made)
+        row_size = 4 * width + sum(a.size for a in made if a.shape[:1] == (1,))
         found, expected = fold_rows(block, self.x, self.w, row_size)
         return found.total[0], expected
 

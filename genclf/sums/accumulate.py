@@ -42,7 +42,12 @@ def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
 
 
 def moments(
-    x: Shaped[Array, "n d"], w: ClassWeights, *, full: bool, pooled: bool = False
+    x: Shaped[Array, "n d"],
+    w: ClassWeights,
+    *,
+    full: bool,
+    pooled: bool = False,
+    near: Float[Array, "K d"] | None = None,
 ) -> Moments:
     """Centred moments of each class, by one of the algorithms in the module's docstring.
 
@@ -51,13 +56,14 @@ def moments(
         w: class weights.
         full: True for whole scatter matrices, False for their diagonals alone.
         pooled: one scatter for all classes together.
+        near: points near the class means, if some are known: they save time.
     """
     if isinstance(w, Hard):
         if pooled or not full:
             return hard_moments(x, w, full=full, pooled=pooled)
         return _tiled_moments(x, w) if len(x) > _TILE_FROM else _few_rows(x, w)
     if pooled:
-        return soft_pooled_moments(x, w, full=full)
+        return soft_pooled_moments(x, w, full=full, near=near)
     return fold_rows(partial(_soft_block, full=full), x, w, x.shape[1])
 
 

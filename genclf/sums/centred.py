@@ -26,6 +26,7 @@ from genclf.sums.blocks import (
 )
 from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
 from genclf.sums.compensated import add_to
+from genclf.sums.factors import any_member
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, divide
 
@@ -68,7 +69,13 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     return _read(read, x, w)
 
 
-def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
+def soft_pooled_moments(
+    x: Shaped[Array, "n d"],
+    w: Float[Array, "n K"],
+    *,
+    full: bool,
+    near: Float[Array, "K d"] | None = None,
+) -> Moments:
     """Moments with a pooled scatter of rows with weights in several classes.
 
     With any points c_k, a row is centred on its expected point `c̄_n = Σ_k w_nk c_k / w_n`, since
@@ -78,6 +85,12 @@ def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full
 
     `G_kl = Σ_n w_nk w_nl / w_n`. That is about 2 n (d + K)² flops instead of 2 n d² K, and no term
     is negative. In each class in which its row has weight, a non-finite cell makes the mean NaN.
+
+    Args:
+        x: rows.
+        w: class weights.
+        full: True for the scatter matrix, False for its diagonal.
+        near: points near the class means, if some are known.
     """
     d, count = x.shape[1], class_counts(w)
     rows = max(block_rows(d), d // 2)
@@ -116,19 +129,21 @@ def soft_pooled_moments(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full
         centre = jnp.where(bad > 0, jnp.nan, centre)
         return _about_mean(count, centre, remainder - pull, scatter)
 
-    return _read(read, x, w)
+    return _read(read, x, w, near)
 
 
-def _read(read: Callable[[Array], Moments], x: Array, w: ClassWeights) -> Moments:
+def _read(
+    read: Callable[[Array], Moments], x: Array, w: ClassWeights, near: Array | None = None
+) -> Moments:
     """The moments that `read` finds about points near the means; about the means, if need be."""
-    centre = _near_classes(x, w)
+    centre = _near_classes(x, w) if near is None else lax.stop_gradient(near)
     found = read(centre)
-    if len(x) <= _FEW:
+    if near is None and len(x) <= _FEW:
         return found
     off = found.mean - centre
     cancels = found.over_copies(found.count[:, None] * off * off) > 16 * found.diagonal
     better = lax.stop_gradient(jnp.where(jnp.isfinite(found.mean), found.mean, centre))
-    return lax.cond(cancels.any(), lambda: read(better), lambda: found)
+    return lax.cond(any_member(cancels.any()), lambda: read(better), lambda: found)
 
 
 def _about_mean(count: Array, centre: Array, remainder: Array, scatter: Array) -> Moments:

@@ -26,7 +26,7 @@ def cholesky(correlation: Array) -> Array:
     repaired = correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype)[None]
     # A second factorization is rarely needed. One decision for a whole vmapped batch keeps `cond`
     # from becoming a select, which would always compute both branches.
-    return lax.cond(_any_member(~regular.all()), factorize, lambda _: factor, repaired)
+    return lax.cond(any_member(~regular.all()), factorize, lambda _: factor, repaired)
 
 
 @cholesky.defjvp
@@ -56,11 +56,11 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 
 
 @custom_vmap
-def _any_member(flag: Array) -> Array:
+def any_member(flag: Array) -> Array:
     """The flag; under `jax.vmap` whether any member of the batch has it set, unbatched."""
     return flag
 
 
-@_any_member.def_vmap
+@any_member.def_vmap
 def _(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
-    return _any_member(flag.any(0)), False
+    return any_member(flag.any(0)), False
