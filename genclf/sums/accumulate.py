@@ -3,21 +3,19 @@
 The memory used beyond x is that of one block, for any n. Centred moments are computed by one of
 three algorithms, each where it is the cheapest:
 
-* a pooled scatter, or hard labels and diagonals: two readings of the rows (`centred`);
-* hard labels, full scatter, many rows: sort the labels once, gather tiles of one class each, so
-  that the cost, 2 n d² flops, does not depend on K; few rows: a product with one-hot weights;
-* soft labels: one class after the other within the block, 2 n d² K flops.
+* a pooled scatter, or hard labels: one reading about points near the class means (`centred`);
+* hard labels, full scatters, few rows: a product with one-hot weights;
+* soft labels, a scatter per class: one class after the other in each block, 2 n d² K flops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Shaped
 
 from genclf.sums.blocks import (
     ClassWeights,
@@ -25,9 +23,8 @@ from genclf.sums.blocks import (
     class_rows,
     fold_rows,
     ignore_absent,
-    varying_zeros,
 )
-from genclf.sums.centred import hard_moments, soft_pooled_moments, some_row
+from genclf.sums.centred import hard_moments, soft_pooled_moments, some_row, tiled_moments
 from genclf.sums.class_sums import of_rows
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, divide
@@ -61,7 +58,7 @@ def moments(
     if isinstance(w, Hard):
         if pooled or not full:
             return hard_moments(x, w, full=full, pooled=pooled)
-        return _tiled_moments(x, w) if len(x) > _TILE_FROM else _few_rows(x, w)
+        return tiled_moments(x, w) if len(x) > _TILE_FROM else _few_rows(x, w)
     if pooled:
         return soft_pooled_moments(x, w, full=full, near=near)
     return fold_rows(partial(_soft_block, full=full), x, w, x.shape[1])
@@ -135,58 +132,3 @@ def _few_rows(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, len(rows), d), 1, 0)
     raw = Moments(count, centre + drift, scatter)
     return Moments(count, raw.mean, scatter - raw.outer(count, drift))
-
-
-def _tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
-    n, num_classes = len(x), w.num_classes
-    # Padding wastes half a tile per class on average, so a tile is at most a quarter of the mean
-    # number of rows per class (but at least 128 rows).
-    share = max(1, n // (4 * num_classes))
-    tile = min(max(1 << (share.bit_length() - 1), 128), 4096)
-
-    count, tile_of = class_tiles(w, tile)
-
-    def step(total: Moments, t: Array) -> tuple[Moments, None]:
-        k, rows, weight = tile_of(t)
-        part = one_class(x.at[rows].get(mode="promise_in_bounds"), weight, full=True)
-        merged = jax.tree.map(lambda leaf: leaf[k], total)._merge(part)
-        return jax.tree.map(lambda leaf, new: leaf.at[k].set(new), total, merged), None
-
-    def first_rows(x: Array, weight: Array) -> Moments:
-        part = one_class(x[:tile], weight[:tile], full=True)
-        return jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf[None], (num_classes, *leaf.shape)), part
-        )
-
-    zero = varying_zeros(first_rows, x, w.weight)
-    return lax.scan(step, zero, jnp.arange(count))[0]
-
-
-def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array, Array, Array]]]:
-    """Group rows into tiles of one class each; return their number and t -> (class, rows, weights).
-
-    Unused places in a tile, and unused tiles at the end, hold some row with weight 0.
-    """
-    num_classes = w.num_classes
-    label = jnp.where(w.label < 0, num_classes, w.label)
-    order = _stable_order(label, num_classes + 1)
-    classes = jnp.arange(num_classes, dtype=label.dtype)
-    size = (label[None, :] == classes[:, None]).sum(1)
-    tiles = -(-size // tile)
-    first_row, first_tile = jnp.cumsum(size) - size, jnp.cumsum(tiles) - tiles
-
-    def tile_of(t: Array) -> tuple[Array, Array, Array]:
-        k = (first_tile <= t).sum() - 1
-        offset = (t - first_tile[k]) * tile + jnp.arange(tile)
-        rows = order.at[first_row[k] + offset].get(mode="clip")
-        return k, rows, jnp.where(offset < size[k], w.weight[rows], 0)
-
-    return len(label) // tile + num_classes, tile_of
-
-
-def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
-    """Row numbers sorted by label; labels in 0..num_labels-1."""
-    n = len(label)
-    if num_labels * n < 2**31:  # one sort of packed keys is four times as fast as an argsort
-        return jnp.sort(label.astype(jnp.int32) * n + jnp.arange(n, dtype=jnp.int32)) % n
-    return jnp.argsort(label, stable=True)

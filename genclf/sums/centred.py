@@ -25,18 +25,20 @@ from genclf.sums.blocks import (
     scan_rows,
 )
 from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
-from genclf.sums.compensated import add_to
+from genclf.sums.compensated import add_to, zeros_like
 from genclf.sums.factors import any_member
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, divide
+from genclf.sums.tiles import class_tiles
 
 _MOST_ROWS = 2**15  # of a block
 _FEW = 2**11  # rows that are all read to find where the classes are; of more, one in `_STEP`
 _STEP = 16
+_CANCELS = 64  # a scatter that comes from so many times its own size is computed anew
 
 
 def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) -> Moments:
-    """Moments of rows with hard labels: diagonals, or a pooled scatter.
+    """Moments of rows with hard labels: diagonals, or one pooled scatter matrix.
 
     Args:
         x: rows; a non-finite cell makes the moments of its class NaN.
@@ -47,8 +49,6 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     d, count = x.shape[1], class_counts(w)
     # A block is larger than the scatter that it is added to.
     rows = max(block_rows(d), d // 2 if pooled else min(4 * len(count), _MOST_ROWS))
-    copies = (1,) if pooled else (len(count),)
-    zero = jnp.zeros((*copies, d, d) if full else (*copies, d), count.dtype)
 
     def read(centre: Array) -> Moments:
         def add(total: tuple[Array, ...], x: Array, w: Hard) -> tuple[Array, ...]:
@@ -62,8 +62,41 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
                 more = class_sums(z * z, w)
             return add_class_sums(remainder, z, w), *add_to(scatter, low, more)
 
-        start: tuple[Array, ...] = jnp.zeros_like(centre), zero, zero
+        nothing = zeros_like(centre)
+        zero = nothing[:1] if pooled else nothing
+        zero = jnp.broadcast_to(zero[:, None], (1, d, d)) if full else zero
+        start: tuple[Array, ...] = nothing, zero, zero
         remainder, scatter, low = scan_rows(add, start, x, w, rows)
+        return _about_mean(count, centre, remainder, scatter + low)
+
+    return _read(read, x, w)
+
+
+def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
+    """Moments with a scatter matrix per class, of rows with hard labels, in tiles of one class.
+
+    The labels are sorted once, so that the cost, 2 n d² flops, does not depend on K.
+    """
+    n, count = len(x), class_counts(w)
+    # Padding wastes half a tile per class on average, so a tile is at most a quarter of the mean
+    # number of rows per class (but at least 128 rows).
+    share = max(1, n // (4 * len(count)))
+    num_tiles, tile_of = class_tiles(w, min(max(1 << (share.bit_length() - 1), 128), 4096))
+
+    def read(centre: Array) -> Moments:
+        def add(total: tuple[Array, ...], t: Array) -> tuple[tuple[Array, ...], None]:
+            remainder, scatter, low = total
+            k, rows, weight = tile_of(t)
+            cells = x.at[rows].get(mode="promise_in_bounds").astype(count.dtype)
+            z = ignore_absent(cells, weight != 0) - centre[k][None]
+            own, rest = add_to(scatter[k], low[k], matmul((weight[:, None] * z).T, z))
+            remainder = remainder.at[k].add(matmul(weight, z))
+            return (remainder, scatter.at[k].set(own), low.at[k].set(rest)), None
+
+        nothing = zeros_like(centre)
+        zero = jnp.broadcast_to(nothing[:, :, None], (*centre.shape, x.shape[1]))
+        start: tuple[Array, ...] = nothing, zero, zero
+        remainder, scatter, low = lax.scan(add, start, jnp.arange(num_tiles))[0]
         return _about_mean(count, centre, remainder, scatter + low)
 
     return _read(read, x, w)
@@ -94,9 +127,6 @@ def soft_pooled_moments(
     """
     d, count = x.shape[1], class_counts(w)
     rows = max(block_rows(d), d // 2)
-    nothing = jnp.zeros((len(count), d), count.dtype)
-    overlaps = jnp.zeros((len(count), len(count)), count.dtype)
-    zero = jnp.zeros((1, d, d) if full else (1, d), count.dtype)
 
     def add_bad(total: Array, x: Array, w: Array) -> Array:
         return total + matmul((w != 0).astype(w.dtype).T, (~jnp.isfinite(x)).astype(w.dtype))
@@ -118,7 +148,10 @@ def soft_pooled_moments(
             remainder, overlap = remainder + matmul(w.T, z), overlap + matmul(w.T, share)
             return remainder, overlap, scatter, low, clean & usable.all()
 
-        start: tuple[Array, ...] = nothing, overlaps, zero, zero, jnp.asarray(True)
+        nothing = zeros_like(centre)
+        zero = jnp.broadcast_to(nothing[:1, None], (1, d, d)) if full else nothing[:1]
+        overlaps = jnp.broadcast_to(nothing[:, :1], (len(count), len(count)))
+        start: tuple[Array, ...] = nothing, overlaps, zero, zero, nothing[0, 0] == 0
         remainder, overlap, scatter, low, clean = scan_rows(add, start, x, w, rows)
         bad = lax.cond(clean, lambda: nothing, lambda: scan_rows(add_bad, nothing, x, w, rows))
         # Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ = Cᵀ L C, L the Laplacian of the graph of weights G.
@@ -141,7 +174,7 @@ def _read(
     if near is None and len(x) <= _FEW:
         return found
     off = found.mean - centre
-    cancels = found.over_copies(found.count[:, None] * off * off) > 16 * found.diagonal
+    cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * found.diagonal
     better = lax.stop_gradient(jnp.where(jnp.isfinite(found.mean), found.mean, centre))
     return lax.cond(any_member(cancels.any()), lambda: read(better), lambda: found)
 

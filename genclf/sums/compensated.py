@@ -21,8 +21,12 @@ def no_rounding(*sums: Any) -> Low:
     """Low parts of 0 for float32 sums; None for other dtypes, as float64 counts exactly to 2⁵³."""
     if any(getattr(a, "dtype", None) != jnp.float32 for a in sums):
         return None
-    # The zeros are computed from the sums, so that they vary over the same mesh axes.
-    return tuple(((a != a) & False).astype(a.dtype) for a in sums)
+    return tuple(zeros_like(a) for a in sums)
+
+
+def zeros_like(a: Array) -> Array:
+    """Zeros that are computed from a, so that they vary over the same mesh axes."""
+    return ((a != a) & False).astype(a.dtype)
 
 
 def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
