@@ -96,9 +96,15 @@ def _shared_distances(
     x: Float[Array, "n d"], mean: Float[Array, "K d"], scale: Array, covariance: Covariance
 ) -> Float[Array, "n K"]:
     """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; by that of the nearest class if it cancels."""
-    score = linear_scores(x, mean, scale, covariance)
     inverse = inverse_scale(scale, covariance)[0]
-    length = squared_lengths(inverse, x - mean.mean(0, keepdims=True), covariance)
+    if x.size * len(mean) <= _SMALL:
+        apart = (x[:, None] - mean[None]).reshape(-1, x.shape[1])
+        return squared_lengths(inverse, apart, covariance).reshape(len(x), len(mean))
+    centre = mean.mean(0, keepdims=True)
+    coef, intercept = linear_form(mean, scale, covariance, centre)
+    z = x - centre
+    score = finite(matmul(z, coef.T) + intercept[None])
+    length = squared_lengths(inverse, z, covariance)
     nearest = lax.stop_gradient(score.argmax(1))
     best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
 
@@ -167,6 +173,8 @@ def linear_scores(
         rows = lambda x: matmul(x - centre, coef.T) + intercept[None]  # noqa: E731
         return over_rows(rows, x, 1, mean.shape[-1])
 
+    if x.size <= _SMALL:
+        return finite(centred())
     # Centring is a pass over x. It gains no digit where the centre is about 0.
     far = any_member((jnp.abs(centre[0]) > spread).any())
     return finite(lax.cond(far, centred, as_they_are))
@@ -185,6 +193,8 @@ def log_determinants(
     """`½ log |Σ_k|` as two terms: one per class, free of units, and one that all share."""
     diagonal = jnp.diagonal(scale, axis1=-2, axis2=-1) if covariance == "full" else scale
     diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
+    if len(diagonal) == 1:
+        return jnp.zeros(1, scale.dtype), jnp.log(diagonal).sum()
     common = diagonal.mean(0, keepdims=True)
     return jnp.log(diagonal / common).sum(-1), jnp.log(common).sum()
 

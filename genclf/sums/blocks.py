@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.sums.compensated import zeros_like
 from genclf.sums.merging import merge
 
 S = TypeVar("S")
@@ -72,18 +73,8 @@ def num_rows(tree: PyTree) -> int:
 
 
 def varying_zeros(function: Callable, *args: PyTree) -> PyTree:
-    """Zeros of the shape and dtype that `function(*args)` returns, varying over the same axes.
-
-    Within `jax.shard_map` the first carry of a scan must vary over the same axes as the later ones.
-    """
-
-    def zeros(leaf: jax.ShapeDtypeStruct) -> Array:
-        mapped = leaf.manual_axis_type
-        axes = tuple(mapped.varying) if mapped else ()
-        made = jnp.zeros(leaf.shape, leaf.dtype)
-        return lax.pcast(made, axes, to="varying") if axes else made
-
-    return jax.tree.map(zeros, jax.eval_shape(function, *args))
+    """Zeros of the shape and dtype that `function(*args)` returns, varying over the same axes."""
+    return jax.tree.map(zeros_like, jax.eval_shape(function, *args))
 
 
 def masked(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:

@@ -24,9 +24,12 @@ def no_rounding(*sums: Any) -> Low:
     return tuple(zeros_like(a) for a in sums)
 
 
-def zeros_like(a: Array) -> Array:
-    """Zeros that are computed from a, so that they vary over the same mesh axes."""
-    return ((a != a) & False).astype(a.dtype)
+def zeros_like(a: Array | jax.ShapeDtypeStruct) -> Array:
+    """Zeros that vary over the same mesh axes, as the start of a loop within `shard_map` has to."""
+    mapped = (a if isinstance(a, jax.ShapeDtypeStruct) else jax.typeof(a)).manual_axis_type
+    axes = tuple(mapped.varying) if mapped else ()
+    made = jnp.zeros_like(a)
+    return lax.pcast(made, axes, to="varying") if axes else made
 
 
 def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
