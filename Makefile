@@ -47,9 +47,10 @@ types: $(VENV)/.test ## mypy
 docs: $(VENV)/.docs ## the pages, executed, into docs/_build/html
 	$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --fresh-env -b html docs docs/_build/html
 
-bench: $(VENV)/.bench ## the library beside scikit-learn and beside the machine's limits, as ratios
+bench: $(VENV)/.bench ## the library beside scikit-learn and the machine's limits, as ratios; growth; first calls
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.floors
+	@$(PY) -m benchmarks.growth
 	@$(PY) -m benchmarks.first_calls
 
 wheel: $(VENV)/.test ## the sdist, and from it the wheel, into dist
