@@ -45,7 +45,7 @@ types: $(VENV)/.test ## mypy
 	$(PY) -m mypy
 
 docs: $(VENV)/.docs ## the pages, executed, into docs/_build/html
-	$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --fresh-env -b html docs docs/_build/html
+	$(PY) -m sphinx -j 2 --fail-on-warning --keep-going --nitpicky --fresh-env -b html docs docs/_build/html
 
 bench: $(VENV)/.bench ## the library beside scikit-learn and the machine's limits, as ratios; growth; first calls
 	@$(PY) -m benchmarks

@@ -59,20 +59,15 @@ class Dirichlet(Prior):
 
     def pseudo_counts(self, total: Array) -> Array:
         """`a - 1`, but not below `-total`: no sum becomes negative."""
-        a = positive_or_nan(
-            broadcast_to_last_axes(self.concentration, total.shape, total.dtype, _CONCENTRATION)
-        )
-        return jnp.maximum(a - 1, -total)
+        return jnp.maximum(self.resolve(total, "").concentration - 1, -total)
 
     def resolve(
         self, total: Array, field: str, sizes: tuple[int, ...] = ()
     ) -> DirichletDistribution:
         """The prior of tables of the shape of `total`."""
-        a = broadcast_to_last_axes(self.concentration, total.shape, total.dtype, _CONCENTRATION)
+        what = "the concentration of a Dirichlet"
+        a = broadcast_to_last_axes(self.concentration, total.shape, total.dtype, what)
         return DirichletDistribution(positive_or_nan(a), field, sizes)
-
-
-_CONCENTRATION = "the concentration of a Dirichlet"
 
 
 class DirichletDistribution(Conjugate):

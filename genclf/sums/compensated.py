@@ -26,10 +26,14 @@ def no_rounding(*sums: Any) -> Low:
 
 def zeros_like(a: Array | jax.ShapeDtypeStruct) -> Array:
     """Zeros that vary over the same mesh axes, as the start of a loop within `shard_map` has to."""
-    mapped = (a if isinstance(a, jax.ShapeDtypeStruct) else jax.typeof(a)).manual_axis_type
-    axes = tuple(mapped.varying) if mapped else ()
     made = jnp.zeros_like(a)
+    axes = tuple(_varying(a) - _varying(made))
     return lax.pcast(made, axes, to="varying") if axes else made
+
+
+def _varying(a: Array | jax.ShapeDtypeStruct) -> frozenset[Any]:
+    mapped = (a if isinstance(a, jax.ShapeDtypeStruct) else jax.typeof(a)).manual_axis_type
+    return mapped.varying if mapped else frozenset()
 
 
 def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
