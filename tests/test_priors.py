@@ -105,6 +105,9 @@ def test_a_mode_on_the_boundary_is_reported():
     post = gcf.posterior(clf, s)
     np.testing.assert_allclose(post.mode.conditional.probs, [[1, 0.5], [0, 0]], rtol=1e-6)
     np.testing.assert_array_equal(post.on_boundary["logits"], [[True, False], [True, True]])
+    events = gcf.Classifier(gcf.Poisson(prior=gcf.Gamma(1.0, 1.0)), 2)
+    post = gcf.posterior(events, gcf.stats(events, jnp.array([[0, 2], [3, 1]]), jnp.array([0, 1])))
+    np.testing.assert_array_equal(post.on_boundary["log_rate"], [[True, False], [False, False]])
 
 
 def raises(message, call):

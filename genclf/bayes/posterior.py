@@ -28,7 +28,7 @@ from genclf.families.priors import (
     posteriors,
     priors,
 )
-from genclf.roads.problem import PRIOR, arrays
+from genclf.roads.problem import CLASS_PRIOR, PRIOR, arrays, declared
 from genclf.sums.statistics import ClassifierStats
 
 
@@ -60,9 +60,13 @@ class Posterior(eqx.Module):
 
     @property
     def on_boundary(self) -> dict[str, Bool[Array, "..."]]:
-        """Which probabilities are 0 (or 1) at the mode, by name; see `Dirichlet` on a < 1."""
-        found = arrays(self.mode)
-        return {name: jnp.isinf(a) for name, a in found.items() if name.endswith(_LOG_NAMES)}
+        """Which probabilities and rates are 0 (or probabilities 1) at the mode, by name.
+
+        See `Dirichlet` on a < 1; a rate is 0 where `Gamma` has a shape of 1 or less, and no event.
+        """
+        mode = self.mode
+        found, named = arrays(mode), {PRIOR: CLASS_PRIOR} | declared(self.clf, mode)
+        return {name: jnp.isinf(found[name]) for name, p in named.items() if p.link != "identity"}
 
     @property
     def mean(self) -> ClassifierParams:
@@ -105,9 +109,6 @@ class Posterior(eqx.Module):
     def log_prob(self, params: ClassifierParams) -> Float[Array, ""]:
         """Log-density of parameters, in the coordinates π, θ, p, μ and Σ (or variances)."""
         return _log_prob(self, params)
-
-
-_LOG_NAMES = ("log_prior", "log_theta", "logits")
 
 
 @verb
