@@ -20,6 +20,7 @@ from genclf.sums.factors import any_member, inverse_lower
 from genclf.sums.products import matmul
 
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
+_QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
 _CANCELS = 16  # a difference of numbers this many times as large is computed in another way
 
 
@@ -97,7 +98,7 @@ def _shared_distances(
 ) -> Float[Array, "n K"]:
     """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; by that of the nearest class if it cancels."""
     inverse = inverse_scale(scale, covariance)[0]
-    if x.size * len(mean) <= _SMALL:
+    if x.size * mean.size <= _QUICK:
         apart = (x[:, None] - mean[None]).reshape(-1, x.shape[1])
         return squared_lengths(inverse, apart, covariance).reshape(len(x), len(mean))
     centre = mean.mean(0, keepdims=True)
