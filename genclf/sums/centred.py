@@ -23,7 +23,6 @@ from genclf.sums.blocks import (
     num_classes,
     row_weights,
     scan_rows,
-    varying_zeros,
 )
 from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
 from genclf.sums.compensated import add_to, zeros_like
@@ -171,20 +170,13 @@ def _read(
 ) -> Moments:
     """The moments that `read` finds about points near the means; about the means, if need be."""
     centre = _near_classes(x, w) if near is None else lax.stop_gradient(near)
+    found = read(centre)
     if near is None and len(x) <= _FEW:
-        return read(centre)
-
-    # A loop of two turns, the second of which is rarely needed: `read` is compiled once.
-    def turn(_: Any, at: tuple[Array, Moments, Array]) -> tuple[Array, Moments, Array]:
-        centre, found, again = at
-        found = lax.cond(any_member(again), lambda: read(centre), lambda: found)
-        off = lax.stop_gradient(found.mean - centre)
-        cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * found.diagonal
-        better = lax.stop_gradient(jnp.where(jnp.isfinite(found.mean), found.mean, centre))
-        return better, found, again & cancels.any()
-
-    start = centre, varying_zeros(read, centre), zeros_like(centre[0, 0]) == 0
-    return lax.fori_loop(0, 2, turn, start)[1]
+        return found
+    off = lax.stop_gradient(found.mean - centre)
+    cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * found.diagonal
+    better = lax.stop_gradient(jnp.where(jnp.isfinite(found.mean), found.mean, centre))
+    return lax.cond(any_member(cancels.any()), lambda: read(better), lambda: found)
 
 
 def _about_mean(count: Array, centre: Array, remainder: Array, scatter: Array) -> Moments:
