@@ -200,7 +200,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
                 "use quadratic_form, or fit Gaussian(shared=True)"
             )
         centre = self.mean.mean(0, keepdims=True)
-        coef, _ = linear_form(self.mean, self.scale, self.covariance, centre)
+        coef, _ = linear_form(self.mean, self._inverse_scale()[0], self.covariance, centre)
         return coef, -0.5 * (coef * (self.mean + centre)).sum(-1)
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:

@@ -77,32 +77,32 @@ def distances(
         scale: one for each class, or one for all.
         covariance: the structure of the covariance.
     """
+    inverse = inverse_scale(scale, covariance)
 
     def per_class(x: Array) -> Array:
         def of_class(mean: Array, inverse: Array) -> Array:
             return squared_lengths(inverse, x - mean[None], covariance)
 
-        return over_classes(of_class, mean, inverse_scale(scale, covariance), x=x)
+        return over_classes(of_class, mean, inverse, x=x)
 
     def rows(x: Array) -> Array:
         x = x.astype(mean.dtype)
         if len(scale) == 1:
-            return _shared_distances(x, mean, scale, covariance)
+            return _shared_distances(x, mean, inverse[0], covariance)
         return per_class(x) if covariance == "full" else _diagonal_distances(x, mean, scale)
 
     return over_rows(rows, x, 1, 4 * mean.shape[-1])
 
 
 def _shared_distances(
-    x: Float[Array, "n d"], mean: Float[Array, "K d"], scale: Array, covariance: Covariance
+    x: Float[Array, "n d"], mean: Float[Array, "K d"], inverse: Array, covariance: Covariance
 ) -> Float[Array, "n K"]:
     """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; by that of the nearest class if it cancels."""
-    inverse = inverse_scale(scale, covariance)[0]
     if x.size * mean.size <= _QUICK:
         apart = (x[:, None] - mean[None]).reshape(-1, x.shape[1])
         return squared_lengths(inverse, apart, covariance).reshape(len(x), len(mean))
     centre = mean.mean(0, keepdims=True)
-    coef, intercept = linear_form(mean, scale, covariance, centre)
+    coef, intercept = linear_form(mean, inverse, covariance, centre)
     z = x - centre
     score = finite(matmul(z, coef.T) + intercept[None])
     length = squared_lengths(inverse, z, covariance)
@@ -146,12 +146,11 @@ def _diagonal_distances(
 
 def linear_form(
     mean: Float[Array, "K d"],
-    scale: Array,
+    inverse: Array,
     covariance: Covariance,
     centre: Float[Array, "1 d"],
 ) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
     """(coef, intercept) of `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of x - c."""
-    inverse = inverse_scale(scale, covariance)[0]
     z = whiten(inverse, mean - centre, covariance)
     return whiten(inverse.T, z, covariance), -0.5 * squares(z)
 
@@ -161,7 +160,7 @@ def linear_scores(
 ) -> Float[Array, "*batch K"]:
     """The `linear_form` about the centre of the means, of every row."""
     centre = mean.mean(0, keepdims=True)
-    coef, intercept = linear_form(mean, scale, covariance, centre)
+    coef, intercept = linear_form(mean, inverse_scale(scale, covariance)[0], covariance, centre)
     deviation = jnp.sqrt((scale[0] ** 2).sum(-1)) if covariance == "full" else scale[0]
     spread = deviation + jnp.abs(mean - centre).max(0)
     x = x.astype(mean.dtype)
