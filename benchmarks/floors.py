@@ -1,13 +1,13 @@
 """Times beside what the machine cannot do without: the matrix product, or one reading of x.
 
-`python -m benchmarks.floors`. Each case and its floor run in turn in the same process, and the
-median of several calls counts.
+`python -m benchmarks.floors [GROUP ...]`, the groups as in `GROUPS`, or "memory". Each case and
+its floor run in turn in the same process, and the median of several calls counts.
 """
 
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -112,7 +112,7 @@ def naive_bayes(n: int, d: int, num_classes: int, fit: float) -> Iterator[Case]:
     yield Case(f"Gaussian NB predict, {shape}", *_beside(predicted, "x @ W", floor), 2.5)
 
 
-def stream(batch: int, d: int, num_classes: int) -> Case:
+def stream(batch: int, d: int, num_classes: int) -> Iterator[Case]:
     """One update of a stream beside one shared scatter by hand."""
     x, y = map(jnp.asarray, data(batch, d, num_classes))
     clf = gcf.lda(num_classes)
@@ -135,19 +135,19 @@ def stream(batch: int, d: int, num_classes: int) -> Case:
     ours = partial(update, s, x, y)
     floor = partial(by_hand, s.count, s.conditional.mean, s.conditional.scatter[0], x, y)
     name = f"LDA, one update of a stream: batch {batch}, d = {d}, K = {num_classes}"
-    return Case(name, *_beside(ours, "one scatter by hand", floor), 1.5)
+    yield Case(name, *_beside(ours, "one scatter by hand", floor), 1.5)
 
 
-def from_numpy(n: int, d: int, num_classes: int) -> Case:
+def from_numpy(n: int, d: int, num_classes: int) -> Iterator[Case]:
     """A fit of NumPy arrays beside that of JAX arrays."""
     x, y = data(n, d, num_classes)
     clf, there = gcf.lda(num_classes), (jnp.asarray(x), jnp.asarray(y))
     ours, floor = partial(gcf.fit, clf, x, y), partial(gcf.fit, clf, *there)
     name = f"LDA fit of NumPy arrays, n = {n:,}, d = {d}, K = {num_classes}"
-    return Case(name, *_beside(ours, "JAX arrays", floor), 1.25)
+    yield Case(name, *_beside(ours, "JAX arrays", floor), 1.25)
 
 
-def em_step(n: int, d: int, num_classes: int) -> Case:
+def em_step(n: int, d: int, num_classes: int) -> Iterator[Case]:
     """One EM step of LDA with unlabelled rows, from the difference of 21 steps and one."""
     x, y = map(jnp.asarray, data(n, d, num_classes))
     y = jnp.where(jnp.arange(n) % 2 == 0, y, -1)
@@ -157,7 +157,7 @@ def em_step(n: int, d: int, num_classes: int) -> Case:
     w = jnp.ones((d, num_classes))
     one, many, first, second = medians(*steps, partial(gram, x), partial(product, x, w))
     name = f"LDA, one EM step, half unlabelled, n = {n:,}, d = {d}, K = {num_classes}"
-    return Case(name, (many - one) / 20, "Gram + x @ W", first + second, 2)
+    yield Case(name, (many - one) / 20, "Gram + x @ W", first + second, 2)
 
 
 def _beside(
@@ -167,31 +167,31 @@ def _beside(
     return a, floor, b
 
 
-def cases() -> Iterator[Case]:
-    """Every case."""
-    yield from discriminant_analysis(500_000, 64, 10, 1.3, 4)
-    yield from discriminant_analysis(50_000, 512, 100, 1.3, 1.2)
-    yield from discriminant_analysis(50_000, 512, 1_000, 1.5, 1.2)
-    yield from discriminant_analysis(16_000, 2_048, 1_000, 1.5, 1.2)
-    yield stream(256, 512, 100)
-    yield from quadratic(500_000, 64, 10)
-    yield from naive_bayes(500_000, 64, 10, 6)
-    yield from naive_bayes(50_000, 512, 1_000, 8)
-    yield from_numpy(500_000, 64, 10)
-    yield em_step(100_000, 64, 10)
+GROUPS: dict[str, Callable[[], Iterable[Case]]] = {
+    "lda-64": partial(discriminant_analysis, 500_000, 64, 10, 1.3, 4),
+    "lda-512": partial(discriminant_analysis, 50_000, 512, 100, 1.3, 1.2),
+    "lda-1000-classes": partial(discriminant_analysis, 50_000, 512, 1_000, 1.5, 1.2),
+    "lda-2048": partial(discriminant_analysis, 16_000, 2_048, 1_000, 1.5, 1.2),
+    "stream": partial(stream, 256, 512, 100),
+    "qda": partial(quadratic, 500_000, 64, 10),
+    "nb": partial(naive_bayes, 500_000, 64, 10, 6),
+    "nb-1000-classes": partial(naive_bayes, 50_000, 512, 1_000, 8),
+    "numpy": partial(from_numpy, 500_000, 64, 10),
+    "em": partial(em_step, 100_000, 64, 10),
+}
 
 
 def main() -> None:
     """Print the table as Markdown, and the memory of the widest fit."""
-    chosen = sys.argv[1:]
+    chosen = sys.argv[1:] or [*GROUPS, "memory"]
     print(f"{machine()}; JAX {jax.__version__}; float32", "", sep="\n")
     print("| case | genclf | floor | its time | ratio | aim |", "| --- " * 6 + "|", sep="\n")
-    for c in cases():
-        if not all(word in c.name for word in chosen):
-            continue
+    for c in (c for name, group in GROUPS.items() if name in chosen for c in group()):
         ratio = c.seconds / c.floor_seconds
         times = f"{c.seconds * 1e3:.1f} ms | {c.floor} | {c.floor_seconds * 1e3:.1f} ms"
         print(f"| {c.name} | {times} | {ratio:.2f} | {c.aim} |", flush=True)
+    if "memory" not in chosen:
+        return
     x, y = data(16_000, 2_048, 1_000)
     fit = partial(gcf.fit, gcf.lda(1_000), jnp.asarray(x), jnp.asarray(y))
     jax.block_until_ready(fit())
