@@ -68,7 +68,12 @@ class ClassPrior(eqx.Module):
             return log_fixed(jnp.asarray(self.fixed, count.dtype))
         count = count + self.pseudo_counts(count)
         count = jnp.where(count.sum() == 0, 1, count)
-        return safe_log(count) - jnp.log(count.sum())
+        total = count.sum()
+        share = count / total
+        # A difference of logarithms has more rounding, but no share is too small for it.
+        tiny = share < jnp.finfo(share.dtype).tiny
+        apart = safe_log(count) - jnp.log(total)
+        return jnp.where(tiny, apart, jnp.log(jnp.where(tiny, 1, share)))
 
     def log_density(
         self, log_prior: Float[Array, "K"], count: Float[Array, "K"]

@@ -210,10 +210,12 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         found = self._covariance(stats, ddof)
         empty = stats.per_feature(stats.count) == 0
         mean = jnp.where(empty, found.overall_mean[None], stats.mean)
-        return self._params(mean, found.square_root())
+        low = stats.rounding
+        rounding = None if low is None else jnp.where(empty, 0, low[1])
+        return self._params(mean, found.square_root(), rounding)
 
-    def _params(self, mean: Array, scale: Array) -> GaussianParams:
-        return GaussianParams(mean, scale, self.covariance, self.shared, self.missing)
+    def _params(self, mean: Array, scale: Array, rounding: Array | None = None) -> GaussianParams:
+        return GaussianParams(mean, scale, self.covariance, self.shared, self.missing, rounding)
 
     def _with_prior(self, stats: Moments) -> tuple[Moments, Scalar | Array]:
         """The statistics merged with the prior's, and the ddof to subtract from their count."""

@@ -16,6 +16,7 @@ from genclf.families.base import Params
 from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm
 from genclf.families.mahalanobis import (
     Covariance,
+    Means,
     distances,
     finite,
     inverse_scale,
@@ -42,6 +43,7 @@ from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter
 from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.sums.compensated import no_rounding
 from genclf.sums.products import einsum
 from genclf.sums.statistics import Moments
 
@@ -68,13 +70,31 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         covariance: "full", "diag" or "spherical".
         shared: whether all classes have one covariance.
         missing: "marginalize" where NaN stands for a missing cell, else "error".
+        rounding: what rounding took from the means, shape (K, d): the scores are those of
+            `mean + rounding`, so that in float32 an offset common to all rows costs no digits. None
+            in float64.
     """
 
     mean: Float[Array, "K d"]
     scale: Float[Array, "..."]
     covariance: Covariance = eqx.field(static=True)
     shared: bool = eqx.field(static=True)
-    missing: Missing = eqx.field(static=True, default="error")
+    missing: Missing = eqx.field(static=True)
+    rounding: Float[Array, "K d"] | None
+
+    def __init__(
+        self,
+        mean: Array,
+        scale: Array,
+        covariance: Covariance,
+        shared: bool,
+        missing: Missing = "error",
+        rounding: Array | None = None,
+    ):
+        """By default the means are exact."""
+        self.mean, self.scale = mean, scale
+        self.covariance, self.shared, self.missing = covariance, shared, missing
+        self.rounding = next(iter(no_rounding(mean) or ()), None) if rounding is None else rounding
 
     @property
     def support(self) -> Support:
@@ -108,6 +128,9 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
             matrices = variances[..., None] * jnp.broadcast_to(eye, (*variances.shape, d))
         return jnp.broadcast_to(matrices, (*self.mean.shape, d))
 
+    def _means(self) -> Means:
+        return Means(self.mean, lax.stop_gradient(self.rounding))
+
     def _inverse_scale(self) -> Array:
         return inverse_scale(self.scale, self.covariance)
 
@@ -131,7 +154,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return self._marginal(x, complete, seen)
 
     def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        half = finite(-0.5 * distances(x, self.mean, self.scale, self.covariance))
+        half = finite(-0.5 * distances(x, self._means(), self.scale, self.covariance))
         return half + broadcast_rows(self._log_norms()[0], half)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
@@ -142,7 +165,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
         return self._marginal(x, complete, self._seen_less_common)
 
     def _linear_scores(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        return linear_scores(x, self.mean, self.scale, self.covariance)
+        return linear_scores(x, self._means(), self.scale, self.covariance)
 
     def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
         """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""
@@ -169,13 +192,13 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
 
     def in_units(self) -> Densities:
         """The densities in units of typical deviations, for any covariance structure."""
-        return in_units(self.mean, self.scale, self.covariance)
+        return in_units(self._means(), self.scale, self.covariance)
 
     def _seen_less_common(self, rows: Array) -> Array:
         given = self.in_units()
         if self.covariance == "full":
             return marginal_scores(rows, given)
-        return cell_scores(rows, self.mean, self.scale, given.unit)
+        return cell_scores(rows, self._means(), self.scale, given.unit)
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
         """Mean and covariance of the features, for examples with class probabilities r."""
@@ -200,7 +223,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
                 "use quadratic_form, or fit Gaussian(shared=True)"
             )
         centre = self.mean.mean(0, keepdims=True)
-        coef, _ = linear_form(self.mean, self._inverse_scale()[0], self.covariance, centre)
+        coef, _ = linear_form(self._means(), self._inverse_scale()[0], self.covariance, centre)
         return coef, -0.5 * (coef * (self.mean + centre)).sum(-1)
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
@@ -228,7 +251,10 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
             norms = stats.count * (-jnp.log(scale) - 0.5 * _LOG_2PI)
         else:
             norms = stats.count * sum(self._log_norms())
-        about_mean = stats.scatter + stats.outer(stats.count, stats.mean - self.mean)
+        centred = self._means().subtracted_from(stats.mean)
+        if stats.rounding is not None:
+            centred = centred + stats.rounding[1]
+        about_mean = stats.scatter + stats.outer(stats.count, centred)
         if self.covariance == "full":
             inverse = jnp.broadcast_to(inverse, about_mean.shape)
             trace = einsum("kij,kil,kjl->k", inverse, inverse, about_mean)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.covariance import Covariance
@@ -22,6 +23,28 @@ from genclf.sums.products import matmul
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
 _QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
 _CANCELS = 16  # a difference of numbers this many times as large is computed in another way
+
+
+class Means(NamedTuple):
+    """Class means `high + low`; low is what rounding took from them, None if they are exact."""
+
+    high: Float[Array, "K d"]
+    low: Float[Array, "K d"] | None = None
+
+    @property
+    def centre(self) -> Float[Array, "1 d"]:
+        """A point among the means, a number of their dtype."""
+        return self.high.mean(0, keepdims=True)
+
+    def about(self, centre: Float[Array, "1 d"]) -> Float[Array, "K d"]:
+        """The means minus a point."""
+        apart = self.high - centre
+        return apart if self.low is None else apart + self.low
+
+    def subtracted_from(self, x: Array) -> Array:
+        """The rows minus the means; x has as many axes as the means."""
+        apart = x - self.high
+        return apart if self.low is None else apart - self.low
 
 
 def inverse_scale(scale: Array, covariance: Covariance) -> Array:
@@ -67,42 +90,48 @@ def squared_lengths(
 
 
 def distances(
-    x: Shaped[Array, "*batch d"], mean: Float[Array, "K d"], scale: Array, covariance: Covariance
+    x: Shaped[Array, "*batch d"], means: Means, scale: Array, covariance: Covariance
 ) -> Float[Array, "*batch K"]:
     """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)` of every row and class.
 
     Args:
         x: examples.
-        mean: class means.
+        means: class means.
         scale: one for each class, or one for all.
         covariance: the structure of the covariance.
     """
     inverse = inverse_scale(scale, covariance)
 
     def per_class(x: Array) -> Array:
-        def of_class(mean: Array, inverse: Array) -> Array:
-            return squared_lengths(inverse, x - mean[None], covariance)
+        def of_class(means: Means, inverse: Array) -> Array:
+            return squared_lengths(inverse, from_one(x, means), covariance)
 
-        return over_classes(of_class, mean, inverse, x=x)
+        return over_classes(of_class, means, inverse, x=x)
 
     def rows(x: Array) -> Array:
-        x = x.astype(mean.dtype)
+        x = x.astype(means.high.dtype)
         if len(scale) == 1:
-            return _shared_distances(x, mean, inverse[0], covariance)
-        return per_class(x) if covariance == "full" else _diagonal_distances(x, mean, scale)
+            return _shared_distances(x, means, inverse[0], covariance)
+        return per_class(x) if covariance == "full" else _diagonal_distances(x, means, scale)
 
-    return over_rows(rows, x, 1, 4 * mean.shape[-1])
+    return over_rows(rows, x, 1, 4 * means.high.shape[-1])
+
+
+def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:
+    """Deviations of rows from the mean of one class."""
+    return jax.tree.map(lambda a: a[None], mean).subtracted_from(x)
 
 
 def _shared_distances(
-    x: Float[Array, "n d"], mean: Float[Array, "K d"], inverse: Array, covariance: Covariance
+    x: Float[Array, "n d"], means: Means, inverse: Array, covariance: Covariance
 ) -> Float[Array, "n K"]:
     """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; by that of the nearest class if it cancels."""
-    if x.size * mean.size <= _QUICK:
-        apart = (x[:, None] - mean[None]).reshape(-1, x.shape[1])
-        return squared_lengths(inverse, apart, covariance).reshape(len(x), len(mean))
-    centre = mean.mean(0, keepdims=True)
-    coef, intercept = linear_form(mean, inverse, covariance, centre)
+    if x.size * means.high.size <= _QUICK:
+        apart = jax.tree.map(lambda a: a[None], means).subtracted_from(x[:, None])
+        lengths = squared_lengths(inverse, apart.reshape(-1, x.shape[1]), covariance)
+        return lengths.reshape(len(x), len(means.high))
+    centre = means.centre
+    coef, intercept = linear_form(means, inverse, covariance, centre)
     z = x - centre
     score = finite(matmul(z, coef.T) + intercept[None])
     length = squared_lengths(inverse, z, covariance)
@@ -110,32 +139,31 @@ def _shared_distances(
     best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
 
     def from_nearest() -> Array:
-        apart = x - mean.at[nearest].get(mode="promise_in_bounds")
+        own = jax.tree.map(lambda a: a.at[nearest].get(mode="promise_in_bounds"), means)
+        apart = own.subtracted_from(x)
         return squared_lengths(inverse, apart, covariance)[:, None] - 2 * (score - best)
 
     cancels = length > _CANCELS * (length - 2 * best[:, 0] + x.shape[1])  # False on NaN
     return lax.cond(any_member(cancels.any()), from_nearest, lambda: length[:, None] - 2 * score)
 
 
-def _diagonal_distances(
-    x: Float[Array, "n d"], mean: Float[Array, "K d"], scale: Array
-) -> Float[Array, "n K"]:
+def _diagonal_distances(x: Float[Array, "n d"], means: Means, scale: Array) -> Float[Array, "n K"]:
     """`Σ_j (x_j - μ_kj)² / σ_kj²`, multiplied out into two matrix products if nothing cancels.
 
     Otherwise the rows are compared with one class after the other.
     """
-    scale, d = jnp.broadcast_to(scale, mean.shape), mean.shape[1]
+    scale, d = jnp.broadcast_to(scale, means.high.shape), x.shape[1]
 
     def one_by_one() -> Array:
-        def of_class(mean: Array, inverse: Array) -> Array:
-            return squares((x - mean[None]) * inverse[None])
+        def of_class(means: Means, inverse: Array) -> Array:
+            return squares(from_one(x, means) * inverse[None])
 
-        return over_classes(of_class, mean, 1 / scale, x=x)
+        return over_classes(of_class, means, 1 / scale, x=x)
 
-    if x.size * len(mean) <= _SMALL:
+    if x.size * len(scale) <= _SMALL:
         return one_by_one()
-    centre, unit = mean.mean(0, keepdims=True), scale.mean(0, keepdims=True)
-    z, m, inverse = (x - centre) * (1 / unit), (mean - centre) / unit, (unit / scale) ** 2
+    centre, unit = means.centre, scale.mean(0, keepdims=True)
+    z, m, inverse = (x - centre) * (1 / unit), means.about(centre) / unit, (unit / scale) ** 2
     parts = matmul(z * z, inverse.T) + (inverse * m * m).sum(1)[None]
     apart = parts - 2 * matmul(z, (inverse * m).T)
     nearest = apart.argmin(1, keepdims=True)
@@ -145,25 +173,22 @@ def _diagonal_distances(
 
 
 def linear_form(
-    mean: Float[Array, "K d"],
-    inverse: Array,
-    covariance: Covariance,
-    centre: Float[Array, "1 d"],
+    means: Means, inverse: Array, covariance: Covariance, centre: Float[Array, "1 d"]
 ) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
     """(coef, intercept) of `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of x - c."""
-    z = whiten(inverse, mean - centre, covariance)
+    z = whiten(inverse, means.about(centre), covariance)
     return whiten(inverse.T, z, covariance), -0.5 * squares(z)
 
 
 def linear_scores(
-    x: Shaped[Array, "*batch d"], mean: Float[Array, "K d"], scale: Array, covariance: Covariance
+    x: Shaped[Array, "*batch d"], means: Means, scale: Array, covariance: Covariance
 ) -> Float[Array, "*batch K"]:
     """The `linear_form` about the centre of the means, of every row."""
-    centre = mean.mean(0, keepdims=True)
-    coef, intercept = linear_form(mean, inverse_scale(scale, covariance)[0], covariance, centre)
+    centre = means.centre
+    coef, intercept = linear_form(means, inverse_scale(scale, covariance)[0], covariance, centre)
     deviation = jnp.sqrt((scale[0] ** 2).sum(-1)) if covariance == "full" else scale[0]
-    spread = deviation + jnp.abs(mean - centre).max(0)
-    x = x.astype(mean.dtype)
+    spread = deviation + jnp.abs(means.about(centre)).max(0)
+    x = x.astype(centre.dtype)
 
     def as_they_are() -> Array:
         score = matmul(x, coef.T)
@@ -171,7 +196,7 @@ def linear_scores(
 
     def centred() -> Array:
         rows = lambda x: matmul(x - centre, coef.T) + intercept[None]  # noqa: E731
-        return over_rows(rows, x, 1, mean.shape[-1])
+        return over_rows(rows, x, 1, x.shape[-1])
 
     if x.size <= _SMALL:
         return finite(centred())
@@ -180,9 +205,9 @@ def linear_scores(
     return finite(lax.cond(far, centred, as_they_are))
 
 
-def over_classes(f: Callable[..., Array], *leaves: Array, x: Array) -> Array:
+def over_classes(f: Callable[..., Array], *leaves: PyTree, x: Array) -> Array:
     """Map f over classes: vectorised if x is small, else in turn, as (n, K, d) would be large."""
-    if x.size * len(leaves[0]) <= _SMALL:
+    if x.size * len(jax.tree.leaves(leaves)[0]) <= _SMALL:
         return jax.vmap(f)(*leaves).T
     return lax.map(lambda leaf: f(*leaf), leaves).T
 

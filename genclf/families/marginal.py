@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.families.capabilities import Completed
-from genclf.families.mahalanobis import Covariance, finite, over_classes, squares
+from genclf.families.mahalanobis import Covariance, Means, finite, from_one, over_classes, squares
 from genclf.sums.accumulate import moments, one_class
 from genclf.sums.blocks import ClassWeights, class_rows
 from genclf.sums.products import einsum, matmul
@@ -84,25 +84,25 @@ class Densities(NamedTuple):
     """Gaussians of K classes in units of their own: `unit` is a typical deviation of each feature.
 
     Attributes:
-        mean: (K, d).
+        means: (K, d).
         matrix: covariances over `unit unitᵀ`, (K or 1, d, d).
         unit: (d,).
     """
 
-    mean: Float[Array, "K d"]
+    means: Means
     matrix: Float[Array, "copies d d"]
     unit: Float[Array, "d"]
 
 
-def in_units(mean: Float[Array, "K d"], scale: Array, covariance: Covariance) -> Densities:
+def in_units(means: Means, scale: Array, covariance: Covariance) -> Densities:
     """The densities of these means and scales."""
-    d = mean.shape[-1]
+    d = means.high.shape[-1]
     if covariance != "full":
         scale = jnp.broadcast_to(scale, (len(scale), d))
         scale = scale[..., None] * jnp.eye(d, dtype=scale.dtype)[None]
     unit = jnp.sqrt((scale * scale).sum(-1)).mean(0)
     root = scale / unit[None, :, None]
-    return Densities(mean, einsum("kij,klj->kil", root, root), unit)
+    return Densities(means, einsum("kij,klj->kil", root, root), unit)
 
 
 def eliminate_seen(x: Shaped[Array, "n d"], given: Densities) -> Eliminated:
@@ -112,13 +112,14 @@ def eliminate_seen(x: Shaped[Array, "n d"], given: Densities) -> Eliminated:
     of length K, or 1 if the covariance is shared.
     """
     seen = ~jnp.isnan(x.T)
-    x = jnp.where(seen, x.T, 0).astype(given.mean.dtype)
+    x = jnp.where(seen, x.T, 0).astype(given.unit.dtype)
 
-    def deviation(mean: Array) -> Array:
-        return (x - mean[:, None]) / given.unit[:, None]
+    def deviation(mean: Means) -> Array:
+        column = jax.tree.map(lambda a: a[:, None], mean)
+        return column.subtracted_from(x) / given.unit[:, None]
 
     if len(given.matrix) == 1:  # one elimination serves all classes
-        every = jnp.moveaxis(jax.vmap(deviation)(given.mean), 0, 1)
+        every = jnp.moveaxis(jax.vmap(deviation)(given.means), 0, 1)
         shared = eliminate(given.matrix[0], every, seen)
         return Eliminated(
             shared.distance,
@@ -127,12 +128,12 @@ def eliminate_seen(x: Shaped[Array, "n d"], given: Densities) -> Eliminated:
             shared.covariance[None],
         )
 
-    def of_class(at: tuple[Array, Array]) -> Eliminated:
+    def of_class(at: tuple[Array, Means]) -> Eliminated:
         matrix, mean = at
         found = eliminate(matrix, deviation(mean)[:, None], seen)
         return found._replace(distance=found.distance[0], deviation=found.deviation[:, 0])
 
-    return lax.map(of_class, (given.matrix, given.mean))
+    return lax.map(of_class, (given.matrix, given.means))
 
 
 def _scores(left: Eliminated) -> Float[Array, "n K"]:
@@ -145,18 +146,18 @@ def marginal_scores(x: Shaped[Array, "n d"], given: Densities) -> Float[Array, "
 
 
 def cell_scores(
-    x: Shaped[Array, "n d"], mean: Float[Array, "K d"], scale: Array, unit: Float[Array, "d"]
+    x: Shaped[Array, "n d"], means: Means, scale: Array, unit: Float[Array, "d"]
 ) -> Float[Array, "n K"]:
     """`marginal_scores` for independent features: a sum over the observed cells."""
     seen = ~jnp.isnan(x)
-    x = jnp.where(seen, x, 0).astype(mean.dtype)
-    scale = jnp.broadcast_to(scale, mean.shape)
+    x = jnp.where(seen, x, 0).astype(unit.dtype)
+    scale = jnp.broadcast_to(scale, means.high.shape)
 
-    def distance(mean: Array, scale: Array) -> Array:
-        return squares(finite(jnp.where(seen, (x - mean[None]) / scale[None], 0)))
+    def distance(mean: Means, scale: Array) -> Array:
+        return squares(finite(jnp.where(seen, from_one(x, mean) / scale[None], 0)))
 
-    norms = matmul(seen.astype(mean.dtype), jnp.log(scale / unit[None]).T)
-    return -0.5 * over_classes(distance, mean, scale, x=x) - norms
+    norms = matmul(seen.astype(unit.dtype), jnp.log(scale / unit[None]).T)
+    return -0.5 * over_classes(distance, means, scale, x=x) - norms
 
 
 def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Array, "n"]:
@@ -185,7 +186,7 @@ class Completion(Completed):
 def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "n K"], Completion]:
     """`marginal_scores` of rows, and their completion."""
     left = eliminate_seen(x, given)
-    guess = given.mean[:, :, None] - left.deviation * given.unit[None, :, None]
+    guess = given.means.high[:, :, None] - left.deviation * given.unit[None, :, None]
     mean = jnp.where(jnp.isnan(x)[None], guess.mT, x.astype(guess.dtype)[None])
     units = given.unit[:, None] * given.unit[None]
     return _scores(left), Completion(x, mean, left.covariance * units[None, :, :, None])
@@ -193,7 +194,7 @@ def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "
 
 def nothing_to_complete(x: Shaped[Array, "n d"], given: Densities) -> Completion:
     """The completion of rows without missing cells."""
-    mean = jnp.broadcast_to(x.astype(given.mean.dtype), (len(given.mean), *x.shape))
+    mean = jnp.broadcast_to(x.astype(given.unit.dtype), (len(given.means.high), *x.shape))
     return Completion(x, mean, jnp.zeros((*given.matrix.shape, len(x)), mean.dtype))
 
 
@@ -225,7 +226,9 @@ def missing_given_seen(
     x: Shaped[Array, "n d"], y: Int[Array, "n"], given: Densities
 ) -> Float[Array, "n d"]:
     """`Σ_mo Σ_oo⁻¹ x_o` for the class y of each row, 0 where observed."""
-    shifts = -eliminate_seen(x, given._replace(mean=jnp.zeros_like(given.mean))).deviation
+    shifts = -eliminate_seen(
+        x, given._replace(means=Means(jnp.zeros_like(given.means.high)))
+    ).deviation
     of_class = jnp.take_along_axis(shifts, y[None, None], axis=0)[0]
     return of_class.T * given.unit[None]
 

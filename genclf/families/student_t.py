@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from genclf.families.base import Density
 from genclf.families.mahalanobis import (
     Covariance,
+    Means,
     distances,
     finite,
     log_determinants,
@@ -72,7 +73,7 @@ class StudentTParams(Density):
         if self.covariance == "diag":
             score = over_rows(lambda x: self._cells(x, first, power), x, 1, 8 * d)
         else:
-            q = distances(x, self.mean, self.scale, self.covariance)
+            q = distances(x, Means(self.mean), self.scale, self.covariance)
             score = jnp.log1p(q * broadcast_rows(first, q)) * broadcast_rows(power, q)
         return score + broadcast_rows((d / p) * norm - own, score), -common
 

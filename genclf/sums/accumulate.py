@@ -10,6 +10,7 @@ three algorithms, each where it is the cheapest:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -26,10 +27,13 @@ from genclf.sums.blocks import (
 )
 from genclf.sums.centred import hard_moments, soft_pooled_moments, some_row, tiled_moments
 from genclf.sums.class_sums import of_rows
+from genclf.sums.compensated import Pair, rounded, single
+from genclf.sums.double import is_small, product
 from genclf.sums.products import matmul
-from genclf.sums.statistics import Moments, Sums, divide
+from genclf.sums.statistics import Moments, Sums, about_mean, divide
 
-_TILE_FROM = 2048  # rows; with fewer, sorting and gathering cost more than K times the flops
+_TILE_FROM = 2048  # rows; with fewer, sorting and gathering cost more than K times the flops,
+_MOST_PRODUCTS = 2**26  # which are in float64
 
 
 def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
@@ -58,7 +62,9 @@ def moments(
     if isinstance(w, Hard):
         if pooled or not full:
             return hard_moments(x, w, full=full, pooled=pooled)
-        return tiled_moments(x, w) if len(x) > _TILE_FROM else _few_rows(x, w)
+        products = len(x) * w.num_classes * x.shape[1] ** 2
+        few = len(x) <= _TILE_FROM and products <= _MOST_PRODUCTS
+        return _few_rows(x, w) if few else tiled_moments(x, w)
     if pooled:
         return soft_pooled_moments(x, w, full=full, near=near)
     return fold_rows(partial(_soft_block, full=full), x, w, x.shape[1])
@@ -86,38 +92,38 @@ def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
     count = w.sum()
     centre = divide(matmul(w, x), count)
     z = x - centre[None]
-    # The rounded centre is off by `drift`; the scatter about the true mean follows exactly.
-    drift = divide(matmul(w, z), count)
-    scatter = matmul((w[:, None] * z).T, z) if full else matmul(w, z * z)
-    mean = jnp.where(count == 0, 0, reference + (centre + drift))
-    raw = Moments(count, mean, scatter)
-    return Moments(count, mean, scatter - raw.outer(count, drift))
+    if full:
+        scatter = product(w[:, None] * z, z, is_small(*z.shape))
+    else:
+        scatter = single(matmul(w, z * z))
+    return about_mean(count, reference + centre, matmul(w, z), scatter)
 
 
 def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
     # Rows are the last axis, so that the arithmetic is vectorised over rows.
+    exact = is_small(len(x), x.shape[1] * w.shape[1])
     rows, x = w.T, x.T.astype(w.dtype)
     bad = ~jnp.isfinite(x)
     x = jnp.where(bad, 0, x)
     count = rows.sum(1)
     centre = divide(matmul(rows, x.T), count[:, None])
 
-    def about_centre(at: tuple[Array, Array]) -> tuple[Array, Array]:
+    def about_centre(at: tuple[Array, Array]) -> tuple[Array, Pair]:
         w, centre = at
         z = x - centre[:, None]
-        return matmul(z, w), matmul(w[None] * z, z.T) if full else matmul(z * z, w)
+        if full:
+            return matmul(z, w), product((w[None] * z).T, z.T, exact)
+        return matmul(z, w), single(matmul(z * z, w))
 
     def beside_bad() -> Array:
         return matmul((rows != 0).astype(w.dtype), bad.T.astype(w.dtype)) > 0
 
     total, scatter = lax.map(about_centre, (rows, centre))
-    drift = divide(total, count[:, None])
     # A non-finite cell makes only those classes NaN in which its row has weight.
     spoiled = lax.cond(bad.any(), beside_bad, lambda: jnp.isnan(centre))
-    mean = jnp.where(spoiled, jnp.nan, centre + drift)
-    raw = Moments(count, mean, scatter)
+    found = about_mean(count, jnp.where(spoiled, jnp.nan, centre), total, scatter)
     spoiled = spoiled[:, :, None] | spoiled[:, None] if full else spoiled
-    return Moments(count, mean, jnp.where(spoiled, jnp.nan, scatter - raw.outer(count, drift)))
+    return replace(found, scatter=jnp.where(spoiled, jnp.nan, found.scatter))
 
 
 def _few_rows(x: Shaped[Array, "n d"], w: Hard) -> Moments:
@@ -126,9 +132,9 @@ def _few_rows(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     count = rows.sum(1)
     centre = divide(matmul(rows, x), count[:, None])
     z = x - of_rows(centre, w)
-    drift = divide(matmul(rows, z), count[:, None])
     n, d = x.shape
     spread = (rows.T[:, :, None] * z[:, None, :]).reshape(n, len(rows) * d)
-    scatter = jnp.moveaxis(matmul(z.T, spread).reshape(d, len(rows), d), 1, 0)
-    raw = Moments(count, centre + drift, scatter)
-    return Moments(count, raw.mean, scatter - raw.outer(count, drift))
+    scatter = product(spread, z, exact=True)
+    of_class = lambda a: a.reshape(len(rows), d, d)  # noqa: E731
+    total = rounded(product(rows.T, z, exact=True))
+    return about_mean(count, centre, total, jax.tree.map(of_class, scatter))

@@ -1,8 +1,13 @@
 """Moments from sums about points near the class means, at a cost free of the number of classes.
 
 The points are means of a sample of the rows. One reading of all rows gives sums and squares about
-them, from which the scatter about the true means follows exactly. Where a point is so far off that
-digits cancel, the rows are read once more, about the means.
+them, from which the scatter about the true means follows exactly. In float32 a scatter matrix loses
+as many digits as its condition number has. So a small one is computed in float64, and where a large
+one has lost digits the rows are read once more: about the means, and whitened by the factor of the
+scatter that was found, so that the second scatter has the condition number 1 ("Cholesky-QR twice").
+
+References:
+    Yamamoto, Nakatsukasa, Yanagisawa & Fukaya (2015), Roundoff error analysis of CholeskyQR2.
 """
 
 from __future__ import annotations
@@ -25,10 +30,11 @@ from genclf.sums.blocks import (
     scan_rows,
 )
 from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
-from genclf.sums.compensated import add_to, zeros_like
-from genclf.sums.factors import any_member
+from genclf.sums.compensated import Pair, add_to, rounded, single, zeros_like
+from genclf.sums.double import is_small, one_matrix, product, unwhiten
+from genclf.sums.factors import any_member, digits_lost, whitener
 from genclf.sums.products import matmul
-from genclf.sums.statistics import Moments, divide
+from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
 
 _MOST_ROWS = 2**15  # of a block
@@ -49,27 +55,28 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     d, count = x.shape[1], class_counts(w)
     # A block is larger than the scatter that it is added to.
     rows = max(block_rows(d), d // 2 if pooled else min(4 * len(count), _MOST_ROWS))
+    exact = not full or is_small(*x.shape)
 
-    def read(centre: Array) -> Moments:
-        def add(total: tuple[Array, ...], x: Array, w: Hard) -> tuple[Array, ...]:
-            remainder, scatter, low = total
+    def read(centre: Array, by: Array | None = None) -> Moments:
+        def add(total: tuple[Pair, Pair], x: Array, w: Hard) -> tuple[Pair, Pair]:
+            sums, scatter = total
             z = ignore_absent(x.astype(count.dtype), w.weight != 0) - of_rows(centre, w)
             if full:
-                more = matmul((w.weight[:, None] * z).T, z)[None]
+                y = _whitened(z, by, 0)
+                more = one_matrix(product(w.weight[:, None] * y, y, exact))
             elif pooled:
-                more = matmul(w.weight, z * z)[None]
+                more = single(matmul(w.weight, z * z)[None])
             else:
-                more = class_sums(z * z, w)
-            return add_class_sums(remainder, z, w), *add_to(scatter, low, more)
+                more = single(class_sums(z * z, w))
+            return add_class_sums(sums, z, w), add_to(scatter, more)
 
         nothing = zeros_like(centre)
         zero = nothing[:1] if pooled else nothing
         zero = jnp.broadcast_to(zero[:, None], (1, d, d)) if full else zero
-        start: tuple[Array, ...] = nothing, zero, zero
-        remainder, scatter, low = scan_rows(add, start, x, w, rows)
-        return _about_mean(count, centre, remainder, scatter + low)
+        sums, scatter = scan_rows(add, ((nothing, nothing), (zero, zero)), x, w, rows)
+        return _about_mean(count, centre, rounded(sums), scatter, by)
 
-    return _read(read, x, w)
+    return _read(read, x, w, exact)
 
 
 def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
@@ -82,24 +89,27 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     # number of rows per class (but at least 128 rows).
     share = max(1, n // (4 * len(count)))
     num_tiles, tile_of = class_tiles(w, min(max(1 << (share.bit_length() - 1), 128), 4096))
+    exact = is_small(*x.shape)
 
-    def read(centre: Array) -> Moments:
+    def read(centre: Array, by: Array | None = None) -> Moments:
         def add(total: tuple[Array, ...], t: Array) -> tuple[tuple[Array, ...], None]:
-            remainder, scatter, low = total
+            sums, scatter, low = total
             k, rows, weight = tile_of(t)
             cells = x.at[rows].get(mode="promise_in_bounds").astype(count.dtype)
             z = ignore_absent(cells, weight != 0) - centre[k][None]
-            own, rest = add_to(scatter[k], low[k], matmul((weight[:, None] * z).T, z))
-            remainder = remainder.at[k].add(matmul(weight, z))
-            return (remainder, scatter.at[k].set(own), low.at[k].set(rest)), None
+            y = _whitened(z, by, k)
+            more = product(weight[:, None] * y, y, exact)
+            own, rest = add_to((scatter[k], low[k]), more)
+            sums = sums.at[k].add(rounded(product(weight[:, None], z, exact))[0])
+            return (sums, scatter.at[k].set(own), low.at[k].set(rest)), None
 
         nothing = zeros_like(centre)
         zero = jnp.broadcast_to(nothing[:, :, None], (*centre.shape, x.shape[1]))
         start: tuple[Array, ...] = nothing, zero, zero
-        remainder, scatter, low = lax.scan(add, start, jnp.arange(num_tiles))[0]
-        return _about_mean(count, centre, remainder, scatter + low)
+        sums, *scatter = lax.scan(add, start, jnp.arange(num_tiles))[0]
+        return _about_mean(count, centre, sums, (scatter[0], scatter[1]), by)
 
-    return _read(read, x, w)
+    return _read(read, x, w, exact)
 
 
 def soft_pooled_moments(
@@ -127,64 +137,97 @@ def soft_pooled_moments(
     """
     d, count = x.shape[1], class_counts(w)
     rows = max(block_rows(d), d // 2)
+    exact = not full or is_small(*x.shape)
 
     def add_bad(total: Array, x: Array, w: Array) -> Array:
         return total + matmul((w != 0).astype(w.dtype).T, (~jnp.isfinite(x)).astype(w.dtype))
 
-    def read(centre: Array) -> Moments:
+    def read(centre: Array, by: Array | None = None) -> Moments:
         apart = centre - centre[:1]
 
-        def add(total: tuple[Array, ...], x: Array, w: Array) -> tuple[Array, ...]:
-            remainder, overlap, scatter, low, clean = total
+        def add(total: tuple[Any, ...], x: Array, w: Array) -> tuple[Any, ...]:
+            sums, overlap, scatter, clean = total
             usable = jnp.isfinite(x)
             weight = row_weights(w)[:, None]
             share = divide(w, jnp.broadcast_to(weight, w.shape))
             # Relative to the likeliest class, c̄_n has no rounding if no other class has a share.
             nearest = lambda a: a.at[w.argmax(1)].get(mode="promise_in_bounds")  # noqa: E731
             z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
-            z = z - (matmul(share, apart) - nearest(apart))
-            more = matmul((weight * z).T, z) if full else matmul(weight[:, 0], z * z)
-            scatter, low = add_to(scatter, low, more[None])
-            remainder, overlap = remainder + matmul(w.T, z), overlap + matmul(w.T, share)
-            return remainder, overlap, scatter, low, clean & usable.all()
+            centred = z - (matmul(share, apart) - nearest(apart))
+            if full:
+                y = _whitened(centred, by, 0)
+                more = one_matrix(product(weight * y, y, exact))
+            else:
+                more = single(matmul(weight[:, 0], centred * centred)[None])
+            sums, overlap = add_to(sums, product(w, centred, exact)), overlap + matmul(w.T, share)
+            return sums, overlap, add_to(scatter, more), clean & usable.all()
 
         nothing = zeros_like(centre)
         zero = jnp.broadcast_to(nothing[:1, None], (1, d, d)) if full else nothing[:1]
         overlaps = jnp.broadcast_to(nothing[:, :1], (len(count), len(count)))
-        start: tuple[Array, ...] = nothing, overlaps, zero, zero, nothing[0, 0] == 0
-        remainder, overlap, scatter, low, clean = scan_rows(add, start, x, w, rows)
+        start = (nothing, nothing), overlaps, (zero, zero), nothing[0, 0] == 0
+        sums, overlap, scatter, clean = scan_rows(add, start, x, w, rows)
         bad = lax.cond(clean, lambda: nothing, lambda: scan_rows(add_bad, nothing, x, w, rows))
         # Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ = Cᵀ L C, L the Laplacian of the graph of weights G.
         others = jnp.where(jnp.eye(len(count), dtype=bool), 0, overlap)
         pull = others.sum(1)[:, None] * apart - matmul(others, apart)
-        between = matmul(pull.T, apart) if full else (pull * apart).sum(0)
-        scatter = jnp.where((bad > 0).any(), jnp.nan, scatter + low + between[None])
+        if full:
+            left, right = (_whitened(a, by, 0) for a in (pull, apart))
+            between = one_matrix(product(left, right, exact))
+        else:
+            between = single((pull * apart).sum(0)[None])
+        high, low = add_to(scatter, between)
+        high = jnp.where((bad > 0).any(), jnp.nan, high)
         centre = jnp.where(bad > 0, jnp.nan, centre)
-        return _about_mean(count, centre, remainder - pull, scatter)
+        return _about_mean(count, centre, rounded(sums) - pull, (high, low), by)
 
-    return _read(read, x, w, near)
+    return _read(read, x, w, exact, near)
+
+
+def _whitened(z: Array, by: Array | None, k: Array | int) -> Array:
+    return z if by is None else matmul(z, by[k].T)
 
 
 def _read(
-    read: Callable[[Array], Moments], x: Array, w: ClassWeights, near: Array | None = None
+    read: Callable[..., Moments],
+    x: Array,
+    w: ClassWeights,
+    exact: bool,
+    near: Array | None = None,
 ) -> Moments:
-    """The moments that `read` finds about points near the means; about the means, if need be."""
+    """The moments that `read` finds about points near the means; read anew if they lost digits."""
     centre = _near_classes(x, w) if near is None else lax.stop_gradient(near)
     found = read(centre)
-    if near is None and len(x) <= _FEW:
+    few = near is None and len(x) <= _FEW  # the points are the means, so nothing cancels
+    exact = exact or centre.dtype != jnp.float32
+    wide = not exact and len(x) < 2 * x.shape[1]  # singular or nearly so, whatever its rounding
+    found = _without_low(found) if wide else found
+    if few and (exact or wide):
         return found
-    off = lax.stop_gradient(found.mean - centre)
-    cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * found.diagonal
-    better = lax.stop_gradient(jnp.where(jnp.isfinite(found.mean), found.mean, centre))
-    return lax.cond(any_member(cancels.any()), lambda: read(better), lambda: found)
+    known = lax.stop_gradient(found)
+    off = known.mean - centre
+    cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * known.diagonal
+    better = jnp.where(jnp.isfinite(known.mean), known.mean, centre)
+    if exact or wide:
+        return lax.cond(any_member(cancels.any()), lambda: read(better), lambda: found)
+    unit, loses = digits_lost(known.scatter)
+    anew = any_member(cancels.any() | loses.any())
+    return lax.cond(anew, lambda: read(better, whitener(known.scatter, unit)), lambda: found)
 
 
-def _about_mean(count: Array, centre: Array, remainder: Array, scatter: Array) -> Moments:
-    """Moments, from the scatter about other points and the sums of rows minus these."""
-    drift = divide(remainder, count[:, None])
-    mean = jnp.where(count[:, None] == 0, 0, centre + drift)
-    raw = Moments(count, mean, scatter)
-    return Moments(count, mean, scatter - raw.outer(count, drift))
+def _without_low(found: Moments) -> Moments:
+    """The moments, a scatter in float32 products marked as such: its low part is 0."""
+    low = found.rounding
+    low = low and (*low[:2], jnp.zeros_like(low[2]))
+    return Moments(found.count, found.mean, found.scatter, low)
+
+
+def _about_mean(
+    count: Array, centre: Array, remainder: Array, scatter: Pair, by: Array | None = None
+) -> Moments:
+    """Moments from sums about other points; the scatter may be of whitened rows."""
+    scatter = scatter if by is None else unwhiten(by, rounded(scatter))
+    return about_mean(count, centre, remainder, scatter)
 
 
 def _near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:

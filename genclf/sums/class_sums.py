@@ -16,31 +16,42 @@ from genclf.sums.blocks import (
     num_rows,
     row_weights,
 )
+from genclf.sums.compensated import Pair, add_to, rounded
 from genclf.sums.products import matmul
+
+_ROWS = 8  # per class: with fewer, a sum of their own costs more than it gains
 
 
 def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
     """`Σ_n w_nk row_n` for each class k."""
-    return add_class_sums(jnp.zeros((num_classes(w), rows.shape[1]), rows.dtype), rows, w)
-
-
-def add_class_sums(
-    total: Float[Array, "K d"], rows: Float[Array, "n d"], w: ClassWeights
-) -> Float[Array, "K d"]:
-    """`total_k + Σ_n w_nk row_n` for each class k."""
     if not isinstance(w, Hard):
-        return _add_product(total, rows, w)
+        return matmul(class_rows(w), rows)
+    zero = jnp.zeros((num_classes(w), rows.shape[1]), rows.dtype)
+    return rounded(add_class_sums((zero, zero), rows, w))
+
+
+def add_class_sums(total: Pair, rows: Float[Array, "n d"], w: Hard) -> Pair:
+    """`total_k + Σ_n w_nk row_n` for each class k, as high and low."""
     # A CPU adds row after row at the speed of memory; an accelerator is better at products.
     return lax.platform_dependent(total, rows, w, cpu=_add_rows, default=_add_product)
 
 
-def _add_rows(total: Array, rows: Array, w: Hard) -> Array:
-    weighted = w.weight[:, None] * rows
-    return total.at[jnp.maximum(w.label, 0)].add(weighted, mode="promise_in_bounds")
+def _add_product(total: Pair, rows: Array, w: Hard) -> Pair:
+    return add_to(total, matmul(class_rows(w), rows))
 
 
-def _add_product(total: Array, rows: Array, w: ClassWeights) -> Array:
-    return total + matmul(class_rows(w), rows)
+def _add_rows(total: Pair, rows: Array, w: Hard) -> Pair:
+    label, weighted = jnp.maximum(w.label, 0), w.weight[:, None] * rows
+    add = lambda a, place: a.at[place].add(weighted, mode="promise_in_bounds")  # noqa: E731
+    n, num_classes = len(rows), w.num_classes
+    if _ROWS * num_classes > n:
+        return add(total[0], label), total[1]
+    # Where the rows have few digits, as pixels do, the rounding errors of a long sum have one sign.
+    # So there are several sums of each class, and they begin at 0.
+    parts = min(16, n // (_ROWS * num_classes))
+    place = label + num_classes * (jnp.arange(n, dtype=label.dtype) % parts)
+    zero = jnp.zeros_like(total[0], shape=(parts * num_classes, rows.shape[1]))
+    return add_to(total, add(zero, place).reshape(parts, num_classes, -1).sum(0))
 
 
 def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:

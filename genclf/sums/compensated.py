@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+Pair = tuple[Array, Array]
+"""A number as high and low."""
 Low = tuple[Array, ...] | None
 """The low parts of several sums; None where the dtype needs none."""
 
@@ -48,11 +50,22 @@ def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
     return _normalised(total, rounded_off + low_a + low_b)
 
 
-def add_to(total: Array, low: Array, more: Array) -> tuple[Array, Array]:
-    """`total + low + more`, as high and low; in float64 low stays as it is."""
-    if total.dtype != jnp.float32:
-        return total + more, low
-    return add(total, low, more, jnp.zeros_like(more))
+def single(high: Array) -> Pair:
+    """A number without a low part."""
+    return high, jnp.zeros_like(high)
+
+
+def add_to(total: Pair, more: Array | Pair) -> Pair:
+    """The sum of a pair and a number, or another pair; in float64 low stays as it is."""
+    high, low = more if isinstance(more, tuple) else single(more)
+    if high.dtype != jnp.float32:
+        return total[0] + high, total[1]
+    return add(*total, high, low)
+
+
+def rounded(pair: Pair) -> Array:
+    """The sum of high and low."""
+    return pair[0] + pair[1]
 
 
 def add_each(

@@ -14,9 +14,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.domains import Scalar
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.sums.factors import cholesky
+from genclf.sums.double import correlation_low, eigenvalues, quotient_low
+from genclf.sums.factors import RankRule, cholesky
 from genclf.sums.merging import pool
 from genclf.sums.statistics import Moments, divide
+
+_EPS64 = 2.0**-52
 
 Covariance = Literal["full", "diag", "spherical"]
 
@@ -53,6 +56,11 @@ class CovarianceEstimate(eqx.Module):
 
     Attributes:
         matrix: scatter over its divisor, (K or 1, d, d), or its diagonal (K or 1, d).
+        low: the rounding error of a float32 matrix, which is to be added to it; 0 in float64.
+        added: the variance that the ridge adds to each feature, (1, d), or (1, 1) if spherical.
+        typical: the variance that the ridge is a share of, (1, d), or (1, 1) if spherical.
+        ridge: the ridge.
+        square: mean square of each feature, (K or 1, d).
         variance: the diagonal plus the ridge, with a positive substitute for constant features;
             (K or 1, d), or (K or 1, 1) if spherical.
         constant: features whose spread is rounding error, (K or 1, d).
@@ -63,6 +71,11 @@ class CovarianceEstimate(eqx.Module):
     """
 
     matrix: Float[Array, "..."]
+    low: Float[Array, "..."]
+    added: Float[Array, "1 d"]
+    typical: Float[Array, "1 d"]
+    ridge: Float[Array, ""]
+    square: Float[Array, "K D"]
     variance: Float[Array, "K d"]
     constant: Bool[Array, "K D"]
     overall_mean: Float[Array, "D"]
@@ -74,25 +87,47 @@ class CovarianceEstimate(eqx.Module):
         """Whether `matrix` holds whole matrices, not diagonals."""
         return self.matrix.ndim == 3
 
-    def correlation(self) -> Float[Array, "K d d"]:
-        """Correlation matrices: the covariances in units of the standard deviations."""
+    def correlation(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d d"]]:
+        """Correlation matrices, the covariances in units of the standard deviations; low parts."""
         sd = jnp.sqrt(self.variance)
         scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
-        return jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
+        high = jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
+        if high.dtype != jnp.float32:
+            return high, jnp.zeros_like(high)
+        own, rest = (jnp.diagonal(a, axis1=-2, axis2=-1) for a in (self.matrix, self.low))
+        # The variance of a constant feature is not on the diagonal of the matrix.
+        regular = lambda a, b: jnp.where(self.is_singular, b, a)  # noqa: E731
+        variance = regular(own, self.variance), regular(rest, 0), regular(self.added, 0)
+        return high, correlation_low(high, (self.matrix, self.low), variance, sd)
+
+    def rank_rule(self) -> RankRule:
+        """Which directions of the correlation matrices do not vary, and the ridge they get."""
+        d, eps = self.variance.shape[-1], jnp.finfo(self.variance.dtype).eps
+        # Sums of products in float64, or with low parts; a float32 scatter without these has less.
+        eps_of_sums = jnp.where((self.low != 0).any((1, 2)), jnp.minimum(eps, _EPS64), eps)
+        of_cells = (eps**2 * self.square / self.variance).max(-1)
+        rounding = d * (32 * eps_of_sums + of_cells)
+        lacks = jnp.maximum(eps ** (2 / 3) - self.ridge, 0)
+        share = jnp.where(self.is_singular, 0, 1 / self.variance)
+        return lax.stop_gradient(
+            RankRule(rounding, share * self.added, lacks * share * self.typical)
+        )
 
     def square_root(self) -> Float[Array, "..."]:
         """Cholesky factors of the matrices, or standard deviations."""
         sd = jnp.sqrt(self.variance)
-        return sd[..., None] * cholesky(self.correlation()) if self.is_full else sd
+        if not self.is_full:
+            return sd
+        return sd[..., None] * cholesky(*self.correlation(), self.rank_rule())
 
     def correlation_eigenvalues(self) -> Float[Array, "K d"]:
         """Eigenvalues of the correlation matrices, 0 for a constant feature without a ridge."""
         if self.is_full:
             regular = ~self.is_singular
             both = regular[:, :, None] & regular[:, None, :]
-            return jnp.linalg.eigvalsh(jnp.where(both, self.correlation(), 0))
-        eigenvalues = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
-        return jnp.broadcast_to(eigenvalues, self.constant.shape)
+            return eigenvalues(*(jnp.where(both, a, 0) for a in self.correlation()))
+        found = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
+        return jnp.broadcast_to(found, self.constant.shape)
 
     def diagnose(
         self, count: Float[Array, "K"], mean: Float[Array, "K d"], shared: bool
@@ -100,10 +135,9 @@ class CovarianceEstimate(eqx.Module):
         """The rank and condition number of the correlation matrices, broadcast to all classes."""
         d = self.constant.shape[-1]
         eps = jnp.finfo(mean.dtype).eps
-        eigenvalues = self.correlation_eigenvalues()
-        largest = eigenvalues.max(-1)
-        good = eigenvalues > d * eps * largest[:, None]
-        condition = jnp.where(good.all(-1), divide(largest, eigenvalues.min(-1)), jnp.inf)
+        found = self.correlation_eigenvalues()
+        good = found > (self.rank_rule().rounding[:, None] if self.is_full else 0)
+        condition = jnp.where(good.all(-1), divide(found.max(-1), found.min(-1)), jnp.inf)
         return GaussianDiagnosis(
             too_few=count <= d,
             constant=jnp.broadcast_to(self.constant & ~self.vanishing[None], (len(count), d)),
@@ -145,7 +179,12 @@ def estimate_covariance(
             empty, divisor = empty & ~unseen, jnp.where(unseen, 0, divisor)
     count, divisor = (jnp.where(empty, jnp.broadcast_to(n, a.shape), a) for a in (count, divisor))
     each = lambda a: a if of_cells else a.reshape(-1, *[1] * (scatter.ndim - 1))  # noqa: E731
-    matrix = divide(jnp.where(each(empty), other, scatter), each(divisor))
+    numerator = jnp.where(each(empty), other, scatter)
+    matrix = divide(numerator, each(divisor))
+    low = jnp.zeros_like(matrix)
+    if stats.rounding is not None and stats.is_full:
+        rest = jnp.where(each(empty), 0, stats.rounding[2])
+        low = quotient_low(matrix, (numerator, rest), each(divisor))
 
     variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
     rows = stats.per_feature(count)
@@ -168,7 +207,19 @@ def estimate_covariance(
     lost = size.vanishing[None]
     lost = lost.any(-1, keepdims=True) if spherical else lost
     variance = jnp.where(lost, jnp.nan, jnp.where(singular, least, variance))
-    return CovarianceEstimate(matrix, variance, constant, size.mean, singular, size.vanishing)
+    return CovarianceEstimate(
+        matrix,
+        low,
+        added,
+        typical,
+        ridge,
+        size.square_of_class,
+        variance,
+        constant,
+        size.mean,
+        singular,
+        size.vanishing,
+    )
 
 
 def regularisation(stats: Moments, *, ridge: Scalar, ddof: Scalar) -> Moments:

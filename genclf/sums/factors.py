@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,27 +11,33 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
+from genclf.sums.double import in_double, widen
 from genclf.sums.products import matmul
+
+_SMALL = 64  # features: a factor of so few takes no time, in any dtype
+_THIN = 1e-6  # of squared pivots: only below it may a matrix be singular
 
 
 @jax.custom_jvp
-def cholesky(correlation: Array) -> Array:
-    """Cholesky factor of correlation matrices; the diagonal of a singular one gains 10 d ε."""
+def cholesky(correlation: Array, low: Array, rule: RankRule) -> Array:
+    """Cholesky factors of correlation matrices `correlation + low`, made regular by the rule."""
     d = correlation.shape[-1]
-    eps = jnp.finfo(correlation.dtype).eps
-    factorize = partial(lax.linalg.cholesky, symmetrize_input=False)
-    factor = factorize(correlation)
-    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
-    regular = (pivots**2 > d * eps).all(-1)  # False on NaN
-    jitter = jnp.where(regular, 0, 10 * d * eps).astype(correlation.dtype)
-    repaired = correlation + jitter[:, None, None] * jnp.eye(d, dtype=jitter.dtype)[None]
-    # A second factorization is rarely needed. One decision for a whole vmapped batch keeps `cond`
-    # from becoming a select, which would always compute both branches.
-    return lax.cond(any_member(~regular.all()), factorize, lambda _: factor, repaired)
+    if correlation.dtype == jnp.float64 or d <= _SMALL:
+        return _in_double(correlation, low, rule)
+    factor = _factorize(correlation)
+    anew = any_member(_loses(factor, 4).any())
+    return lax.cond(anew, lambda: _in_double(correlation, low, rule), lambda: factor)
+
+
+@in_double
+def _in_double(correlation: Array, low: Array, rule: RankRule) -> Array:
+    wide = widen(correlation) + widen(low)
+    factor = _regular(wide, _factorize(wide), jax.tree.map(widen, rule))
+    return lax.convert_element_type(factor, correlation.dtype)
 
 
 @cholesky.defjvp
-def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
     # dL = L Φ(L⁻¹ dC L⁻ᵀ), Φ the lower triangle with half the diagonal: finite wherever L is,
     # while differentiating through the factorization that failed would give NaN.
     factor = cholesky(*primals)
@@ -38,6 +45,77 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     middle = solve(solve(tangents[0], left_side=True), left_side=False, transpose_a=True)
     half = jnp.tril(middle) - 0.5 * middle * jnp.eye(middle.shape[-1], dtype=middle.dtype)[None]
     return factor, matmul(factor, half)
+
+
+_factorize = partial(lax.linalg.cholesky, symmetrize_input=False)
+
+
+def _loses(factor: Array, times: float) -> Array:
+    """Whether a factor of a correlation matrix has a squared pivot below `1 / times`, or NaN."""
+    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    return ~(pivots**2 > 1 / times).all(-1)
+
+
+class RankRule(NamedTuple):
+    """What happens in directions in which nothing varies.
+
+    A direction u of a correlation matrix C is one if `uᵀ (C - ridge) u <= rounding`, u an
+    eigenvector. There C is replaced by the ridge, with `least` added to it.
+
+    Attributes:
+        rounding: the largest variance that rounding alone may give a direction, (K,).
+        ridge: the part of the diagonal that a ridge has added, (K, d).
+        least: what the ridge lacks to the least ridge of such directions, (K, d).
+    """
+
+    rounding: Array
+    ridge: Array
+    least: Array
+
+
+def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
+    """The factor; of matrices that may be singular, that of the matrix changed by the rule."""
+    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    least = jnp.maximum(_THIN, 4 * rule.rounding)[..., None]
+    regular = (pivots**2 > least).all()  # False on NaN
+
+    def repaired() -> Array:
+        eye = jnp.eye(matrix.shape[-1], dtype=matrix.dtype)
+        diagonal = lambda a: a[..., None] * jnp.broadcast_to(eye, matrix.shape)  # noqa: E731
+        varying = matrix - diagonal(rule.ridge)
+        variance, direction = jnp.linalg.eigh(varying)
+        still = (variance <= rule.rounding[..., None])[..., None, :]
+        onto = matmul(jnp.where(still, direction, 0), direction.mT)
+        rest = diagonal(jnp.ones_like(variance)) - onto
+        added = diagonal(rule.ridge) + matmul(onto, rule.least[..., None] * onto)
+        changed = _factorize(matmul(rest, matmul(varying, rest)) + added)
+        return jnp.where(still.any(-1, keepdims=True), changed, factor)
+
+    # The second factorization is rarely needed.
+    return lax.cond(regular, lambda: factor, repaired)
+
+
+def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
+    """The units in which scatters are correlations; and whether float32 has too few digits."""
+    unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
+    unit = jnp.where(unit > 0, unit, 1)
+    usable = jnp.isfinite(unit).all(-1)
+    return unit, usable & _loses(_factorize(_correlation(scatter, unit)), 16)
+
+
+def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float[Array, "K d d"]:
+    """Lower triangular A with `A scatter Aᵀ` about the identity; diagonal, if there is no such."""
+    d = unit.shape[-1]
+    eye = jnp.eye(d, dtype=unit.dtype)[None]
+    jitter = 10 * d * jnp.finfo(unit.dtype).eps
+    found = inverse_lower(_factorize(_correlation(scatter, unit) + jitter * eye))
+    good = jnp.isfinite(found).all((-2, -1), keepdims=True)
+    return jnp.where(good, found, eye) / unit[:, None, :]
+
+
+def _correlation(scatter: Array, unit: Array) -> Array:
+    scaled = scatter / (unit[:, :, None] * unit[:, None, :])
+    return jnp.where(jnp.eye(unit.shape[-1], dtype=bool)[None], 1, scaled)
 
 
 @jax.custom_jvp

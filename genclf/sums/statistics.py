@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.sums.compensated import Low, add_each, no_rounding
+from genclf.sums.compensated import Low, Pair, add, add_each, add_to, no_rounding, single
 from genclf.sums.products import matmul
 
 T = TypeVar("T")
@@ -156,20 +156,20 @@ class Moments(eqx.Module):
         # Chan, Golub & LeVeque (1983), with δ = m_b - m_a:
         # m = m_a + δ n_b / n;  S = S_a + S_b + δδᵀ n_a n_b / n
         share = divide(other.count, self.count + other.count)
-        delta = self._mean_difference(other)
+        delta, rest = self._mean_difference(other)
         between = self.outer(self.count * share, delta)
+        part = self.per_feature(share)
         sums = self.count, self.mean, self.scatter
-        steps = other.count, self.per_feature(share) * delta, other.scatter + between
-        low = other.rounding and (other.rounding[0], jnp.zeros_like(delta), other.rounding[2])
+        steps = other.count, part * delta, other.scatter + between
+        low = other.rounding and (other.rounding[0], part * rest, other.rounding[2])
         (count, mean, scatter), low = add_each(sums, self.rounding, steps, low)
         return Moments(count, mean, scatter, low)
 
-    def _mean_difference(self, other: Moments) -> Array:
-        """The difference of the means, `other.mean - self.mean`, with their low parts."""
-        delta = other.mean - self.mean
+    def _mean_difference(self, other: Moments) -> Pair:
+        """The difference of the means, `other.mean - self.mean`, as high and low."""
         if self.rounding is None or other.rounding is None:
-            return delta
-        return delta + (other.rounding[1] - self.rounding[1])
+            return single(other.mean - self.mean)
+        return add(other.mean, other.rounding[1], -self.mean, -self.rounding[1])
 
     def _scale(self, weight: Array | int) -> Moments:
         times = lambda a: weight * a  # noqa: E731
@@ -184,7 +184,7 @@ class Moments(eqx.Module):
         rest = self._merge(other._scale(-1))
         count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
         # Rounding of the means moves the scatter too.
-        eps, apart = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other))
+        eps, apart = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other)[0])
         unsure = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
         moved = self.per_feature(jnp.abs(divide(self.count * other.count, rest.count)))
         moved = self.over_copies(moved * unsure * (apart + unsure))
@@ -231,6 +231,25 @@ def _nan_where(impossible: Array, stats: Any) -> Any:
 def _after(axes: int, a: Array) -> tuple[int, ...]:
     """The axes of an array after the first few."""
     return tuple(range(axes, a.ndim))
+
+
+def about_mean(count: Array, centre: Array, remainder: Array, scatter: Pair) -> Moments:
+    """Moments from sums about a centre near each mean.
+
+    Args:
+        count: total weights, (..., K).
+        centre: the centres, (..., K, d).
+        remainder: `Σ_n w_nk (x_n - centre_k)`, (..., K, d).
+        scatter: the scatter about the centres, as high and low.
+    """
+    raw = Moments(count, centre, scatter[0])
+    drift = divide(remainder, raw.per_feature(count))
+    mean, rest = add_to(single(centre), drift)
+    mean, rest = (jnp.where(raw.per_feature(count) == 0, 0, a) for a in (mean, rest))
+    high, low = add_to(scatter, -raw.outer(count, drift))
+    if raw.rounding is None:
+        return Moments(count, mean, high)
+    return Moments(count, mean, high, (jnp.zeros_like(count), rest, low))
 
 
 class ClassifierStats(eqx.Module):

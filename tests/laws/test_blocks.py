@@ -121,9 +121,11 @@ def test_products_are_used_where_they_are_precise(covariance, far):
     params = gcf.fit(gcf.Classifier(gcf.Gaussian(covariance), K), x, y)
     few = np.arange(0, MANY, 41)
     found = np.asarray(gcf.log_joint(params, x))[few]
-    mean, scale = (
-        np.asarray(a, np.float64) for a in (params.conditional.mean, params.conditional.scale)
+    fitted = params.conditional
+    mean, rounding, scale = (
+        np.asarray(a, np.float64) for a in (fitted.mean, fitted.rounding, fitted.scale)
     )
+    mean = mean + rounding
     z = (x[few, None].astype(np.float64) - mean) / scale
     scale = np.broadcast_to(scale, mean.shape)
     exact = -0.5 * (z**2).sum(-1) - np.log(scale * np.sqrt(2 * np.pi)).sum(-1)

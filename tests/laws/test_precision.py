@@ -14,7 +14,8 @@ def results(model, dtype):
     seen = model.example(dtype, seed=1)[0]
     s = gcf.stats(model.classifier, x, y)
     found = (params, gcf.log_joint(params, seen), gcf.log_posterior(params, seen))
-    return leaves_of((*found, gcf.log_lik(params, s)))
+    leaves = leaves_of((*found, gcf.log_lik(params, s)))
+    return [(path, a) for path, a in leaves if not path.endswith("rounding")]  # of float32 alone
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)

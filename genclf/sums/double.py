@@ -1,0 +1,149 @@
+"""The few steps of a float32 program that need float64: products of rows, and factors of matrices.
+
+A scatter in float32 loses as many digits as its condition number has, and its factor half as many.
+So a scatter is a sum of two floats, high and low, and these functions compute in float64 between
+pairs. The process-wide setting of JAX is neither read nor changed. Each derivative is that of the
+same formula in the dtype of the arguments, so no float64 leaves this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float
+
+from genclf.sums.compensated import Pair, single, zeros_like
+from genclf.sums.products import matmul
+
+_FEW_FEATURES = 8  # the time goes into reading them
+_FEW_PRODUCTS = 2**24
+
+
+def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, computed in float64, of arrays that may have further leading axes.
+
+    Its results have the dtypes that it converts them to. A batch axis becomes a leading axis, since
+    code that JAX batches by itself is traced anew, where float64 is off.
+    """
+
+    @custom_vmap
+    def computed(*args: Any) -> Any:
+        with jax.enable_x64(True):
+            return function(*args)
+
+    @computed.def_vmap
+    def _(size: int, batched: list[Any], *args: Any) -> tuple[Any, Any]:
+        each = lambda a, has: a if has else jnp.broadcast_to(a, (size, *a.shape))  # noqa: E731
+        found = computed(*jax.tree.map(each, args, tuple(batched)))
+        return found, jax.tree.map(lambda _: True, found)
+
+    return computed
+
+
+def widen(a: Array) -> Array:
+    """The array in float64; for functions that are computed `in_double`."""
+    return lax.convert_element_type(a, jnp.float64)
+
+
+def narrow(a: Array, dtype: Any) -> Pair:
+    """A float64 array as high and low."""
+    if dtype == a.dtype:
+        return single(a)
+    high = lax.convert_element_type(a, dtype)
+    return high, lax.convert_element_type(a - widen(high), dtype)
+
+
+def is_small(n: int, d: int) -> bool:
+    """Whether the products of n rows of d numbers cost so little that float64 is no matter."""
+    return d <= _FEW_FEATURES or n * d * d <= _FEW_PRODUCTS
+
+
+def product(a: Float[Array, "n d"], b: Float[Array, "n e"], exact: bool) -> Pair:
+    """`Σ_n a_n b_nᵀ`, with a low part of 0 unless it is exact."""
+    return _exact_product(a, b) if exact else single(matmul(a.T, b))
+
+
+def one_matrix(pair: Pair) -> Pair:
+    """A matrix with a class axis of length 1."""
+    return pair[0][None], pair[1][None]
+
+
+@jax.custom_jvp
+@in_double
+def _exact_product(a: Array, b: Array) -> Pair:
+    return narrow(matmul(widen(a).mT, widen(b)), a.dtype)
+
+
+@_exact_product.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
+    (a, b), (da, db) = primals, tangents
+    high, low = _exact_product(a, b)
+    return (high, low), (matmul(da.T, b) + matmul(a.T, db), zeros_like(low))
+
+
+@jax.custom_jvp
+@in_double
+def unwhiten(inverse: Float[Array, "K d d"], core: Float[Array, "K d d"]) -> Pair:
+    """`A C Aᵀ` of symmetric C and the lower triangular A that has the given inverse.
+
+    Derivatives are those in C alone.
+    """
+    return narrow(_between(widen(inverse), widen(core)), core.dtype)
+
+
+def _between(inverse: Array, core: Array) -> Array:
+    solve = lambda b: lax.linalg.triangular_solve(inverse, b, left_side=True, lower=True)  # noqa: E731
+    return solve(solve(core).mT)
+
+
+@unwhiten.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
+    high, low = unwhiten(*primals)
+    return (high, low), (_between(primals[0], tangents[1]), zeros_like(low))
+
+
+@in_double
+def _quotient_low(quotient: Array, numerator: Pair, denominator: Array) -> Array:
+    exact = sum(map(widen, numerator)) / widen(denominator)
+    return lax.convert_element_type(exact - widen(quotient), quotient.dtype)
+
+
+def quotient_low(quotient: Array, numerator: Pair, denominator: Array) -> Array:
+    """The low part of a quotient of which the high part is known; without derivatives."""
+    return _quotient_low(*lax.stop_gradient((quotient, numerator, denominator)))
+
+
+@in_double
+def _correlation_low(correlation: Array, covariance: Pair, variance: Any, unit: Array) -> Array:
+    unit = widen(unit)
+    own, matrix = (jnp.stack(list(map(widen, a))).sum(0) for a in (variance, covariance))
+    eye = jnp.broadcast_to(jnp.eye(unit.shape[-1], dtype=bool), correlation.shape)
+    matrix = jnp.where(eye, own[..., None], matrix)
+    exact = matrix / (unit[..., :, None] * unit[..., None, :])
+    return lax.convert_element_type(exact - widen(correlation), correlation.dtype)
+
+
+def correlation_low(
+    correlation: Float[Array, "K d d"],
+    covariance: Pair,
+    variance: tuple[Array, ...],
+    unit: Float[Array, "K d"],
+) -> Float[Array, "K d d"]:
+    """The low part of `covariance / (unit unitᵀ)`, its diagonal the sum of some variances."""
+    return _correlation_low(*lax.stop_gradient((correlation, covariance, variance, unit)))
+
+
+@in_double
+def _eigenvalues(matrix: Array, low: Array) -> Array:
+    found = jnp.linalg.eigvalsh(widen(matrix) + widen(low))
+    return lax.convert_element_type(found, matrix.dtype)
+
+
+def eigenvalues(matrix: Float[Array, "K d d"], low: Float[Array, "K d d"]) -> Float[Array, "K d"]:
+    """Eigenvalues of the symmetric `matrix + low`, in ascending order; without derivatives."""
+    return _eigenvalues(*lax.stop_gradient((matrix, low)))
