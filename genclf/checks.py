@@ -31,8 +31,8 @@ from genclf.model import (
 )
 
 _SHOWN = 5  # invalid cells located in one message
-_MEAN_ROUNDS = 2.0**-8  # largest rounding error of a mean, in standard deviations
-_SCORE_ROUNDS = 2.0**-7  # largest ε times condition number
+_VALUE_ROUNDS = 2.0**-8  # largest rounding error of the values of a feature, in deviations
+_SCORE_ROUNDS = 2.0**-10  # largest ε times the square root of the condition number
 
 
 @verb(x=None, y=None, weights=None, latent=FLAG)
@@ -233,6 +233,9 @@ def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:
     for *column, k in places:
         constant = np.flatnonzero(found.constant[(*column, k)])
         features = f"; features {constant.tolist()} are constant" if len(constant) else ""
+        dependent = np.flatnonzero(found.dependent[(*column, k)])
+        if 0 < len(dependent) < d:
+            features += f"; features {dependent.tolist()} are linearly dependent"
         rank = f"has rank {found.rank[(*column, k)]} of {d}{features}"
         clauses.append(f"{_whose(found, column, k)} {rank}")
     # Classes that share a covariance give the same clause.
@@ -253,23 +256,24 @@ def _check_digits(found: GaussianDiagnosis, prefix: str) -> None:
     dtype = found.rounding.dtype
     eps = float(jnp.finfo(dtype).eps)
     double = " or use float64" if dtype == np.float32 else ""
-    far = found.rounding > _MEAN_ROUNDS
+    far = found.rounding > _VALUE_ROUNDS
     if far.any():
         *_, k, _ = place = tuple(int(i) for i in np.argwhere(far)[0])
         features = sorted({int(i) for i in np.argwhere(far)[:, 0 if far.ndim == 3 else -1]})
         raise ValueError(
-            f"{prefix}the means of features {features} are too far from 0 for {dtype}: "
-            f"{found.rounding[place] / eps:.2g} standard deviations in class {k}, expected at most "
-            f"{_MEAN_ROUNDS / eps:.2g}; subtract the mean of each feature from x{double}"
+            f"{prefix}features {features} are too far from 0 for {dtype}, which rounds their "
+            f"values: {found.rounding[place] / eps:.2g} standard deviations in class {k}, expected "
+            f"at most {_VALUE_ROUNDS / eps:.2g}; subtract a constant before they become {dtype}"
+            f"{double}"
         )
-    many = found.condition * eps > _SCORE_ROUNDS
+    many = np.sqrt(found.condition) * eps > _SCORE_ROUNDS
     if many.any():
         *column, k = (int(i) for i in np.argwhere(many)[0])
         raise ValueError(
             f"{prefix}the correlations in {_whose(found, column, k)} have condition "
             f"number {found.condition[(*column, k)]:.2g}, expected at most "
-            f"{_SCORE_ROUNDS / eps:.2g} for {dtype}: set ridge > 0, e.g. 1e-3, drop or merge "
-            f"features{double}"
+            f"{(_SCORE_ROUNDS / eps) ** 2:.2g} for {dtype}: set ridge > 0, e.g. 1e-3, drop or "
+            f"merge features{double}"
         )
 
 

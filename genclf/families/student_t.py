@@ -73,7 +73,7 @@ class StudentTParams(Density):
         if self.covariance == "diag":
             score = over_rows(lambda x: self._cells(x, first, power), x, 1, 8 * d)
         else:
-            q = distances(x, Means(self.mean), self.scale, self.covariance)
+            q = finite(distances(x, Means(self.mean), self.scale, self.covariance))
             score = jnp.log1p(q * broadcast_rows(first, q)) * broadcast_rows(power, q)
         return score + broadcast_rows((d / p) * norm - own, score), -common
 

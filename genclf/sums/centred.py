@@ -137,7 +137,8 @@ def soft_pooled_moments(
     """
     d, count = x.shape[1], class_counts(w)
     rows = max(block_rows(d), d // 2)
-    exact = not full or is_small(*x.shape)
+    # An E step knows points near the means, and there float64 is no small part of the work.
+    exact = not full or is_small((1 if near is None else 16) * len(x), d)
 
     def add_bad(total: Array, x: Array, w: Array) -> Array:
         return total + matmul((w != 0).astype(w.dtype).T, (~jnp.isfinite(x)).astype(w.dtype))

@@ -14,12 +14,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.domains import Scalar
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.sums.double import correlation_low, eigenvalues, quotient_low
+from genclf.sums.double import correlation_low, eigenvectors, quotient_low
 from genclf.sums.factors import RankRule, cholesky
 from genclf.sums.merging import pool
 from genclf.sums.statistics import Moments, divide
 
 _EPS64 = 2.0**-52
+_SHARE = 1e-6  # squared coefficient of a feature that has a part in a linear combination
 
 Covariance = Literal["full", "diag", "spherical"]
 
@@ -30,20 +31,22 @@ class GaussianDiagnosis(ShowsNumbers):
     Attributes:
         too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
         constant: features without spread within a class, shape (K, d).
+        dependent: features that vary, of which a linear combination does not, shape (K, d).
         vanishing: features whose squares are too small for the dtype: their variance is NaN, and
             so is all that follows from it; shape (K, d), the same for every class.
         rank: numerical rank of the correlation matrix of each class, shape (K,); if the covariance
             is shared, that of the shared one for every class.
         condition: condition number of the same matrix, shape (K,); inf where rank-deficient. The
-            rounding error of a posterior is about this number times ε, the dtype's epsilon.
-        rounding: rounding error of the mean of each feature in standard deviations,
+            rounding error of a posterior is about its square root times ε, the dtype's epsilon.
+        rounding: rounding error of the values of each feature in standard deviations,
             `ε |μ_kj| / σ_kj`, shape (K, d); for a mean of 1,000 standard deviations it is 1e-4 in
-            float32.
+            float32. The data have it already: fit and scores add none to it.
         shared: whether the classes share one covariance.
     """
 
     too_few: Bool[Array, "K"]
     constant: Bool[Array, "K d"]
+    dependent: Bool[Array, "K d"]
     vanishing: Bool[Array, "K d"]
     rank: Int[Array, "K"]
     condition: Float[Array, "K"]
@@ -103,10 +106,13 @@ class CovarianceEstimate(eqx.Module):
     def rank_rule(self) -> RankRule:
         """Which directions of the correlation matrices do not vary, and the ridge they get."""
         d, eps = self.variance.shape[-1], jnp.finfo(self.variance.dtype).eps
-        # Sums of products in float64, or with low parts; a float32 scatter without these has less.
-        eps_of_sums = jnp.where((self.low != 0).any((1, 2)), jnp.minimum(eps, _EPS64), eps)
-        of_cells = (eps**2 * self.square / self.variance).max(-1)
-        rounding = d * (32 * eps_of_sums + of_cells)
+        # Products in float64 have low parts; a float32 scatter without these has less digits.
+        exact = (self.low != 0).any((1, 2)) | (eps < _EPS64 * 2)
+        of_sums = jnp.where(exact, 32 * _EPS64, 2 * eps)
+        # Rounding moves a value x by up to ½ ε |x|, which has the variance (ε x)² / 12 at most.
+        of_cells = (eps**2 * self.square / self.variance).max(-1) / 3
+        of_ridge = eps * (self.added / self.variance).max(-1)
+        rounding = d * of_sums + of_cells + of_ridge
         lacks = jnp.maximum(eps ** (2 / 3) - self.ridge, 0)
         share = jnp.where(self.is_singular, 0, 1 / self.variance)
         return lax.stop_gradient(
@@ -120,14 +126,22 @@ class CovarianceEstimate(eqx.Module):
             return sd
         return sd[..., None] * cholesky(*self.correlation(), self.rank_rule())
 
-    def correlation_eigenvalues(self) -> Float[Array, "K d"]:
-        """Eigenvalues of the correlation matrices, 0 for a constant feature without a ridge."""
-        if self.is_full:
-            regular = ~self.is_singular
-            both = regular[:, :, None] & regular[:, None, :]
-            return eigenvalues(*(jnp.where(both, a, 0) for a in self.correlation()))
-        found = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
-        return jnp.broadcast_to(found, self.constant.shape)
+    def spectrum(self) -> tuple[Float[Array, "K d"], Bool[Array, "K d"], Bool[Array, "K d"]]:
+        """Eigenvalues of the correlation matrices, which of them are 0, and features that tell why.
+
+        A constant feature without a ridge has the eigenvalue 0. The features are those with a share
+        in the other directions in which nothing varies.
+        """
+        if not self.is_full:
+            found = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
+            found = jnp.broadcast_to(found, self.constant.shape)
+            return found, found == 0, jnp.zeros_like(found, bool)
+        regular = ~self.is_singular
+        both = regular[:, :, None] & regular[:, None, :]
+        found, direction = eigenvectors(*(jnp.where(both, a, 0) for a in self.correlation()))
+        none = found <= self.rank_rule().rounding[:, None]
+        share = jnp.where(none[:, None, :], direction**2, 0).sum(-1)
+        return found, none, regular & (share > _SHARE)
 
     def diagnose(
         self, count: Float[Array, "K"], mean: Float[Array, "K d"], shared: bool
@@ -135,14 +149,14 @@ class CovarianceEstimate(eqx.Module):
         """The rank and condition number of the correlation matrices, broadcast to all classes."""
         d = self.constant.shape[-1]
         eps = jnp.finfo(mean.dtype).eps
-        found = self.correlation_eigenvalues()
-        good = found > (self.rank_rule().rounding[:, None] if self.is_full else 0)
-        condition = jnp.where(good.all(-1), divide(found.max(-1), found.min(-1)), jnp.inf)
+        found, none, dependent = self.spectrum()
+        condition = jnp.where(none.any(-1), jnp.inf, divide(found.max(-1), found.min(-1)))
         return GaussianDiagnosis(
             too_few=count <= d,
+            dependent=jnp.broadcast_to(dependent, (len(count), d)),
             constant=jnp.broadcast_to(self.constant & ~self.vanishing[None], (len(count), d)),
             vanishing=jnp.broadcast_to(self.vanishing[None], (len(count), d)),
-            rank=jnp.broadcast_to(good.sum(-1), count.shape),
+            rank=jnp.broadcast_to((~none).sum(-1), count.shape),
             condition=jnp.broadcast_to(condition, count.shape),
             rounding=eps * jnp.abs(mean) / jnp.broadcast_to(jnp.sqrt(self.variance), mean.shape),
             shared=shared,
@@ -265,16 +279,16 @@ class Magnitudes:
     def __init__(self, stats: Moments):
         """From the statistics of all classes."""
         n = stats.count.sum(0)
-        overall = pool(Moments(stats.count, stats.mean, stats.diagonal))
+        overall = pool(stats.of_features())
         self.mean = overall.mean
         within = divide(stats.diagonal.sum(0), n)
         self.total = jnp.maximum(divide(overall.scatter, n), 0)  # rounding may make it negative
         self.square = self.total + self.mean**2
         self.floor = rounding_of(self.square)
         self.typical = jnp.where(within > self.floor, within, self.total)
-        # Compare in units of x, since small squares underflow; a mean is accurate to a few ulp.
+        # Compare in units of x, since small squares underflow.
         eps = jnp.finfo(n.dtype).eps
-        self.no_spread = jnp.sqrt(self.total) <= 4 * eps * jnp.sqrt(self.square)
+        self.no_spread = jnp.sqrt(self.total) <= eps * jnp.sqrt(self.square)
         info = jnp.finfo(n.dtype)
         some = (stats.mean != 0).any(0) | (self.total != 0)
         self.vanishing = some & (self.square < info.tiny / info.eps)

@@ -63,9 +63,9 @@ def is_small(n: int, d: int) -> bool:
     return d <= _FEW_FEATURES or n * d * d <= _FEW_PRODUCTS
 
 
-def product(a: Float[Array, "n d"], b: Float[Array, "n e"], exact: bool) -> Pair:
+def product(a: Float[Array, "*batch n d"], b: Float[Array, "*batch n e"], exact: bool) -> Pair:
     """`Σ_n a_n b_nᵀ`, with a low part of 0 unless it is exact."""
-    return _exact_product(a, b) if exact else single(matmul(a.T, b))
+    return _exact_product(a, b) if exact else single(matmul(a.mT, b))
 
 
 def one_matrix(pair: Pair) -> Pair:
@@ -83,7 +83,26 @@ def _exact_product(a: Array, b: Array) -> Pair:
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
     (a, b), (da, db) = primals, tangents
     high, low = _exact_product(a, b)
-    return (high, low), (matmul(da.T, b) + matmul(a.T, db), zeros_like(low))
+    return (high, low), (matmul(da.mT, b) + matmul(a.mT, db), zeros_like(low))
+
+
+def outer(a: Float[Array, "*K d"], b: Float[Array, "*K d"], exact: bool) -> Pair:
+    """`a_k b_kᵀ` for each k, with a low part of 0 unless it is exact."""
+    return _exact_outer(a, b) if exact else single(a[..., :, None] * b[..., None, :])
+
+
+@jax.custom_jvp
+@in_double
+def _exact_outer(left: Array, right: Array) -> Pair:
+    return narrow(widen(left)[..., :, None] * widen(right)[..., None, :], left.dtype)
+
+
+@_exact_outer.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
+    (a, b), (da, db) = primals, tangents
+    high, low = _exact_outer(a, b)
+    moved = da[..., :, None] * b[..., None, :] + a[..., :, None] * db[..., None, :]
+    return (high, low), (moved, zeros_like(low))
 
 
 @jax.custom_jvp
@@ -139,11 +158,14 @@ def correlation_low(
 
 
 @in_double
-def _eigenvalues(matrix: Array, low: Array) -> Array:
-    found = jnp.linalg.eigvalsh(widen(matrix) + widen(low))
-    return lax.convert_element_type(found, matrix.dtype)
+def _eigenvectors(matrix: Array, low: Array) -> tuple[Array, Array]:
+    values, vectors = jnp.linalg.eigh(widen(matrix) + widen(low))
+    as_given = lambda a: lax.convert_element_type(a, matrix.dtype)  # noqa: E731
+    return as_given(values), as_given(vectors)
 
 
-def eigenvalues(matrix: Float[Array, "K d d"], low: Float[Array, "K d d"]) -> Float[Array, "K d"]:
-    """Eigenvalues of the symmetric `matrix + low`, in ascending order; without derivatives."""
-    return _eigenvalues(*lax.stop_gradient((matrix, low)))
+def eigenvectors(
+    matrix: Float[Array, "K d d"], low: Float[Array, "K d d"]
+) -> tuple[Float[Array, "K d"], Float[Array, "K d d"]]:
+    """Eigenvalues of the symmetric `matrix + low`, ascending, and vectors; without derivatives."""
+    return _eigenvectors(*lax.stop_gradient((matrix, low)))

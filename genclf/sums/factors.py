@@ -25,7 +25,7 @@ def cholesky(correlation: Array, low: Array, rule: RankRule) -> Array:
     if correlation.dtype == jnp.float64 or d <= _SMALL:
         return _in_double(correlation, low, rule)
     factor = _factorize(correlation)
-    anew = any_member(_loses(factor, 4).any())
+    anew = any_member(_loses(factor, 4.0).any())
     return lax.cond(anew, lambda: _in_double(correlation, low, rule), lambda: factor)
 
 
@@ -74,25 +74,36 @@ class RankRule(NamedTuple):
 
 
 def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
-    """The factor; of matrices that may be singular, that of the matrix changed by the rule."""
-    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
-    least = jnp.maximum(_THIN, 4 * rule.rounding)[..., None]
-    regular = (pivots**2 > least).all()  # False on NaN
+    """The factor; of matrices that are singular, that of the matrix changed by the rule."""
 
     def repaired() -> Array:
-        eye = jnp.eye(matrix.shape[-1], dtype=matrix.dtype)
-        diagonal = lambda a: a[..., None] * jnp.broadcast_to(eye, matrix.shape)  # noqa: E731
-        varying = matrix - diagonal(rule.ridge)
-        variance, direction = jnp.linalg.eigh(varying)
-        still = (variance <= rule.rounding[..., None])[..., None, :]
-        onto = matmul(jnp.where(still, direction, 0), direction.mT)
-        rest = diagonal(jnp.ones_like(variance)) - onto
-        added = diagonal(rule.ridge) + matmul(onto, rule.least[..., None] * onto)
-        changed = _factorize(matmul(rest, matmul(varying, rest)) + added)
-        return jnp.where(still.any(-1, keepdims=True), changed, factor)
+        eye = jnp.broadcast_to(jnp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
+        variance, direction = jnp.linalg.eigh(matrix - rule.ridge[..., None] * eye)
+        still = variance <= rule.rounding[..., None]
+        # In these coordinates large and small variances do not mix, so neither costs digits.
+        ridge, least = (
+            matmul(direction.mT, a[..., None] * direction) for a in (rule.ridge, rule.least)
+        )
+        both = still[..., :, None] & still[..., None, :]
+        varying = jnp.where(still, 0, variance)[..., None] * eye
+        root = _factorize(varying + ridge + jnp.where(both, least, 0))
+        upper = jnp.linalg.qr(matmul(direction, root).mT, mode="r")
+        signs = jnp.sign(jnp.diagonal(upper, axis1=-2, axis2=-1))
+        changed = (signs[..., None] * upper).mT
+        return jnp.where(still.any(-1)[..., None, None], changed, factor)
 
-    # The second factorization is rarely needed.
-    return lax.cond(regular, lambda: factor, repaired)
+    def with_care() -> Array:
+        # The least eigenvalue is above 1 / |L⁻¹|², and that of a matrix with a direction in which
+        # nothing varies is not above the ridge and rounding.
+        most = 1 / (inverse_lower(factor) ** 2).sum((-2, -1))
+        enough = jnp.where(lacks > 0, rule.rounding + ridge, 0)
+        return lax.cond((most > enough).all(), lambda: factor, repaired)
+
+    ridge, lacks = rule.ridge.max(-1), rule.least.max(-1)
+    unsure = jnp.maximum(_THIN, jnp.maximum(4 * rule.rounding, 64 * (ridge + lacks)))
+    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    clear = pivots**2 > jnp.where(lacks > 0, unsure, 0)[..., None]  # False on NaN
+    return lax.cond(clear.all(), lambda: factor, with_care)
 
 
 def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
@@ -100,7 +111,7 @@ def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
     unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
     unit = jnp.where(unit > 0, unit, 1)
     usable = jnp.isfinite(unit).all(-1)
-    return unit, usable & _loses(_factorize(_correlation(scatter, unit)), 16)
+    return unit, usable & _loses(_factorize(_correlation(scatter, unit)), 16.0)
 
 
 def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float[Array, "K d d"]:

@@ -8,6 +8,7 @@ All formulas act on trailing axes, so statistics with leading batch axes (from `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,8 +17,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.sums.compensated import Low, Pair, add, add_each, add_to, no_rounding, single
-from genclf.sums.products import matmul
+from genclf.sums.compensated import Low, Pair, add_each, add_to, no_rounding, single, zeros_like
+from genclf.sums.double import outer, product
+
+_SMALL = 2**20  # numbers of an outer product
 
 T = TypeVar("T")
 Add = Callable[[Array, Array | None], tuple[Array, Array | None]]
@@ -107,6 +110,14 @@ class Moments(eqx.Module):
         """Diagonal of the scatter, shape (..., K, d); if it is pooled, (..., 1, d)."""
         return jnp.diagonal(self.scatter, axis1=-2, axis2=-1) if self.is_full else self.scatter
 
+    def of_features(self) -> Moments:
+        """These moments, with the diagonal of the scatter alone."""
+        if not self.is_full:
+            return self
+        low = self.rounding
+        low = low and (*low[:2], jnp.diagonal(low[2], axis1=-2, axis2=-1))
+        return Moments(self.count, self.mean, self.diagonal, low)
+
     @property
     def of_cells(self) -> bool:
         """Whether every feature has a count of its own."""
@@ -141,12 +152,21 @@ class Moments(eqx.Module):
 
     def outer(self, weight: Array, deviation: Array) -> Array:
         """`weight · deviation deviationᵀ`, in the form of this scatter."""
+        return self._outer(weight, deviation, exact=False)[0]
+
+    def outer_pair(self, weight: Array, deviation: Array) -> Pair:
+        """`outer` as high and low; the low part is 0 where it would take as long as many rows."""
+        numbers = math.prod(self.mean.shape[-2:]) * self.mean.shape[-1]
+        return self._outer(weight, deviation, exact=numbers <= _SMALL)
+
+    def _outer(self, weight: Array, deviation: Array, exact: bool) -> Pair:
         left = self.per_feature(weight) * deviation
         if not self.is_full:
-            return self.over_copies(left * deviation)
+            return single(self.over_copies(left * deviation))
         if self.is_pooled:
-            return matmul(left.mT, deviation)[..., None, :, :]
-        return left[..., :, None] * deviation[..., None, :]
+            high, low = product(left, deviation, exact)
+            return high[..., None, :, :], low[..., None, :, :]
+        return outer(left, deviation, exact)
 
     def over_copies(self, per_class: Array) -> Array:
         """The sum of (..., K, d) over the classes if they have one scatter; else unchanged."""
@@ -157,11 +177,11 @@ class Moments(eqx.Module):
         # m = m_a + δ n_b / n;  S = S_a + S_b + δδᵀ n_a n_b / n
         share = divide(other.count, self.count + other.count)
         delta, rest = self._mean_difference(other)
-        between = self.outer(self.count * share, delta)
-        part = self.per_feature(share)
-        sums = self.count, self.mean, self.scatter
-        steps = other.count, part * delta, other.scatter + between
-        low = other.rounding and (other.rounding[0], part * rest, other.rounding[2])
+        between, of_between = self.outer_pair(self.count * share, delta)
+        part, low = self.per_feature(share), other.rounding
+        more, rounded_off = add_to((other.scatter, of_between), between)
+        sums, steps = (self.count, self.mean, self.scatter), (other.count, part * delta, more)
+        low = low and (low[0], part * rest, low[2] + rounded_off)
         (count, mean, scatter), low = add_each(sums, self.rounding, steps, low)
         return Moments(count, mean, scatter, low)
 
@@ -169,7 +189,7 @@ class Moments(eqx.Module):
         """The difference of the means, `other.mean - self.mean`, as high and low."""
         if self.rounding is None or other.rounding is None:
             return single(other.mean - self.mean)
-        return add(other.mean, other.rounding[1], -self.mean, -self.rounding[1])
+        return add_to((other.mean, other.rounding[1]), (-self.mean, -self.rounding[1]))
 
     def _scale(self, weight: Array | int) -> Moments:
         times = lambda a: weight * a  # noqa: E731
@@ -194,21 +214,20 @@ class Moments(eqx.Module):
         return _nan_where(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))
 
     def _pool(self, add: Add) -> Moments:
-        low = self.rounding
-        count, count_low = add(self.count, low[0] if low else None)
+        count_low, mean_low, scatter_low = self.rounding or (None, None, None)
+        count, count_low = add(self.count, count_low)
         total_of = lambda a: add(a, None)[0]  # noqa: E731
         weight, total = self.per_feature(self.count), self.per_feature(count)
         centre = divide(total_of(weight * self.mean), total)
         # The centre has a rounding error; one pass over the centred means finds and corrects it.
         deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
-        drift = divide(total_of(weight * deviation), total)
-        spread = total_of(self.scatter + self.outer(self.count, deviation))
-        mean = centre + drift
-        scatter = spread - Moments(count, mean, spread).outer(count, drift)
-        if count_low is None:
-            return Moments(count, mean, scatter)
-        low = count_low, jnp.zeros_like(mean), jnp.zeros_like(scatter)
-        return Moments(count, mean, scatter, low)
+        deviation = deviation if mean_low is None else deviation + mean_low
+        scatter, low = add(self.scatter, scatter_low)
+        of_each, of_each_low = self.outer_pair(self.count, deviation)
+        between, rest = add(of_each, None if low is None else of_each_low)
+        spread = add_to((scatter, zeros_like(scatter) if low is None else low), between)
+        spread = spread if rest is None else add_to(spread, rest)
+        return about_mean(count, centre, total_of(weight * deviation), spread, count_low)
 
 
 def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
@@ -233,7 +252,9 @@ def _after(axes: int, a: Array) -> tuple[int, ...]:
     return tuple(range(axes, a.ndim))
 
 
-def about_mean(count: Array, centre: Array, remainder: Array, scatter: Pair) -> Moments:
+def about_mean(
+    count: Array, centre: Array, remainder: Array, scatter: Pair, count_low: Array | None = None
+) -> Moments:
     """Moments from sums about a centre near each mean.
 
     Args:
@@ -241,6 +262,7 @@ def about_mean(count: Array, centre: Array, remainder: Array, scatter: Pair) -> 
         centre: the centres, (..., K, d).
         remainder: `Σ_n w_nk (x_n - centre_k)`, (..., K, d).
         scatter: the scatter about the centres, as high and low.
+        count_low: the low parts of the counts; 0 if not given.
     """
     raw = Moments(count, centre, scatter[0])
     drift = divide(remainder, raw.per_feature(count))
@@ -249,7 +271,8 @@ def about_mean(count: Array, centre: Array, remainder: Array, scatter: Pair) -> 
     high, low = add_to(scatter, -raw.outer(count, drift))
     if raw.rounding is None:
         return Moments(count, mean, high)
-    return Moments(count, mean, high, (jnp.zeros_like(count), rest, low))
+    of_count = jnp.zeros_like(count) if count_low is None else count_low
+    return Moments(count, mean, high, (of_count, rest, low))
 
 
 class ClassifierStats(eqx.Module):
