@@ -13,7 +13,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -55,15 +55,13 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     d, count = x.shape[1], class_counts(w)
     # A block is larger than the scatter that it is added to.
     rows = max(block_rows(d), d // 2 if pooled else min(4 * len(count), _MOST_ROWS))
-    exact = not full or is_small(*x.shape)
 
-    def read(centre: Array, by: Array | None = None) -> Moments:
+    def read(centre: Array, products: Products) -> Moments:
         def add(total: tuple[Pair, Pair], x: Array, w: Hard) -> tuple[Pair, Pair]:
             sums, scatter = total
             z = ignore_absent(x.astype(count.dtype), w.weight != 0) - of_rows(centre, w)
             if full:
-                y = _whitened(z, by, 0)
-                more = one_matrix(product(w.weight[:, None] * y, y, exact))
+                more = one_matrix(products.of(z, w.weight[:, None]))
             elif pooled:
                 more = single(matmul(w.weight, z * z)[None])
             else:
@@ -74,9 +72,9 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
         zero = nothing[:1] if pooled else nothing
         zero = jnp.broadcast_to(zero[:, None], (1, d, d)) if full else zero
         sums, scatter = scan_rows(add, ((nothing, nothing), (zero, zero)), x, w, rows)
-        return _about_mean(count, centre, rounded(sums), scatter, by)
+        return about_mean(count, centre, rounded(sums), products.scatter(scatter))
 
-    return _read(read, x, w, exact)
+    return _read(read, x, w, full)
 
 
 def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
@@ -89,27 +87,24 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     # number of rows per class (but at least 128 rows).
     share = max(1, n // (4 * len(count)))
     num_tiles, tile_of = class_tiles(w, min(max(1 << (share.bit_length() - 1), 128), 4096))
-    exact = is_small(*x.shape)
 
-    def read(centre: Array, by: Array | None = None) -> Moments:
+    def read(centre: Array, products: Products) -> Moments:
         def add(total: tuple[Array, ...], t: Array) -> tuple[tuple[Array, ...], None]:
             sums, scatter, low = total
             k, rows, weight = tile_of(t)
             cells = x.at[rows].get(mode="promise_in_bounds").astype(count.dtype)
             z = ignore_absent(cells, weight != 0) - centre[k][None]
-            y = _whitened(z, by, k)
-            more = product(weight[:, None] * y, y, exact)
-            own, rest = add_to((scatter[k], low[k]), more)
-            sums = sums.at[k].add(rounded(product(weight[:, None], z, exact))[0])
+            own, rest = add_to((scatter[k], low[k]), products.of(z, weight[:, None], k))
+            sums = sums.at[k].add(rounded(product(weight[:, None], z, products.exact))[0])
             return (sums, scatter.at[k].set(own), low.at[k].set(rest)), None
 
         nothing = zeros_like(centre)
         zero = jnp.broadcast_to(nothing[:, :, None], (*centre.shape, x.shape[1]))
         start: tuple[Array, ...] = nothing, zero, zero
         sums, *scatter = lax.scan(add, start, jnp.arange(num_tiles))[0]
-        return _about_mean(count, centre, sums, (scatter[0], scatter[1]), by)
+        return about_mean(count, centre, sums, products.scatter((scatter[0], scatter[1])))
 
-    return _read(read, x, w, exact)
+    return _read(read, x, w, full=True)
 
 
 def soft_pooled_moments(
@@ -137,13 +132,11 @@ def soft_pooled_moments(
     """
     d, count = x.shape[1], class_counts(w)
     rows = max(block_rows(d), d // 2)
-    # An E step knows points near the means, and there float64 is no small part of the work.
-    exact = not full or is_small((1 if near is None else 16) * len(x), d)
 
     def add_bad(total: Array, x: Array, w: Array) -> Array:
         return total + matmul((w != 0).astype(w.dtype).T, (~jnp.isfinite(x)).astype(w.dtype))
 
-    def read(centre: Array, by: Array | None = None) -> Moments:
+    def read(centre: Array, products: Products) -> Moments:
         apart = centre - centre[:1]
 
         def add(total: tuple[Any, ...], x: Array, w: Array) -> tuple[Any, ...]:
@@ -156,11 +149,11 @@ def soft_pooled_moments(
             z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
             centred = z - (matmul(share, apart) - nearest(apart))
             if full:
-                y = _whitened(centred, by, 0)
-                more = one_matrix(product(weight * y, y, exact))
+                more = one_matrix(products.of(centred, weight))
             else:
                 more = single(matmul(weight[:, 0], centred * centred)[None])
-            sums, overlap = add_to(sums, product(w, centred, exact)), overlap + matmul(w.T, share)
+            sums = add_to(sums, product(w, centred, products.exact))
+            overlap = overlap + matmul(w.T, share)
             return sums, overlap, add_to(scatter, more), clean & usable.all()
 
         nothing = zeros_like(centre)
@@ -173,47 +166,73 @@ def soft_pooled_moments(
         others = jnp.where(jnp.eye(len(count), dtype=bool), 0, overlap)
         pull = others.sum(1)[:, None] * apart - matmul(others, apart)
         if full:
-            left, right = (_whitened(a, by, 0) for a in (pull, apart))
-            between = one_matrix(product(left, right, exact))
+            left, right = (products.whitened(a) for a in (pull, apart))
+            between = one_matrix(product(left, right, products.exact))
         else:
             between = single((pull * apart).sum(0)[None])
         high, low = add_to(scatter, between)
         high = jnp.where((bad > 0).any(), jnp.nan, high)
         centre = jnp.where(bad > 0, jnp.nan, centre)
-        return _about_mean(count, centre, rounded(sums) - pull, (high, low), by)
+        return about_mean(count, centre, rounded(sums) - pull, products.scatter((high, low)))
 
-    return _read(read, x, w, exact, near)
+    return _read(read, x, w, full, near)
 
 
-def _whitened(z: Array, by: Array | None, k: Array | int) -> Array:
-    return z if by is None else matmul(z, by[k].T)
+class Products(NamedTuple):
+    """How the products of rows are computed.
+
+    Attributes:
+        exact: whether in float64.
+        whitener: lower triangular matrices that whiten the rows before, (K or 1, d, d), or None.
+    """
+
+    exact: bool
+    whitener: Array | None = None
+
+    def whitened(self, z: Array, k: Array | int = 0) -> Array:
+        """The rows, whitened by the matrix of class k."""
+        return z if self.whitener is None else matmul(z, self.whitener[k].T)
+
+    def of(self, z: Array, weight: Array, k: Array | int = 0) -> Pair:
+        """`Σ_n weight_n z_n z_nᵀ` of whitened rows."""
+        y = self.whitened(z, k)
+        return product(weight * y, y, self.exact)
+
+    def scatter(self, found: Pair) -> Pair:
+        """The scatter of the rows as they were, from sums of products."""
+        return found if self.whitener is None else unwhiten(self.whitener, rounded(found))
 
 
 def _read(
-    read: Callable[..., Moments],
+    read: Callable[[Array, Products], Moments],
     x: Array,
     w: ClassWeights,
-    exact: bool,
+    full: bool,
     near: Array | None = None,
 ) -> Moments:
     """The moments that `read` finds about points near the means; read anew if they lost digits."""
     centre = _near_classes(x, w) if near is None else lax.stop_gradient(near)
-    found = read(centre)
-    few = near is None and len(x) <= _FEW  # the points are the means, so nothing cancels
-    exact = exact or centre.dtype != jnp.float32
-    wide = not exact and len(x) < 2 * x.shape[1]  # singular or nearly so, whatever its rounding
-    found = _without_low(found) if wide else found
-    if few and (exact or wide):
+    (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
+    # An E step knows points near the means; there float64 would be no small part of the work.
+    exact = single_floats and is_small(n if near is None else 16 * n, d)
+    found = read(centre, Products(exact))
+    few = n < 2 * d  # then the scatter is singular, or nearly so, whatever its rounding
+    found = _without_low(found) if single_floats and few and not exact else found
+    may_cancel = near is not None or n > _FEW  # the mean of all rows is a point too good for that
+    may_lose = single_floats and not exact and not few and near is None
+    if not (may_cancel or may_lose):
         return found
     known = lax.stop_gradient(found)
     off = known.mean - centre
     cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * known.diagonal
     better = jnp.where(jnp.isfinite(known.mean), known.mean, centre)
-    if exact or wide:
-        return lax.cond(any_member(cancels.any()), lambda: read(better), lambda: found)
+    if not may_lose:
+        anew = any_member(cancels.any())
+        return lax.cond(anew, lambda: read(better, Products(exact)), lambda: found)
     unit, loses = digits_lost(known.scatter)
     anew = any_member(cancels.any() | loses.any())
-    return lax.cond(anew, lambda: read(better, whitener(known.scatter, unit)), lambda: found)
+    again = lambda: read(better, Products(False, whitener(known.scatter, unit)))  # noqa: E731
+    return lax.cond(anew, again, lambda: found)
 
 
 def _without_low(found: Moments) -> Moments:
@@ -221,14 +240,6 @@ def _without_low(found: Moments) -> Moments:
     low = found.rounding
     low = low and (*low[:2], jnp.zeros_like(low[2]))
     return Moments(found.count, found.mean, found.scatter, low)
-
-
-def _about_mean(
-    count: Array, centre: Array, remainder: Array, scatter: Pair, by: Array | None = None
-) -> Moments:
-    """Moments from sums about other points; the scatter may be of whitened rows."""
-    scatter = scatter if by is None else unwhiten(by, rounded(scatter))
-    return about_mean(count, centre, remainder, scatter)
 
 
 def _near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:

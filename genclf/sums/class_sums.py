@@ -19,7 +19,7 @@ from genclf.sums.blocks import (
 from genclf.sums.compensated import Pair, add_to, rounded
 from genclf.sums.products import matmul
 
-_ROWS = 8  # per class: with fewer, a sum of their own costs more than it gains
+_ROWS = 64  # per class: with fewer, a sum of their own costs more than it gains
 
 
 def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:

@@ -14,8 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.domains import Scalar
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.sums.double import correlation_low, eigenvectors, quotient_low
-from genclf.sums.factors import RankRule, cholesky
+from genclf.sums.factors import Covariances, RankRule, cholesky, spectrum
 from genclf.sums.merging import pool
 from genclf.sums.statistics import Moments, divide
 
@@ -59,7 +58,7 @@ class CovarianceEstimate(eqx.Module):
 
     Attributes:
         matrix: scatter over its divisor, (K or 1, d, d), or its diagonal (K or 1, d).
-        low: the rounding error of a float32 matrix, which is to be added to it; 0 in float64.
+        exact: what the covariance matrices are made of; None for diagonals.
         added: the variance that the ridge adds to each feature, (1, d), or (1, 1) if spherical.
         typical: the variance that the ridge is a share of, (1, d), or (1, 1) if spherical.
         ridge: the ridge.
@@ -74,7 +73,7 @@ class CovarianceEstimate(eqx.Module):
     """
 
     matrix: Float[Array, "..."]
-    low: Float[Array, "..."]
+    exact: Covariances | None
     added: Float[Array, "1 d"]
     typical: Float[Array, "1 d"]
     ridge: Float[Array, ""]
@@ -90,24 +89,17 @@ class CovarianceEstimate(eqx.Module):
         """Whether `matrix` holds whole matrices, not diagonals."""
         return self.matrix.ndim == 3
 
-    def correlation(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d d"]]:
-        """Correlation matrices, the covariances in units of the standard deviations; low parts."""
+    def correlation(self) -> Float[Array, "K d d"]:
+        """Correlation matrices: the covariances in units of the standard deviations."""
         sd = jnp.sqrt(self.variance)
         scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
-        high = jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
-        if high.dtype != jnp.float32:
-            return high, jnp.zeros_like(high)
-        own, rest = (jnp.diagonal(a, axis1=-2, axis2=-1) for a in (self.matrix, self.low))
-        # The variance of a constant feature is not on the diagonal of the matrix.
-        regular = lambda a, b: jnp.where(self.is_singular, b, a)  # noqa: E731
-        variance = regular(own, self.variance), regular(rest, 0), regular(self.added, 0)
-        return high, correlation_low(high, (self.matrix, self.low), variance, sd)
+        return jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
 
-    def rank_rule(self) -> RankRule:
+    def rank_rule(self, low: Float[Array, "K d d"]) -> RankRule:
         """Which directions of the correlation matrices do not vary, and the ridge they get."""
         d, eps = self.variance.shape[-1], jnp.finfo(self.variance.dtype).eps
         # Products in float64 have low parts; a float32 scatter without these has less digits.
-        exact = (self.low != 0).any((1, 2)) | (eps < _EPS64 * 2)
+        exact = (low != 0).any((1, 2)) | (eps < _EPS64 * 2)
         of_sums = jnp.where(exact, 32 * _EPS64, 2 * eps)
         # Rounding moves a value x by up to ½ ε |x|, which has the variance (ε x)² / 12 at most.
         of_cells = (eps**2 * self.square / self.variance).max(-1) / 3
@@ -122,9 +114,10 @@ class CovarianceEstimate(eqx.Module):
     def square_root(self) -> Float[Array, "..."]:
         """Cholesky factors of the matrices, or standard deviations."""
         sd = jnp.sqrt(self.variance)
-        if not self.is_full:
+        if self.exact is None:
             return sd
-        return sd[..., None] * cholesky(*self.correlation(), self.rank_rule())
+        exact = lax.stop_gradient(self.exact)
+        return sd[..., None] * cholesky(self.correlation(), exact, self.rank_rule(exact.low))
 
     def spectrum(self) -> tuple[Float[Array, "K d"], Bool[Array, "K d"], Bool[Array, "K d"]]:
         """Eigenvalues of the correlation matrices, which of them are 0, and features that tell why.
@@ -132,16 +125,15 @@ class CovarianceEstimate(eqx.Module):
         A constant feature without a ridge has the eigenvalue 0. The features are those with a share
         in the other directions in which nothing varies.
         """
-        if not self.is_full:
+        if self.exact is None:
             found = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
             found = jnp.broadcast_to(found, self.constant.shape)
             return found, found == 0, jnp.zeros_like(found, bool)
-        regular = ~self.is_singular
-        both = regular[:, :, None] & regular[:, None, :]
-        found, direction = eigenvectors(*(jnp.where(both, a, 0) for a in self.correlation()))
-        none = found <= self.rank_rule().rounding[:, None]
+        found, direction = spectrum(self.exact)
+        constant = jnp.broadcast_to(self.is_singular, self.constant.shape)
+        none = found <= self.rank_rule(self.exact.low).rounding[:, None]
         share = jnp.where(none[:, None, :], direction**2, 0).sum(-1)
-        return found, none, regular & (share > _SHARE)
+        return found, none, ~constant & (share > _SHARE)
 
     def diagnose(
         self, count: Float[Array, "K"], mean: Float[Array, "K d"], shared: bool
@@ -195,10 +187,6 @@ def estimate_covariance(
     each = lambda a: a if of_cells else a.reshape(-1, *[1] * (scatter.ndim - 1))  # noqa: E731
     numerator = jnp.where(each(empty), other, scatter)
     matrix = divide(numerator, each(divisor))
-    low = jnp.zeros_like(matrix)
-    if stats.rounding is not None and stats.is_full:
-        rest = jnp.where(each(empty), 0, stats.rounding[2])
-        low = quotient_low(matrix, (numerator, rest), each(divisor))
 
     variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
     rows = stats.per_feature(count)
@@ -221,9 +209,14 @@ def estimate_covariance(
     lost = size.vanishing[None]
     lost = lost.any(-1, keepdims=True) if spherical else lost
     variance = jnp.where(lost, jnp.nan, jnp.where(singular, least, variance))
+    exact = None
+    if stats.is_full:
+        low = 0 if stats.rounding is None else stats.rounding[2]
+        low = jnp.where(each(empty), 0, jnp.broadcast_to(low, numerator.shape))
+        exact = Covariances(numerator, low, divisor, added, jnp.sqrt(variance), singular)
     return CovarianceEstimate(
         matrix,
-        low,
+        exact,
         added,
         typical,
         ridge,

@@ -14,26 +14,75 @@ from jaxtyping import Array, Float
 from genclf.sums.double import in_double, widen
 from genclf.sums.products import matmul
 
-_SMALL = 64  # features: a factor of so few takes no time, in any dtype
 _THIN = 1e-6  # of squared pivots: only below it may a matrix be singular
 
 
+class Covariances(NamedTuple):
+    """Exact covariances `(scatter + low) / divisor`, of which correlation matrices are to be made.
+
+    Attributes:
+        scatter: (K, d, d).
+        low: the low part of the scatter.
+        divisor: (K,).
+        added: what is added to each variance, (1, d).
+        unit: the standard deviations, (K, d).
+        constant: features of which the variance is `unit²` instead, (K, d).
+    """
+
+    scatter: Array
+    low: Array
+    divisor: Array
+    added: Array
+    unit: Array
+    constant: Array
+
+    def correlation(self) -> Array:
+        """The correlation matrices in float64; call it where `jax.enable_x64` is on."""
+        scatter, low, divisor, added, unit = map(widen, self[:-1])
+        diagonal = lambda a: jnp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
+        inverse = 1 / unit
+        left = inverse / divisor[..., None]
+        own = (diagonal(scatter) + diagonal(low)) * left * inverse + added * inverse**2
+        own = jnp.where(self.constant, 1, own)
+        eye = jnp.eye(unit.shape[-1], dtype=bool)
+        matrix = (scatter + low) * left[..., :, None] * inverse[..., None, :]
+        return jnp.where(jnp.broadcast_to(eye, matrix.shape), own[..., None], matrix)
+
+
 @jax.custom_jvp
-def cholesky(correlation: Array, low: Array, rule: RankRule) -> Array:
-    """Cholesky factors of correlation matrices `correlation + low`, made regular by the rule."""
-    d = correlation.shape[-1]
-    if correlation.dtype == jnp.float64 or d <= _SMALL:
-        return _in_double(correlation, low, rule)
+def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
+    """Cholesky factors of correlation matrices, made regular by the rule.
+
+    The derivative is that of the factor of `correlation`.
+    """
     factor = _factorize(correlation)
+    if correlation.dtype == jnp.float64:
+        return _regular(correlation, factor, rule)
     anew = any_member(_loses(factor, 4.0).any())
-    return lax.cond(anew, lambda: _in_double(correlation, low, rule), lambda: factor)
+    return lax.cond(anew, lambda: _in_double(exact, rule), lambda: factor)
 
 
 @in_double
-def _in_double(correlation: Array, low: Array, rule: RankRule) -> Array:
-    wide = widen(correlation) + widen(low)
-    factor = _regular(wide, _factorize(wide), jax.tree.map(widen, rule))
-    return lax.convert_element_type(factor, correlation.dtype)
+def _in_double(exact: Covariances, rule: RankRule) -> Array:
+    matrix = exact.correlation()
+    factor = _regular(matrix, _factorize(matrix), jax.tree.map(widen, rule))
+    return lax.convert_element_type(factor, exact.scatter.dtype)
+
+
+def spectrum(exact: Covariances) -> tuple[Float[Array, "K d"], Float[Array, "K d d"]]:
+    """Eigenvalues of the correlation matrices, ascending, and vectors; without derivatives.
+
+    Constant features have the eigenvalue 0.
+    """
+    return _spectrum(lax.stop_gradient(exact))
+
+
+@in_double
+def _spectrum(exact: Covariances) -> tuple[Array, Array]:
+    vary = ~exact.constant
+    matrix = jnp.where(vary[..., :, None] & vary[..., None, :], exact.correlation(), 0)
+    found = jnp.linalg.eigh(matrix)
+    return jax.tree.map(lambda a: lax.convert_element_type(a, exact.scatter.dtype), tuple(found))
 
 
 @cholesky.defjvp
