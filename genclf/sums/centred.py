@@ -226,13 +226,17 @@ def _read(
     off = known.mean - centre
     cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * known.diagonal
     better = jnp.where(jnp.isfinite(known.mean), known.mean, centre)
-    if not may_lose:
-        anew = any_member(cancels.any())
-        return lax.cond(anew, lambda: read(better, Products(exact)), lambda: found)
-    unit, loses = digits_lost(known.scatter)
-    anew = any_member(cancels.any() | loses.any())
-    again = lambda: read(better, Products(False, whitener(known.scatter, unit)))  # noqa: E731
-    return lax.cond(anew, again, lambda: found)
+    anew, products = cancels.any(), lambda: Products(exact)
+    if may_lose:
+        unit, loses = digits_lost(known.scatter)
+        anew = anew | loses.any()
+        products = lambda: Products(False, whitener(known.scatter, unit))  # noqa: E731
+
+    def again() -> Moments:
+        second = read(better, products())
+        return jax.tree.map(lambda a, b: jnp.where(anew, a, b), second, found)
+
+    return lax.cond(any_member(anew), again, lambda: found)
 
 
 def _without_low(found: Moments) -> Moments:

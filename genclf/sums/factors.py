@@ -58,8 +58,12 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
     factor = _factorize(correlation)
     if correlation.dtype == jnp.float64:
         return _regular(correlation, factor, rule)
-    anew = any_member(_loses(factor, 4.0).any())
-    return lax.cond(anew, lambda: _in_double(exact, rule), lambda: factor)
+    loses = _loses(factor, 4.0)
+
+    def anew() -> Array:
+        return jnp.where(loses[:, None, None], _in_double(exact, rule), factor)
+
+    return lax.cond(any_member(loses.any()), anew, lambda: factor)
 
 
 @in_double
