@@ -78,9 +78,9 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
     * A feature that is constant over all the data changes no posterior.
     * A direction in which nothing varies has no maximum: features are linearly dependent, or the
       class has fewer rows than features, and the density becomes infinitely thin. In such
-      directions, and in no others, the ridge is at least ε^(2/3). The posterior is that of the
-      limit of a small ridge, and scores stay finite. The directions are the eigenvectors of the
-      correlation matrix whose eigenvalue is not above rounding.
+      directions, and in no others, the ridge is at least ε^(2/3), so that scores stay finite. The
+      directions are the eigenvectors of the correlation matrix whose eigenvalue is not above
+      rounding.
 
     A float32 fit loses no more digits than its scores do, whatever the condition number of the
     covariances and the offset of the features: see the page "How many digits".

@@ -28,7 +28,7 @@ from genclf.sums.blocks import (
 from genclf.sums.centred import hard_moments, soft_pooled_moments, some_row, tiled_moments
 from genclf.sums.class_sums import of_rows
 from genclf.sums.compensated import Pair, rounded, single
-from genclf.sums.double import is_small, product
+from genclf.sums.double import gram, is_small, product
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, about_mean, divide
 
@@ -93,7 +93,7 @@ def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
     centre = divide(matmul(w, x), count)
     z = x - centre[None]
     if full:
-        scatter = product(w[:, None] * z, z, is_small(*z.shape))
+        scatter = gram(w, z, is_small(*z.shape))
     else:
         scatter = single(matmul(w, z * z))
     return about_mean(count, reference + centre, matmul(w, z), scatter)
@@ -112,7 +112,7 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
         w, centre = at
         z = x - centre[:, None]
         if full:
-            return matmul(z, w), product((w[None] * z).T, z.T, exact)
+            return matmul(z, w), gram(w, z.T, exact)
         return matmul(z, w), single(matmul(z * z, w))
 
     def beside_bad() -> Array:

@@ -24,6 +24,7 @@ from genclf.sums.blocks import (
     ClassWeights,
     Hard,
     block_rows,
+    class_rows,
     ignore_absent,
     num_classes,
     row_weights,
@@ -31,7 +32,7 @@ from genclf.sums.blocks import (
 )
 from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
 from genclf.sums.compensated import Pair, add_to, rounded, single, zeros_like
-from genclf.sums.double import is_small, one_matrix, product, unwhiten
+from genclf.sums.double import gram, is_small, one_matrix, product, unwhiten
 from genclf.sums.factors import any_member, digits_lost, whitener
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, about_mean, divide
@@ -40,6 +41,7 @@ from genclf.sums.tiles import class_tiles
 _MOST_ROWS = 2**15  # of a block
 _FEW = 2**11  # rows that are all read to find where the classes are; of more, one in `_STEP`
 _STEP = 16
+_FEW_SUMS = 2**22  # products of class weights and rows, which are then in float64
 _CANCELS = 64  # a scatter that comes from so many times its own size is computed anew
 
 
@@ -61,11 +63,13 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             sums, scatter = total
             z = ignore_absent(x.astype(count.dtype), w.weight != 0) - of_rows(centre, w)
             if full:
-                more = one_matrix(products.of(z, w.weight[:, None]))
+                more = one_matrix(products.of(z, w.weight))
             elif pooled:
                 more = single(matmul(w.weight, z * z)[None])
             else:
                 more = single(class_sums(z * z, w))
+            if products.exact and z.size * len(count) <= _FEW_SUMS:
+                return add_to(sums, product(class_rows(w).T, z, exact=True)), add_to(scatter, more)
             return add_class_sums(sums, z, w), add_to(scatter, more)
 
         nothing = zeros_like(centre)
@@ -94,7 +98,7 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
             k, rows, weight = tile_of(t)
             cells = x.at[rows].get(mode="promise_in_bounds").astype(count.dtype)
             z = ignore_absent(cells, weight != 0) - centre[k][None]
-            own, rest = add_to((scatter[k], low[k]), products.of(z, weight[:, None], k))
+            own, rest = add_to((scatter[k], low[k]), products.of(z, weight, k))
             sums = sums.at[k].add(rounded(product(weight[:, None], z, products.exact))[0])
             return (sums, scatter.at[k].set(own), low.at[k].set(rest)), None
 
@@ -149,7 +153,7 @@ def soft_pooled_moments(
             z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
             centred = z - (matmul(share, apart) - nearest(apart))
             if full:
-                more = one_matrix(products.of(centred, weight))
+                more = one_matrix(products.of(centred, weight[:, 0]))
             else:
                 more = single(matmul(weight[:, 0], centred * centred)[None])
             sums = add_to(sums, product(w, centred, products.exact))
@@ -195,8 +199,7 @@ class Products(NamedTuple):
 
     def of(self, z: Array, weight: Array, k: Array | int = 0) -> Pair:
         """`Σ_n weight_n z_n z_nᵀ` of whitened rows."""
-        y = self.whitened(z, k)
-        return product(weight * y, y, self.exact)
+        return gram(weight, self.whitened(z, k), self.exact)
 
     def scatter(self, found: Pair) -> Pair:
         """The scatter of the rows as they were, from sums of products."""
@@ -216,7 +219,7 @@ def _read(
     # An E step knows points near the means; there float64 would be no small part of the work.
     exact = single_floats and is_small(n if near is None else 16 * n, d)
     found = read(centre, Products(exact))
-    few = n < 2 * d  # then the scatter is singular, or nearly so, whatever its rounding
+    few = n <= d  # then the scatter is singular, whatever its rounding
     found = _without_low(found) if single_floats and few and not exact else found
     may_cancel = near is not None or n > _FEW  # the mean of all rows is a point too good for that
     may_lose = single_floats and not exact and not few and near is None

@@ -102,14 +102,13 @@ class CovarianceEstimate(eqx.Module):
         exact = (low != 0).any((1, 2)) | (eps < _EPS64 * 2)
         of_sums = jnp.where(exact, 32 * _EPS64, 2 * eps)
         # Rounding moves a value x by up to ½ ε |x|, which has the variance (ε x)² / 12 at most.
-        of_cells = (eps**2 * self.square / self.variance).max(-1) / 3
-        of_ridge = eps * (self.added / self.variance).max(-1)
-        rounding = d * of_sums + of_cells + of_ridge
-        lacks = jnp.maximum(eps ** (2 / 3) - self.ridge, 0)
         share = jnp.where(self.is_singular, 0, 1 / self.variance)
-        return lax.stop_gradient(
-            RankRule(rounding, share * self.added, lacks * share * self.typical)
-        )
+        of_cells = eps**2 / 12 * share * self.square
+        of_ridge = eps * share * self.added
+        lacks = jnp.maximum(eps ** (2 / 3) - self.ridge, 0)
+        least = lacks * share * self.typical
+        rule = RankRule(d * of_sums, of_cells + of_ridge, share * self.added, least)
+        return lax.stop_gradient(rule)
 
     def square_root(self) -> Float[Array, "..."]:
         """Cholesky factors of the matrices, or standard deviations."""
@@ -131,7 +130,7 @@ class CovarianceEstimate(eqx.Module):
             return found, found == 0, jnp.zeros_like(found, bool)
         found, direction = spectrum(self.exact)
         constant = jnp.broadcast_to(self.is_singular, self.constant.shape)
-        none = found <= self.rank_rule(self.exact.low).rounding[:, None]
+        none = self.rank_rule(self.exact.low).nothing(found, direction)
         share = jnp.where(none[:, None, :], direction**2, 0).sum(-1)
         return found, none, ~constant & (share > _SHARE)
 

@@ -86,23 +86,47 @@ def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair
     return (high, low), (matmul(da.mT, b) + matmul(a.mT, db), zeros_like(low))
 
 
-def outer(a: Float[Array, "*K d"], b: Float[Array, "*K d"], exact: bool) -> Pair:
-    """`a_k b_kᵀ` for each k, with a low part of 0 unless it is exact."""
-    return _exact_outer(a, b) if exact else single(a[..., :, None] * b[..., None, :])
+def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pair:
+    """`Σ_n weight_n z_n z_nᵀ`, with a low part of 0 unless it is exact."""
+    high, low = z if isinstance(z, tuple) else single(z)
+    if exact:
+        return _exact_gram(weight, high, low)
+    return single(matmul((weight[..., None] * high).mT, high))
 
 
 @jax.custom_jvp
 @in_double
-def _exact_outer(left: Array, right: Array) -> Pair:
-    return narrow(widen(left)[..., :, None] * widen(right)[..., None, :], left.dtype)
+def _exact_gram(weight: Array, z: Array, low: Array) -> Pair:
+    wide = widen(z) + widen(low)
+    return narrow(matmul((widen(weight)[..., None] * wide).mT, wide), z.dtype)
 
 
-@_exact_outer.defjvp
-def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
-    (a, b), (da, db) = primals, tangents
-    high, low = _exact_outer(a, b)
-    moved = da[..., :, None] * b[..., None, :] + a[..., :, None] * db[..., None, :]
-    return (high, low), (moved, zeros_like(low))
+@_exact_gram.defjvp
+def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
+    (weight, z, _), (dw, dz, _) = primals, tangents
+    high, low = _exact_gram(*primals)
+    half = matmul((weight[..., None] * z).mT, dz)
+    return (high, low), (half + half.mT + matmul((dw[..., None] * z).mT, z), zeros_like(low))
+
+
+@jax.custom_jvp
+@in_double
+def scaled(weight: Array, pair: Pair) -> Pair:
+    """`weight · (high + low)`, the weight having the leading axes of the pair."""
+    high, low = pair
+    return narrow(_beside(widen(weight), high) * (widen(high) + widen(low)), high.dtype)
+
+
+@scaled.defjvp
+def _(primals: tuple[Array, Pair], tangents: tuple[Array, Pair]) -> tuple[Pair, Pair]:
+    (weight, pair), (dw, moved) = primals, tangents
+    high, low = scaled(weight, pair)
+    change = _beside(dw, pair[0]) * pair[0] + _beside(weight, pair[0]) * moved[0]
+    return (high, low), (change, zeros_like(low))
+
+
+def _beside(weight: Array, a: Array) -> Array:
+    return jnp.broadcast_to(lax.expand_dims(weight, range(weight.ndim, a.ndim)), a.shape)
 
 
 @jax.custom_jvp

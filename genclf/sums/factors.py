@@ -112,18 +112,25 @@ def _loses(factor: Array, times: float) -> Array:
 class RankRule(NamedTuple):
     """What happens in directions in which nothing varies.
 
-    A direction u of a correlation matrix C is one if `uᵀ (C - ridge) u <= rounding`, u an
-    eigenvector. There C is replaced by the ridge, with `least` added to it.
+    A direction u of a correlation matrix C is one if `uᵀ (C - ridge) u <= of_sums + Σ_j of_cells_j
+    u_j²`, u an eigenvector. There C is replaced by the ridge, with `least` added to it.
 
     Attributes:
-        rounding: the largest variance that rounding alone may give a direction, (K,).
+        of_sums: the largest variance that rounding of sums may give a direction, (K,).
+        of_cells: the largest variance that rounding of its values may give a feature, (K, d).
         ridge: the part of the diagonal that a ridge has added, (K, d).
         least: what the ridge lacks to the least ridge of such directions, (K, d).
     """
 
-    rounding: Array
+    of_sums: Array
+    of_cells: Array
     ridge: Array
     least: Array
+
+    def nothing(self, variance: Array, direction: Array) -> Array:
+        """Whether nothing varies in each eigenvector, (K, d)."""
+        of_cells = matmul(self.of_cells[..., None, :], direction**2)[..., 0, :]
+        return variance <= self.of_sums[..., None] + of_cells
 
 
 def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
@@ -132,7 +139,7 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
     def repaired() -> Array:
         eye = jnp.broadcast_to(jnp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
         variance, direction = jnp.linalg.eigh(matrix - rule.ridge[..., None] * eye)
-        still = variance <= rule.rounding[..., None]
+        still = rule.nothing(variance, direction)
         # In these coordinates large and small variances do not mix, so neither costs digits.
         ridge, least = (
             matmul(direction.mT, a[..., None] * direction) for a in (rule.ridge, rule.least)
@@ -149,11 +156,12 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
         # The least eigenvalue is above 1 / |L⁻¹|², and that of a matrix with a direction in which
         # nothing varies is not above the ridge and rounding.
         most = 1 / (inverse_lower(factor) ** 2).sum((-2, -1))
-        enough = jnp.where(lacks > 0, rule.rounding + ridge, 0)
+        enough = jnp.where(lacks > 0, rounding + ridge, 0)
         return lax.cond((most > enough).all(), lambda: factor, repaired)
 
     ridge, lacks = rule.ridge.max(-1), rule.least.max(-1)
-    unsure = jnp.maximum(_THIN, jnp.maximum(4 * rule.rounding, 64 * (ridge + lacks)))
+    rounding = rule.of_sums + rule.of_cells.max(-1)
+    unsure = jnp.maximum(_THIN, jnp.maximum(4 * rounding, 64 * (ridge + lacks)))
     pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
     clear = pivots**2 > jnp.where(lacks > 0, unsure, 0)[..., None]  # False on NaN
     return lax.cond(clear.all(), lambda: factor, with_care)

@@ -17,8 +17,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.sums.compensated import Low, Pair, add_each, add_to, no_rounding, single, zeros_like
-from genclf.sums.double import outer, product
+from genclf.sums.compensated import (
+    Low,
+    Pair,
+    add_each,
+    add_to,
+    fold,
+    no_rounding,
+    single,
+    zeros_like,
+)
+from genclf.sums.double import gram, scaled
 
 _SMALL = 2**20  # numbers of an outer product
 
@@ -134,9 +143,12 @@ class Moments(eqx.Module):
         if self.is_pooled:
             return self
         axis = -3 if self.is_full else -2
-        sum_over = lambda a: a.sum(axis, keepdims=True)  # noqa: E731
-        low = self.rounding and (*self.rounding[:2], sum_over(self.rounding[2]))
-        return Moments(self.count, self.mean, sum_over(self.scatter), low)
+        front = lambda a: jnp.moveaxis(a, axis, 0)  # noqa: E731
+        back = lambda a: jnp.expand_dims(a, axis)  # noqa: E731
+        if self.rounding is None:
+            return Moments(self.count, self.mean, self.scatter.sum(axis, keepdims=True))
+        scatter, low = fold(front(self.scatter), front(self.rounding[2]))
+        return Moments(self.count, self.mean, back(scatter), (*self.rounding[:2], back(low)))
 
     def in_shares(self, share: Array) -> Moments:
         """These moments, with a pooled scatter divided among the classes by their `share`."""
@@ -152,21 +164,22 @@ class Moments(eqx.Module):
 
     def outer(self, weight: Array, deviation: Array) -> Array:
         """`weight · deviation deviationᵀ`, in the form of this scatter."""
-        return self._outer(weight, deviation, exact=False)[0]
+        return self._outer(weight, single(deviation), exact=False)[0]
 
-    def outer_pair(self, weight: Array, deviation: Array) -> Pair:
+    def outer_pair(self, weight: Array, deviation: Pair) -> Pair:
         """`outer` as high and low; the low part is 0 where it would take as long as many rows."""
         numbers = math.prod(self.mean.shape[-2:]) * self.mean.shape[-1]
         return self._outer(weight, deviation, exact=numbers <= _SMALL)
 
-    def _outer(self, weight: Array, deviation: Array, exact: bool) -> Pair:
-        left = self.per_feature(weight) * deviation
+    def _outer(self, weight: Array, deviation: Pair, exact: bool) -> Pair:
         if not self.is_full:
-            return single(self.over_copies(left * deviation))
+            square = self.per_feature(weight) * deviation[0] * deviation[0]
+            return single(self.over_copies(square))
         if self.is_pooled:
-            high, low = product(left, deviation, exact)
+            high, low = gram(weight, deviation, exact)
             return high[..., None, :, :], low[..., None, :, :]
-        return outer(left, deviation, exact)
+        each = deviation[0][..., None, :], deviation[1][..., None, :]
+        return gram(weight[..., None], each, exact)
 
     def over_copies(self, per_class: Array) -> Array:
         """The sum of (..., K, d) over the classes if they have one scatter; else unchanged."""
@@ -177,11 +190,13 @@ class Moments(eqx.Module):
         # m = m_a + δ n_b / n;  S = S_a + S_b + δδᵀ n_a n_b / n
         share = divide(other.count, self.count + other.count)
         delta, rest = self._mean_difference(other)
-        between, of_between = self.outer_pair(self.count * share, delta)
-        part, low = self.per_feature(share), other.rounding
+        between, of_between = self.outer_pair(self.count * share, (delta, rest))
         more, rounded_off = add_to((other.scatter, of_between), between)
-        sums, steps = (self.count, self.mean, self.scatter), (other.count, part * delta, more)
-        low = low and (low[0], part * rest, low[2] + rounded_off)
+        step, low = self.per_feature(share) * delta, other.rounding
+        if low is not None:
+            step, of_step = scaled(share, (delta, rest))
+            low = low[0], of_step, low[2] + rounded_off
+        sums, steps = (self.count, self.mean, self.scatter), (other.count, step, more)
         (count, mean, scatter), low = add_each(sums, self.rounding, steps, low)
         return Moments(count, mean, scatter, low)
 
@@ -196,9 +211,11 @@ class Moments(eqx.Module):
         count = times(self.count)
         # A class without weight has mean 0.
         keep = lambda mean: jnp.where(self.per_feature(count) == 0, 0, mean)  # noqa: E731
+        if self.rounding is None:
+            return Moments(count, keep(self.mean), times(self.scatter))
         low = self.rounding
-        low = low and (times(low[0]), keep(low[1]), times(low[2]))
-        return Moments(count, keep(self.mean), times(self.scatter), low)
+        scatter, rest = scaled(jnp.asarray(weight, count.dtype), (self.scatter, low[2]))
+        return Moments(count, keep(self.mean), scatter, (times(low[0]), keep(low[1]), rest))
 
     def _remove(self, other: Moments) -> Moments:
         rest = self._merge(other._scale(-1))
@@ -223,7 +240,7 @@ class Moments(eqx.Module):
         deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
         deviation = deviation if mean_low is None else deviation + mean_low
         scatter, low = add(self.scatter, scatter_low)
-        of_each, of_each_low = self.outer_pair(self.count, deviation)
+        of_each, of_each_low = self.outer_pair(self.count, single(deviation))
         between, rest = add(of_each, None if low is None else of_each_low)
         spread = add_to((scatter, zeros_like(scatter) if low is None else low), between)
         spread = spread if rest is None else add_to(spread, rest)
@@ -268,7 +285,8 @@ def about_mean(
     drift = divide(remainder, raw.per_feature(count))
     mean, rest = add_to(single(centre), drift)
     mean, rest = (jnp.where(raw.per_feature(count) == 0, 0, a) for a in (mean, rest))
-    high, low = add_to(scatter, -raw.outer(count, drift))
+    less = jax.tree.map(jnp.negative, raw.outer_pair(count, single(drift)))
+    high, low = add_to(scatter, less)
     if raw.rounding is None:
         return Moments(count, mean, high)
     of_count = jnp.zeros_like(count) if count_low is None else count_low

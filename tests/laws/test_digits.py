@@ -75,6 +75,39 @@ def test_merged_and_removed_statistics_keep_the_digits(preset):
 
 
 @BOTH
+def test_scaled_statistics_and_single_rows_keep_the_digits(preset):
+    x, y = ill_conditioned(307, 4, 1e6)
+    clf = preset(K)
+    faded = gcf.scale(gcf.stats(clf, x, y), 0.99)
+    rows = gcf.stats(clf, x[:1], y[:1])
+    merge = jax.jit(lambda s, x, y: gcf.merge(s, gcf.stats(clf, x, y)))
+    for i in range(1, len(y)):
+        rows = merge(rows, x[i : i + 1], y[i : i + 1])
+    for s in (faded, rows):
+        ours, alone = errors(clf, gcf.estimate(clf, s), x, y)
+        assert ours <= 5 * alone
+
+
+@BOTH
+def test_a_far_column_hides_no_thin_direction(preset):
+    rng = np.random.default_rng(0)
+    near, noise = rng.standard_normal((2, 1009))
+    y = rng.integers(0, 2, 1009)
+    x = np.stack([1e6 + rng.standard_normal(1009), near, near + 0.03 * (noise + y)], 1)
+    x, clf = x.astype(np.float32), preset(2)
+    assert (np.asarray(gcf.diagnose(clf, x, y).conditional.rank) == 3).all()
+    _, right = double(clf, x, y)
+    assert np.abs(posterior(gcf.fit(clf, x, y), x) - right).max() < 3e-5
+
+
+def test_barely_more_rows_than_features():
+    # More products than float64 is used for, and fewer than two rows for each feature.
+    x, y = ill_conditioned(431, 223, 1e5)
+    ours, alone = errors(gcf.lda(K), gcf.fit(gcf.lda(K), x, y), x, y)
+    assert ours <= 3 * alone
+
+
+@BOTH
 def test_weights_and_vmap_keep_the_digits(preset):
     x, y = ill_conditioned(*SIZES["small"], 1e6)
     clf, weights = preset(K), (np.arange(len(y)) % 3).astype(np.float32)
