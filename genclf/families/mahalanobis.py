@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.covariance import Covariance
@@ -130,18 +130,21 @@ def _shared_distances(
         apart = jax.tree.map(lambda a: a[None], means).subtracted_from(x[:, None])
         lengths = squared_lengths(inverse, apart.reshape(-1, x.shape[1]), covariance)
         return lengths.reshape(len(x), len(means.high))
-    centre = means.centre
-    coef, intercept = linear_form(means, inverse, covariance, centre)
-    z = x - centre
-    score = finite(matmul(z, coef.T) + intercept[None])
+    form = SharedForm(means, inverse, covariance)
+    z = x - means.centre
+    score = form.about_centre(z)
     length = squared_lengths(inverse, z, covariance)
     nearest = lax.stop_gradient(score.argmax(1))
     best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
 
     def from_nearest() -> Array:
-        own = jax.tree.map(lambda a: a.at[nearest].get(mode="promise_in_bounds"), means)
-        apart = own.subtracted_from(x)
-        return squared_lengths(inverse, apart, covariance)[:, None] - 2 * (score - best)
+        own = form.of_classes(nearest).subtracted_from(x)
+        less = lax.cond(
+            any_member(form.are_far_apart),
+            lambda: form.about_classes(x, nearest, form.between()),
+            lambda: score - best,
+        )
+        return squared_lengths(inverse, own, covariance)[:, None] - 2 * less
 
     cancels = length > _CANCELS * (length - 2 * best[:, 0] + x.shape[1])  # False on NaN
     return lax.cond(any_member(cancels.any()), from_nearest, lambda: length[:, None] - 2 * score)
@@ -180,29 +183,81 @@ def linear_form(
     return whiten(inverse.T, z, covariance), -0.5 * squares(z)
 
 
+class SharedForm:
+    """Scores that are linear in x, of classes with one covariance."""
+
+    def __init__(self, means: Means, inverse: Array, covariance: Covariance):
+        """From the means and the inverse of the common scale."""
+        self.means, self.inverse, self.covariance = means, inverse, covariance
+        self.coef, self.intercept = linear_form(means, inverse, covariance, means.centre)
+
+    @property
+    def are_far_apart(self) -> Bool[Array, ""]:
+        """Whether a class is so far from the centre that scores about it have too few digits."""
+        squared_distance = (-2 * self.intercept).max()
+        return squared_distance > 4 * jnp.finfo(self.coef.dtype).eps ** -0.5
+
+    def about_centre(self, z: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of z = x - c."""
+        return finite(matmul(z, self.coef.T) + self.intercept[None])
+
+    def of_classes(self, k: Int[Array, "n"]) -> Means:
+        """The means of the classes k."""
+        return jax.tree.map(lambda a: a.at[k].get(mode="promise_in_bounds"), self.means)
+
+    def between(self) -> Float[Array, "K K"]:
+        """`|μ_k - μ_l|²_Σ`."""
+        z = whiten(self.inverse, self.means.about(self.means.centre), self.covariance)
+        return lax.map(lambda own: squares(z - own[None]), z)
+
+    def about_classes(
+        self, x: Float[Array, "n d"], k: Int[Array, "n"], between: Float[Array, "K K"]
+    ) -> Float[Array, "n K"]:
+        """The same with c = μ_k, the mean of one class for each row; 0 for this class."""
+        score = finite(matmul(self.of_classes(k).subtracted_from(x), self.coef.T))
+        own = jnp.take_along_axis(score, k[:, None], 1, mode="promise_in_bounds")
+        return score - own - 0.5 * between.at[k].get(mode="promise_in_bounds")
+
+
 def linear_scores(
     x: Shaped[Array, "*batch d"], means: Means, scale: Array, covariance: Covariance
 ) -> Float[Array, "*batch K"]:
-    """The `linear_form` about the centre of the means, of every row."""
+    """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
+
+    c is the centre of the means; if classes are far apart, the mean of the class with most weight.
+    """
     centre = means.centre
-    coef, intercept = linear_form(means, inverse_scale(scale, covariance)[0], covariance, centre)
+    form = SharedForm(means, inverse_scale(scale, covariance)[0], covariance)
     deviation = jnp.sqrt((scale[0] ** 2).sum(-1)) if covariance == "full" else scale[0]
     spread = deviation + jnp.abs(means.about(centre)).max(0)
     x = x.astype(centre.dtype)
 
     def as_they_are() -> Array:
-        score = matmul(x, coef.T)
-        return score + broadcast_rows(intercept - matmul(coef, centre[0]), score)
+        score = matmul(x, form.coef.T)
+        return finite(
+            score + broadcast_rows(form.intercept - matmul(form.coef, centre[0]), score)
+        )
 
     def centred() -> Array:
-        rows = lambda x: matmul(x - centre, coef.T) + intercept[None]  # noqa: E731
-        return over_rows(rows, x, 1, x.shape[-1])
+        return over_rows(lambda x: form.about_centre(x - centre), x, 1, x.shape[-1])
 
-    if x.size <= _SMALL:
-        return finite(centred())
-    # Centring is a pass over x. It gains no digit where the centre is about 0.
-    far = any_member((jnp.abs(centre[0]) > spread).any())
-    return finite(lax.cond(far, centred, as_they_are))
+    def about_nearest() -> Array:
+        between = form.between()
+
+        def rows(x: Array) -> Array:
+            nearest = lax.stop_gradient(form.about_centre(x - centre).argmax(1))
+            return form.about_classes(x, nearest, between)
+
+        return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))
+
+    def near() -> Array:
+        if x.size <= _SMALL:
+            return centred()
+        # Centring is a pass over x. It gains no digit where the centre is about 0.
+        offset = any_member((jnp.abs(centre[0]) > spread).any())
+        return lax.cond(offset, centred, as_they_are)
+
+    return lax.cond(any_member(form.are_far_apart), about_nearest, near)
 
 
 def over_classes(f: Callable[..., Array], *leaves: PyTree, x: Array) -> Array:

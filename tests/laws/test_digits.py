@@ -152,6 +152,29 @@ def test_an_offset_costs_no_digits(preset, offset):
     assert np.abs(posterior(gcf.estimate(clf, s), x) - right).max() < 5e-6
 
 
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_a_class_far_from_the_others_costs_few_digits(covariance, dtype):
+    eps = float(np.finfo(dtype).eps)
+    rng, far = np.random.default_rng(4), 0.5 * eps**-0.5
+    y = rng.integers(0, K, 2003)
+    mean = 0.7 * rng.standard_normal((K, 5))
+    mean[-1] += far * rng.standard_normal(5)
+    x = (mean[y] + rng.standard_normal((2003, 5))).astype(dtype)
+    params = gcf.fit(gcf.Classifier(gcf.Gaussian(covariance, shared=True), K), x, y)
+    rows = x.astype(np.float64)
+    means = np.stack([rows[y == k].mean(0) for k in range(K)])
+    centred = rows - means[y]
+    within = centred.T @ centred / len(y)
+    within = within if covariance == "full" else np.diag(np.diag(within))
+    apart = rows[:, None] - means[None]
+    half = 0.5 * np.einsum("nki,ij,nkj->nk", apart, np.linalg.inv(within), apart)
+    right = np.exp(half.min(1, keepdims=True) - half) * np.bincount(y)
+    right = right / right.sum(1, keepdims=True)
+    for score in (gcf.log_posterior, gcf.log_joint):
+        found = np.exp(jax.nn.log_softmax(score(params, x)))
+        assert np.abs(found - right).max() < 2 * eps * far
+
+
 def test_numbers_of_few_digits_are_summed_without_bias():
     # Multiples of 1/16: the rounding errors of a long float32 sum of these have one sign.
     rng = np.random.default_rng(2)
