@@ -234,9 +234,7 @@ def linear_scores(
 
     def as_they_are() -> Array:
         score = matmul(x, form.coef.T)
-        return finite(
-            score + broadcast_rows(form.intercept - matmul(form.coef, centre[0]), score)
-        )
+        return finite(score + broadcast_rows(form.intercept - matmul(form.coef, centre[0]), score))
 
     def centred() -> Array:
         return over_rows(lambda x: form.about_centre(x - centre), x, 1, x.shape[-1])
