@@ -83,6 +83,7 @@ from genclf.presets import (
     lda as lda,
     multinomial_nb as multinomial_nb,
     qda as qda,
+    rda as rda,
 )
 from genclf.roads.ascent import GradientSolution as GradientSolution
 from genclf.roads.certificate import Certificate as Certificate, certify as certify

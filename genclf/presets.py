@@ -12,12 +12,14 @@ from genclf.families.categorical import Categorical
 from genclf.families.gaussian import Gaussian
 from genclf.families.missing import Missing
 from genclf.families.multinomial import Multinomial
+from genclf.sums.shrinkage import Method
 
 
 def lda(
     num_classes: int,
     *,
     ridge: Scalar = 0.0,
+    shrinkage: Scalar | Method | None = None,
     class_alpha: Scalar = 0.0,
     prior: NormalInverseWishart | None = None,
     inference: Inference = "map",
@@ -31,8 +33,10 @@ def lda(
     Args:
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
+        shrinkage: from 0 to 1 towards the identity, "ledoit-wolf" or "oas", instead of a ridge;
+            see `Gaussian`.
         class_alpha: smoothing of the class prior; see `Classifier`.
-        prior: a `NormalInverseWishart` prior, instead of ridge; see `Gaussian`.
+        prior: a `NormalInverseWishart` prior, instead of either; see `Gaussian`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
         missing: "error" or "marginalize"; see the family.
 
@@ -47,7 +51,7 @@ def lda(
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
     return Classifier(
-        Gaussian(shared=True, ridge=ridge, prior=prior, missing=missing),
+        Gaussian(shared=True, ridge=ridge, shrinkage=shrinkage, prior=prior, missing=missing),
         num_classes,
         class_alpha,
         inference=inference,
@@ -58,6 +62,7 @@ def qda(
     num_classes: int,
     *,
     ridge: Scalar = 0.0,
+    shrinkage: Scalar | Method | None = None,
     class_alpha: Scalar = 0.0,
     prior: NormalInverseWishart | None = None,
     inference: Inference = "map",
@@ -71,8 +76,10 @@ def qda(
     Args:
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
+        shrinkage: from 0 to 1 towards the identity, "ledoit-wolf" or "oas", instead of a ridge;
+            see `Gaussian`.
         class_alpha: smoothing of the class prior; see `Classifier`.
-        prior: a `NormalInverseWishart` prior, instead of ridge; see `Gaussian`.
+        prior: a `NormalInverseWishart` prior, instead of either; see `Gaussian`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
         missing: "error" or "marginalize"; see the family.
 
@@ -87,10 +94,47 @@ def qda(
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
     return Classifier(
-        Gaussian(ridge=ridge, prior=prior, missing=missing),
+        Gaussian(ridge=ridge, shrinkage=shrinkage, prior=prior, missing=missing),
         num_classes,
         class_alpha,
         inference=inference,
+    )
+
+
+def rda(
+    num_classes: int,
+    *,
+    pooling: Scalar,
+    shrinkage: Scalar,
+    class_alpha: Scalar = 0.0,
+    missing: Missing = "error",
+) -> Classifier:
+    """Regularised discriminant analysis: from QDA to LDA, and from both to nearest centroids.
+
+    `Classifier(Gaussian(pooling=pooling, shrinkage=shrinkage), num_classes, class_alpha)`, of which
+    the covariances are `(1 - γ) M_k + γ tr(M_k) / d · I` with `M_k = (1 - λ) Σ_k + λ Σ`.
+
+    Args:
+        num_classes: K.
+        pooling: λ from 0 (QDA) to 1 (LDA); see `Gaussian`.
+        shrinkage: γ from 0 to 1 (spheres); see `Gaussian`.
+        class_alpha: smoothing of the class prior; see `Classifier`.
+        missing: "error" or "marginalize"; see the family.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> clf = gcf.rda(11, pooling=0.09, shrinkage=0.0)
+        >>> params = gcf.fit(clf, vowel.x_train, vowel.y_train)
+        >>> print((gcf.predict(params, vowel.x_test) != vowel.y_test).sum())
+        207
+
+    References:
+        Friedman (1989), "Regularized discriminant analysis", which weighs scatters where this
+        weighs covariances; Hastie, Tibshirani & Friedman (2009), §4.3.1.
+    """
+    return Classifier(
+        Gaussian(pooling=pooling, shrinkage=shrinkage, missing=missing), num_classes, class_alpha
     )
 
 

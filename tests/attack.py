@@ -144,6 +144,7 @@ PRIORS = {
 }  # fmt: skip
 PRESETS = {
     "lda": (X, {"ridge": 0.0}), "qda": (X, {"ridge": 0.1}), "gaussian_nb": (X, {"ridge": 0.1}),
+    "rda": (X, {"pooling": 0.1, "shrinkage": 0.2}),
     "bernoulli_nb": (COUNTS % 2, {"alpha": 1.0}), "multinomial_nb": (COUNTS, {"alpha": 1.0}),
     "categorical_nb": (COUNTS, {"num_values": 4, "alpha": 1.0}),
 }  # fmt: skip

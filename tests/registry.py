@@ -28,6 +28,8 @@ PRIORS: dict[type, dict] = {
         "prior": gcf.NormalInverseWishart(mean=2.5, kappa=0.7, scale=1.3, dof=D + 2.5),
         "ridge": 0.0,
         "ddof": 0.0,
+        "pooling": None,
+        "shrinkage": None,
     },
     gcf.Bernoulli: {"prior": gcf.Beta(1.4, 2.3), "alpha": 1.0},
     gcf.Categorical: {"prior": gcf.Dirichlet(1.6), "alpha": 1.0},
@@ -35,7 +37,7 @@ PRIORS: dict[type, dict] = {
 }
 
 # Fields that regularise: at 0 an estimate is plain maximum likelihood.
-HYPERPARAMETERS = ("alpha", "ridge", "ddof", "class_alpha")
+HYPERPARAMETERS = ("alpha", "ridge", "ddof", "pooling", "shrinkage", "class_alpha")
 
 
 def labels(rng, n=N):
@@ -137,7 +139,12 @@ class Model:
     @property
     def plain(self) -> gcf.Classifier:
         """The same model by maximum likelihood: nothing smoothed, nothing regularised."""
-        return with_hyperparameters(self.classifier, lambda leaf: 0.0)
+        clf = with_hyperparameters(self.classifier, lambda leaf: 0.0)
+        if jax.tree.leaves(getattr(clf.family, "shrinkage", None)):
+            return clf
+        # A shrinkage that the data tell is not a leaf.
+        none = {"shrinkage": None} if hasattr(clf.family, "shrinkage") else {}
+        return replace(clf, family=replace(clf.family, **none))
 
     @property
     def smooth(self) -> gcf.Classifier:
@@ -171,10 +178,19 @@ def is_hyperparameter(path, names=HYPERPARAMETERS):
 
 
 def with_hyperparameters(clf, change, names=HYPERPARAMETERS):
-    """The classifier with `change` applied to its regularising hyper-parameters."""
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: change(leaf) if is_hyperparameter(path, names) else leaf, clf
-    )
+    """The classifier with `change` applied to its regularising hyper-parameters.
+
+    Shares stay below 1, and a Gaussian with a shrinkage gets no ridge.
+    """
+    shrinks = getattr(clf.family, "shrinkage", None) is not None
+
+    def changed(path, leaf):
+        name = path[-1].name if is_hyperparameter(path, names) else None
+        if name is None or (name == "ridge" and shrinks):
+            return leaf
+        return change(leaf) % 1 if name in ("pooling", "shrinkage") else change(leaf)
+
+    return jax.tree_util.tree_map_with_path(changed, clf)
 
 
 def hyperparameters(clf):
@@ -203,6 +219,20 @@ MODELS = [
     Model("gaussian-spherical-shared", gcf.Gaussian("spherical", shared=True), reals, "linear"),
     Model("gaussian-ridge", gcf.Gaussian(ridge=0.1, ddof=1.0), reals, "quadratic"),
     Model("gaussian-diag-ridge", gcf.Gaussian("diag", ridge=0.1), reals, "quadratic"),
+    Model("gaussian-rda", gcf.Gaussian(pooling=0.3, shrinkage=0.2), reals, "quadratic"),
+    Model(
+        "gaussian-diag-rda", gcf.Gaussian("diag", pooling=0.3, shrinkage=0.2), reals, "quadratic"
+    ),
+    Model("gaussian-oas", gcf.Gaussian(shared=True, shrinkage="oas"), reals, "linear"),
+    Model(
+        "gaussian-james-stein",
+        gcf.Gaussian(shrinkage="james-stein", target="diagonal"),
+        reals,
+        "quadratic",
+    ),
+    Model(
+        "gaussian-ledoit-wolf", gcf.Gaussian(shared=True, shrinkage="ledoit-wolf"), reals, "linear"
+    ),
     Model("univariate", gcf.Gaussian(), real, "quadratic", prior={"class_alpha": 2.0}),
     Model("univariate-shared", gcf.Gaussian(shared=True), real, "linear"),
     Model("bernoulli", gcf.Bernoulli(), bits, "linear"),
@@ -250,7 +280,8 @@ def having(capability, models):
 
 # With priors of their own these are the same as others.
 TWINS = {
-    "gaussian-ridge", "gaussian-diag-ridge", "univariate-shared", "bernoulli-0.3",
+    "gaussian-ridge", "gaussian-diag-ridge", "gaussian-rda", "gaussian-diag-rda", "gaussian-oas",
+    "gaussian-james-stein", "gaussian-ledoit-wolf", "univariate-shared", "bernoulli-0.3",
     "presence-tokens", "independent-bernoulli", "independent-categorical", "product-linear",
 }  # fmt: skip
 DISTINCT = [model for model in MODELS if model.name not in TWINS]

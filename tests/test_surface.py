@@ -53,12 +53,16 @@ SIGNATURES = {
     },
     "diagnose": {"clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "weights": None},
     "lda": {
-        "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
+        "num_classes": REQUIRED, "*": None, "ridge": 0.0, "shrinkage": None, "class_alpha": 0.0,
         "prior": None, "inference": "map", "missing": "error",
     },
     "qda": {
-        "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
+        "num_classes": REQUIRED, "*": None, "ridge": 0.0, "shrinkage": None, "class_alpha": 0.0,
         "prior": None, "inference": "map", "missing": "error",
+    },
+    "rda": {
+        "num_classes": REQUIRED, "*": None, "pooling": REQUIRED, "shrinkage": REQUIRED,
+        "class_alpha": 0.0, "missing": "error",
     },
     "gaussian_nb": {
         "num_classes": REQUIRED, "*": None, "ridge": 0.0, "class_alpha": 0.0,
@@ -98,7 +102,7 @@ SIGNATURES = {
     },
     "Gaussian": {
         "covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0, "prior": None,
-        "missing": "error",
+        "missing": "error", "pooling": None, "shrinkage": None, "target": "identity",
     },
     "Bernoulli": {
         "alpha": 1.0, "threshold": None, "prior": None, "missing": "error", "missing_code": -1

@@ -118,7 +118,12 @@ def _inside(a: Any) -> Any:
     return (a > 0) & (a < 1)
 
 
+def _share(a: Any) -> Any:
+    return (a >= 0) & (a <= 1)
+
+
 PROBABILITY = _numbers("one probability between 0 and 1", _inside)
+OPTIONAL_SHARE = _numbers("one number from 0 to 1, or None", _share, optional=True)
 NON_NEGATIVE = _numbers(">= 0, a finite number", _not_negative)
 POSITIVE = _numbers("> 0, a finite number", _positive)
 FINITE_NUMBER = _numbers("one finite number", _finite)

@@ -15,7 +15,8 @@ from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.conjugate.base import Prior, broadcast_to_last_axes
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution
-from genclf.sums.covariance import Covariance, Magnitudes
+from genclf.sums.covariance import Covariance
+from genclf.sums.magnitudes import Magnitudes
 from genclf.sums.statistics import Moments
 
 

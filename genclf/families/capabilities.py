@@ -44,6 +44,10 @@ class HasRoads(Parametric):
         """`params.log_lik` of the pseudo-statistics."""
         return params.log_lik(self.prior_stats(stats))
 
+    def unpenalised(self) -> list[str]:
+        """Concrete hyper-parameters with which the estimate maximises no penalised likelihood."""
+        return []
+
 
 class HasConjugatePrior(Parametric):
     """The parameters can be integrated out: `posterior`, `predictive`, `log_evidence`."""

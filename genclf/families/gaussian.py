@@ -9,20 +9,16 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from genclf.arguments.domains import FLAG, NON_NEGATIVE, one_of
+from genclf.arguments.domains import FLAG, NON_NEGATIVE, OPTIONAL_SHARE, one_of
 from genclf.arguments.hyperparameters import is_concrete, kind_of
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.base import Scalar
 from genclf.families.capabilities import (
-    Completed,
     HasConjugatePrior,
     HasRoads,
-    Init,
-    Latent,
-    Observed,
-    SharesScatter,
 )
+from genclf.families.gaussian_latent import LatentGaussian
 from genclf.families.gaussian_params import GaussianParams, describe_moments
 from genclf.families.gaussian_prior import pseudo_and_others, pseudo_moments, student_t
 from genclf.families.mahalanobis import Covariance
@@ -30,31 +26,21 @@ from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.student_t import FINITE, StudentTParams
 from genclf.families.support import Support
 from genclf.sums.accumulate import moments, moments_of_cells
-from genclf.sums.blocks import ClassWeights, Hard, fold_rows, masked
-from genclf.sums.covariance import (
-    CovarianceEstimate,
-    GaussianDiagnosis,
+from genclf.sums.blocks import ClassWeights, masked
+from genclf.sums.covariance import CovarianceEstimate, GaussianDiagnosis
+from genclf.sums.fourth import FourthMoments, fourth_moments
+from genclf.sums.merging import merge, pool
+from genclf.sums.regularise import (
+    Regularisation,
     estimate_covariance,
-    regularisation,
+    pseudo_examples,
     sqrt_total_covariance,
 )
-from genclf.sums.merging import merge, pool
-from genclf.sums.statistics import Moments, divide
+from genclf.sums.shrinkage import SHRINKAGE, Estimated, Method, Target, estimated
+from genclf.sums.statistics import Moments
 
 
-class _Rows(Completed):
-    """Rows without missing cells, and points near their class means."""
-
-    x: Array
-    near: Array
-    full: bool = eqx.field(static=True)
-    pooled: bool = eqx.field(static=True)
-
-    def stats(self, w: ClassWeights) -> Moments:
-        return moments(self.x, w, full=self.full, pooled=self.pooled, near=self.near)
-
-
-class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
+class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     """Gaussian class densities: discriminant analysis and Gaussian naive Bayes.
 
     `p(x | y=k) = N(x; μ_k, Σ_k)` with `μ_k = Σ_n w_nk x_n / n_k` and, by maximum likelihood,
@@ -94,14 +80,22 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
             (of its total variance, where it is constant within every class). 0: none.
         ddof: subtracted from the count: the divisor is n_k - ddof, or n - ddof where shared. 1
             gives the unbiased class covariance, K the unbiased pooled one, 0 maximum likelihood.
-        prior: a `NormalInverseWishart`, instead of ridge and ddof; the estimate is then the
-            posterior mode.
+        prior: a `NormalInverseWishart`, instead of ridge, ddof, pooling and shrinkage; the estimate
+            is then the posterior mode.
         missing: "marginalize" treats NaN as a missing cell and integrates it out: scores are those
             of the observed cells, and a fit maximises their likelihood, in closed form for "diag"
             and "spherical", by EM for "full". "error" makes NaN invalid. If a class has no observed
             value of a feature, the class gets the mean of that feature's observed cells in all
             classes and, unless the covariance is shared or spherical, their variance;
             `genclf.validate` raises.
+        pooling: λ from 0 to 1, the share of the pooled covariance in that of each class,
+            `(1 - λ) Σ_k + λ Σ`: 0 is QDA, 1 is LDA. Only where classes have covariances of their
+            own; the divisor of the pooled one is the sum of theirs. None: 0.
+        shrinkage: γ from 0 to 1, the share of the target in each covariance, `(1 - γ) Σ + γ T`,
+            after pooling; instead of a ridge. Or the name of an estimate of γ from the data, for
+            each covariance: "ledoit-wolf", "oas", or "james-stein" towards the diagonal. None: 0.
+        target: "identity", `T = tr(Σ) / d · I`, which depends on the units of the features; or
+            "diagonal", the variances, which shrinks the correlations alone.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -112,7 +106,13 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         [1. 5.] [1. 1.]
 
     References:
-        Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning, §4.3.
+        Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning, §4.3; Friedman
+        (1989), "Regularized discriminant analysis", with weights of the covariances in place of
+        his of the scatters. The estimates of γ: Ledoit & Wolf (2004), "A well-conditioned estimator
+        for large-dimensional covariance matrices", eq. 14; Chen, Wiesel, Eldar & Hero (2010),
+        "Shrinkage algorithms for MMSE covariance estimation", eq. 23, as in scikit-learn; Schäfer &
+        Strimmer (2005), "A shrinkage approach to large-scale covariance matrix estimation", table
+        2, target D.
     """
 
     domains: ClassVar = {
@@ -120,6 +120,9 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         "shared": FLAG,
         "ridge": NON_NEGATIVE,
         "ddof": NON_NEGATIVE,
+        "pooling": OPTIONAL_SHARE,
+        "shrinkage": SHRINKAGE,
+        "target": one_of("identity", "diagonal"),
         "prior": kind_of(NormalInverseWishart, such_as="NormalInverseWishart()", optional=True),
         "missing": MISSING,
     }
@@ -130,21 +133,24 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
     ddof: Scalar = 0.0
     prior: NormalInverseWishart | None = None
     missing: Missing = eqx.field(static=True, default="error")
+    pooling: Scalar | None = None
+    shrinkage: Scalar | Method | Estimated | None = eqx.field(converter=estimated, default=None)
+    target: Target = eqx.field(static=True, default="identity")
 
     @property
     def support(self) -> Support:
         return allow_missing(FINITE, self.missing)
 
-    @property
-    def hidden(self) -> bool:
-        return self.missing == "marginalize" and self.covariance == "full"
-
     def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full).
 
         The scatter is pooled over the classes if they share a covariance. If cells may be missing,
-        the count beside a diagonal is that of observed cells, (K, d).
+        the count beside a diagonal is that of observed cells, (K, d). Where the data tell the
+        shrinkage, third and fourth moments stand beside scatters of each class: merged ones need
+        these.
         """
+        if self._needs_fourth:
+            return fourth_moments(x, w, each=self.target == "diagonal")
         if self.missing == "error":
             return moments(x, w, full=self.covariance == "full", pooled=self.shared)
         seen = ~jnp.isnan(x)
@@ -156,55 +162,25 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
             )
         return moments(x, masked(seen[:, 0], w), full=True, pooled=self.shared)
 
+    @property
+    def _needs_fourth(self) -> bool:
+        return isinstance(self.shrinkage, Estimated) and self.shrinkage.method != "oas"
+
     def per_class(self) -> Gaussian:
         return replace(self, shared=False)
 
     def pooled(self, stats: Moments) -> Moments:
-        return stats.pool_classes() if self.shared else stats
-
-    def complete(
-        self, params: GaussianParams, x: Shaped[Array, "n d"]
-    ) -> tuple[Float[Array, "n K"], Completed]:
-        if self.missing == "error":
-            return params.log_prob(x), _Rows(x, params.mean, self.covariance == "full", self.shared)
-        if not self.hidden or x.shape[1] == 1:
-            return params.log_prob(x), Observed(self, x)
-        return params.complete(x)
-
-    def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> Moments:
-        """Expected statistics as if missing cells had their feature's distribution in the class."""
-        if not self.hidden or x.shape[1] == 1:
-            return self.stats(x, w)
-        cells = Gaussian("diag", missing="marginalize")
-        params = cells.estimate(cells.stats(x, w))
-
-        def block(x: Array, w: ClassWeights) -> Moments:
-            return self.pooled(params.complete(x)[1].stats(w))
-
-        return fold_rows(block, x, w, params.mean.size * x.shape[1])
-
-    def resolve_prior(
-        self, x: Shaped[Array, "n d"], weight: Float[Array, "n"], num_classes: int
-    ) -> Gaussian:
-        if not self.hidden or self.prior is None or x.shape[1] == 1:
-            return self
-        together = Hard(jnp.zeros(len(x), jnp.int32), weight, num_classes)
-        return replace(
-            self, prior=self.prior.resolved(moments_of_cells(x, ~jnp.isnan(x), together))
-        )
+        return stats.pool_classes() if self.shared and not self._needs_fourth else stats
 
     def heuristics(self) -> list[str]:
-        """The names of ridge and ddof, where they are concrete and not 0."""
-        rules = [("ridge", self.ridge), ("ddof", self.ddof)]
-        return [name for name, value in rules if is_concrete(value) and value != 0]
-
-    def distance(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
-        """Squared distance in standard deviations of each feature; 0 where missing."""
-        x, seed = (a.astype(jnp.result_type(float, a.dtype)) for a in (x, seed))
-        apart = x - seed[None]
-        variance = jnp.nanvar(x, 0)
-        share = divide(apart**2, jnp.broadcast_to(variance, apart.shape))
-        return jnp.where(jnp.isnan(share), 0, share).sum(-1)
+        """The names of ridge, ddof, pooling and shrinkage, where they are concrete and not 0."""
+        rules = [("ridge", self.ridge), ("ddof", self.ddof), ("pooling", self.pooling)]
+        used = [name for name, value in rules if is_concrete(value) and value not in (None, 0)]
+        if isinstance(self.shrinkage, Estimated) or (
+            is_concrete(self.shrinkage) and self.shrinkage not in (None, 0)
+        ):
+            used.append("shrinkage")
+        return used
 
     def estimate(self, stats: Moments) -> GaussianParams:
         """Means and square roots of the covariances.
@@ -241,13 +217,13 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         )
 
     def prior_stats(self, stats: Moments) -> Moments:
-        """The prior as pseudo-examples; or `-ddof` examples, and the scatter that a ridge adds.
+        """The prior as pseudo-examples; or what regularises as such, see `pseudo_examples`.
 
         The divisor of the mode counts more than the κ pseudo-examples of a prior. The extra ones
         are placed at the mode of the means, so that they move no mean.
         """
         if self.prior is None:
-            return regularisation(stats, ridge=self.ridge, ddof=self.ddof)
+            return pseudo_examples(stats, self._regularisation(self.ddof), **self._form)
         pseudo, others = pseudo_and_others(self._given(stats), stats)
         at_mode = merge(stats, pseudo).mean
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
@@ -261,10 +237,15 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         return params.log_lik(pseudo) + params.log_lik(there)
 
     def plain(self) -> Gaussian:
-        return replace(self, ridge=0.0, ddof=0.0, prior=None)
+        return self.with_prior(None)
 
     def conjugate_prior(self, stats: Moments) -> NormalInverseWishartDistribution:
         """The given prior; without one, the flat prior changed by ridge and ddof."""
+        if used := [name for name in ("pooling", "shrinkage") if getattr(self, name) is not None]:
+            raise ValueError(
+                f"Gaussian has no conjugate prior that stands for {' and '.join(used)}: give "
+                "prior=NormalInverseWishart() instead"
+            )
         if self.missing == "marginalize":
             raise ValueError(
                 'the posterior of Gaussian(missing="marginalize") is not conjugate: use fit, or '
@@ -286,7 +267,8 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         return self.prior
 
     def with_prior(self, prior: Any) -> Gaussian:
-        return replace(self, ridge=0.0, ddof=0.0, prior=prior)
+        plain = replace(self, ridge=0.0, ddof=0.0, pooling=None, shrinkage=None)
+        return replace(plain, prior=prior)
 
     def predictive(
         self, posterior: NormalInverseWishartDistribution, stats: Moments
@@ -295,12 +277,24 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
         return student_t(posterior)
 
     def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
-        return estimate_covariance(
-            stats,
-            spherical=self.covariance == "spherical",
-            ridge=self.ridge if self.prior is None else 0.0,
-            ddof=ddof,
-        )
+        return estimate_covariance(stats, self._regularisation(ddof), **self._form)
+
+    @property
+    def _form(self) -> dict[str, bool]:
+        return {"spherical": self.covariance == "spherical", "shared": self.shared}
+
+    def _regularisation(self, ddof: Scalar | Array) -> Regularisation:
+        if self.prior is not None:
+            return Regularisation(ddof=ddof)
+        ridge = self.ridge
+        if self.shrinkage is not None and not is_concrete(ridge):
+            ridge = jnp.where(ridge == 0, 0.0, jnp.nan)  # they exclude each other
+        return Regularisation(ridge, ddof, self.pooling, estimated(self.shrinkage), self.target)
+
+    def unpenalised(self) -> list[str]:
+        """Pooling and shrinkage of 1, with which no own covariance is left."""
+        rules = [("pooling", self.pooling), ("shrinkage", self.shrinkage)]
+        return [name for name, value in rules if is_concrete(value) and value == 1]
 
     def statistic(self, stats: Moments) -> str:
         d = stats.mean.shape[-1]
@@ -313,7 +307,13 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
                 f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
                 f"got {stats!r}"
             )
-        if len(stats.mean) > 1 and stats.is_pooled != self.shared:
+        if self._needs_fourth and not isinstance(stats, FourthMoments):
+            raise ValueError(
+                f"shrinkage={self.shrinkage!r} needs fourth moments, which these statistics do not "
+                "have: make them with this model"
+            )
+        have_all = isinstance(stats, FourthMoments)
+        if len(stats.mean) > 1 and stats.is_pooled != self.shared and not have_all:
             have, need = ("pooled", "one per class") if stats.is_pooled else ("per class", "pooled")
             raise ValueError(
                 f"Gaussian(shared={self.shared}) estimates from Moments with scatters {need}, and "
@@ -335,8 +335,44 @@ class Gaussian(HasRoads, HasConjugatePrior, Latent, SharesScatter):
 
     def problems(self, d: Any = None) -> list[str]:
         if self.prior is None:
-            return []
+            return [text for wrong, text in self._contradictions() if wrong]
         wrong = [
             f"{name} and a prior are given, expected one of them" for name in self.heuristics()
         ]
         return wrong + self.prior.problems(1 if self.covariance != "full" else d)
+
+    def _contradictions(self) -> list[tuple[bool, str]]:
+        used, method = self.heuristics(), getattr(self.shrinkage, "method", None)
+        name, shrinks = f"shrinkage={self.shrinkage!r}", "shrinkage" in used
+        diagonal = self.target == "diagonal"
+        return [
+            (
+                self.shared and self.pooling is not None,
+                "pooling is between own and shared covariances, expected shared=False",
+            ),
+            (
+                shrinks and "ridge" in used,
+                "ridge and shrinkage are given, expected one of them",
+            ),
+            (
+                shrinks and self.covariance == "spherical",
+                'shrinkage changes no spherical covariance, expected "full" or "diag"',
+            ),
+            (
+                shrinks and self.covariance == "diag" and diagonal,
+                'target="diagonal" changes no diagonal covariance, expected "identity"',
+            ),
+            (
+                method is not None and (self.covariance != "full" or self.missing != "error"),
+                f'{name} needs a full covariance and complete rows, expected covariance="full" and '
+                'missing="error", or a number',
+            ),
+            (
+                method is not None and "pooling" in used,
+                f"{name} is of covariances before pooling, expected a number beside pooling",
+            ),
+            (
+                method == "james-stein" and not diagonal,
+                f'{name} shrinks correlations, expected target="diagonal"',
+            ),
+        ]

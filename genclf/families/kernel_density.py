@@ -19,7 +19,7 @@ from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
 from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
 from genclf.sums.class_sums import class_counts
-from genclf.sums.covariance import Magnitudes
+from genclf.sums.magnitudes import Magnitudes
 from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles
 from genclf.sums.units import moments_in_units

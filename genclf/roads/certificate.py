@@ -12,9 +12,15 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate
-from genclf.families.capabilities import HasRoads, require
 from genclf.roads.information import Curvature, LocalModel, scaled
-from genclf.roads.problem import CLASS_PRIOR, PRIOR, arrays, check_same_model, problem
+from genclf.roads.problem import (
+    CLASS_PRIOR,
+    PRIOR,
+    arrays,
+    check_same_model,
+    problem,
+    require_roads,
+)
 from genclf.sums.products import einsum
 
 
@@ -100,7 +106,7 @@ def certify(
     References:
         Nocedal & Wright (2006), Numerical Optimization, theorems 12.1 and 12.5.
     """
-    require(clf.family, HasRoads, "certify")
+    require_roads(clf, "certify")
     check_labels(y, clf.num_classes)
     check_some_labels(y, weights)
     return _certify(clf, params, x, y, weights, tol)

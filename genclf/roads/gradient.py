@@ -17,9 +17,8 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
-from genclf.families.capabilities import HasRoads, require
 from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
-from genclf.roads.problem import problem
+from genclf.roads.problem import problem, require_roads
 
 _CALLS = 100  # maximum number of calls of a callback
 
@@ -94,7 +93,7 @@ def fit_gradient(
     References:
         Nocedal & Wright (2006), Numerical Optimization, §7.2 (L-BFGS).
     """
-    require(clf.family, HasRoads, "fit_gradient")
+    require_roads(clf, "fit_gradient")
     check_labels(y, clf.num_classes)
     check_some_labels(y, weights)
     if (key is None) != (batch_size is None):

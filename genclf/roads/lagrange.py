@@ -12,13 +12,13 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
 from genclf.estimation import check_statistics, with_own_covariances
 from genclf.families.base import Params, set_fields
-from genclf.families.capabilities import HasRoads, SharesScatter, require
+from genclf.families.capabilities import HasRoads, SharesScatter
 from genclf.families.gaussian_params import GaussianParams
 from genclf.families.parts import assemble, over_parts
 from genclf.logarithms import times_log
 from genclf.roads.constrained import ConstrainedSolution, solve_constrained
 from genclf.roads.natural import solve_gaussian
-from genclf.roads.problem import CLASS_PRIOR, PRIOR, of_parameters, start
+from genclf.roads.problem import CLASS_PRIOR, PRIOR, of_parameters, require_roads, start
 from genclf.sums.statistics import ClassifierStats, Moments, is_statistic
 
 
@@ -96,7 +96,7 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         Nocedal & Wright (2006), Numerical Optimization, §12.3.
         Bishop (2006), Pattern Recognition and Machine Learning, §2.2 and appendix E.
     """
-    require(clf.family, HasRoads, "fit_lagrange")
+    require_roads(clf, "fit_lagrange")
     check_statistics(clf if _is_pooled(stats) else with_own_covariances(clf), stats)
     return _fit_lagrange(clf, stats)
 

@@ -17,6 +17,8 @@ from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, log
 from genclf.entry.rows import float_dtype
 from genclf.estimation import stats
 from genclf.families.base import Params, set_fields
+from genclf.families.capabilities import HasRoads, require
+from genclf.families.combinator import leaf_families
 from genclf.model import class_weights
 from genclf.parameters import Parameter
 from genclf.roads.reference import standardise, transform
@@ -53,6 +55,17 @@ class Problem(eqx.Module):
     def log_prior_density(self, params: ClassifierParams) -> Float[Array, ""]:
         """Log-density of the parameters under the prior, up to a constant; 0 without a prior."""
         return log_prior_density(self.clf, params, self.stats)
+
+
+def require_roads(clf: Classifier, verb: str) -> None:
+    """Raise unless the estimate maximises a likelihood, perhaps penalised, of known params."""
+    require(clf.family, HasRoads, verb)
+    for (family,) in leaf_families(clf.family):
+        if clf.inference == "map" and (names := family.unpenalised()):
+            raise ValueError(
+                f"{verb}: {' and '.join(names)} is 1, and such an estimate maximises no penalised "
+                f"likelihood; use fit alone, or {' and '.join(names)} below 1"
+            )
 
 
 def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[Array, ""]:

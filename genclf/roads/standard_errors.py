@@ -11,9 +11,8 @@ from jaxtyping import Array, PyTree
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
-from genclf.families.capabilities import HasRoads, require
 from genclf.roads.information import Curvature, LocalModel, scaled
-from genclf.roads.problem import arrays, check_same_model, problem
+from genclf.roads.problem import arrays, check_same_model, problem, require_roads
 
 
 @verb
@@ -58,7 +57,7 @@ def standard_errors(
     References:
         Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
     """
-    require(clf.family, HasRoads, "standard_errors")
+    require_roads(clf, "standard_errors")
     check_labels(y, clf.num_classes)
     check_some_labels(y, weights)
     return _standard_errors(clf, params, x, y, weights)

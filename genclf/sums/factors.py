@@ -18,13 +18,14 @@ _THIN = 1e-6  # of squared pivots: only below it may a matrix be singular
 
 
 class Covariances(NamedTuple):
-    """Exact covariances `(scatter + low) / divisor`, of which correlation matrices are to be made.
+    """Exact covariances `keep (scatter + low) / divisor`, to make correlation matrices of.
 
     Attributes:
         scatter: (K, d, d).
         low: the low part of the scatter.
         divisor: (K,).
-        added: what is added to each variance, (1, d).
+        keep: (K,).
+        added: what is added to each variance, (1 or K, d).
         unit: the standard deviations, (K, d).
         constant: features of which the variance is `unit²` instead, (K, d).
     """
@@ -32,16 +33,17 @@ class Covariances(NamedTuple):
     scatter: Array
     low: Array
     divisor: Array
+    keep: Array
     added: Array
     unit: Array
     constant: Array
 
     def correlation(self) -> Array:
         """The correlation matrices in float64; call it where `jax.enable_x64` is on."""
-        scatter, low, divisor, added, unit = map(widen, self[:-1])
+        scatter, low, divisor, keep, added, unit = map(widen, self[:-1])
         diagonal = lambda a: jnp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
         inverse = 1 / unit
-        left = inverse / divisor[..., None]
+        left = inverse * (keep / divisor)[..., None]
         own = (diagonal(scatter) + diagonal(low)) * left * inverse + added * inverse**2
         own = jnp.where(self.constant, 1, own)
         eye = jnp.eye(unit.shape[-1], dtype=bool)

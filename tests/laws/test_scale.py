@@ -10,12 +10,16 @@ GAUSSIANS = [
     m for m in MODELS if m.name.startswith(("gaussian", "univariate")) or m.name == "independent"
 ]
 
+FOURTH_POWERS = ("gaussian-ledoit-wolf", "gaussian-james-stein")  # float32 ends at 2¹²⁸
+
 
 @pytest.mark.parametrize("power", [-30, -10, 10, 30])
 @pytest.mark.parametrize("model", GAUSSIANS, ids=str)
 def test_powers_of_two_change_nothing(model, power, dtype):
     # Exact arithmetic on the exponents alone, but for the logarithm of the determinant.
     x, y = model.example(dtype)
+    if model.name in FOURTH_POWERS and dtype == np.float32:
+        power = np.clip(power, -20, 20)
     s = dtype.type(2.0**power)
     expected = gcf.log_posterior(gcf.fit(model.classifier, x, y), x)
     found = gcf.log_posterior(gcf.fit(model.classifier, s * x, y), s * x)

@@ -1,0 +1,125 @@
+"""Third and fourth moments beside the second: how uncertain a covariance is.
+
+Each row gives squares u: of its deviation z from the mean of its class either `u = |z|²`, one
+number, or `u = (z_1², ..., z_d²)`.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Shaped
+
+from genclf.sums.accumulate import moments
+from genclf.sums.blocks import ClassWeights, Hard, class_rows, ignore_absent, row_weights
+from genclf.sums.class_sums import of_rows
+from genclf.sums.compensated import Low
+from genclf.sums.statistics import Add, Moments
+
+
+class FourthMoments(Moments):
+    """`Moments` with a full scatter per class, and sums of squares `u` of the deviations z.
+
+    Attributes:
+        third: `Σ_n w_nk u_n z_nᵀ`, shape (..., K, m, d); m is 1 for `u = |z|²`, d for one square of
+            each feature.
+        fourth: `Σ_n w_nk u_n u_nᵀ`, shape (..., K, m, m).
+    """
+
+    third: Float[Array, "*batch_K m d"]
+    fourth: Float[Array, "*batch_K m m"]
+
+    def __init__(
+        self,
+        count: Array,
+        mean: Array,
+        scatter: Array,
+        rounding: Low = None,
+        *,
+        third: Array,
+        fourth: Array,
+    ):
+        """By default the rounding errors are 0."""
+        super().__init__(count, mean, scatter, rounding)
+        self.third, self.fourth = third, fourth
+
+    @property
+    def sum_of_squares(self) -> Float[Array, "*batch_K m"]:
+        """`Σ_n w_nk u_n`."""
+        return self._reduce(self.diagonal)
+
+    def _about(self, point: Array) -> tuple[Array, Array]:
+        """The third and fourth sums about other points than the means."""
+        shift, n = self.mean - point, self.count[..., None, None]
+        total, more = self.sum_of_squares, self._reduce(shift**2)
+        outer = lambda a, b: a[..., :, None] * b[..., None, :]  # noqa: E731
+        # z becomes z + s, and u becomes u + v + c, v the sum of 2 s z and c that of s².
+        of_v = 2 * self._reduce(self.scatter * shift[..., None, :]).mT
+        third = self.third + outer(total, shift) + of_v + n * outer(more, shift)
+        mixed = 2 * self._reduce(self.third * shift[..., None, :]) + outer(total, more)
+        both = 2 * self._reduce(of_v * shift[..., None, :]) + n * outer(more, more)
+        return third, self.fourth + mixed + mixed.mT + both
+
+    def _reduce(self, squares: Array) -> Array:
+        """One sum over the features, or a number of each, as in u."""
+        return _reduced(self.third.shape[-2], squares)
+
+    def _merge(self, other: Moments) -> Moments:
+        plain = super()._merge(other)
+        if not isinstance(other, FourthMoments):
+            return plain
+        found = [s._about(plain.mean) for s in (self, other)]
+        return beside(plain, *jax.tree.map(jnp.add, *found))
+
+    def _scale(self, weight: Array | int) -> FourthMoments:
+        return beside(super()._scale(weight), weight * self.third, weight * self.fourth)
+
+    def _remove(self, other: Moments) -> Moments:
+        plain, merged = super()._remove(other), self._merge(other._scale(-1))
+        if not isinstance(merged, FourthMoments):
+            return plain
+        possible = ~jnp.isnan(plain.count)[..., None, None]
+        keep = lambda a: jnp.where(possible, a, jnp.nan)  # noqa: E731
+        return beside(plain, keep(merged.third), keep(merged.fourth))
+
+    def _pool(self, add: Add) -> FourthMoments:
+        plain = super()._pool(add)
+        third, fourth = self._about(jnp.broadcast_to(plain.mean, self.mean.shape))
+        return beside(plain, add(third, None)[0], add(fourth, None)[0])
+
+
+def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> FourthMoments:
+    """`FourthMoments` of each class in two readings; `each` has one square of each feature."""
+    plain, m = moments(x, w, full=True), x.shape[1] if each else 1
+
+    def of_deviations(z: Array, w: ClassWeights) -> tuple[Array, Array]:
+        u = _reduced(m, z**2)
+        found = moments(jnp.concatenate([u, z], 1), w, full=True)
+        mean, n = found.mean[:, :m], found.count[:, None, None]
+        fourth = found.scatter[:, :m, :m] + n * mean[:, :, None] * mean[:, None, :]
+        return found.scatter[:, :m, m:], fourth
+
+    x = ignore_absent(x.astype(plain.mean.dtype), row_weights(w) != 0)
+    if isinstance(w, Hard):
+        third, fourth = of_deviations(x - of_rows(plain.mean, w), w)
+    else:
+
+        def of_class(at: tuple[Array, Array]) -> tuple[Array, Array]:
+            mean, weight = at
+            found = of_deviations(x - mean[None], weight[:, None])
+            return jax.tree.map(lambda a: a[0], found)
+
+        third, fourth = lax.map(of_class, (plain.mean, class_rows(w)))
+    return beside(plain, third, fourth)
+
+
+def beside(plain: Moments, third: Array, fourth: Array) -> FourthMoments:
+    """Moments with third and fourth ones beside them."""
+    return FourthMoments(
+        plain.count, plain.mean, plain.scatter, plain.rounding, third=third, fourth=fourth
+    )
+
+
+def _reduced(m: int, squares: Float[Array, "*n d"]) -> Float[Array, "*n m"]:
+    return squares.sum(-1, keepdims=True) if m == 1 else squares

@@ -1,0 +1,150 @@
+"""How far a sample covariance is moved towards a simple one: intensities from moments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, get_args
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from genclf.arguments.domains import OPTIONAL_SHARE, Scalar
+from genclf.sums.fourth import FourthMoments
+from genclf.sums.statistics import Moments, divide
+
+Method = Literal["ledoit-wolf", "oas", "james-stein"]
+Target = Literal["identity", "diagonal"]
+
+
+class Estimated(eqx.Module):
+    """An intensity to be estimated from the data, by the method of that name."""
+
+    method: str = eqx.field(static=True)
+
+    def __repr__(self) -> str:
+        return repr(self.method)
+
+
+def estimated(shrinkage: Any) -> Any:
+    """A hyper-parameter: the name of a method as `Estimated`, other values as they are."""
+    return Estimated(shrinkage) if isinstance(shrinkage, str) else shrinkage
+
+
+def _is_method(value: Any) -> bool:
+    return isinstance(value, Estimated) and value.method in get_args(Method)
+
+
+SHRINKAGE = replace(
+    OPTIONAL_SHARE,
+    expected=f"one number from 0 to 1, {', '.join(map(repr, get_args(Method)))} or None",
+    contains=lambda value: _is_method(value) or OPTIONAL_SHARE.contains(value),
+)
+"""The domain of a shrinkage."""
+
+
+def target_variances(
+    variance: Float[Array, "K d"], target: Target, num_features: int
+) -> Float[Array, "K d"]:
+    """The diagonal of the target: the mean variance of all features, or the variance of each."""
+    if target == "diagonal":
+        return variance
+    mean = variance.sum(-1, keepdims=True) / num_features
+    return jnp.broadcast_to(mean, variance.shape)
+
+
+class Sizes(NamedTuple):
+    """What the estimates need to know of n rows with sample covariance S, of divisor n.
+
+    Attributes:
+        rows: n.
+        trace: `Σ_j s_jj`.
+        square: `Σ_ij s_ij²`.
+        fourth: `Σ_ij` of the mean of `z_i² z_j²`; None if not known.
+        own_square: `Σ_j s_jj²`.
+        own_fourth: `Σ_j` of the mean of `z_j⁴`; None if not known.
+    """
+
+    rows: Array
+    trace: Array
+    square: Array
+    fourth: Any
+    own_square: Array
+    own_fourth: Any
+
+
+def intensities(
+    stats: Moments, shrinkage: Scalar | Estimated | None, target: Target, shared: bool, d: int
+) -> Float[Array, "..."] | None:
+    """The intensity of each covariance: the given number, or the one that the method estimates.
+
+    Towards the diagonal estimates are for features in units of their standard deviations. A class
+    without weight has that of the pooled covariance.
+    """
+    if not isinstance(shrinkage, Estimated):
+        return None if shrinkage is None else jnp.asarray(shrinkage, stats.count.dtype)
+    sums = [stats.count, stats.scatter]
+    if isinstance(stats, FourthMoments):
+        sums.append(stats.fourth)
+    pooled = [a.sum(0, keepdims=True) for a in sums]
+    own = pooled if shared or stats.is_pooled else sums
+    empty = own[0] == 0
+    pick = lambda a, b: jnp.where(empty.reshape(-1, *[1] * (a.ndim - 1)), b, a)  # noqa: E731
+    n, scatter, *fourth = map(pick, own, pooled)
+    # In units of the mean variance, since its square may be too small or too large for the dtype.
+    unit = (jnp.trace(scatter, axis1=-2, axis2=-1) / scatter.shape[-1])[:, None, None]
+    covariance = divide(scatter, unit)
+    squares = divide(divide(fourth[0], unit) * n[:, None, None], unit) if fourth else None
+    return intensity(shrinkage.method, _sizes(n, covariance, squares, target), d)
+
+
+def _sizes(n: Array, covariance: Array, squares: Array | None, target: Target) -> Sizes:
+    diagonal = lambda a: jnp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
+    if target == "diagonal":
+        variance = diagonal(covariance)
+        units = jnp.where(variance > 0, variance, 1)
+        over = lambda a, u: a / u[:, :, None] / u[:, None, :]  # noqa: E731
+        covariance = over(covariance, jnp.sqrt(units))
+        squares = None if squares is None else over(squares, units)
+    each = squares is not None and squares.shape[-1] == covariance.shape[-1]
+    return Sizes(
+        n,
+        diagonal(covariance).sum(-1),
+        (covariance**2).sum((-2, -1)),
+        None if squares is None else squares.sum((-2, -1)),
+        (diagonal(covariance) ** 2).sum(-1),
+        diagonal(squares).sum(-1) if squares is not None and each else None,
+    )
+
+
+def intensity(method: str, of: Sizes, d: int) -> Array:
+    """The estimated intensity, for d features."""
+    if method == "oas":
+        return _oas(of, d)
+    return _ledoit_wolf(of, d) if method == "ledoit-wolf" else _james_stein(of)
+
+
+def _oas(of: Sizes, d: int) -> Array:
+    """`min(1, (a + μ²) / ((n + 1) (a - μ² / d)))`, a the mean of s_ij² and μ that of s_jj."""
+    square, mean = of.square / d**2, of.trace / d
+    apart = (of.rows + 1) * (square - mean**2 / d)
+    return jnp.where(apart <= 0, 1, jnp.clip(divide(square + mean**2, apart), 0, 1))
+
+
+def _ledoit_wolf(of: Sizes, d: int) -> Array:
+    """`Σ_ij Var(s_ij) / |S - μ I|²` with `Var(s_ij) = (mean of z_i² z_j² - s_ij²) / n`."""
+    return _share(divide(of.fourth - of.square, of.rows), of.square - of.trace**2 / d)
+
+
+def _james_stein(of: Sizes) -> Array:
+    """`Σ_{i≠j} Var(r_ij) / Σ_{i≠j} r_ij²`, `Var(r_ij) = (mean of z_i² z_j² - r_ij²) / (n - 1)`."""
+    square = of.square - of.own_square
+    return _share(divide(of.fourth - of.own_fourth - square, of.rows - 1), square)
+
+
+def _share(variance: Array, apart: Array) -> Array:
+    """Variance over squared distance, at most 1; 0 where the sample is the target."""
+    apart = jnp.maximum(apart, 0)
+    found = divide(jnp.clip(variance, 0, apart), apart)
+    # A mean of products is not below the product of means: fourth powers have left the dtype.
+    return jnp.where(jnp.isfinite(variance) & (variance > -0.1 * apart), found, jnp.nan)
