@@ -23,6 +23,7 @@ from genclf.conjugate.normal_inverse_wishart import (
     NormalInverseWishart as NormalInverseWishart,
 )
 from genclf.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
+from genclf.discriminant.row_space import RowSpace as RowSpace, row_space as row_space
 from genclf.discriminative.softmax import (
     SoftmaxParams as SoftmaxParams,
     SoftmaxRegression as SoftmaxRegression,

@@ -16,6 +16,7 @@ from genclf.diagnosis import _diagnose
 from genclf.entry.rows import as_arrays, blocks, cells, check_examples, check_rows, widths
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import stats
+from genclf.families.combinator import leaf_families
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
 from genclf.families.priors import check_proper, posteriors
 from genclf.families.support import Support
@@ -32,6 +33,7 @@ from genclf.model import (
 
 _SHOWN = 5  # invalid cells located in one message
 _VALUE_ROUNDS = 2.0**-8  # largest rounding error of the values of a feature, in deviations
+_REGULAR = 'shrinkage, e.g. "oas", or ridge > 0, e.g. 1e-3; drop or merge features, use more rows'
 _SCORE_ROUNDS = 2.0**-10  # largest ε times the square root of the condition number
 
 
@@ -109,6 +111,7 @@ def validate(
         raise ValueError(f"no row has {label}a weight above 0, expected at least one")
     _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
+        _check_enough_rows(model, x)
         found = _diagnose(model, x, labels, weight)
         # EM starts from the labelled rows alone if every class has some.
         if not latent or not np.asarray(found.empty).any():
@@ -155,6 +158,20 @@ def _check_cells(
                     f"columns {gone.tolist()} of {name} have no value in any row that takes part: "
                     "no density can be fitted to them; leave them out"
                 )
+
+
+def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
+    """Raise if a covariance has no maximum for want of rows, before it takes room for (d, d)."""
+    for family, rows in leaf_families(clf.family, x):
+        if not isinstance(family, Gaussian) or family.covariance != "full":
+            continue
+        plain = clf.inference == "ml" or not (family.heuristics() or family.prior is not None)
+        n, d = np.shape(rows)
+        if plain and n < d:
+            raise ValueError(
+                f"{n} rows of {d} features determine no covariance, whose rank would be below {n}: "
+                f"set {_REGULAR}"
+            )
 
 
 def _check_seen(clf: Classifier, x: PyTree, unseen: PyTree) -> None:
@@ -248,7 +265,7 @@ def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:
         advice = "em would start there: give prior=NormalInverseWishart(), or more labels"
     else:
         pooling = "" if found.shared else ", pool those of all classes (shared=True)"
-        advice = f"set ridge > 0, e.g. 1e-3, drop or merge features, use more rows{pooling}"
+        advice = f"set {_REGULAR}{pooling}"
     raise ValueError(f"{prefix}{'; '.join(clauses)}: {advice}")
 
 

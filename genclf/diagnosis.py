@@ -14,6 +14,7 @@ from genclf.entry.rows import blocks, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import stats
 from genclf.families.capabilities import is_additive
+from genclf.families.combinator import any_prefers_rows
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.model import (
@@ -92,9 +93,11 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
     count = jnp.where(invalid, jnp.nan, class_counts(w))
     conditional = None
     if is_additive(clf.family):
-        s = stats(clf, x, y, weights)
         plain = clf.plain() if clf.inference == "ml" else clf
-        conditional = plain.family.diagnose(s.conditional)
+        if any_prefers_rows(plain.family, x):
+            conditional = plain.family.diagnose_rows(x, w)
+        else:
+            conditional = plain.family.diagnose(stats(clf, x, y, weights).conditional)
     invalid_cells, unseen = {}, {}
     for name, _, support, block in blocks(clf.family.support, x):
         invalid_cells[name] = (~support.valid(block)).sum()

@@ -15,6 +15,7 @@ from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate, fit_examples, stats
 from genclf.families.base import Parametric
 from genclf.families.capabilities import is_hidden, lacking
+from genclf.families.combinator import any_prefers_rows
 from genclf.latent.clusters import check_clusters
 from genclf.latent.em import fit_hidden
 from genclf.model import Fitted, Model
@@ -87,4 +88,7 @@ def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> F
         )
     if lacking(clf.family, Parametric):
         return fit_examples(clf, x, y, weights)
+    used = clf.plain() if clf.inference == "ml" else clf
+    if any_prefers_rows(used.family, x):
+        return fit_examples(used, x, y, weights)
     return estimate(clf, stats(clf, x, y, weights))

@@ -93,6 +93,7 @@ RIGHT = {
     "num_parameters": {"clf": CLF, "d": D},
     "num_boundary_parameters": {"num_classes": K, "d": D, "quadratic": False},
     "indicators": {"x": COUNTS, "num_values": 4},
+    "row_space": {"x": X},
     "certify": {
         "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
     },
@@ -122,8 +123,9 @@ RIGHT = {
     },
 }  # fmt: skip
 SHAPED = {
-    "Gaussian": (X, {"covariance": "full", "shared": False, "ridge": 0.1, "ddof": 0.0,
-                     "prior": None, "missing": "error"}),
+    "Gaussian": (X, {"covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0,
+                     "prior": None, "missing": "error", "pooling": 0.1, "shrinkage": 0.1,
+                     "target": "identity"}),
     "Bernoulli": (COUNTS % 2, {"alpha": 1.0, "threshold": None, "prior": None, "missing": "error",
                                "missing_code": -1}),
     "Categorical": (COUNTS, {"num_values": 4, "alpha": 1.0, "unseen": "error", "prior": None,
@@ -255,7 +257,8 @@ def complaint(function, right, argument, bad):
 NOT_CALLED = {
     "Calibration", "Certificate", "Conditional", "ConstrainedSolution", "Diagnosis", "EMSolution",
     "GaussianDiagnosis", "GaussianFeatures", "GradientSolution", "LagrangeSolution",
-    "LearningCurve", "Posterior", "PriorSolution", "Moments", "Sums", "ClassifierStats",
+    "LearningCurve", "Posterior", "PriorSolution", "Moments", "RowSpace", "Sums",
+    "ClassifierStats",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}
 

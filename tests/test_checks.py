@@ -148,7 +148,7 @@ def test_a_singular_covariance_names_class_rank_and_features(x, y):
     duplicate = x.copy()
     duplicate[:, 4] = 2 * duplicate[:, 0]
     for clf in (gcf.lda(K), gcf.qda(K)):
-        with pytest.raises(ValueError, match=r"rank 4 of 5.*set ridge > 0"):
+        with pytest.raises(ValueError, match=r"rank 4 of 5.*set shrinkage, .* or ridge > 0"):
             gcf.validate(clf, duplicate, y)
     for clf in (gcf.lda(K, ridge=1e-3), gcf.qda(K, ridge=1e-3), gcf.gaussian_nb(K)):
         gcf.validate(clf, duplicate, y)

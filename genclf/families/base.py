@@ -122,6 +122,10 @@ class Parametric(Family):
     def fit(self, x: PyTree, w: ClassWeights) -> Params:
         return self.estimate(self.stats(x, w))
 
+    def prefers_rows(self, x: PyTree) -> bool:
+        """Whether `fit` finds the estimate from the rows at less cost than from statistics."""
+        return False
+
     def statistic(self, stats: PyTree) -> str:
         """A description of what is summed; statistics with different ones cannot be combined."""
         return type(self).__name__
@@ -134,6 +138,10 @@ class Parametric(Family):
     def diagnose(self, stats: PyTree) -> PyTree:
         """Reasons to distrust the estimate from these statistics; None for most families."""
         return None
+
+    def diagnose_rows(self, x: PyTree, w: ClassWeights) -> PyTree:
+        """The same of a fit to rows."""
+        return self.diagnose(self.stats(x, w))
 
 
 def set_fields(params: Any, prefix: str, values: Mapping[str, Array]) -> Any:

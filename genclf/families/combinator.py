@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.families.base import Family, Params
+from genclf.families.base import Family, Parametric, Params
 from genclf.families.capabilities import (
     Completed,
     HasConditionals,
@@ -123,6 +123,10 @@ class Combinator(InParts, HasRoads, Latent):
         """The diagnosis of each part."""
         return self.map(lambda part, s: part.diagnose(s), stats)
 
+    def diagnose_rows(self, x: PyTree, w: ClassWeights) -> PyTree:
+        """The diagnosis of each part."""
+        return self.map(lambda part, x: part.diagnose_rows(x, w), self.split(x))
+
     @property
     def hidden(self) -> bool:
         return any(is_hidden(part) for (part,) in self.children())
@@ -153,6 +157,12 @@ def leaf_families(family: Family, *trees: PyTree) -> list[tuple]:
     if not isinstance(family, Combinator):
         return [(family, *trees)]
     return [found for child in family.children(*trees) for found in leaf_families(*child)]
+
+
+def any_prefers_rows(family: Family, x: PyTree) -> bool:
+    """Whether a family inside fits its part of x from rows rather than from statistics."""
+    parts = leaf_families(family, x)
+    return any(isinstance(one, Parametric) and one.prefers_rows(part) for one, part in parts)
 
 
 def with_leaf_families(family: Family, leaves: list[Family]) -> Family:

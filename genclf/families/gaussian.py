@@ -13,7 +13,7 @@ from genclf.arguments.domains import FLAG, NON_NEGATIVE, OPTIONAL_SHARE, one_of
 from genclf.arguments.hyperparameters import is_concrete, kind_of
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
-from genclf.families.base import Scalar
+from genclf.families.base import Params, Scalar
 from genclf.families.capabilities import (
     HasConjugatePrior,
     HasRoads,
@@ -23,6 +23,7 @@ from genclf.families.gaussian_params import GaussianParams, describe_moments
 from genclf.families.gaussian_prior import pseudo_and_others, pseudo_moments, student_t
 from genclf.families.mahalanobis import Covariance
 from genclf.families.missing import MISSING, Missing, allow_missing
+from genclf.families.row_space import diagnose_in_row_space, fit_in_row_space
 from genclf.families.student_t import FINITE, StudentTParams
 from genclf.families.support import Support
 from genclf.sums.accumulate import moments, moments_of_cells
@@ -182,6 +183,29 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             used.append("shrinkage")
         return used
 
+    def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
+        """The estimate from the statistics; if `prefers_rows`, in the space of the rows."""
+        return fit_in_row_space(self, x, w) if self.prefers_rows(x) else super().fit(x, w)
+
+    def prefers_rows(self, x: Any) -> bool:
+        """Whether a fit needs no (d, d) array: more features than rows, and a shrinkage."""
+        in_units = self.shared and replace(self, target="identity").is_equivariant
+        return (self.is_equivariant or in_units) and x.shape[1] > x.shape[0]
+
+    @property
+    def is_equivariant(self) -> bool:
+        """Whether the scores of rotated rows are the same, and shrunk in every direction."""
+        shrinks = self.shrinkage is not None and self.target == "identity"
+        complete = self.covariance == "full" and self.missing == "error"
+        return shrinks and complete and self.prior is None
+
+    def diagnose_rows(self, x: Shaped[Array, "n d"], w: ClassWeights) -> GaussianDiagnosis:
+        return (
+            diagnose_in_row_space(self, x, w)
+            if self.prefers_rows(x)
+            else super().diagnose_rows(x, w)
+        )
+
     def estimate(self, stats: Moments) -> GaussianParams:
         """Means and square roots of the covariances.
 
@@ -189,7 +213,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         prior is zero, so they only have to be finite.
         """
         stats, ddof = self._with_prior(stats)
-        found = self._covariance(stats, ddof)
+        return self.of_covariances(stats, self._covariance(stats, ddof))
+
+    def of_covariances(self, stats: Moments, found: CovarianceEstimate) -> GaussianParams:
+        """Params with the means of the statistics and these covariances."""
         empty = stats.per_feature(stats.count) == 0
         mean = jnp.where(empty, found.overall_mean[None], stats.mean)
         low = stats.rounding
@@ -282,6 +309,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     @property
     def _form(self) -> dict[str, bool]:
         return {"spherical": self.covariance == "spherical", "shared": self.shared}
+
+    def regularisation(self) -> Regularisation:
+        """The hyper-parameters of the covariances."""
+        return self._regularisation(self.ddof)
 
     def _regularisation(self, ddof: Scalar | Array) -> Regularisation:
         if self.prior is not None:

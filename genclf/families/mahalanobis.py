@@ -54,7 +54,7 @@ def inverse_scale(scale: Array, covariance: Covariance) -> Array:
 
 def whiten(
     inverse: Array, deviation: Float[Array, "n d"], covariance: Covariance
-) -> Float[Array, "n d"]:
+) -> Float[Array, "n _"]:
     """Whitened deviations z of one class, `|z|² = deviationᵀ Σ⁻¹ deviation`."""
     return matmul(deviation, inverse.T) if covariance == "full" else deviation * inverse[None]
 

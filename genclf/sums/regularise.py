@@ -36,7 +36,8 @@ class Regularisation(NamedTuple):
     pooling: Scalar | None = None
     shrinkage: Scalar | Estimated | None = None
     target: Target = "identity"
-    num_features: int | None = None
+    num_features: int | Array | None = None
+    least_shrinkage: float = 0.0
 
 
 class _Spread(NamedTuple):
@@ -61,7 +62,7 @@ def estimate_covariance(
     A class without weight gets the pooled within-class covariance. A class with weight but no
     observed value of a feature gets the variance of all observed cells of that feature.
     """
-    d = rule.num_features or stats.mean.shape[-1]
+    d = stats.mean.shape[-1] if rule.num_features is None else rule.num_features
     shrinkage = intensities(stats, rule.shrinkage, rule.target, shared, d)
     stats = stats.pool_classes() if shared else stats
     size, mean = Magnitudes(stats), _over_features(spherical)
@@ -81,6 +82,7 @@ def estimate_covariance(
     added = jnp.asarray(rule.ridge, matrix.dtype) * typical
     intensity = jnp.zeros(len(matrix), matrix.dtype)
     if shrinkage is not None:
+        shrinkage = jnp.maximum(shrinkage, rule.least_shrinkage)
         intensity = jnp.broadcast_to(shrinkage, intensity.shape)
         towards = intensity[:, None] * target_variances(variance, rule.target, d)
         added, no_spread = added + towards, no_spread & ~(towards > floor)

@@ -7,10 +7,14 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from genclf.arguments.domains import OPTIONAL_SHARE, Scalar
+from genclf.sums.blocks import ClassWeights, Hard, ignore_absent, row_weights
+from genclf.sums.class_sums import of_rows
+from genclf.sums.double import is_small, product
 from genclf.sums.fourth import FourthMoments
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, divide
 
 Method = Literal["ledoit-wolf", "oas", "james-stein"]
@@ -44,7 +48,7 @@ SHRINKAGE = replace(
 
 
 def target_variances(
-    variance: Float[Array, "K d"], target: Target, num_features: int
+    variance: Float[Array, "K d"], target: Target, num_features: int | Array
 ) -> Float[Array, "K d"]:
     """The diagonal of the target: the mean variance of all features, or the variance of each."""
     if target == "diagonal":
@@ -74,7 +78,11 @@ class Sizes(NamedTuple):
 
 
 def intensities(
-    stats: Moments, shrinkage: Scalar | Estimated | None, target: Target, shared: bool, d: int
+    stats: Moments,
+    shrinkage: Scalar | Estimated | None,
+    target: Target,
+    shared: bool,
+    d: int | Array,
 ) -> Float[Array, "..."] | None:
     """The intensity of each covariance: the given number, or the one that the method estimates.
 
@@ -117,21 +125,46 @@ def _sizes(n: Array, covariance: Array, squares: Array | None, target: Target) -
     )
 
 
-def intensity(method: str, of: Sizes, d: int) -> Array:
+def sizes_of_rows(x: Shaped[Array, "n d"], w: ClassWeights, stats: Moments) -> Sizes:
+    """`Sizes` of the pooled correlations from rows and their moments, without a (d, d) array."""
+    n = stats.count.sum(keepdims=True)
+    variance = divide(stats.diagonal.sum(0), n)
+    unit = jnp.sqrt(jnp.where(variance > 0, variance, 1))
+    weight = row_weights(w)
+    x = ignore_absent(x.astype(unit.dtype), weight != 0)
+    if isinstance(w, Hard):
+        z, rows = (x - of_rows(stats.mean, w)) / unit[None], weight
+    else:  # each row once for each class
+        z, rows = (x[None] - stats.mean[:, None]) / unit[None, None], w.T.reshape(-1)
+        z = z.reshape(-1, x.shape[1])
+    gram = product(z.T, z.T, is_small(*z.T.shape))[0]
+    lengths, each = jnp.diagonal(gram), matmul(rows, z**4)
+    varying = (variance > 0).sum(keepdims=True).astype(n.dtype)
+    return Sizes(
+        n,
+        varying,
+        ((rows[:, None] * gram**2) @ rows)[None].sum(-1) / n**2,
+        (rows * lengths**2).sum(keepdims=True) / n,
+        varying,
+        each.sum(keepdims=True) / n,
+    )
+
+
+def intensity(method: str, of: Sizes, d: int | Array) -> Array:
     """The estimated intensity, for d features."""
     if method == "oas":
         return _oas(of, d)
     return _ledoit_wolf(of, d) if method == "ledoit-wolf" else _james_stein(of)
 
 
-def _oas(of: Sizes, d: int) -> Array:
+def _oas(of: Sizes, d: int | Array) -> Array:
     """`min(1, (a + μ²) / ((n + 1) (a - μ² / d)))`, a the mean of s_ij² and μ that of s_jj."""
     square, mean = of.square / d**2, of.trace / d
     apart = (of.rows + 1) * (square - mean**2 / d)
     return jnp.where(apart <= 0, 1, jnp.clip(divide(square + mean**2, apart), 0, 1))
 
 
-def _ledoit_wolf(of: Sizes, d: int) -> Array:
+def _ledoit_wolf(of: Sizes, d: int | Array) -> Array:
     """`Σ_ij Var(s_ij) / |S - μ I|²` with `Var(s_ij) = (mean of z_i² z_j² - s_ij²) / n`."""
     return _share(divide(of.fourth - of.square, of.rows), of.square - of.trace**2 / d)
 

@@ -1,0 +1,1 @@
+"""Discriminant analysis beyond scores: axes, tests, rankings of features, and many features."""

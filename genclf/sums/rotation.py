@@ -1,0 +1,85 @@
+"""Coordinates in the space that rows span, for rows of more features than there are rows."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from genclf.sums.blocks import broadcast_rows, ignore_absent, over_rows
+from genclf.sums.products import matmul
+from genclf.sums.statistics import divide
+
+
+class Rotation(eqx.Module):
+    """Coordinates `z = Vᵀ (x - origin) / unit` of rows, V with orthonormal columns.
+
+    Attributes:
+        origin: the point with coordinates 0, shape (d,).
+        unit: the units of the features, shape (d,).
+        basis: V, shape (d, r).
+    """
+
+    origin: Float[Array, "d"]
+    unit: Float[Array, "d"]
+    basis: Float[Array, "d r"]
+
+    def centred(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+        """`(x - origin) / unit`."""
+        x = x.astype(self.origin.dtype)
+        return (x - broadcast_rows(self.origin, x)) / broadcast_rows(self.unit, x)
+
+    def coordinates(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch r"]:
+        """Z of each row."""
+        return matmul(self.centred(x), self.basis)
+
+    def beyond(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch"]:
+        """`|(x - origin) / unit|² - |z|²`, the squared distance from the space."""
+
+        def rows(x: Array) -> Array:
+            centred = self.centred(x)
+            rest = centred - matmul(matmul(centred, self.basis), self.basis.T)
+            return (rest**2).sum(-1)
+
+        return over_rows(rows, x, 1, 4 * x.shape[-1])
+
+    def back(self, z: Float[Array, "*batch r"]) -> Float[Array, "*batch d"]:
+        """The points of the space with coordinates z."""
+        centred = matmul(z, self.basis.T)
+        unit = broadcast_rows(self.unit, centred)
+        return broadcast_rows(self.origin, centred) + unit * centred
+
+
+def rotation_of(
+    x: Shaped[Array, "n d"], weight: Float[Array, "n"], unit: Float[Array, "d"] | None = None
+) -> Rotation:
+    """The rotation to the space of the rows about their mean.
+
+    Its r = min(n, d) columns are orthonormal to rounding, whatever the condition of the rows.
+    """
+    dtype = weight.dtype
+    x = ignore_absent(x.astype(dtype), weight != 0)
+    x = jnp.where(jnp.isfinite(x), x, 0)
+    # The mean of large numbers is off by their rounding: a second mean, of small ones, is not.
+    origin = jnp.zeros(x.shape[1], dtype)
+    for _ in range(2):
+        origin = origin + divide(matmul(weight, x - origin[None]), weight.sum())
+    unit = jnp.ones_like(origin) if unit is None else unit
+    return Rotation(origin, unit, _basis((x - origin[None]) / unit[None], weight))
+
+
+@jax.custom_jvp
+def _basis(rows: Float[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d r"]:
+    return jnp.linalg.qr(rows.T, mode="reduced")[0]
+
+
+@_basis.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # V turns so that the moved rows stay in its space, and no more: dV Lᵀ = (I - V Vᵀ) dxᵀ for
+    # rows L Vᵀ. The derivative of the factors would turn it within the space too, and is infinite
+    # where rows depend on each other, as centred ones do. Of equal rows their weighted mean stays.
+    (rows, weight), (moved, _) = primals, tangents
+    basis, root = _basis(rows, weight), jnp.sqrt(weight)[:, None]
+    out = moved - matmul(matmul(moved, basis), basis.T)
+    return basis, matmul(jnp.linalg.pinv(root * matmul(rows, basis)), root * out).T
