@@ -23,6 +23,13 @@ from genclf.conjugate.normal_inverse_wishart import (
     NormalInverseWishart as NormalInverseWishart,
 )
 from genclf.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
+from genclf.discriminant.axes import (
+    DiscriminantAxes as DiscriminantAxes,
+    discriminant_axes as discriminant_axes,
+    reduced_rank as reduced_rank,
+    transform as transform,
+)
+from genclf.discriminant.manova import Manova as Manova, manova as manova
 from genclf.discriminant.row_space import RowSpace as RowSpace, row_space as row_space
 from genclf.discriminative.softmax import (
     SoftmaxParams as SoftmaxParams,

@@ -94,6 +94,10 @@ RIGHT = {
     "num_boundary_parameters": {"num_classes": K, "d": D, "quadratic": False},
     "indicators": {"x": COUNTS, "num_values": 4},
     "row_space": {"x": X},
+    "discriminant_axes": {"source": PARAMS},
+    "transform": {"axes": gcf.discriminant_axes(PARAMS), "x": X, "num_axes": 1},
+    "reduced_rank": {"params": PARAMS, "num_axes": 1},
+    "manova": {"stats": STATS},
     "certify": {
         "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
     },
@@ -257,7 +261,8 @@ def complaint(function, right, argument, bad):
 NOT_CALLED = {
     "Calibration", "Certificate", "Conditional", "ConstrainedSolution", "Diagnosis", "EMSolution",
     "GaussianDiagnosis", "GaussianFeatures", "GradientSolution", "LagrangeSolution",
-    "LearningCurve", "Posterior", "PriorSolution", "Moments", "RowSpace", "Sums",
+    "LearningCurve", "Posterior", "PriorSolution", "DiscriminantAxes", "Manova",
+    "Moments", "RowSpace", "Sums",
     "ClassifierStats",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}

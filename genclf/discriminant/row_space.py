@@ -94,7 +94,7 @@ def row_space(x: Float[ArrayLike, "n d"]) -> RowSpace:
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
         >>> y = jnp.arange(12) % 2
-        >>> x = jax.random.normal(jax.random.key(0), (12, 500)) + y[:, None]
+        >>> x = jax.random.normal(jax.random.key(0), (12, 500)).at[y == 1].add(1.0)
         >>> space = gcf.row_space(x)
         >>> clf = space.model(gcf.lda(2, shrinkage=0.5))
         >>> one_out = jax.vmap(lambda i: gcf.fit(clf, space.rows, y, jnp.arange(12) != i))

@@ -1,0 +1,262 @@
+"""Canonical variates: the axes on which class means are furthest apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from genclf.arguments.arrays import numbers
+from genclf.arguments.domains import shown, whole_number
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
+from genclf.classifier import ClassifierParams
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.gaussian import Gaussian
+from genclf.families.gaussian_params import GaussianParams
+from genclf.families.mahalanobis import Means, inverse_scale, scaled_noise, whiten
+from genclf.families.row_space import RowSpaceParams
+from genclf.sums.blocks import broadcast_rows
+from genclf.sums.products import matmul
+from genclf.sums.statistics import ClassifierStats, Moments, divide
+
+
+class DiscriminantAxes(ShowsNumbers):
+    """Canonical variates `aᵀ (x - centre)`, as `discriminant_axes` returns them.
+
+    Attributes:
+        coefficient: one axis a in each column, shape (d, m) with m = min(K - 1, d). Scores on the
+            axes are uncorrelated within classes, with variance 1 there.
+        standardised: `coefficient` for features in units of their standard deviations within
+            classes, shape (d, m): their sizes can be compared.
+        centre: mean of the class means, weighted by the class prior, shape (d,).
+        mean: class means on the axes, shape (K, m).
+        ratio: variance between classes on each axis, in descending order, shape (m,): the
+            eigenvalues of `Σ⁻¹ B`, `B = Σ_k π_k (μ_k - centre)(μ_k - centre)ᵀ`.
+        explained: the share of each axis in the sum of `ratio`, shape (m,).
+    """
+
+    coefficient: Float[Array, "d m"]
+    standardised: Float[Array, "d m"]
+    centre: Float[Array, "d"]
+    mean: Float[Array, "K m"]
+    ratio: Float[Array, "m"]
+    explained: Float[Array, "m"]
+
+
+def _params_or_statistics(value: Any, name: str) -> Any:
+    if not isinstance(value, ClassifierParams | ClassifierStats):
+        raise ValueError(
+            f"{name} is {shown(value)}, expected params of Gaussian classes with one covariance, "
+            "or statistics of classes"
+        )
+    return value
+
+
+@verb(source=_params_or_statistics)
+def discriminant_axes(source: ClassifierParams | ClassifierStats) -> DiscriminantAxes:
+    """The axes of linear discriminant analysis: canonical variates, or Fisher's discriminants.
+
+    The columns a of `coefficient` maximise `aᵀ B a / aᵀ Σ a`, one after the other, each
+    uncorrelated within classes with those before: B is the covariance of the class means, weighted
+    by the class prior, and Σ that within classes, with divisor n unless the params say otherwise.
+    The largest standardised coefficient of each axis is positive.
+
+    Args:
+        source: params of a `Gaussian(shared=True)`, with their prior, shrinkage and ridge; or
+            statistics with full scatters, of which the pooled covariance is taken as it is.
+
+    Returns:
+        `DiscriminantAxes`; `transform` gives scores on them.
+
+    Raises:
+        ValueError: the classes do not share a covariance, or the statistics have no scatter matrix.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> axes = gcf.discriminant_axes(gcf.fit(gcf.lda(11), vowel.x_train, vowel.y_train))
+        >>> print([f"{share:.3f}" for share in axes.explained[:3]])
+        ['0.562', '0.352', '0.045']
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), §4.3.3; Mardia, Kent & Bibby (1979), §12.5.
+    """
+    return _axes(_as_params(source))
+
+
+@verb(axes=None)
+def transform(
+    axes: DiscriminantAxes, x: Shaped[ArrayLike, "*batch d"], num_axes: int | None = None
+) -> Float[Array, "*batch m"]:
+    """Scores on discriminant axes, `(x - centre) coefficient`.
+
+    Args:
+        axes: from `discriminant_axes`.
+        x: one example, or any leading batch axes.
+        num_axes: how many axes; all by default.
+
+    Returns:
+        shape (..., num_axes).
+
+    Raises:
+        ValueError: a shape does not fit.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> axes = gcf.discriminant_axes(gcf.fit(gcf.lda(11), vowel.x_train, vowel.y_train))
+        >>> print(gcf.transform(axes, vowel.x_test, num_axes=2).shape)
+        (462, 2)
+    """
+    if not isinstance(axes, DiscriminantAxes):
+        raise ValueError(f"axes is {shown(axes)}, expected the result of discriminant_axes")
+    most = axes.coefficient.shape[-1]
+    m = most if num_axes is None else whole_number(num_axes, "num_axes", 1)
+    x, d = jnp.asarray(numbers(x)), len(axes.centre)
+    if m > most or x.ndim < 1 or x.shape[-1] != d:
+        problem = (
+            f"num_axes is {m}, expected at most {most}"
+            if m > most
+            else (f"x has shape {x.shape}, expected (..., {d})")
+        )
+        raise ValueError(problem)
+    centred = x.astype(axes.centre.dtype) - broadcast_rows(axes.centre, x)
+    return matmul(centred, axes.coefficient[:, :m])
+
+
+@verb
+def reduced_rank(params: ClassifierParams, num_axes: int) -> ClassifierParams:
+    """The classifier that sees class means on their first discriminant axes alone.
+
+    The means become `centre + Σ A Aᵀ (μ_k - centre)`, A the first columns of the coefficients of
+    `discriminant_axes`: the maximum-likelihood means of that rank. All else stays, so predictions
+    are those of the nearest mean on these axes, with the class prior.
+
+    Args:
+        params: params of a `Gaussian(shared=True)`.
+        num_axes: rank of the means, 1..min(K - 1, d).
+
+    Returns:
+        `ClassifierParams` of the same kind.
+
+    Raises:
+        ValueError: the classes do not share a covariance, or there are fewer axes.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> params = gcf.fit(gcf.lda(11), vowel.x_train, vowel.y_train)
+        >>> for m in (1, 2, 10):
+        ...     reduced = gcf.reduced_rank(params, m)
+        ...     print((gcf.predict(reduced, vowel.x_test) != vowel.y_test).mean().round(3))
+        0.699
+        0.491
+        0.556
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), §4.3.3 and figure 4.10.
+    """
+    given = _as_params(params)
+    k, d = given.conditional.mean.shape
+    if whole_number(num_axes, "num_axes", 1) > min(k - 1, d):
+        raise ValueError(f"num_axes is {num_axes}, expected at most {min(k - 1, d)}: min(K - 1, d)")
+    return _reduced(given, num_axes)
+
+
+def _as_params(source: ClassifierParams | ClassifierStats) -> ClassifierParams:
+    if isinstance(source, ClassifierStats):
+        moments = source.conditional
+        if not isinstance(moments, Moments) or not moments.is_full:
+            raise ValueError(
+                "the statistics have no scatter matrix: make them with a full Gaussian, such as lda"
+            )
+        log_prior = jnp.log(divide(source.count, source.count.sum(keepdims=True)))
+        return ClassifierParams(log_prior, Gaussian(shared=True).estimate(moments.pool_classes()))
+    conditional = source.conditional
+    inside = conditional.inside if isinstance(conditional, RowSpaceParams) else conditional
+    if not isinstance(inside, GaussianParams) or not inside.shared:
+        raise ValueError(
+            f"discriminant axes are those of one covariance, and the params hold {shown(inside)}: "
+            "fit Gaussian(shared=True), such as lda"
+        )
+    return source
+
+
+@compiled
+def _axes(params: ClassifierParams) -> DiscriminantAxes:
+    given = params.conditional
+    if isinstance(given, RowSpaceParams):
+        found = _axes(replace(params, conditional=given.inside))
+        if given.rotation is None:
+            return found
+        unit, basis = given.rotation.unit[:, None], given.rotation.basis
+        coefficient = matmul(basis, found.coefficient) / unit
+        centre = given.rotation.back(found.centre)
+        inside = given.inside.covariances[0] - given.outside[0] * jnp.eye(basis.shape[1])
+        variance = (matmul(basis, inside) * basis).sum(1) + given.outside[0]
+        deviation = jnp.sqrt(variance)[:, None] * unit
+    else:
+        found = _in_space(params)
+        coefficient, centre = found.coefficient, found.centre
+        scale = given.scale[0]
+        squares = (scale**2).sum(-1) if given.covariance == "full" else scale**2
+        deviation = jnp.broadcast_to(jnp.sqrt(squares), centre.shape)[:, None]
+    standardised = coefficient * deviation
+    largest = jnp.take_along_axis(standardised, jnp.abs(standardised).argmax(0)[None], 0)
+    sign = jnp.where(largest < 0, -1, 1)
+    return DiscriminantAxes(
+        sign * coefficient,
+        sign * standardised,
+        centre,
+        sign * found.mean,
+        found.ratio,
+        found.explained,
+    )
+
+
+def _whitened_means(params: ClassifierParams) -> tuple[Array, Array, Array, Array]:
+    """The centre, the whitened means about it, and an SVD of these, weighted by the prior."""
+    given, share = params.conditional, jnp.exp(params.log_prior)[:, None]
+    means = Means(given.mean, given.rounding)
+    middle = means.centre
+    apart = means.about(middle)
+    shift = (share * apart).sum(0, keepdims=True)
+    inverse = inverse_scale(given.scale, given.covariance)[0]
+    z = whiten(inverse, apart - shift, given.covariance)
+    _, size, direction = jnp.linalg.svd(jnp.sqrt(share) * z, full_matrices=False)
+    return (middle + shift)[0], z, size, direction
+
+
+def _in_space(params: ClassifierParams) -> DiscriminantAxes:
+    given = params.conditional
+    centre, z, size, direction = _whitened_means(params)
+    most = min(len(z) - 1, z.shape[1])
+    direction, ratio = direction[:most], size[:most] ** 2
+    inverse = inverse_scale(given.scale, given.covariance)[0]
+    coefficient = whiten(inverse.T, direction, given.covariance).T
+    return DiscriminantAxes(
+        coefficient,
+        coefficient,
+        centre,
+        matmul(z, direction.T),
+        ratio,
+        divide(ratio, jnp.broadcast_to(ratio.sum(), ratio.shape)),
+    )
+
+
+@partial(compiled, static_argnums=1)
+def _reduced(params: ClassifierParams, num_axes: int) -> ClassifierParams:
+    given = params.conditional
+    if isinstance(given, RowSpaceParams):
+        inside = _reduced(replace(params, conditional=given.inside), num_axes).conditional
+        return replace(params, conditional=replace(given, inside=inside))
+    centre, z, _, direction = _whitened_means(params)
+    kept = matmul(matmul(z, direction[:num_axes].T), direction[:num_axes])
+    moved = scaled_noise(kept, given.scale, given.covariance, jnp.zeros(len(z), jnp.int32))
+    mean = centre[None] + moved
+    rounding = None if given.rounding is None else jnp.zeros_like(given.rounding)
+    return replace(params, conditional=replace(given, mean=mean, rounding=rounding))
