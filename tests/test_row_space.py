@@ -56,7 +56,7 @@ def test_as_from_whole_matrices(name, x64):
             assert_close(*map(jnp.asarray, differences), 1e-10)
 
 
-@NAMED
+@pytest.mark.parametrize("name", ["lda", "rda", "james-stein"])
 def test_gradients_as_from_whole_matrices(name, x64):
     x, y, new = rows(n=23, d=61)
     x[5] = x[8]
@@ -95,7 +95,7 @@ def test_an_offset_costs_no_digits(name, x64):
     assert_close(gcf.log_posterior(found, new), gcf.log_posterior(expected, new - 1e6), 1e-10)
 
 
-@NAMED
+@pytest.mark.parametrize("name", ["lda", "rda", "diagonal"])
 def test_in_float32(name):
     x, y, new = (a.astype(np.float32) if a.ndim > 1 else a for a in rows(d=307))
     found = gcf.fit(gcf.Classifier(FAMILIES[name], K), x, y)
@@ -106,7 +106,7 @@ def test_in_float32(name):
     assert np.abs(np.exp(gcf.log_posterior(found, new)) - right).max() < 1e-4
 
 
-@NAMED
+@pytest.mark.parametrize("name", ["lda", "ledoit-wolf", "diagonal"])
 def test_rows_without_weight_may_hold_anything(name, x64):
     x, y, new = rows()
     weights = (np.arange(len(y)) % 5 > 0).astype(float)
@@ -127,6 +127,18 @@ def test_constant_and_equal_features(name, x64):
     x[:, 4], new[:, 4] = x[:, 9], new[:, 9]
     found, expected = both(FAMILIES[name], x, y)
     assert_close(gcf.log_joint(found, new), gcf.log_joint(expected, new), 1e-11)
+
+
+@pytest.mark.parametrize("preset", [gcf.lda, gcf.qda])
+def test_little_shrinkage_in_float32(preset):
+    # The variances of coordinates in the space are hundreds of times those of features.
+    x, y, new = (a.astype(np.float32) if a.ndim > 1 else a for a in rows(d=10_007, n=31))
+    clf = preset(K, shrinkage=1e-3)
+    found = np.asarray(gcf.log_posterior(gcf.fit(clf, x, y), new), np.float64)
+    with jax.enable_x64(True):
+        exact = gcf.log_posterior(gcf.fit(clf, x.astype(np.float64), y), new.astype(np.float64))
+        exact = np.asarray(exact)
+    assert np.abs(found - exact).max() < 1e-4 * np.abs(exact).max()
 
 
 def test_a_traced_shrinkage_of_0_is_finite(dtype):

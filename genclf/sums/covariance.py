@@ -63,7 +63,8 @@ class CovarianceEstimate(eqx.Module):
         from_double: whether the scatter has the digits of float64, (K or 1,).
         shrinkage: the intensity, (K or 1,).
         added: what ridge and target add to each variance, (K or 1, d), or (1, 1) if spherical.
-        typical: the variance that a ridge is a share of, (1, d), or (1, 1) if spherical.
+        scale: the variance that a ridge, or a shrinkage, is a share of, (K or 1, d), or (1, 1) if
+            spherical.
         square: mean square of each feature, (K or 1, d).
         variance: the diagonal plus what is added, with a positive substitute for constant features;
             (K or 1, d), or (K or 1, 1) if spherical.
@@ -79,7 +80,7 @@ class CovarianceEstimate(eqx.Module):
     from_double: Bool[Array, "copies"]
     shrinkage: Float[Array, "copies"]
     added: Float[Array, "#copies #d"]
-    typical: Float[Array, "1 d"]
+    scale: Float[Array, "#copies #d"]
     square: Float[Array, "K D"]
     variance: Float[Array, "K d"]
     constant: Bool[Array, "K D"]
@@ -106,7 +107,7 @@ class CovarianceEstimate(eqx.Module):
         share = jnp.where(self.is_singular, 0, 1 / self.variance)
         of_cells = eps**2 / 12 * share * self.square
         of_added = eps * share * self.added
-        least = share * jnp.maximum(eps ** (2 / 3) * self.typical - self.added, 0)
+        least = share * jnp.maximum(eps ** (2 / 3) * self.scale - self.added, 0)
         rule = RankRule(d * of_sums, of_cells + of_added, share * self.added, least)
         return lax.stop_gradient(rule)
 

@@ -80,11 +80,12 @@ def estimate_covariance(
     no_spread = no_spread.all(-1, keepdims=True) if spherical else no_spread
 
     added = jnp.asarray(rule.ridge, matrix.dtype) * typical
-    intensity = jnp.zeros(len(matrix), matrix.dtype)
+    intensity, scale = jnp.zeros(len(matrix), matrix.dtype), typical
     if shrinkage is not None:
         shrinkage = jnp.maximum(shrinkage, rule.least_shrinkage)
         intensity = jnp.broadcast_to(shrinkage, intensity.shape)
-        towards = intensity[:, None] * target_variances(variance, rule.target, d)
+        scale = target_variances(variance, rule.target, d)
+        towards = intensity[:, None] * scale
         added, no_spread = added + towards, no_spread & ~(towards > floor)
     matrix = _broadcast(1 - intensity, matrix) * matrix
     variance = (1 - intensity)[:, None] * variance + added
@@ -114,7 +115,7 @@ def estimate_covariance(
         from_double,
         intensity,
         added,
-        typical,
+        scale,
         size.square_of_class,
         variance,
         _constant(stats, size),
