@@ -21,6 +21,7 @@ from genclf.families.capabilities import (
 from genclf.families.gaussian_latent import LatentGaussian
 from genclf.families.gaussian_params import GaussianParams, describe_moments
 from genclf.families.gaussian_prior import pseudo_and_others, pseudo_moments, student_t
+from genclf.families.gaussian_rules import contradictions, rules_in_use
 from genclf.families.mahalanobis import Covariance
 from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.row_space import diagnose_in_row_space, fit_in_row_space
@@ -175,13 +176,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def heuristics(self) -> list[str]:
         """The names of ridge, ddof, pooling and shrinkage, where they are concrete and not 0."""
-        rules = [("ridge", self.ridge), ("ddof", self.ddof), ("pooling", self.pooling)]
-        used = [name for name, value in rules if is_concrete(value) and value not in (None, 0)]
-        if isinstance(self.shrinkage, Estimated) or (
-            is_concrete(self.shrinkage) and self.shrinkage not in (None, 0)
-        ):
-            used.append("shrinkage")
-        return used
+        return rules_in_use(self)
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
         """The estimate from the statistics; if `prefers_rows`, in the space of the rows."""
@@ -366,44 +361,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def problems(self, d: Any = None) -> list[str]:
         if self.prior is None:
-            return [text for wrong, text in self._contradictions() if wrong]
+            return contradictions(self)
         wrong = [
             f"{name} and a prior are given, expected one of them" for name in self.heuristics()
         ]
         return wrong + self.prior.problems(1 if self.covariance != "full" else d)
-
-    def _contradictions(self) -> list[tuple[bool, str]]:
-        used, method = self.heuristics(), getattr(self.shrinkage, "method", None)
-        name, shrinks = f"shrinkage={self.shrinkage!r}", "shrinkage" in used
-        diagonal = self.target == "diagonal"
-        return [
-            (
-                self.shared and self.pooling is not None,
-                "pooling is between own and shared covariances, expected shared=False",
-            ),
-            (
-                shrinks and "ridge" in used,
-                "ridge and shrinkage are given, expected one of them",
-            ),
-            (
-                shrinks and self.covariance == "spherical",
-                'shrinkage changes no spherical covariance, expected "full" or "diag"',
-            ),
-            (
-                shrinks and self.covariance == "diag" and diagonal,
-                'target="diagonal" changes no diagonal covariance, expected "identity"',
-            ),
-            (
-                method is not None and (self.covariance != "full" or self.missing != "error"),
-                f'{name} needs a full covariance and complete rows, expected covariance="full" and '
-                'missing="error", or a number',
-            ),
-            (
-                method is not None and "pooling" in used,
-                f"{name} is of covariances before pooling, expected a number beside pooling",
-            ),
-            (
-                method == "james-stein" and not diagonal,
-                f'{name} shrinks correlations, expected target="diagonal"',
-            ),
-        ]

@@ -1,0 +1,57 @@
+"""Which regularising hyper-parameters of a `Gaussian` are in use, and which exclude each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genclf.arguments.hyperparameters import is_concrete
+from genclf.sums.shrinkage import Estimated
+
+
+def rules_in_use(family: Any) -> list[str]:
+    """The names of ridge, ddof, pooling and shrinkage, where they are concrete and not 0."""
+
+    def in_use(value: Any) -> bool:
+        return isinstance(value, Estimated) or (is_concrete(value) and value not in (None, 0))
+
+    names = ("ridge", "ddof", "pooling", "shrinkage")
+    return [name for name in names if in_use(getattr(family, name))]
+
+
+def contradictions(family: Any) -> list[str]:
+    """What is wrong with hyper-parameters that are valid one by one, in words."""
+    used, method = rules_in_use(family), getattr(family.shrinkage, "method", None)
+    name, shrinks = f"shrinkage={family.shrinkage!r}", "shrinkage" in used
+    diagonal = family.target == "diagonal"
+    rules = [
+        (
+            family.shared and family.pooling is not None,
+            "pooling is between own and shared covariances, expected shared=False",
+        ),
+        (
+            shrinks and "ridge" in used,
+            "ridge and shrinkage are given, expected one of them",
+        ),
+        (
+            shrinks and family.covariance == "spherical",
+            'shrinkage changes no spherical covariance, expected "full" or "diag"',
+        ),
+        (
+            shrinks and family.covariance == "diag" and diagonal,
+            'target="diagonal" changes no diagonal covariance, expected "identity"',
+        ),
+        (
+            method is not None and (family.covariance != "full" or family.missing != "error"),
+            f'{name} needs a full covariance and complete rows, expected covariance="full" and '
+            'missing="error", or a number',
+        ),
+        (
+            method is not None and "pooling" in used,
+            f"{name} is of covariances before pooling, expected a number beside pooling",
+        ),
+        (
+            method == "james-stein" and not diagonal,
+            f'{name} shrinks correlations, expected target="diagonal"',
+        ),
+    ]
+    return [text for wrong, text in rules if wrong]
