@@ -195,6 +195,28 @@ def test_manova_where_rows_are_too_few():
         gcf.manova(gcf.stats(gcf.gaussian_nb(k), x, y))
 
 
+def test_manova_where_a_covariance_is_singular(dtype):
+    x, y, k = groups("many")
+    of_class = np.where(y == 0, 1.0, x[:, 3])
+    last = {"dependent": x[:, 0] + x[:, 3], "twice": 2 * x[:, 0], "constant": np.ones(len(y))}
+    for column in last.values():
+        found = gcf.manova(gcf.stats(gcf.qda(k), np.c_[x, column].astype(dtype), y))
+        assert np.isnan(found.wilks.p_value) and np.isnan(found.box_m.p_value)
+        assert np.isnan(found.box_m.statistic) and np.isnan(found.squared_distance).all()
+    found = gcf.manova(gcf.stats(gcf.qda(k), np.c_[x[:, :3], of_class].astype(dtype), y))
+    assert np.isfinite(found.wilks.p_value) and np.isnan(found.box_m.p_value)
+
+
+def test_manova_in_float32_at_an_offset():
+    x, y, k = groups("many")
+    near = gcf.manova(gcf.stats(gcf.qda(k), x.astype(np.float32), y))
+    far = (x + 1e3).astype(np.float32)
+    found = gcf.manova(gcf.stats(gcf.qda(k), far, y))
+    for name in ("wilks", "pillai", "hotelling_lawley", "roy", "box_m"):
+        pair = (getattr(m, name).statistic for m in (found, near))
+        np.testing.assert_allclose(*pair, rtol=2e-3)
+
+
 def test_an_absent_class_is_not_there(x64):
     x, y, k = groups("many")
     found = gcf.manova(gcf.stats(gcf.qda(k + 1), x, y))

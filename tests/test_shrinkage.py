@@ -188,6 +188,18 @@ def test_a_class_without_weight_has_the_pooled_intensity(data):
         np.testing.assert_allclose(covariances[1], pooled[1])
 
 
+def test_a_class_of_one_row(x64):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(41, 4)), np.array([0] * 20 + [1] * 20 + [2])
+    for family in (
+        gcf.Gaussian(pooling=1.0, shrinkage=0.2, ddof=1.0),
+        gcf.Gaussian(shrinkage="ledoit-wolf"),
+        gcf.Gaussian(shrinkage="james-stein", target="diagonal"),
+    ):
+        params = gcf.fit(gcf.Classifier(family, 3), x, y)
+        assert np.isfinite(gcf.log_joint(params, x)).all()
+
+
 @pytest.mark.parametrize(
     ("family", "message"),
     [

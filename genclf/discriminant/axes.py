@@ -70,7 +70,9 @@ def discriminant_axes(source: ClassifierParams | ClassifierStats) -> Discriminan
             statistics with full scatters, of which the pooled covariance is taken as it is.
 
     Returns:
-        `DiscriminantAxes`; `transform` gives scores on them.
+        `DiscriminantAxes`; `transform` gives scores on them. If the covariance is singular, as with
+        more features than n - K and no shrinkage, the first axes are directions in which nothing
+        varies within classes, with ratios that only rounding bounds: `validate` raises.
 
     Raises:
         ValueError: the classes do not share a covariance, or the statistics have no scatter matrix.

@@ -72,7 +72,8 @@ def manova(stats: ClassifierStats) -> Manova:
         stats: statistics with full scatters, as those of `lda` or `qda`; merged or pooled ones too.
 
     Returns:
-        `Manova`; NaN where there are too few rows, n - K < d, or for Box's M n_k <= d.
+        `Manova`; NaN where the covariance within classes is singular, because rows are too few,
+        n - K < d, or features constant or linearly dependent; for Box's M, where one of a class is.
 
     Raises:
         ValueError: the statistics have no scatter matrix.
@@ -101,11 +102,10 @@ def _manova(moments: Moments) -> Manova:
     count, pooled = moments.count, moments.pool_classes()
     present = (count > 0).sum().astype(count.dtype)
     n, d = count.sum(), moments.mean.shape[1]
-    unit = jnp.sqrt(pooled.diagonal[0])
-    unit = jnp.where(unit > 0, unit, jnp.nan)
-    root = jnp.linalg.cholesky(pooled.scatter[0] / (unit[:, None] * unit[None, :]))
-    means = moments.mean / unit[None]
-    apart = means - (count @ means / n)[None]
+    unit, root = (a[0] for a in _roots(pooled.scatter))
+    low = 0.0 if moments.rounding is None else moments.rounding[1]
+    apart = (moments.mean - moments.mean[:1] + low) / unit[None]
+    apart = apart - (matmul(count, apart) / n)[None]
     z = jnp.where(count[:, None] > 0, matmul(apart, inverse_lower(root).T), 0)
     enough = n - present >= d
     size = jnp.linalg.svd(jnp.sqrt(count)[:, None] * z, compute_uv=False)
@@ -126,6 +126,22 @@ def _manova(moments: Moments) -> Manova:
         _f_test(t2, t2 * rest / (p * v), p, rest),
         squared,
     )
+
+
+def _roots(scatter: Float[Array, "K d d"]) -> tuple[Float[Array, "K d"], Float[Array, "K d d"]]:
+    """Units, and Cholesky factors of the scatters in these; NaN where one is singular."""
+    unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
+    unit = jnp.where(unit > 0, unit, jnp.nan)
+    root = jnp.linalg.cholesky(scatter / (unit[:, :, None] * unit[:, None, :]))
+    d, pivots = scatter.shape[-1], jnp.diagonal(root, axis1=-2, axis2=-1)
+    regular = (pivots**2 > 16 * d * jnp.finfo(unit.dtype).eps).all(-1)  # False on NaN
+    return unit, jnp.where(regular[:, None, None], root, jnp.nan)
+
+
+def _log_det(scatter: Float[Array, "K d d"]) -> Float[Array, "K"]:
+    unit, root = _roots(scatter)
+    pivots = jnp.diagonal(root, axis1=-2, axis2=-1)
+    return 2 * (jnp.log(unit) + jnp.log(pivots)).sum(-1)
 
 
 def _f_test(statistic: Array, value: Array, numerator: Array, denominator: Array) -> Test:
@@ -175,20 +191,18 @@ def _roy(eigenvalue: Array, p: Array, q: Array, v: Array) -> Test:
 
 def _box_m(moments: Moments, v: Array, present: Array) -> Test:
     """`(n-K) log |S| - Σ_k (n_k-1) log |S_k|`, the covariances with divisors n - K and n_k - 1."""
-    d, own = moments.mean.shape[1], moments.count - 1
-    scatter = moments.scatter
-    some = own >= d
-    unit = jnp.sqrt(moments.pool_classes().diagonal[0])
-    relative = scatter / (unit[:, None] * unit[None, :])[None]
-    divisor = jnp.where(own > 0, own, 1)[:, None, None]
-    log_det = jnp.linalg.slogdet(relative / divisor)[1]
-    of_all = jnp.linalg.slogdet(relative.sum(0) / v)[1]
-    statistic = v * of_all - jnp.where(moments.count > 0, own * log_det, 0).sum()
-    groups = jnp.where(moments.count > 0, 1 / own, 0).sum() - 1 / v
+    d, own, present_class = moments.mean.shape[1], moments.count - 1, moments.count > 0
+    pooled = moments.scatter.sum(0, keepdims=True)
+    # In units of all, so that logarithms are of numbers near 1.
+    unit = jnp.sqrt(jnp.diagonal(pooled, axis1=-2, axis2=-1))
+    units = unit[:, :, None] * unit[:, None, :]
+    log_det = _log_det(moments.scatter / units) - d * jnp.log(jnp.where(present_class, own, 1))
+    log_det = jnp.where(own >= d, log_det, jnp.nan)
+    of_all = _log_det(pooled / units)[0] - d * jnp.log(v)
+    statistic = v * of_all - jnp.where(present_class, own * log_det, 0).sum()
+    groups = jnp.where(present_class, 1 / own, 0).sum() - 1 / v
     less = groups * (2 * d**2 + 3 * d - 1) / (6 * (d + 1) * (present - 1))
     freedom = 0.5 * d * (d + 1) * (present - 1)
-    all_enough = (some | (moments.count == 0)).all()
-    value = jnp.where(all_enough, statistic * (1 - less), jnp.nan)
+    value = statistic * (1 - less)
     p_value = gammaincc(0.5 * freedom, 0.5 * value)
-    statistic = jnp.where(all_enough, statistic, jnp.nan)
     return Test(statistic, value, freedom, jnp.full_like(value, jnp.inf), p_value)

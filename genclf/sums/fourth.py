@@ -101,16 +101,17 @@ def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> F
         return found.scatter[:, :m, m:], fourth
 
     x = ignore_absent(x.astype(plain.mean.dtype), row_weights(w) != 0)
+    low = jnp.zeros_like(plain.mean) if plain.rounding is None else plain.rounding[1]
     if isinstance(w, Hard):
-        third, fourth = of_deviations(x - of_rows(plain.mean, w), w)
+        third, fourth = of_deviations(x - of_rows(plain.mean, w) - of_rows(low, w), w)
     else:
 
-        def of_class(at: tuple[Array, Array]) -> tuple[Array, Array]:
-            mean, weight = at
-            found = of_deviations(x - mean[None], weight[:, None])
+        def of_class(at: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+            mean, low, weight = at
+            found = of_deviations(x - mean[None] - low[None], weight[:, None])
             return jax.tree.map(lambda a: a[0], found)
 
-        third, fourth = lax.map(of_class, (plain.mean, class_rows(w)))
+        third, fourth = lax.map(of_class, (plain.mean, low, class_rows(w)))
     return beside(plain, third, fourth)
 
 

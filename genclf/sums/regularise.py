@@ -201,7 +201,9 @@ def _mixed(own: _Spread, pooled: _Spread, pooling: Scalar) -> _Spread:
     pooling = jnp.asarray(pooling, own.divisor.dtype)
     share = jnp.broadcast_to(divide(pooling, pooled.divisor), own.divisor.shape)
     others = jax.tree.map(lambda a, b: jnp.broadcast_to(a, b.shape), pooled.scatter, own.scatter)
-    both = add_to(scaled(divide(1 - pooling, own.divisor), own.scatter), scaled(share, others))
+    # A class without a divisor has no own covariance, of which nothing is taken at 1.
+    of_own = jnp.where(pooling == 1, 0, divide(1 - pooling, own.divisor))
+    both = add_to(scaled(of_own, own.scatter), scaled(share, others))
     return own._replace(scatter=both, divisor=jnp.ones_like(own.divisor))
 
 

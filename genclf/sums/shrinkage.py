@@ -180,4 +180,4 @@ def _share(variance: Array, apart: Array) -> Array:
     apart = jnp.maximum(apart, 0)
     found = divide(jnp.clip(variance, 0, apart), apart)
     # A mean of products is not below the product of means: fourth powers have left the dtype.
-    return jnp.where(jnp.isfinite(variance) & (variance > -0.1 * apart), found, jnp.nan)
+    return jnp.where(jnp.isfinite(variance) & (variance >= -0.1 * apart), found, jnp.nan)
