@@ -9,14 +9,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.scipy.special import multigammaln
 from jaxtyping import Array, Bool, Float
 
 from genclf.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.logarithms import log_pochhammer
+from genclf.sums.batched import cholesky, inverse_lower
 from genclf.sums.covariance import Covariance
-from genclf.sums.factors import inverse_lower
 from genclf.sums.merging import merge
 from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments
@@ -74,7 +73,7 @@ class NormalInverseWishartDistribution(Conjugate):
             return sd
         # Factor the correlation matrix, so that very different units cost no digits.
         correlation = self.scale / (sd[..., :, None] * sd[..., None, :])
-        return sd[..., :, None] * lax.linalg.cholesky(correlation, symmetrize_input=False)
+        return sd[..., :, None] * cholesky(correlation)
 
     @property
     def proper(self) -> Bool[Array, "K"]:
@@ -259,7 +258,7 @@ def _log_det_identity_plus(m: Float[Array, "K d d"]) -> Float[Array, "K"]:
     series = trace - 0.5 * jnp.trace(square, axis1=-2, axis2=-1)
     series = series + (square * m).sum((-2, -1)) / 3 - (square * square).sum((-2, -1)) / 4
     eye = jnp.eye(m.shape[-1], dtype=m.dtype)[None]
-    pivots = jnp.diagonal(lax.linalg.cholesky(eye + m), axis1=-2, axis2=-1)
+    pivots = jnp.diagonal(cholesky(eye + m), axis1=-2, axis2=-1)
     small = trace < (5 * jnp.finfo(m.dtype).eps) ** 0.2
     return jnp.where(small, series, 2 * jnp.log(pivots).sum(-1))
 

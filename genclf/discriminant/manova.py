@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.entry.verb import verb
-from genclf.sums.factors import inverse_lower
+from genclf.sums.batched import cholesky, inverse_lower
 from genclf.sums.products import matmul
 from genclf.sums.statistics import ClassifierStats, Moments, divide
 
@@ -132,7 +132,7 @@ def _roots(scatter: Float[Array, "K d d"]) -> tuple[Float[Array, "K d"], Float[A
     """Units, and Cholesky factors of the scatters in these; NaN where one is singular."""
     unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
     unit = jnp.where(unit > 0, unit, jnp.nan)
-    root = jnp.linalg.cholesky(scatter / (unit[:, :, None] * unit[:, None, :]))
+    root = cholesky(scatter / (unit[:, :, None] * unit[:, None, :]))
     d, pivots = scatter.shape[-1], jnp.diagonal(root, axis1=-2, axis2=-1)
     regular = (pivots**2 > 16 * d * jnp.finfo(unit.dtype).eps).all(-1)  # False on NaN
     return unit, jnp.where(regular[:, None, None], root, jnp.nan)

@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Real
 
 from genclf.families.base import Scalar
 from genclf.sums.accumulate import moments
+from genclf.sums.batched import cholesky, inverse_lower
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
@@ -263,7 +264,6 @@ def _whitening(problem: Problem, mean: Array, covariance: Array, num_classes: in
     jitter = jnp.asarray(jnp.finfo(dtype).eps ** (2 / 3), dtype)
     correlation = hessian / (scale[:, None] * scale[None, :])
     correlation = correlation + jnp.diag(jnp.where(flat, 1, jitter))
-    root = jnp.linalg.cholesky(correlation)
-    inverse = lax.linalg.triangular_solve(root, jnp.diag(1 / scale), left_side=True, lower=True)
+    inverse = inverse_lower(cholesky(correlation)) / scale[None]
     last = jnp.zeros((1, p), dtype), jnp.full((1, 1), num_classes**0.5, dtype)
     return jnp.block([[inverse, -matmul(inverse, mean)[:, None]], list(last)])

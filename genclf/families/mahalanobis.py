@@ -15,9 +15,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
+from genclf.sums.batched import inverse_lower
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.covariance import Covariance
-from genclf.sums.factors import any_member, inverse_lower
+from genclf.sums.factors import any_member
 from genclf.sums.products import matmul
 
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make

@@ -12,13 +12,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.families.gaussian import GaussianParams
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.reference import transform
-from genclf.sums.factors import inverse_lower
+from genclf.sums.batched import cholesky, inverse_lower
 from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments, divide
 
@@ -55,7 +54,7 @@ def of_natural(natural: Natural, reference: GaussianParams) -> GaussianParams:
     shared = reference.shared and len(natural.precision) == 1
     if reference.covariance == "full":
         covariance, _ = _inverse(_matrices(natural.precision, d))
-        scale = lax.linalg.cholesky(covariance, symmetrize_input=False)
+        scale = cholesky(covariance)
         each = jnp.broadcast_to(covariance, (num_classes, d, d))
         mean = einsum("kij,kj->ki", each, natural.eta)
     else:
@@ -96,7 +95,7 @@ def _matrices(lower: Float[Array, "K p"], d: int) -> Float[Array, "K d d"]:
 @jax.custom_jvp
 def _inverse(matrix: Float[Array, "K d d"]) -> tuple[Array, Array]:
     """Inverse and log-determinant of positive definite matrices; NaN where one is not."""
-    factor = lax.linalg.cholesky(matrix, symmetrize_input=False)
+    factor = cholesky(matrix)
     inverse = inverse_lower(factor)
     log_det = 2 * jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)).sum(-1)
     return einsum("kji,kjl->kil", inverse, inverse), log_det

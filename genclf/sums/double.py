@@ -17,6 +17,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
+from genclf.sums.batched import inverse_lower
 from genclf.sums.compensated import Pair, single, zeros_like
 from genclf.sums.products import matmul
 
@@ -140,8 +141,8 @@ def unwhiten(inverse: Float[Array, "K d d"], core: Float[Array, "K d d"]) -> Pai
 
 
 def _between(inverse: Array, core: Array) -> Array:
-    solve = lambda b: lax.linalg.triangular_solve(inverse, b, left_side=True, lower=True)  # noqa: E731
-    return solve(solve(core).mT)
+    whole = inverse_lower(inverse)
+    return matmul(matmul(whole, core), whole.mT)
 
 
 @unwhiten.defjvp

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +10,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
+from genclf.sums import batched
 from genclf.sums.double import in_double, widen
 from genclf.sums.products import matmul
 
@@ -57,7 +57,7 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
 
     The derivative is that of the factor of `correlation`.
     """
-    factor = _factorize(correlation)
+    factor = batched.cholesky(correlation)
     if correlation.dtype == jnp.float64:
         return _regular(correlation, factor, rule)
     loses = _loses(factor, 4.0)
@@ -71,7 +71,7 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
 @in_double
 def _in_double(exact: Covariances, rule: RankRule) -> Array:
     matrix = exact.correlation()
-    factor = _regular(matrix, _factorize(matrix), jax.tree.map(widen, rule))
+    factor = _regular(matrix, batched.cholesky(matrix), jax.tree.map(widen, rule))
     return lax.convert_element_type(factor, exact.scatter.dtype)
 
 
@@ -87,22 +87,15 @@ def spectrum(exact: Covariances) -> tuple[Float[Array, "K d"], Float[Array, "K d
 def _spectrum(exact: Covariances) -> tuple[Array, Array]:
     vary = ~exact.constant
     matrix = jnp.where(vary[..., :, None] & vary[..., None, :], exact.correlation(), 0)
-    found = jnp.linalg.eigh(matrix)
+    found = batched.eigh(matrix)
     return jax.tree.map(lambda a: lax.convert_element_type(a, exact.scatter.dtype), tuple(found))
 
 
 @cholesky.defjvp
 def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    # dL = L Φ(L⁻¹ dC L⁻ᵀ), Φ the lower triangle with half the diagonal: finite wherever L is,
-    # while differentiating through the factorization that failed would give NaN.
+    # Finite wherever L is, while the derivative of a factorization that failed would be NaN.
     factor = cholesky(*primals)
-    solve = partial(lax.linalg.triangular_solve, factor, lower=True)
-    middle = solve(solve(tangents[0], left_side=True), left_side=False, transpose_a=True)
-    half = jnp.tril(middle) - 0.5 * middle * jnp.eye(middle.shape[-1], dtype=middle.dtype)[None]
-    return factor, matmul(factor, half)
-
-
-_factorize = partial(lax.linalg.cholesky, symmetrize_input=False)
+    return factor, batched.tangent_of_cholesky(factor, tangents[0])
 
 
 def _loses(factor: Array, times: float) -> Array:
@@ -140,7 +133,7 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
 
     def repaired() -> Array:
         eye = jnp.broadcast_to(jnp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
-        variance, direction = jnp.linalg.eigh(matrix - rule.ridge[..., None] * eye)
+        variance, direction = batched.eigh(matrix - rule.ridge[..., None] * eye)
         still = rule.nothing(variance, direction)
         # In these coordinates large and small variances do not mix, so neither costs digits.
         ridge, least = (
@@ -148,8 +141,8 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
         )
         both = still[..., :, None] & still[..., None, :]
         varying = jnp.where(still, 0, variance)[..., None] * eye
-        root = _factorize(varying + ridge + jnp.where(both, least, 0))
-        upper = jnp.linalg.qr(matmul(direction, root).mT, mode="r")
+        root = batched.cholesky(varying + ridge + jnp.where(both, least, 0))
+        upper = batched.upper_of_qr(matmul(direction, root).mT)
         signs = jnp.sign(jnp.diagonal(upper, axis1=-2, axis2=-1))
         changed = (signs[..., None] * upper).mT
         return jnp.where(still.any(-1)[..., None, None], changed, factor)
@@ -157,7 +150,7 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
     def with_care() -> Array:
         # The least eigenvalue is above 1 / |L⁻¹|², and that of a matrix with a direction in which
         # nothing varies is not above the ridge and rounding.
-        most = 1 / (inverse_lower(factor) ** 2).sum((-2, -1))
+        most = 1 / (batched.inverse_lower(factor) ** 2).sum((-2, -1))
         enough = jnp.where(lacks > 0, rounding + ridge, 0)
         return lax.cond((most > enough).all(), lambda: factor, repaired)
 
@@ -174,7 +167,7 @@ def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
     unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
     unit = jnp.where(unit > 0, unit, 1)
     usable = jnp.isfinite(unit).all(-1)
-    return unit, usable & _loses(_factorize(_correlation(scatter, unit)), 16.0)
+    return unit, usable & _loses(batched.cholesky(_correlation(scatter, unit)), 16.0)
 
 
 def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float[Array, "K d d"]:
@@ -182,7 +175,7 @@ def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float
     d = unit.shape[-1]
     eye = jnp.eye(d, dtype=unit.dtype)[None]
     jitter = 10 * d * jnp.finfo(unit.dtype).eps
-    found = inverse_lower(_factorize(_correlation(scatter, unit) + jitter * eye))
+    found = batched.inverse_lower(batched.cholesky(_correlation(scatter, unit) + jitter * eye))
     good = jnp.isfinite(found).all((-2, -1), keepdims=True)
     return jnp.where(good, found, eye) / unit[:, None, :]
 
@@ -190,21 +183,6 @@ def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float
 def _correlation(scatter: Array, unit: Array) -> Array:
     scaled = scatter / (unit[:, :, None] * unit[:, None, :])
     return jnp.where(jnp.eye(unit.shape[-1], dtype=bool)[None], 1, scaled)
-
-
-@jax.custom_jvp
-def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
-    """L⁻¹ of lower triangular L, with derivatives that are matrix products."""
-    eye = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
-    return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
-
-
-@inverse_lower.defjvp
-def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # dL⁻¹ = -L⁻¹ dL L⁻¹. The derivative rule of `triangular_solve` solves once per tangent; in
-    # second derivatives these many small calls were observed to deadlock XLA's thread pool.
-    inverse = inverse_lower(*primals)
-    return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
 
 
 @custom_vmap

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import Scalar
+from genclf.sums.batched import cholesky
 from genclf.sums.compensated import Pair, add_to
 from genclf.sums.covariance import CovarianceEstimate
 from genclf.sums.double import scaled
@@ -167,7 +167,7 @@ def sqrt_total_covariance(overall: Moments, *, spherical: bool) -> Float[Array, 
     eps = jnp.finfo(sd.dtype).eps
     correlation = divide(overall.scatter, overall.count) / (sd[:, None] * sd[None, :])
     regular = correlation + jnp.sqrt(eps) * jnp.eye(len(sd), dtype=sd.dtype)
-    return sd[:, None] * lax.linalg.cholesky(regular, symmetrize_input=False)
+    return sd[:, None] * cholesky(regular)
 
 
 def _spreads(

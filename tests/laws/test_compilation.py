@@ -1,12 +1,15 @@
 """One compilation per shape: none on the second call, none for another hyper-parameter."""
 
+import math
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import BY_NAME, FAMILIES, N, take, with_hyperparameters
+from tests.registry import BY_NAME, FAMILIES, MODELS, N, take, with_hyperparameters
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -129,3 +132,26 @@ def test_a_float_hyper_parameter_may_be_an_array(compiled):
     compiled()
     gcf.fit(gcf.lda(3, ridge=np.float64(0.2)), x, y)
     assert compiled() == 0
+
+
+# Multiples of n³ that jaxlib counts as the flops of LAPACK's functions of a square matrix.
+LAPACK = {"potrf": 1 / 3, "trsm": 1.0, "syevd": 9.0, "geqrf": 4 / 3, "orgqr": 4 / 3, "gesdd": 4.0}
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_no_batch_of_matrices_waits_for_the_thread_pool(model):
+    """With 200,000 flops jaxlib waits for XLA's threads in one of them: two such calls for ever."""
+
+    def fit_and_score(x, y):
+        params = gcf.fit(model.classifier, x, y)
+        return gcf.log_posterior(params, x)
+
+    example = jax.tree.map(jnp.asarray, model.example("float64", n=31))
+    many = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1009, *a.shape), a.dtype), example)
+    program = jax.jit(jax.vmap(fit_and_score)).trace(*many).lower(lowering_platforms=("cpu",))
+    calls = re.findall(r"@lapack_.(\w+)_ffi\(.*: \(tensor<([\dx]+)xf\d+>", program.as_text())
+    assert calls or not isinstance(model.family, gcf.Gaussian) or model.family.covariance != "full"
+    for name, shape in calls:
+        *batch, rows, columns = map(int, shape.split("x"))
+        assert rows == columns
+        assert math.prod(batch) * LAPACK[name] * rows**3 <= 200_000

@@ -1,0 +1,109 @@
+"""Factorizations of many matrices, which wait for no thread of XLA's pool.
+
+On a CPU, jaxlib spreads a batch of LAPACK calls over XLA's thread pool, from a thread of that pool,
+and waits. As many such calls at once as there are threads wait for each other for ever: two, on a
+machine of two cores. So LAPACK gets batches so small that it works on them where it is called.
+Accelerators get the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float
+
+from genclf.sums.products import matmul
+
+_INLINE = 200_000  # flops of a batch: jaxlib uses the pool for more
+
+
+def _in_parts(flops: int) -> Callable[[Callable[[Array], Any]], Callable[[Array], Any]]:
+    """A function of one batch of square matrices, for matrices with any leading axes.
+
+    Args:
+        flops: of one matrix, in cubes of its size; not below what jaxlib estimates.
+    """
+
+    def of(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
+        def on_cpu(a: Array) -> Any:
+            d = a.shape[-1]
+            part = max(1, int(_INLINE / (flops * max(d, 1) ** 3)))
+            if len(a) <= part:
+                return function(a)
+            eye = jnp.broadcast_to(jnp.eye(d, dtype=a.dtype), (-len(a) % part, d, d))
+            found = lax.map(function, jnp.concatenate([a, eye]).reshape(-1, part, d, d))
+            return jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[: len(a)], found)
+
+        @custom_vmap
+        def whole(a: Array) -> Any:
+            flat = a.reshape(-1, *a.shape[-2:])
+            found = lax.platform_dependent(flat, cpu=on_cpu, default=function)
+            return jax.tree.map(lambda r: r.reshape(*a.shape[:-2], *r.shape[1:]), found)
+
+        @whole.def_vmap
+        def _(size: int, batched: list[bool], a: Array) -> tuple[Any, Any]:
+            found = whole(a)
+            return found, jax.tree.map(lambda _: True, found)
+
+        return whole
+
+    return of
+
+
+@_in_parts(1)
+def _cholesky(a: Array) -> Array:
+    return lax.linalg.cholesky(a, symmetrize_input=False)
+
+
+@_in_parts(1)
+def _inverse_lower(factor: Array) -> Array:
+    eye = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
+
+
+@jax.custom_jvp
+def cholesky(a: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """The lower triangular L with `L Lᵀ = a`, of the lower triangle of a; NaN if there is none."""
+    return _cholesky(a)
+
+
+@cholesky.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    factor = cholesky(*primals)
+    return factor, tangent_of_cholesky(factor, tangents[0])
+
+
+def tangent_of_cholesky(factor: Array, change: Array) -> Array:
+    """`dL = L Φ(L⁻¹ da L⁻ᵀ)`, Φ the lower triangle with half the diagonal."""
+    inverse = inverse_lower(factor)
+    middle = matmul(matmul(inverse, change), inverse.mT)
+    return matmul(factor, jnp.tril(middle, -1) + jnp.tril(0.5 * jnp.triu(middle)))
+
+
+@jax.custom_jvp
+def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """L⁻¹ of lower triangular L, with derivatives that are matrix products."""
+    return _inverse_lower(factor)
+
+
+@inverse_lower.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    inverse = inverse_lower(*primals)
+    return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
+
+
+@_in_parts(10)
+def eigh(a: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices; without derivatives."""
+    return tuple(jnp.linalg.eigh(a))
+
+
+@_in_parts(2)
+def upper_of_qr(a: Array) -> Array:
+    """The upper triangular factor of square matrices; without derivatives."""
+    return jnp.linalg.qr(a, mode="r")
