@@ -42,7 +42,10 @@ def _in_parts(flops: int) -> Callable[[Callable[[Array], Any]], Callable[[Array]
         @custom_vmap
         def whole(a: Array) -> Any:
             flat = a.reshape(-1, *a.shape[-2:])
-            found = lax.platform_dependent(flat, cpu=on_cpu, default=function)
+            if any(axis is not None for axis in jax.typeof(flat).sharding.spec):
+                found = function(flat)  # each device has its part of the batch
+            else:
+                found = lax.platform_dependent(flat, cpu=on_cpu, default=function)
             return jax.tree.map(lambda r: r.reshape(*a.shape[:-2], *r.shape[1:]), found)
 
         @whole.def_vmap
@@ -62,7 +65,7 @@ def _cholesky(a: Array) -> Array:
 
 @_in_parts(1)
 def _inverse_lower(factor: Array) -> Array:
-    eye = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    eye = jnp.zeros_like(factor) + jnp.eye(factor.shape[-1], dtype=factor.dtype)[None]
     return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
 
 

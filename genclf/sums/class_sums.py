@@ -42,16 +42,16 @@ def _add_product(total: Pair, rows: Array, w: Hard) -> Pair:
 
 def _add_rows(total: Pair, rows: Array, w: Hard) -> Pair:
     label, weighted = jnp.maximum(w.label, 0), w.weight[:, None] * rows
-    add = lambda a, place: a.at[place].add(weighted, mode="promise_in_bounds")  # noqa: E731
     n, num_classes = len(rows), w.num_classes
-    if _ROWS * num_classes > n:
-        return add(total[0], label), total[1]
     # Where the rows have few digits, as pixels do, the rounding errors of a long sum have one sign.
     # So there are several sums of each class, and they begin at 0.
-    parts = min(16, n // (_ROWS * num_classes))
+    parts = max(1, min(16, n // (_ROWS * num_classes)))
     place = label + num_classes * (jnp.arange(n, dtype=label.dtype) % parts)
-    zero = jnp.zeros_like(total[0], shape=(parts * num_classes, rows.shape[1]))
-    return add_to(total, add(zero, place).reshape(parts, num_classes, -1).sum(0))
+    # Zeros that JAX takes to depend on the rows, so that they are sharded as these are.
+    zero = jnp.where(weighted[:1].sum() == 0, jnp.zeros((), rows.dtype), 0)
+    zero = jnp.broadcast_to(zero, (parts * num_classes, rows.shape[1]))
+    sums = zero.at[place].add(weighted, mode="promise_in_bounds")
+    return add_to(total, sums.reshape(parts, num_classes, -1).sum(0))
 
 
 def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:

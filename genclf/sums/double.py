@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
 from genclf.sums.batched import inverse_lower
@@ -39,8 +40,20 @@ def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @computed.def_vmap
     def _(size: int, batched: list[Any], *args: Any) -> tuple[Any, Any]:
-        each = lambda a, has: a if has else jnp.broadcast_to(a, (size, *a.shape))  # noqa: E731
-        found = computed(*jax.tree.map(each, args, tuple(batched)))
+        pairs = zip(jax.tree.leaves(args), jax.tree.leaves(batched), strict=True)
+        of_batched = [jax.typeof(a).sharding for a, has in pairs if has]
+        over = next((s for s in of_batched if s.spec and s.spec[0] is not None), None)
+
+        def with_axis(a: Array, has: bool) -> Array:
+            if has:
+                return a
+            every = jnp.broadcast_to(a, (size, *a.shape))
+            if over is None:
+                return every
+            spec = PartitionSpec(over.spec[0], *jax.typeof(a).sharding.spec)
+            return jax.reshard(every, NamedSharding(over.mesh, spec))
+
+        found = computed(*jax.tree.map(with_axis, args, tuple(batched)))
         return found, jax.tree.map(lambda _: True, found)
 
     return computed
