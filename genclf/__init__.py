@@ -29,7 +29,14 @@ from genclf.discriminant.axes import (
     reduced_rank as reduced_rank,
     transform as transform,
 )
+from genclf.discriminant.cat_scores import CatScores as CatScores, cat_scores as cat_scores
 from genclf.discriminant.manova import Manova as Manova, manova as manova
+from genclf.discriminant.ranking import (
+    FeatureRanking as FeatureRanking,
+    ThresholdPath as ThresholdPath,
+    rank_features as rank_features,
+    threshold_path as threshold_path,
+)
 from genclf.discriminant.row_space import RowSpace as RowSpace, row_space as row_space
 from genclf.discriminative.softmax import (
     SoftmaxParams as SoftmaxParams,
@@ -90,6 +97,7 @@ from genclf.presets import (
     gaussian_nb as gaussian_nb,
     lda as lda,
     multinomial_nb as multinomial_nb,
+    nearest_shrunken_centroids as nearest_shrunken_centroids,
     qda as qda,
     rda as rda,
 )

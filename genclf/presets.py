@@ -138,6 +138,37 @@ def rda(
     )
 
 
+def nearest_shrunken_centroids(
+    num_classes: int, *, soft_threshold: Scalar, class_alpha: Scalar = 0.0
+) -> Classifier:
+    """Nearest shrunken centroids: a soft threshold leaves class means that differ in few features.
+
+    `Classifier(Gaussian("diag", shared=True, ddof=K, soft_threshold=soft_threshold), num_classes,
+    class_alpha)`; variances with divisor n - K. `threshold_path` gives a whole path of them.
+
+    Args:
+        num_classes: K.
+        soft_threshold: Δ >= 0; see `Gaussian`.
+        class_alpha: smoothing of the class prior; see `Classifier`.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> clf = gcf.nearest_shrunken_centroids(11, soft_threshold=2.0)
+        >>> params = gcf.fit(clf, vowel.x_train, vowel.y_train)
+        >>> print((gcf.predict(params, vowel.x_test) != vowel.y_test).mean().round(4))
+        0.5931
+
+    References:
+        Tibshirani, Hastie, Narasimhan & Chu (2002), "Diagnosis of multiple cancer types by shrunken
+        centroids of gene expression"; Hastie, Tibshirani & Friedman (2009), §18.2.
+    """
+    family = Gaussian(
+        covariance="diag", shared=True, ddof=float(num_classes), soft_threshold=soft_threshold
+    )
+    return Classifier(family, num_classes, class_alpha)
+
+
 def gaussian_nb(
     num_classes: int,
     *,

@@ -30,6 +30,7 @@ PRIORS: dict[type, dict] = {
         "ddof": 0.0,
         "pooling": None,
         "shrinkage": None,
+        "soft_threshold": None,
     },
     gcf.Bernoulli: {"prior": gcf.Beta(1.4, 2.3), "alpha": 1.0},
     gcf.Categorical: {"prior": gcf.Dirichlet(1.6), "alpha": 1.0},
@@ -37,7 +38,15 @@ PRIORS: dict[type, dict] = {
 }
 
 # Fields that regularise: at 0 an estimate is plain maximum likelihood.
-HYPERPARAMETERS = ("alpha", "ridge", "ddof", "pooling", "shrinkage", "class_alpha")
+HYPERPARAMETERS = (
+    "alpha",
+    "ridge",
+    "ddof",
+    "pooling",
+    "shrinkage",
+    "soft_threshold",
+    "class_alpha",
+)
 
 
 def labels(rng, n=N):
@@ -140,11 +149,13 @@ class Model:
     def plain(self) -> gcf.Classifier:
         """The same model by maximum likelihood: nothing smoothed, nothing regularised."""
         clf = with_hyperparameters(self.classifier, lambda leaf: 0.0)
-        if jax.tree.leaves(getattr(clf.family, "shrinkage", None)):
-            return clf
-        # A shrinkage that the data tell is not a leaf.
-        none = {"shrinkage": None} if hasattr(clf.family, "shrinkage") else {}
-        return replace(clf, family=replace(clf.family, **none))
+        # A shrinkage that the data tell is not a leaf, and a soft threshold of 0 does something.
+        rules = (
+            {"shrinkage": None, "soft_threshold": None}
+            if hasattr(clf.family, "soft_threshold")
+            else {}
+        )
+        return replace(clf, family=replace(clf.family, **rules))
 
     @property
     def smooth(self) -> gcf.Classifier:
@@ -223,6 +234,9 @@ MODELS = [
     Model(
         "gaussian-diag-rda", gcf.Gaussian("diag", pooling=0.3, shrinkage=0.2), reals, "quadratic"
     ),
+    Model(
+        "gaussian-threshold", gcf.Gaussian("diag", shared=True, soft_threshold=0.7), reals, "linear"
+    ),
     Model("gaussian-oas", gcf.Gaussian(shared=True, shrinkage="oas"), reals, "linear"),
     Model(
         "gaussian-james-stein",
@@ -281,7 +295,8 @@ def having(capability, models):
 # With priors of their own these are the same as others.
 TWINS = {
     "gaussian-ridge", "gaussian-diag-ridge", "gaussian-rda", "gaussian-diag-rda", "gaussian-oas",
-    "gaussian-james-stein", "gaussian-ledoit-wolf", "univariate-shared", "bernoulli-0.3",
+    "gaussian-james-stein", "gaussian-ledoit-wolf", "gaussian-threshold",
+    "univariate-shared", "bernoulli-0.3",
     "presence-tokens", "independent-bernoulli", "independent-categorical", "product-linear",
 }  # fmt: skip
 DISTINCT = [model for model in MODELS if model.name not in TWINS]

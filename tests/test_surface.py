@@ -103,6 +103,7 @@ SIGNATURES = {
     "Gaussian": {
         "covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0, "prior": None,
         "missing": "error", "pooling": None, "shrinkage": None, "target": "identity",
+        "soft_threshold": None,
     },
     "Bernoulli": {
         "alpha": 1.0, "threshold": None, "prior": None, "missing": "error", "missing_code": -1

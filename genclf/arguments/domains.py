@@ -130,7 +130,7 @@ FINITE_NUMBER = _numbers("one finite number", _finite)
 OPTIONAL_FINITE = _numbers("one finite number, or None", _finite, optional=True)
 FINITES = _numbers("finite numbers, one or an array", _finite, plural=True)
 POSITIVES = _numbers("> 0 and finite, one number or an array", _positive, plural=True)
-TOLERANCE = _numbers(">= 0, a finite number, or None", _not_negative, optional=True)
+OPTIONAL_NON_NEGATIVE = _numbers(">= 0, a finite number, or None", _not_negative, optional=True)
 FLAG = Domain("True or False", lambda value: isinstance(value, bool | np.bool_))
 
 

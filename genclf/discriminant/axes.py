@@ -47,7 +47,8 @@ class DiscriminantAxes(ShowsNumbers):
     explained: Float[Array, "m"]
 
 
-def _params_or_statistics(value: Any, name: str) -> Any:
+def params_or_statistics(value: Any, name: str) -> Any:
+    """The argument; raise unless it is params or statistics of a classifier."""
     if not isinstance(value, ClassifierParams | ClassifierStats):
         raise ValueError(
             f"{name} is {shown(value)}, expected params of Gaussian classes with one covariance, "
@@ -56,7 +57,7 @@ def _params_or_statistics(value: Any, name: str) -> Any:
     return value
 
 
-@verb(source=_params_or_statistics)
+@verb(source=params_or_statistics)
 def discriminant_axes(source: ClassifierParams | ClassifierStats) -> DiscriminantAxes:
     """The axes of linear discriminant analysis: canonical variates, or Fisher's discriminants.
 
@@ -87,7 +88,7 @@ def discriminant_axes(source: ClassifierParams | ClassifierStats) -> Discriminan
     References:
         Hastie, Tibshirani & Friedman (2009), §4.3.3; Mardia, Kent & Bibby (1979), §12.5.
     """
-    return _axes(_as_params(source))
+    return _axes(with_one_covariance(source))
 
 
 @verb(axes=None)
@@ -162,22 +163,31 @@ def reduced_rank(params: ClassifierParams, num_axes: int) -> ClassifierParams:
     References:
         Hastie, Tibshirani & Friedman (2009), §4.3.3 and figure 4.10.
     """
-    given = _as_params(params)
+    given = with_one_covariance(params)
     k, d = given.conditional.mean.shape
     if whole_number(num_axes, "num_axes", 1) > min(k - 1, d):
         raise ValueError(f"num_axes is {num_axes}, expected at most {min(k - 1, d)}: min(K - 1, d)")
     return _reduced(given, num_axes)
 
 
-def _as_params(source: ClassifierParams | ClassifierStats) -> ClassifierParams:
+def with_scatters(stats: ClassifierStats) -> Moments:
+    """The moments of the statistics; raise unless they have scatter matrices."""
+    moments = stats.conditional
+    if not isinstance(moments, Moments) or not moments.is_full:
+        raise ValueError(
+            "the statistics have no scatter matrix: make them with a full Gaussian, such as lda"
+        )
+    return moments
+
+
+def with_one_covariance(
+    source: ClassifierParams | ClassifierStats, **rules: Any
+) -> ClassifierParams:
+    """Params of which the classes share a covariance; statistics are estimated by the rules."""
     if isinstance(source, ClassifierStats):
-        moments = source.conditional
-        if not isinstance(moments, Moments) or not moments.is_full:
-            raise ValueError(
-                "the statistics have no scatter matrix: make them with a full Gaussian, such as lda"
-            )
+        family = Gaussian(shared=True, **rules)
         log_prior = jnp.log(divide(source.count, source.count.sum(keepdims=True)))
-        return ClassifierParams(log_prior, Gaussian(shared=True).estimate(moments.pool_classes()))
+        return ClassifierParams(log_prior, family.estimate(family.pooled(with_scatters(source))))
     conditional = source.conditional
     inside = conditional.inside if isinstance(conditional, RowSpaceParams) else conditional
     if not isinstance(inside, GaussianParams) or not inside.shared:

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.discriminant.axes import with_scatters
 from genclf.entry.verb import verb
 from genclf.sums.batched import cholesky, inverse_lower
 from genclf.sums.products import matmul
@@ -89,12 +90,7 @@ def manova(stats: ClassifierStats) -> Manova:
         Mardia, Kent & Bibby (1979), Multivariate Analysis, §12.3; Rencher & Christensen (2012),
         Methods of Multivariate Analysis, §6.1 and §7.3, in the forms that SAS and statsmodels use.
     """
-    moments = stats.conditional
-    if not isinstance(moments, Moments) or not moments.is_full:
-        raise ValueError(
-            "the statistics have no scatter matrix: make them with a full Gaussian, such as lda"
-        )
-    return _manova(moments)
+    return _manova(with_scatters(stats))
 
 
 @compiled

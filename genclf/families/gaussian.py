@@ -9,7 +9,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from genclf.arguments.domains import FLAG, NON_NEGATIVE, OPTIONAL_SHARE, one_of
+from genclf.arguments.domains import (
+    FLAG,
+    NON_NEGATIVE,
+    OPTIONAL_NON_NEGATIVE,
+    OPTIONAL_SHARE,
+    one_of,
+)
 from genclf.arguments.hyperparameters import is_concrete, kind_of
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
@@ -25,6 +31,7 @@ from genclf.families.gaussian_rules import contradictions, rules_in_use
 from genclf.families.mahalanobis import Covariance
 from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.row_space import diagnose_in_row_space, fit_in_row_space
+from genclf.families.shrunken_centroids import shrink_centroids
 from genclf.families.student_t import FINITE, StudentTParams
 from genclf.families.support import Support
 from genclf.sums.accumulate import moments, moments_of_cells
@@ -98,6 +105,11 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             each covariance: "ledoit-wolf", "oas", or "james-stein" towards the diagonal. None: 0.
         target: "identity", `T = tr(Σ) / d · I`, which depends on the units of the features; or
             "diagonal", the variances, which shrinks the correlations alone.
+        soft_threshold: Δ >= 0 of nearest shrunken centroids, for a shared diagonal covariance: a
+            class mean becomes `μ_j + m_k (s_j + s_0) sign(d_kj) max(|d_kj| - Δ, 0)`, μ_j the mean
+            of all rows, `d_kj = (μ_kj - μ_j) / (m_k (s_j + s_0))`, `m_k = √(1/n_k - 1/n)`, s_0 the
+            median of the standard deviations s_j, which become `s_j + s_0`. Features of which no
+            mean differs any more have no part in the posterior. None: no such rule.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -114,7 +126,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         for large-dimensional covariance matrices", eq. 14; Chen, Wiesel, Eldar & Hero (2010),
         "Shrinkage algorithms for MMSE covariance estimation", eq. 23, as in scikit-learn; Schäfer &
         Strimmer (2005), "A shrinkage approach to large-scale covariance matrix estimation", table
-        2, target D.
+        2, target D. Tibshirani, Hastie, Narasimhan & Chu (2002), "Diagnosis of multiple cancer
+        types by shrunken centroids of gene expression".
     """
 
     domains: ClassVar = {
@@ -125,6 +138,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         "pooling": OPTIONAL_SHARE,
         "shrinkage": SHRINKAGE,
         "target": one_of("identity", "diagonal"),
+        "soft_threshold": OPTIONAL_NON_NEGATIVE,
         "prior": kind_of(NormalInverseWishart, such_as="NormalInverseWishart()", optional=True),
         "missing": MISSING,
     }
@@ -138,6 +152,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     pooling: Scalar | None = None
     shrinkage: Scalar | Method | Estimated | None = eqx.field(converter=estimated, default=None)
     target: Target = eqx.field(static=True, default="identity")
+    soft_threshold: Scalar | None = None
 
     @property
     def support(self) -> Support:
@@ -175,7 +190,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return stats.pool_classes() if self.shared and not self._needs_fourth else stats
 
     def heuristics(self) -> list[str]:
-        """The names of ridge, ddof, pooling and shrinkage, where they are concrete and not 0."""
+        """The names of the rules that regularise, where they are concrete and do something."""
         return rules_in_use(self)
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
@@ -208,7 +223,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         prior is zero, so they only have to be finite.
         """
         stats, ddof = self._with_prior(stats)
-        return self.of_covariances(stats, self._covariance(stats, ddof))
+        params = self.of_covariances(stats, self._covariance(stats, ddof))
+        if self.soft_threshold is None:
+            return params
+        return shrink_centroids(params, stats.count, self.soft_threshold)
 
     def of_covariances(self, stats: Moments, found: CovarianceEstimate) -> GaussianParams:
         """Params with the means of the statistics and these covariances."""
@@ -263,7 +281,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def conjugate_prior(self, stats: Moments) -> NormalInverseWishartDistribution:
         """The given prior; without one, the flat prior changed by ridge and ddof."""
-        if used := [name for name in ("pooling", "shrinkage") if getattr(self, name) is not None]:
+        rules = ("pooling", "shrinkage", "soft_threshold")
+        if used := [name for name in rules if getattr(self, name) is not None]:
             raise ValueError(
                 f"Gaussian has no conjugate prior that stands for {' and '.join(used)}: give "
                 "prior=NormalInverseWishart() instead"
@@ -290,7 +309,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def with_prior(self, prior: Any) -> Gaussian:
         plain = replace(self, ridge=0.0, ddof=0.0, pooling=None, shrinkage=None)
-        return replace(plain, prior=prior)
+        return replace(plain, soft_threshold=None, prior=prior)
 
     def predictive(
         self, posterior: NormalInverseWishartDistribution, stats: Moments
@@ -318,9 +337,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return Regularisation(ridge, ddof, self.pooling, estimated(self.shrinkage), self.target)
 
     def unpenalised(self) -> list[str]:
-        """Pooling and shrinkage of 1, with which no own covariance is left."""
+        """A threshold; and pooling and shrinkage of 1, with which no own covariance is left."""
         rules = [("pooling", self.pooling), ("shrinkage", self.shrinkage)]
-        return [name for name, value in rules if is_concrete(value) and value == 1]
+        ones = [f"{name} is 1" for name, value in rules if is_concrete(value) and value == 1]
+        return ones + ["a soft_threshold is given"] * (self.soft_threshold is not None)
 
     def statistic(self, stats: Moments) -> str:
         d = stats.mean.shape[-1]

@@ -9,13 +9,14 @@ from genclf.sums.shrinkage import Estimated
 
 
 def rules_in_use(family: Any) -> list[str]:
-    """The names of ridge, ddof, pooling and shrinkage, where they are concrete and not 0."""
+    """The names of the rules that are concrete and not 0; of a threshold, also if it is 0."""
 
     def in_use(value: Any) -> bool:
         return isinstance(value, Estimated) or (is_concrete(value) and value not in (None, 0))
 
     names = ("ridge", "ddof", "pooling", "shrinkage")
-    return [name for name in names if in_use(getattr(family, name))]
+    used = [name for name in names if in_use(getattr(family, name))]
+    return used + ["soft_threshold"] * (family.soft_threshold is not None)
 
 
 def contradictions(family: Any) -> list[str]:
@@ -52,6 +53,12 @@ def contradictions(family: Any) -> list[str]:
         (
             method == "james-stein" and not diagonal,
             f'{name} shrinks correlations, expected target="diagonal"',
+        ),
+        (
+            family.soft_threshold is not None
+            and not (family.covariance == "diag" and family.shared and family.missing == "error"),
+            "soft_threshold needs one variance for all classes and complete rows, expected "
+            'covariance="diag", shared=True and missing="error"',
         ),
     ]
     return [text for wrong, text in rules if wrong]

@@ -43,6 +43,7 @@ class RowSpaceParams(HasLinearForm, Params):
         shrinkage: the shrinkage of each covariance, shape (K or 1,).
         rotation: the space; None if rows are given as their coordinates in it.
         width: d.
+        of_correlations: whether the units are the standard deviations of the features.
     """
 
     inside: GaussianParams
@@ -50,6 +51,7 @@ class RowSpaceParams(HasLinearForm, Params):
     shrinkage: Float[Array, "copies"]
     rotation: Rotation | None
     width: int = eqx.field(static=True)
+    of_correlations: bool = eqx.field(static=True, default=False)
 
     @property
     def support(self) -> Support:
@@ -207,7 +209,7 @@ def fit_in_row_space(family: Any, x: Shaped[Array, "n d"], w: ClassWeights) -> R
         rotation = rotation_of(x, weight, unit)
         inside = RowSpaceGaussian(replace(family, shrinkage=shrinkage), d, num_varying)
     found = inside.estimate(inside.stats(rotation.coordinates(x), w))
-    return replace(found, rotation=rotation)
+    return replace(found, rotation=rotation, of_correlations=family.target == "diagonal")
 
 
 def diagnose_in_row_space(

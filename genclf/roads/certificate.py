@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from genclf.arguments.domains import TOLERANCE
+from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_labels, check_some_labels
@@ -57,7 +57,7 @@ class Certificate(ShowsNumbers):
     tol: Float[Array, ""]
 
 
-@verb(tol=TOLERANCE)
+@verb(tol=OPTIONAL_NON_NEGATIVE)
 def certify(
     clf: Classifier,
     params: ClassifierParams,

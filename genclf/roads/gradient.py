@@ -12,7 +12,7 @@ from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
-from genclf.arguments.domains import TOLERANCE, Domain, random_key, whole
+from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE, Domain, random_key, whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
 from genclf.entry.rows import check_labels, check_some_labels
@@ -30,7 +30,7 @@ _CALLS = 100  # maximum number of calls of a callback
         optional=True,
     ),
     max_steps=whole(0),
-    tol=TOLERANCE,
+    tol=OPTIONAL_NON_NEGATIVE,
     key=lambda key, name: None if key is None else random_key(key, name),
     batch_size=whole(1, optional=True),
     callback=Domain("a function of (step, log_lik), or None", callable, optional=True),

@@ -61,10 +61,10 @@ def require_roads(clf: Classifier, verb: str) -> None:
     """Raise unless the estimate maximises a likelihood, perhaps penalised, of known params."""
     require(clf.family, HasRoads, verb)
     for (family,) in leaf_families(clf.family):
-        if clf.inference == "map" and (names := family.unpenalised()):
+        if clf.inference == "map" and (rules := family.unpenalised()):
             raise ValueError(
-                f"{verb}: {' and '.join(names)} is 1, and such an estimate maximises no penalised "
-                f"likelihood; use fit alone, or {' and '.join(names)} below 1"
+                f"{verb}: {' and '.join(rules)}, and such an estimate maximises no penalised "
+                "likelihood; use fit alone"
             )
 
 

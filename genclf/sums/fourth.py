@@ -45,6 +45,11 @@ class FourthMoments(Moments):
         self.third, self.fourth = third, fourth
 
     @property
+    def of_each(self) -> bool:
+        """Whether each feature has a square of its own."""
+        return self.fourth.shape[-1] == self.mean.shape[-1]
+
+    @property
     def sum_of_squares(self) -> Float[Array, "*batch_K m"]:
         """`Σ_n w_nk u_n`."""
         return self._reduce(self.diagonal)

@@ -13,11 +13,17 @@ pytestmark = pytest.mark.usefixtures("x64")
 DRAWS = 20011
 
 
+# A soft threshold widens the densities.
+CONSISTENT = [
+    m for m in MODELS if m.generative and getattr(m.family, "soft_threshold", None) is None
+]
+
+
 def shapes(x):
     return [leaf.shape for leaf in jax.tree.leaves(x)]
 
 
-@pytest.mark.parametrize("model", [m for m in MODELS if m.generative], ids=str)
+@pytest.mark.parametrize("model", CONSISTENT, ids=str)
 def test_a_fit_to_draws_finds_the_model_again(model):
     # Wilks: twice the gain in log-likelihood of the refit over the truth is χ² with as many
     # degrees of freedom as there are free parameters. The two tails together have 2e-6.
