@@ -120,10 +120,17 @@ from genclf.scores import (
     sample as sample,
 )
 from genclf.select.calibration import Calibration as Calibration, calibration as calibration
+from genclf.select.cross_validation import (
+    CrossValidation as CrossValidation,
+    cross_validate as cross_validate,
+    leave_one_out as leave_one_out,
+)
+from genclf.select.folds import folds as folds, kfold as kfold
 from genclf.select.learning_curve import (
     LearningCurve as LearningCurve,
     learning_curve as learning_curve,
 )
+from genclf.select.score import score as score
 from genclf.sums.merging import merge as merge, pool as pool, remove as remove, scale as scale
 from genclf.sums.statistics import (
     ClassifierStats as ClassifierStats,

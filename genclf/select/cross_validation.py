@@ -1,0 +1,231 @@
+"""Exact cross-validation: the statistics of each fold once, and those of all others merged."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.arguments.domains import whole
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
+from genclf.discriminant.row_space import row_space
+from genclf.entry.rows import check_labels, check_rows, float_dtype
+from genclf.entry.verb import ArrayLike, verb
+from genclf.estimation import estimate, stats
+from genclf.families.capabilities import is_additive
+from genclf.families.combinator import any_prefers_rows
+from genclf.families.gaussian import Gaussian
+from genclf.fitting import fit
+from genclf.model import Model
+from genclf.scores import log_posterior
+from genclf.select.folds import KEPT, checked_folds, padded
+from genclf.sums.merging import merge, remove
+
+_PART = 2**22  # numbers in the statistics of the fits that are made at once
+
+
+class CrossValidation(ShowsNumbers):
+    """Posteriors of rows by models that were not trained on them.
+
+    Attributes:
+        log_posterior: of each row, (n, K), in the order of the rows; NaN for rows that were never
+            held out.
+        folds: the fold of each row, (n,).
+        params: the params of each fold, all leaves with a first axis of length F; None after
+            `leave_one_out`.
+    """
+
+    log_posterior: Float[Array, "n K"]
+    folds: Int[np.ndarray, "n"]
+    params: Any
+
+
+@verb(any_model=True, folds=checked_folds)
+def cross_validate(
+    clf: Model, x: PyTree, y: ArrayLike, folds: ArrayLike, weights: ArrayLike | None = None
+) -> CrossValidation:
+    """Fit without each fold in turn, and score its rows.
+
+    A model with statistics is fitted from those of the other folds, merged before and after each:
+    one pass over the rows, and nothing is subtracted, so the answers are those of refitting. With
+    more features than rows and a shrinkage towards the identity all fits are in the space of the
+    rows. Other models are refitted, with weight 0 for the rows held out.
+
+    Args:
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
+        x: rows, as for `fit`.
+        y: labels, or responsibilities, as for `fit`.
+        folds: the fold of each row, 0..F-1, (n,), from `kfold` or `genclf.folds`; -1 for rows that
+            every fit has, -2 for rows that none has.
+        weights: weight of each row in the fits, >= 0, (n,); None for ones.
+
+    Returns:
+        `CrossValidation`; of fits in the space of the rows the params are those of coordinates, and
+        `row_space(x).params` leads back.
+
+    Raises:
+        ValueError: a shape does not fit, or a fold has no row.
+
+    Example:
+        >>> import jax, genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> folds = gcf.kfold(jax.random.key(0), vowel.y_train, 10)
+        >>> cv = gcf.cross_validate(gcf.qda(11), vowel.x_train, vowel.y_train, folds)
+        >>> print(gcf.score(cv, vowel.y_train).round(2), cv.params.conditional.mean.shape)
+        0.93 (10, 11, 10)
+    """
+    clf, x = _checked(clf, x, y, weights)
+    if len(folds) != len(y):
+        raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
+    blocks = padded(folds)
+    if isinstance(clf, Classifier) and is_additive(clf.family):
+        if not any_prefers_rows(clf.family, x):
+            kept = np.flatnonzero(folds == KEPT)
+            found, params = _by_merging(clf, x, y, weights, *blocks, kept)
+            return CrossValidation(found, folds, params)
+    found, params = _by_fits(clf, x, y, weights, *blocks, jnp.asarray(folds))
+    return CrossValidation(found, folds, params)
+
+
+@verb(any_model=True, batch_size=whole(1, optional=True))
+def leave_one_out(
+    clf: Model,
+    x: PyTree,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    batch_size: int | None = None,
+) -> CrossValidation:
+    """Score each row by the model of all others.
+
+    The statistics of a row are removed from those of all. Without its only row a class has the
+    posterior 0. Models without statistics are refitted n times.
+
+    Args:
+        clf: the model.
+        x: rows, as for `fit`.
+        y: labels, or responsibilities, as for `fit`.
+        weights: weight of each row, >= 0, (n,); None for ones.
+        batch_size: number of fits held in memory at once; None chooses.
+
+    Returns:
+        `CrossValidation`, in which each row is a fold, without params.
+
+    Raises:
+        ValueError: a shape does not fit.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> loo = gcf.leave_one_out(gcf.lda(11), vowel.x_train, vowel.y_train)
+        >>> print((loo.log_posterior.argmax(1) != vowel.y_train).sum())
+        201
+    """
+    clf, x = _checked(clf, x, y, weights)
+    folds = np.arange(len(y), dtype=np.int32)
+    if isinstance(clf, Classifier) and is_additive(clf.family):
+        if not any_prefers_rows(clf.family, x):
+            found = _by_removing(clf, x, y, weights, batch_size)
+            return CrossValidation(found, folds, None)
+    found, _ = _by_fits(clf, x, y, weights, *padded(folds), jnp.asarray(folds))
+    return CrossValidation(found, folds, None)
+
+
+def _checked(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tuple[Model, PyTree]:
+    """The model and the rows, in the space of the rows where the model is fitted there."""
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    check_labels(y, clf.num_classes)
+    family = getattr(clf, "family", None)
+    rotates = isinstance(family, Gaussian) and family.is_equivariant and family.prefers_rows(x)
+    if isinstance(clf, Classifier) and rotates:
+        space = row_space(x.astype(float_dtype(x)))
+        return space.model(clf), space.rows
+    return clf, x
+
+
+def _take(rows: PyTree, index: Any) -> PyTree:
+    """Rows by index; beyond the last one, the last one."""
+    return jax.tree.map(lambda a: a.at[index].get(mode="clip"), rows)
+
+
+def _ones(weights: Array | None, x: PyTree, n: int) -> Array:
+    return jnp.ones(n, float_dtype(x)) if weights is None else weights.astype(float_dtype(x))
+
+
+@compiled
+def _by_merging(
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    rows: Int[Array, "F m"],
+    real: Array,
+    kept: Int[Array, "r"],
+) -> tuple[Array, ClassifierParams]:
+    w = _ones(weights, x, len(y))
+    of_fold = _take((x, y), rows)
+    each = lax.map(lambda data: stats(clf, *data), (*of_fold, jnp.where(real, _take(w, rows), 0)))
+    shared = stats(clf, *_take((x, y, w), kept))
+
+    def add(total: ClassifierStats, own: ClassifierStats) -> tuple[ClassifierStats, Any]:
+        return merge(total, own), total
+
+    _, before = lax.scan(add, shared, each)
+    _, after = lax.scan(add, jax.tree.map(jnp.zeros_like, shared), each, reverse=True)
+
+    def one(fold: tuple[Any, Any, PyTree]) -> tuple[ClassifierParams, Array]:
+        params = estimate(clf, merge(*fold[:2]))
+        return params, log_posterior(params, fold[2])
+
+    params, found = lax.map(one, (before, after, of_fold[0]))
+    return _in_row_order(found, rows, len(y)), params
+
+
+def _in_row_order(found: Float[Array, "F m K"], rows: Int[Array, "F m"], n: int) -> Array:
+    empty = jnp.full((n, found.shape[-1]), jnp.nan, found.dtype)
+    return empty.at[rows].set(found, mode="drop")
+
+
+@compiled
+def _by_fits(
+    clf: Model,
+    x: PyTree,
+    y: Array,
+    weights: Array | None,
+    rows: Int[Array, "F m"],
+    real: Array,
+    folds: Int[Array, "n"],
+) -> tuple[Array, Any]:
+    w = jnp.where(folds >= KEPT, _ones(weights, x, len(y)), 0)
+
+    def one(fold: tuple[Array, Array]) -> tuple[Any, Array]:
+        held, own = fold
+        params = fit(clf, x, y, jnp.where(folds == held, 0, w))
+        return params, log_posterior(params, _take(x, own))
+
+    params, found = lax.map(one, (jnp.arange(len(rows), dtype=folds.dtype), rows))
+    return _in_row_order(found, rows, len(y)), params
+
+
+@partial(compiled, static_argnums=4)
+def _by_removing(
+    clf: Classifier, x: PyTree, y: Array, weights: Array | None, batch_size: int | None
+) -> Array:
+    w = _ones(weights, x, len(y))
+    everything = stats(clf, x, y, w)
+
+    def one(row: tuple[PyTree, Array, Array]) -> Array:
+        own = stats(clf, *jax.tree.map(lambda a: a[None], row))
+        params = estimate(clf, remove(everything, own))
+        return log_posterior(params, jax.tree.map(lambda a: a[None], row[0]))[0]
+
+    size = sum(a.size for a in jax.tree.leaves(everything))
+    chosen = batch_size or max(1, min(len(y), _PART // size))
+    return lax.map(one, (x, y, w), batch_size=chosen)

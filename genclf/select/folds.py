@@ -1,0 +1,173 @@
+"""Which fold each row belongs to: one array of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Int
+
+from genclf.arguments.domains import shown, whole
+from genclf.entry.verb import ArrayLike, verb
+
+KEPT, LEFT_OUT = -1, -2
+
+
+@verb(num_folds=whole(2))
+def kfold(
+    key: Any, y: ArrayLike, num_folds: int, *, groups: ArrayLike | None = None
+) -> Int[np.ndarray, "n"]:
+    """Random folds of nearly equal size, in which classes have nearly equal shares.
+
+    Without groups the sizes of two folds differ by at most one row, and so do their rows of each
+    class. With groups, each in one fold, they are as equal as placing one group after the other,
+    the largest first, can make them.
+
+    Args:
+        key: a `jax.random` key.
+        y: labels, integers of shape (n,); rows labelled -1 are spread like a class.
+        num_folds: F, from 2 to the number of rows, or of groups.
+        groups: which rows belong together, numbers or strings of shape (n,), e.g. subjects or
+            recording runs.
+
+    Returns:
+        The fold of each row, 0..F-1, a NumPy array of shape (n,).
+
+    Raises:
+        ValueError: a shape does not fit, or there are fewer rows, or groups, than folds.
+
+    Example:
+        >>> import jax, numpy as np, genclf as gcf
+        >>> y = np.array([0, 0, 0, 0, 1, 1])
+        >>> folds = gcf.kfold(jax.random.key(0), y, 2)
+        >>> print([y[folds == f].tolist() for f in range(2)])
+        [[0, 0, 1], [0, 0, 1]]
+        >>> subjects = np.array(["a", "a", "b", "b", "c", "c"])
+        >>> print(gcf.kfold(jax.random.key(0), y, 3, groups=subjects))
+        [1 1 2 2 0 0]
+    """
+    _on_host("kfold", y, key)
+    labels = np.asarray(y)
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"y has shape {labels.shape} and dtype {labels.dtype}, expected integer labels (n,)"
+        )
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32).ravel())
+    if groups is not None:
+        return _of_groups(rng, labels, np.asarray(groups), num_folds)
+    if num_folds > len(labels):
+        raise ValueError(f"num_folds is {num_folds}, expected at most the {len(labels)} rows")
+    order = np.lexsort((rng.random(len(labels)), labels))
+    found = np.empty(len(labels), np.int32)
+    found[order] = rng.permutation(num_folds)[np.arange(len(labels)) % num_folds]
+    return found
+
+
+def _of_groups(
+    rng: np.random.Generator, labels: np.ndarray, groups: np.ndarray, num_folds: int
+) -> np.ndarray:
+    if groups.shape != labels.shape:
+        raise ValueError(f"groups has shape {groups.shape}, expected {labels.shape}: one per row")
+    names, of_row = np.unique(groups, return_inverse=True)
+    if num_folds > len(names):
+        raise ValueError(f"num_folds is {num_folds}, expected at most the {len(names)} groups")
+    _, of_class = np.unique(labels, return_inverse=True)
+    count = np.zeros((len(names), of_class.max() + 1))
+    np.add.at(count, (of_row, of_class), 1)
+    share = count / count.sum(0)
+    filled, fold = np.zeros((num_folds, share.shape[1])), np.empty(len(names), np.int32)
+    shuffled = rng.permutation(len(names))
+    for group in shuffled[np.argsort(-share[shuffled].sum(1), kind="stable")]:
+        # Least growth of the sum of squares; while folds are empty, one of these.
+        growth = np.where(filled.any(1), filled @ share[group] + 1e-9 * filled.sum(1), -1)
+        fold[group] = growth.argmin()
+        filled[fold[group]] += share[group]
+    return fold[of_row]
+
+
+@verb(splits=None)
+def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int[np.ndarray, "n"]:
+    """The folds of a splitter of scikit-learn, or of any pairs of training and test rows.
+
+    Args:
+        splits: pairs of arrays of row indices, (train, test), as `splitter.split(x, y)` yields
+            them. Each row is in at most one test set; a training set holds all others that are
+            used at all.
+        num_rows: n; None for the largest index plus 1.
+
+    Returns:
+        An array of shape (n,): the number of the split that tests the row; -1 for rows that are
+        trained on in every split, -2 for rows in none.
+
+    Raises:
+        ValueError: a row is tested twice, or a training set is not made of all other rows.
+
+    Example:
+        >>> import numpy as np, genclf as gcf
+        >>> from sklearn.model_selection import KFold
+        >>> print(gcf.folds(KFold(3).split(np.zeros(6))))
+        [0 0 1 1 2 2]
+    """
+    pairs = [(np.asarray(train), np.asarray(test)) for train, test in splits]
+    if not pairs:
+        raise ValueError("splits is empty, expected pairs of training and test rows")
+    n = max(int(rows.max(initial=-1)) for pair in pairs for rows in pair) + 1
+    if num_rows is not None and num_rows < n:
+        raise ValueError(f"num_rows is {num_rows}, and splits hold the row {n - 1}")
+    found = np.full(n if num_rows is None else num_rows, LEFT_OUT, np.int32)
+    for train, _ in pairs:
+        found[train] = KEPT
+    tested = np.zeros(len(found), bool)
+    for fold, (_, test) in enumerate(pairs):
+        if tested[test].any():
+            row = int(test[tested[test]][0])
+            raise ValueError(
+                f"splits test row {row} twice, in {found[row]} and {fold}: expected at most once; "
+                "for repeated splits make one array for each repetition"
+            )
+        tested[test], found[test] = True, fold
+    for fold, (train, _) in enumerate(pairs):
+        others = (found != fold) & (found != LEFT_OUT)
+        wrong = np.flatnonzero(others != (np.bincount(train, minlength=len(found)) > 0))
+        if len(wrong):
+            problem = "lacks" if others[wrong[0]] else "holds"
+            raise ValueError(
+                f"the training rows of split {fold} are not all others: it {problem} row {wrong[0]}"
+            )
+    return found
+
+
+def checked_folds(folds: Any, name: str) -> np.ndarray:
+    """Folds as an array; raise unless they are concrete integers >= -2, each fold with a row."""
+    _on_host(name, folds)
+    found = np.asarray(folds)
+    if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+        raise ValueError(
+            f"{name} is {shown(folds)}, expected one integer per row, as kfold returns them; "
+            "genclf.folds takes the splits of scikit-learn"
+        )
+    if len(wrong := np.flatnonzero(found < LEFT_OUT)):
+        raise ValueError(f"{name}[{wrong[0]}] is {found[wrong[0]]}, expected a fold, -1 or -2")
+    size = np.bincount(found[found >= 0])
+    if not len(size) or not size.all():
+        missing = 0 if not len(size) else int(size.argmin())
+        raise ValueError(f"{name} has no row in fold {missing}, expected one in each, 0..F-1")
+    return found
+
+
+def _on_host(name: str, *values: Any) -> None:
+    if any(isinstance(value, Tracer) for value in values):
+        raise ValueError(f"{name} is on the host: give concrete arrays, outside jit and vmap")
+
+
+def padded(folds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of each fold (F, m), and which of them are not padding; padding is row n."""
+    held = np.flatnonzero(folds >= 0)
+    order = held[np.argsort(folds[held], kind="stable")]
+    real = np.arange(np.bincount(folds[held]).max()) < np.bincount(folds[held])[:, None]
+    rows = np.full(real.shape, len(folds), np.int32)
+    rows[real] = order
+    return rows, real

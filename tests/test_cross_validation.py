@@ -1,0 +1,221 @@
+"""Folds, cross-validation and leave-one-out beside refits, and scores beside scikit-learn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, StratifiedKFold
+
+import genclf as gcf
+from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, N, assert_close, take
+
+KEY = jax.random.key(0)
+F = 7
+
+
+def refits(clf, x, y, folds, weights=None, *, by_weight=False):
+    """The posteriors of each fold's rows by a fit to the others, one after the other.
+
+    Where EM starts depends on the number of rows, so with `by_weight` the others have weight 0.
+    """
+    found = np.full((len(y), clf.num_classes), np.nan)
+    for fold in range(folds.max() + 1):
+        train, test = (folds != fold) & (folds != -2), folds == fold
+        if by_weight:
+            params = gcf.fit(clf, x, y, weights * train.astype(weights.dtype))
+        else:
+            w = None if weights is None else weights[train]
+            params = gcf.fit(clf, take(x, train), y[train], w)
+        found[test] = gcf.log_posterior(params, take(x, test))
+    return found
+
+
+def some_folds(y):
+    folds = gcf.kfold(KEY, y, F)
+    folds[[3, 11]], folds[[5, 17]] = -1, -2
+    return folds
+
+
+@pytest.mark.parametrize("model", [*MODELS, *MIXTURES, *WITH_HOLES], ids=str)
+def test_as_refits(model, dtype):
+    x, y = model.example(dtype)
+    folds = some_folds(y)
+    weights = np.random.default_rng(1).uniform(0.5, 2, N).astype(dtype)
+    found = gcf.cross_validate(model.classifier, x, y, folds, weights)
+    by_em = model in (*MIXTURES, *WITH_HOLES)
+    expected = refits(model.classifier, x, y, folds, weights, by_weight=by_em)
+    held = folds >= 0
+    assert np.isnan(found.log_posterior[~held]).all()
+    rtol = 1e-10 if dtype == "float64" else 1e-4
+    if by_em:  # it may stop one step later
+        rtol = 1e-3
+    difference = np.exp(found.log_posterior[held]) - np.exp(expected[held])
+    assert np.abs(difference).max() < rtol
+    one = jax.tree.map(lambda leaf: leaf[2], found.params)
+    assert_close(
+        gcf.log_posterior(one, take(x, folds == 2)), found.log_posterior[folds == 2], 10 * rtol
+    )
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
+    x, y = model.example("float64", n=31)
+    folds = np.arange(31)
+    expected = gcf.cross_validate(model.classifier, x, y, folds).log_posterior
+    found = gcf.leave_one_out(model.classifier, x, y, batch_size=7).log_posterior
+    np.testing.assert_allclose(jnp.exp(found), jnp.exp(expected), rtol=0, atol=1e-9)
+    assert not np.isnan(found).any()
+
+
+def test_the_only_row_of_a_class(x64):
+    x, y = BY_NAME["gaussian-diag"].example("float64", n=31)
+    y = np.where(y == 2, 1, y)
+    y[4] = 2
+    found = gcf.leave_one_out(gcf.lda(K), x, y).log_posterior
+    assert np.isneginf(found[4, 2]) and np.isfinite(found[4, :2]).all()
+    others = np.arange(31) != 4
+    assert np.isfinite(found[others]).all()
+
+
+def test_more_features_than_rows(x64):
+    rng = np.random.default_rng(0)
+    y = np.arange(29) % K
+    x = rng.normal(size=(29, 61)) + 3 * y[:, None]
+    folds = gcf.kfold(KEY, y, F)
+    for clf in (
+        gcf.lda(K, shrinkage=0.2),
+        gcf.qda(K, shrinkage=0.2),
+        gcf.Classifier(gcf.Gaussian(shared=True, shrinkage=0.3, target="diagonal"), K),
+    ):
+        found = gcf.cross_validate(clf, x, y, folds)
+        np.testing.assert_allclose(found.log_posterior, refits(clf, x, y, folds), atol=1e-9)
+    space = gcf.row_space(x)
+    found = gcf.cross_validate(gcf.lda(K, shrinkage=0.2), x, y, folds)
+    params = space.params(jax.tree.map(lambda leaf: leaf[0], found.params))
+    assert_close(gcf.log_posterior(params, x[folds == 0]), found.log_posterior[folds == 0], 1e-9)
+
+
+def test_softmax_regression_too(x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    clf, folds = gcf.SoftmaxRegression(K, l2=0.1), gcf.kfold(KEY, y, 3)
+    found = gcf.cross_validate(clf, x, y, folds).log_posterior
+    np.testing.assert_allclose(found, refits(clf, x, y, folds), atol=1e-6)
+
+
+def test_a_fold_that_has_all_of_a_class(x64):
+    x, y = BY_NAME["gaussian-diag"].example("float64")
+    folds = np.where(y == 1, 0, 1 + np.arange(N) % 3)
+    found = gcf.cross_validate(gcf.lda(K), x, y, folds).log_posterior
+    assert np.isneginf(found[y == 1, 1]).all() and not np.isnan(found).any()
+    assert float(gcf.score(found, y, "log_loss")) == np.inf
+
+
+def test_sizes_of_folds():
+    y = np.random.default_rng(0).choice(K, 103, p=[0.1, 0.3, 0.6])
+    folds = gcf.kfold(KEY, y, F)
+    count = np.zeros((F, K), int)
+    np.add.at(count, (folds, y), 1)
+    assert np.ptp(count.sum(1)) <= 1 and np.ptp(count, axis=0).max() <= 1
+    np.testing.assert_array_equal(folds, gcf.kfold(KEY, y, F))
+    assert (folds != gcf.kfold(jax.random.key(1), y, F)).any()
+
+
+def test_groups_stay_together():
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 40, 301)
+    y = (rng.random(301) < 0.2 + 0.5 * (groups > 25)).astype(int)
+    folds = gcf.kfold(KEY, y, 5, groups=groups)
+    assert all(len(set(folds[groups == g])) == 1 for g in set(groups))
+    count = np.zeros((5, 2))
+    np.add.at(count, (folds, y), 1)
+    assert np.ptp(count.sum(1)) < 20 and np.ptp(count[:, 1] / count.sum(1)) < 0.1
+
+
+def test_folds_of_scikit_learn():
+    x, y = BY_NAME["gaussian"].example("float32")
+    for splitter in (KFold(5), StratifiedKFold(3, shuffle=True, random_state=0)):
+        splits = list(splitter.split(x, y))
+        folds = gcf.folds(splits)
+        for fold, (_, test) in enumerate(splits):
+            np.testing.assert_array_equal(np.flatnonzero(folds == fold), test)
+    kept = gcf.folds([([0, 1, 4], [2]), ([0, 1, 2], [4])], num_rows=6)
+    np.testing.assert_array_equal(kept, [-1, -1, 0, -2, 1, -2])
+    groups = np.arange(N) // 10
+    assert len(set(gcf.folds(GroupKFold(4).split(x, y, groups)))) == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, y: gcf.kfold(KEY, y, 1), "num_folds is 1, expected"),
+        (lambda x, y: gcf.kfold(KEY, y, 102), "expected at most the 101 rows"),
+        (lambda x, y: gcf.kfold(KEY, y, 4, groups=y), "expected at most the 3 groups"),
+        (lambda x, y: gcf.folds(RepeatedKFold(n_splits=2).split(x)), "twice, in . and"),
+        (lambda x, y: gcf.folds([([0], [1]), ([1, 2], [0])]), "of split 0 .* lacks row 2"),
+        (lambda x, y: gcf.folds([([0, 1], [1])]), "of split 0 .* holds row 1"),
+        (lambda x, y: gcf.cross_validate(gcf.lda(K), x, y, np.full(N, 1)), "no row in fold 0"),
+        (lambda x, y: gcf.cross_validate(gcf.lda(K), x, y, np.arange(N) - 3), "is -3, expected"),
+        (lambda x, y: gcf.cross_validate(gcf.lda(K), x, y, np.arange(7)), "expected 101"),
+        (
+            lambda x, y: jax.jit(lambda f: gcf.cross_validate(gcf.lda(K), x, y, f))(y),
+            "folds is on the host",
+        ),
+        (lambda x, y: gcf.score(np.zeros((N, K)), y[:5]), "expected .n, K. and n integer"),
+    ],
+)
+def test_invalid_arguments(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*BY_NAME["gaussian"].example("float32"))
+
+
+BY_SKLEARN = {
+    "accuracy": lambda y, p, w: metrics.accuracy_score(y, p.argmax(1), sample_weight=w),
+    "balanced_accuracy": lambda y, p, w: metrics.balanced_accuracy_score(
+        y, p.argmax(1), sample_weight=w
+    ),
+    "log_loss": lambda y, p, w: metrics.log_loss(
+        y, p, sample_weight=w, labels=np.arange(p.shape[1])
+    ),
+    "brier": lambda y, p, w: metrics.brier_score_loss(
+        y, p, sample_weight=w, labels=np.arange(p.shape[1]), scale_by_half=False
+    ),
+    "auc": lambda y, p, w: metrics.roc_auc_score(
+        y, p[:, 1] if p.shape[1] == 2 else p, sample_weight=w, multi_class="ovr"
+    ),
+    "mcc": lambda y, p, w: metrics.matthews_corrcoef(y, p.argmax(1), sample_weight=w),
+    "confusion": lambda y, p, w: metrics.confusion_matrix(
+        y, p.argmax(1), sample_weight=w, labels=np.arange(p.shape[1])
+    ),
+}
+
+
+@pytest.mark.parametrize("num_classes", [2, 5])
+@pytest.mark.parametrize("metric", BY_SKLEARN)
+def test_scores_as_scikit_learn(metric, num_classes, x64):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, num_classes, 211)
+    likely = 0.4 * np.eye(num_classes)[y] + 0.6 / num_classes
+    p = (1 + rng.multinomial(16 - num_classes, likely)) / 16  # with ties
+    log_p, w = np.log(p), rng.integers(0, 4, 211).astype(float)
+    expected = BY_SKLEARN[metric](y[w > 0], p[w > 0], w[w > 0])
+    np.testing.assert_allclose(gcf.score(log_p, y, metric, weights=w), expected, rtol=1e-12)
+    by = rng.integers(-1, 3, 211)
+    each = gcf.score(log_p, y, metric, by=by)
+    for group in range(3):
+        rows = by == group
+        found = BY_SKLEARN[metric](y[rows], p[rows], None)
+        np.testing.assert_allclose(each[group], found, rtol=1e-12)
+
+
+def test_scores_of_rows_that_do_not_count(x64):
+    log_p = np.log(np.array([[0.9, 0.1], [0.2, 0.8], [np.nan, np.nan], [0.6, 0.4]]))
+    y = np.array([0, 1, 0, 1])
+    assert np.isnan(gcf.score(log_p, y))
+    assert gcf.score(log_p, y, weights=np.array([1, 1, 0, 1.0])) == pytest.approx(2 / 3)
+    assert gcf.score(log_p, np.array([0, 1, -1, 1])) == pytest.approx(2 / 3)
+    assert np.isnan(gcf.score(log_p, y, weights=np.zeros(4)))
+    assert np.isnan(gcf.score(log_p[:2], np.array([0, 2])))
+    # Matthews' coefficient of single rows is 0; of all together it is not.
+    assert gcf.score(log_p[[0, 1]], y[:2], "mcc") == 1
+    assert gcf.score(log_p[[0, 1]], y[:2], lambda lp, y, w: (w * lp[:, 0]).sum()) < 0
