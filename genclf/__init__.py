@@ -130,6 +130,10 @@ from genclf.select.learning_curve import (
     LearningCurve as LearningCurve,
     learning_curve as learning_curve,
 )
+from genclf.select.permutation import (
+    PermutationTest as PermutationTest,
+    permutation_test as permutation_test,
+)
 from genclf.select.score import score as score
 from genclf.sums.merging import merge as merge, pool as pool, remove as remove, scale as scale
 from genclf.sums.statistics import (

@@ -10,7 +10,6 @@ from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, Stratified
 import genclf as gcf
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, N, assert_close, take
 
-KEY = jax.random.key(0)
 F = 7
 
 
@@ -32,7 +31,7 @@ def refits(clf, x, y, folds, weights=None, *, by_weight=False):
 
 
 def some_folds(y):
-    folds = gcf.kfold(KEY, y, F)
+    folds = gcf.kfold(jax.random.key(0), y, F)
     folds[[3, 11]], folds[[5, 17]] = -1, -2
     return folds
 
@@ -82,7 +81,7 @@ def test_more_features_than_rows(x64):
     rng = np.random.default_rng(0)
     y = np.arange(29) % K
     x = rng.normal(size=(29, 61)) + 3 * y[:, None]
-    folds = gcf.kfold(KEY, y, F)
+    folds = gcf.kfold(jax.random.key(0), y, F)
     for clf in (
         gcf.lda(K, shrinkage=0.2),
         gcf.qda(K, shrinkage=0.2),
@@ -98,7 +97,7 @@ def test_more_features_than_rows(x64):
 
 def test_softmax_regression_too(x64):
     x, y = BY_NAME["gaussian"].example("float64")
-    clf, folds = gcf.SoftmaxRegression(K, l2=0.1), gcf.kfold(KEY, y, 3)
+    clf, folds = gcf.SoftmaxRegression(K, l2=0.1), gcf.kfold(jax.random.key(0), y, 3)
     found = gcf.cross_validate(clf, x, y, folds).log_posterior
     np.testing.assert_allclose(found, refits(clf, x, y, folds), atol=1e-6)
 
@@ -113,11 +112,11 @@ def test_a_fold_that_has_all_of_a_class(x64):
 
 def test_sizes_of_folds():
     y = np.random.default_rng(0).choice(K, 103, p=[0.1, 0.3, 0.6])
-    folds = gcf.kfold(KEY, y, F)
+    folds = gcf.kfold(jax.random.key(0), y, F)
     count = np.zeros((F, K), int)
     np.add.at(count, (folds, y), 1)
     assert np.ptp(count.sum(1)) <= 1 and np.ptp(count, axis=0).max() <= 1
-    np.testing.assert_array_equal(folds, gcf.kfold(KEY, y, F))
+    np.testing.assert_array_equal(folds, gcf.kfold(jax.random.key(0), y, F))
     assert (folds != gcf.kfold(jax.random.key(1), y, F)).any()
 
 
@@ -125,7 +124,7 @@ def test_groups_stay_together():
     rng = np.random.default_rng(0)
     groups = rng.integers(0, 40, 301)
     y = (rng.random(301) < 0.2 + 0.5 * (groups > 25)).astype(int)
-    folds = gcf.kfold(KEY, y, 5, groups=groups)
+    folds = gcf.kfold(jax.random.key(0), y, 5, groups=groups)
     assert all(len(set(folds[groups == g])) == 1 for g in set(groups))
     count = np.zeros((5, 2))
     np.add.at(count, (folds, y), 1)
@@ -148,9 +147,12 @@ def test_folds_of_scikit_learn():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x, y: gcf.kfold(KEY, y, 1), "num_folds is 1, expected"),
-        (lambda x, y: gcf.kfold(KEY, y, 102), "expected at most the 101 rows"),
-        (lambda x, y: gcf.kfold(KEY, y, 4, groups=y), "expected at most the 3 groups"),
+        (lambda x, y: gcf.kfold(jax.random.key(0), y, 1), "num_folds is 1, expected"),
+        (lambda x, y: gcf.kfold(jax.random.key(0), y, 102), "expected at most the 101 rows"),
+        (
+            lambda x, y: gcf.kfold(jax.random.key(0), y, 4, groups=y),
+            "expected at most the 3 groups",
+        ),
         (lambda x, y: gcf.folds(RepeatedKFold(n_splits=2).split(x)), "twice, in . and"),
         (lambda x, y: gcf.folds([([0], [1]), ([1, 2], [0])]), "of split 0 .* lacks row 2"),
         (lambda x, y: gcf.folds([([0, 1], [1])]), "of split 0 .* holds row 1"),

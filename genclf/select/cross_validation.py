@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import whole
 from genclf.arguments.reprs import ShowsNumbers
@@ -81,16 +81,10 @@ def cross_validate(
         >>> print(gcf.score(cv, vowel.y_train).round(2), cv.params.conditional.mean.shape)
         0.93 (10, 11, 10)
     """
-    clf, x = _checked(clf, x, y, weights)
+    clf, x = checked_rows(clf, x, y, weights)
     if len(folds) != len(y):
         raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
-    blocks = padded(folds)
-    if isinstance(clf, Classifier) and is_additive(clf.family):
-        if not any_prefers_rows(clf.family, x):
-            kept = np.flatnonzero(folds == KEPT)
-            found, params = _by_merging(clf, x, y, weights, *blocks, kept)
-            return CrossValidation(found, folds, params)
-    found, params = _by_fits(clf, x, y, weights, *blocks, jnp.asarray(folds))
+    found, params = _of_folds(clf, x, y, ones(weights, x, len(y)), layout(folds))
     return CrossValidation(found, folds, params)
 
 
@@ -128,17 +122,17 @@ def leave_one_out(
         >>> print((loo.log_posterior.argmax(1) != vowel.y_train).sum())
         201
     """
-    clf, x = _checked(clf, x, y, weights)
+    clf, x = checked_rows(clf, x, y, weights)
     folds = np.arange(len(y), dtype=np.int32)
-    if isinstance(clf, Classifier) and is_additive(clf.family):
-        if not any_prefers_rows(clf.family, x):
-            found = _by_removing(clf, x, y, weights, batch_size)
-            return CrossValidation(found, folds, None)
-    found, _ = _by_fits(clf, x, y, weights, *padded(folds), jnp.asarray(folds))
+    w = ones(weights, x, len(y))
+    if _has_statistics(clf, x):
+        found = _by_removing(clf, x, y, w, batch_size)
+    else:
+        found, _ = _of_folds(clf, x, y, w, layout(folds))
     return CrossValidation(found, folds, None)
 
 
-def _checked(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tuple[Model, PyTree]:
+def checked_rows(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tuple[Model, PyTree]:
     """The model and the rows, in the space of the rows where the model is fitted there."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
     check_labels(y, clf.num_classes)
@@ -155,24 +149,69 @@ def _take(rows: PyTree, index: Any) -> PyTree:
     return jax.tree.map(lambda a: a.at[index].get(mode="clip"), rows)
 
 
-def _ones(weights: Array | None, x: PyTree, n: int) -> Array:
+def ones(weights: Array | None, x: PyTree, n: int) -> Array:
+    """The weights of the rows, 1 if there are none."""
     return jnp.ones(n, float_dtype(x)) if weights is None else weights.astype(float_dtype(x))
 
 
-@compiled
+class Layout(NamedTuple):
+    """Where the rows of each fold are.
+
+    Attributes:
+        rows: the rows of each fold, padded by row n.
+        real: which of them are not padding.
+        kept: the rows that every fit has.
+        folds: the fold of each row.
+    """
+
+    rows: Int[Array, "F m"]
+    real: Bool[Array, "F m"]
+    kept: Int[Array, "r"]
+    folds: Int[Array, "n"]
+
+
+def layout(folds: np.ndarray) -> Layout:
+    """The layout of folds that are known on the host."""
+    kept = np.flatnonzero(folds == KEPT).astype(np.int32)
+    return Layout(*map(jnp.asarray, (*padded(folds), kept, folds)))
+
+
+def _has_statistics(clf: Model, x: PyTree) -> bool:
+    additive = isinstance(clf, Classifier) and is_additive(clf.family)
+    return additive and not any_prefers_rows(clf.family, x)
+
+
+def posteriors_of_folds(
+    clf: Model, x: PyTree, y: Array, w: Array, where: Layout
+) -> tuple[Float[Array, "n K"], Any]:
+    """The log-posteriors of all rows, each by the fit without its fold; and the params."""
+    if isinstance(clf, Classifier) and _has_statistics(clf, x):
+        found, params = _by_merging(clf, x, y, w, where)
+    else:
+        found, params = _by_fits(clf, x, y, w, where)
+    return in_row_order(found, where.rows, len(y)), params
+
+
+_of_folds = compiled(posteriors_of_folds)
+
+
+def in_row_order(
+    found: Float[Array, "F m K"], rows: Int[Array, "F m"], n: int
+) -> Float[Array, "n K"]:
+    """What is known of the rows of each fold, by row; NaN for rows in none."""
+    empty = jnp.full((n, found.shape[-1]), jnp.nan, found.dtype)
+    return empty.at[rows].set(found, mode="drop")
+
+
 def _by_merging(
-    clf: Classifier,
-    x: PyTree,
-    y: Array,
-    weights: Array | None,
-    rows: Int[Array, "F m"],
-    real: Array,
-    kept: Int[Array, "r"],
+    clf: Classifier, x: PyTree, y: Array, w: Array, where: Layout
 ) -> tuple[Array, ClassifierParams]:
-    w = _ones(weights, x, len(y))
-    of_fold = _take((x, y), rows)
-    each = lax.map(lambda data: stats(clf, *data), (*of_fold, jnp.where(real, _take(w, rows), 0)))
-    shared = stats(clf, *_take((x, y, w), kept))
+    of_fold = _take((x, y), where.rows)
+    each = lax.map(
+        lambda data: stats(clf, *data),
+        (*of_fold, jnp.where(where.real, _take(w, where.rows), 0)),
+    )
+    shared = stats(clf, *_take((x, y, w), where.kept))
 
     def add(total: ClassifierStats, own: ClassifierStats) -> tuple[ClassifierStats, Any]:
         return merge(total, own), total
@@ -185,40 +224,24 @@ def _by_merging(
         return params, log_posterior(params, fold[2])
 
     params, found = lax.map(one, (before, after, of_fold[0]))
-    return _in_row_order(found, rows, len(y)), params
+    return found, params
 
 
-def _in_row_order(found: Float[Array, "F m K"], rows: Int[Array, "F m"], n: int) -> Array:
-    empty = jnp.full((n, found.shape[-1]), jnp.nan, found.dtype)
-    return empty.at[rows].set(found, mode="drop")
-
-
-@compiled
-def _by_fits(
-    clf: Model,
-    x: PyTree,
-    y: Array,
-    weights: Array | None,
-    rows: Int[Array, "F m"],
-    real: Array,
-    folds: Int[Array, "n"],
-) -> tuple[Array, Any]:
-    w = jnp.where(folds >= KEPT, _ones(weights, x, len(y)), 0)
+def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[Array, Any]:
+    w = jnp.where(where.folds >= KEPT, w, 0)
 
     def one(fold: tuple[Array, Array]) -> tuple[Any, Array]:
         held, own = fold
-        params = fit(clf, x, y, jnp.where(folds == held, 0, w))
+        params = fit(clf, x, y, jnp.where(where.folds == held, 0, w))
         return params, log_posterior(params, _take(x, own))
 
-    params, found = lax.map(one, (jnp.arange(len(rows), dtype=folds.dtype), rows))
-    return _in_row_order(found, rows, len(y)), params
+    numbers = jnp.arange(len(where.rows), dtype=where.folds.dtype)
+    params, found = lax.map(one, (numbers, where.rows))
+    return found, params
 
 
 @partial(compiled, static_argnums=4)
-def _by_removing(
-    clf: Classifier, x: PyTree, y: Array, weights: Array | None, batch_size: int | None
-) -> Array:
-    w = _ones(weights, x, len(y))
+def _by_removing(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: int | None) -> Array:
     everything = stats(clf, x, y, w)
 
     def one(row: tuple[PyTree, Array, Array]) -> Array:

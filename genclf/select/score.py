@@ -23,7 +23,7 @@ Score = Literal["accuracy", "balanced_accuracy", "log_loss", "brier", "auc", "mc
 ScoreFunction = Callable[[Array, Array, Array], Array]
 
 
-@verb(found=None)
+@verb(found=None, by=lambda by, name: by if by is None else as_arrays(by, name))
 def score(
     found: CrossValidation | Float[ArrayLike, "n K"],
     y: ArrayLike,
@@ -88,23 +88,50 @@ def score(
     for name, value in (("weights", weights), ("by", by)):
         if value is not None and np.shape(value) != y.shape:
             raise ValueError(f"{name} has shape {np.shape(value)}, expected {y.shape}")
+    function = score_function(metric)
+    weight = jnp.ones(y.shape, log_p.dtype) if weights is None else weights.astype(log_p.dtype)
+    weight = jnp.where(held & (y >= 0), weight, 0)
+    num_groups = num_groups_of(by)
+    return _score(function, num_groups, log_p, y, weight, by)
+
+
+def score_function(metric: Any) -> ScoreFunction:
+    """The function of that name, or the function itself; raise if there is none."""
     function = metric if callable(metric) else _METRICS.get(metric)
     if function is None:
         raise ValueError(
             f"metric is {shown(metric)}, expected one of {', '.join(get_args(Score))}, or a "
             "function of (log_posterior, y, weights)"
         )
-    weight = jnp.ones(y.shape, log_p.dtype) if weights is None else weights.astype(log_p.dtype)
-    weight = jnp.where(held & (y >= 0), weight, 0)
-    if by is None:
-        return _score(function, log_p, y, weight)
+    return function
+
+
+def num_groups_of(by: Any) -> int:
+    """The number of groups, 0 if there are none; raise if they are traced."""
     if isinstance(by, Tracer):
         raise ValueError("by is traced, expected concrete groups, outside jit and vmap")
-    groups = np.asarray(by)
-    return _score_by(function, log_p, y, weight, jnp.asarray(groups), int(groups.max()) + 1)
+    return 0 if by is None else int(np.max(by)) + 1
 
 
-def _score(function: ScoreFunction, log_p: Array, y: Array, weight: Array) -> Array:
+def score_of(
+    function: ScoreFunction,
+    num_groups: int,
+    log_p: Float[Array, "n K"],
+    y: Int[Array, "n"],
+    weight: Float[Array, "n"],
+    by: Int[Array, "n"] | None,
+) -> Float[Array, "..."]:
+    """The score of the rows with weight, or one of each group."""
+    if by is None:
+        return _of_rows(function, log_p, y, weight)
+    of_group = lambda g: _of_rows(function, log_p, y, jnp.where(by == g, weight, 0))  # noqa: E731
+    return jax.lax.map(of_group, jnp.arange(num_groups, dtype=by.dtype))
+
+
+_score = compiled(score_of, static_argnums=(0, 1))
+
+
+def _of_rows(function: ScoreFunction, log_p: Array, y: Array, weight: Array) -> Array:
     """The score of the rows with weight, which may hold anything where they have none."""
     counts = weight != 0
     log_p = jnp.where(counts[:, None], log_p, -jnp.log(jnp.asarray(log_p.shape[1], log_p.dtype)))
@@ -112,17 +139,6 @@ def _score(function: ScoreFunction, log_p: Array, y: Array, weight: Array) -> Ar
     bad |= (counts & (y >= log_p.shape[1])).any()
     found = function(log_p, jnp.where(counts, y, 0), weight)
     return jnp.where(bad, jnp.nan, found)
-
-
-def _score_by(
-    function: ScoreFunction, log_p: Array, y: Array, weight: Array, by: Array, num_groups: int
-) -> Array:
-    of_group = lambda g: _score(function, log_p, y, jnp.where(by == g, weight, 0))  # noqa: E731
-    return jax.lax.map(of_group, jnp.arange(num_groups, dtype=by.dtype))
-
-
-_score = compiled(_score, static_argnums=0)
-_score_by = compiled(_score_by, static_argnums=(0, 5))
 
 
 def confusion(

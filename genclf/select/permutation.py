@@ -1,0 +1,244 @@
+"""Permutation tests of cross-validated scores."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from genclf.arguments.domains import FLAG, whole
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.gaussian import Gaussian
+from genclf.model import Model
+from genclf.select.cross_validation import (
+    Layout,
+    checked_rows,
+    in_row_order,
+    layout,
+    ones,
+    posteriors_of_folds,
+)
+from genclf.select.folds import KEPT, checked_folds
+from genclf.select.permuted_labels import posteriors, rotated, share_scatters
+from genclf.select.score import Score, ScoreFunction, num_groups_of, score_function, score_of
+
+_PART = 2**22  # numbers in the one-hot labels of the permutations that are made at once
+_LOWER_IS_BETTER = ("log_loss", "brier")
+
+
+class PermutationTest(ShowsNumbers):
+    """A cross-validated score beside those of permuted labels, from `permutation_test`.
+
+    Attributes:
+        observed: the score of the labels as they are; with `by` one of each group, (G,).
+        null: the scores of permuted labels, (num,) or (num, G).
+        p_value: `(b + 1) / (num + 1)`, b the number of permutations that score at least as well; a
+            score of NaN counts as such.
+    """
+
+    observed: Float[Array, "..."]
+    null: Float[Array, "num ..."]
+    p_value: Float[Array, "..."]
+
+
+@verb(any_model=True, folds=checked_folds, num=whole(1), batch_size=whole(1, optional=True))
+def permutation_test(
+    key: Array,
+    clf: Model,
+    x: PyTree,
+    y: ArrayLike,
+    folds: ArrayLike,
+    metric: Score | ScoreFunction = "balanced_accuracy",
+    *,
+    num: int = 1000,
+    blocks: ArrayLike | None = None,
+    whole_blocks: bool = False,
+    by: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    batch_size: int | None = None,
+) -> PermutationTest:
+    """Whether a cross-validated score is better than that of labels that say nothing of the rows.
+
+    The folds stay, the labels are permuted, and all is cross-validated again. A Gaussian with one
+    full covariance, with no ridge and perhaps a number as shrinkage, is not fitted again: all
+    labellings of a fold share its total scatter. In float32 its scores differ from those of refits
+    by rounding; where they would lose digits, refits take their place.
+
+    Args:
+        key: a `jax.random` key.
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
+        x: rows, as for `fit`.
+        y: labels 0..K-1 of all rows, (n,).
+        folds: the fold of each row, as for `cross_validate`.
+        metric: a name or a function, as for `score`; of a function larger values are better.
+        num: number of permutations.
+        blocks: labels move within blocks alone, integers (n,), such as runs of a recording.
+        whole_blocks: labels move from block to block instead, of which each has one label.
+        by: a score, and a p-value, of each group of rows, integers (n,), as for `score`.
+        weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
+        batch_size: number of permutations held in memory at once; None chooses.
+
+    Returns:
+        `PermutationTest`.
+
+    Raises:
+        ValueError: a shape does not fit, a row has no label, or a block has more than one.
+
+    Example:
+        >>> import jax, genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> x, y = vowel.x_train[:, 5:], vowel.y_train
+        >>> folds = gcf.kfold(jax.random.key(0), y, 5)
+        >>> test = gcf.permutation_test(jax.random.key(1), gcf.lda(11), x, y, folds, num=99)
+        >>> print(f"{test.observed:.2f}", test.null.max() < 0.2, test.p_value)
+        0.27 True 0.01
+
+    References:
+        Ojala & Garriga (2010), "Permutation tests for studying classifier performance", test 1;
+        Phipson & Smyth (2010), "Permutation p-values should never be zero".
+    """
+    clf, x = checked_rows(clf, x, y, weights)
+    whole_blocks = FLAG.checked(whole_blocks, "whole_blocks")
+    labels, held = np.asarray(y), folds >= 0
+    if labels.ndim != 1 or (labels < 0).any() or len(labels) != len(folds):
+        raise ValueError(
+            f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label of each "
+            "row, 0..K-1, without -1"
+        )
+    function, num_groups = score_function(metric), num_groups_of(by)
+    movable = _movable(labels, blocks, whole_blocks)
+    w = ones(weights, x, len(y))
+    counts = jnp.where(jnp.asarray(held), w, 0)
+    data = Data(x, w, layout(folds), counts, None if by is None else jnp.asarray(by))
+    numbers = jnp.arange(num)
+    part = batch_size or max(1, min(num, _PART // (len(y) * clf.num_classes)))
+    observed = _observed(function, num_groups, clf, y, data)
+    if not share_scatters(clf):
+        null = _by_refits(function, num_groups, clf, key, numbers, movable, data)
+    else:
+        null, exact = _by_rotations(function, num_groups, part, clf, key, numbers, movable, data)
+        again = np.flatnonzero(~np.asarray(exact))
+        if len(again):
+            refits = _by_refits(function, num_groups, clf, key, numbers[again], movable, data)
+            null = null.at[again].set(refits)
+    lower = metric in _LOWER_IS_BETTER
+    worse = null > observed[None] if lower else null < observed[None]
+    p_value = ((~worse).sum(0) + 1) / (num + 1)
+    p_value = jnp.where(jnp.isnan(observed), jnp.nan, p_value.astype(observed.dtype))
+    return PermutationTest(observed, null, p_value)
+
+
+class Data(NamedTuple):
+    """What all labellings share: rows, weights in fits, folds, weights in scores, groups."""
+
+    x: PyTree
+    w: Float[Array, "n"]
+    where: Layout
+    counts: Float[Array, "n"]
+    by: Int[Array, "n"] | None
+
+
+class Movable(NamedTuple):
+    """Labels, and what of them moves.
+
+    Attributes:
+        label: of each row; or of each block, if `block` says which one each row gets.
+        order: the rows, one block after the other; None if all rows are one block.
+        block: the block of each row in the given order, or of `order`; None without blocks.
+    """
+
+    label: Int[Array, "_"]
+    order: Int[Array, "n"] | None
+    block: Int[Array, "n"] | None
+
+
+def _movable(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movable:
+    y = jnp.asarray(labels)
+    if blocks is None:
+        if whole_blocks:
+            raise ValueError("whole_blocks is True without blocks: give the block of each row")
+        return Movable(y, None, None)
+    if np.shape(blocks) != labels.shape:
+        raise ValueError(f"blocks has shape {np.shape(blocks)}, expected {labels.shape}")
+    _, first, block = np.unique(np.asarray(blocks), return_index=True, return_inverse=True)
+    if not whole_blocks:
+        order = np.argsort(block, kind="stable")
+        return Movable(jnp.asarray(labels[order]), jnp.asarray(order), jnp.asarray(block[order]))
+    mixed = np.flatnonzero(labels != labels[first][block])
+    if len(mixed):
+        raise ValueError(
+            f"blocks[{mixed[0]}] has the labels {labels[first][block][mixed[0]]} and "
+            f"{labels[mixed[0]]}, expected one in each block, as whole blocks are to move"
+        )
+    return Movable(jnp.asarray(labels[first]), None, jnp.asarray(block))
+
+
+def _moved(key: Array, labels: Movable) -> Int[Array, "n"]:
+    label, order, block = labels
+    if block is None or order is None:
+        drawn = jax.random.permutation(key, label)
+        return drawn if block is None else drawn[block]
+    drawn = jnp.lexsort((jax.random.uniform(key, block.shape), block))
+    return jnp.zeros_like(label).at[order].set(label[drawn])
+
+
+@partial(compiled, static_argnums=(0, 1))
+def _observed(function: ScoreFunction, num_groups: int, clf: Model, y: Array, data: Data) -> Array:
+    found, _ = posteriors_of_folds(clf, data.x, y, data.w, data.where)
+    return score_of(function, num_groups, found, y, data.counts, data.by)
+
+
+@partial(compiled, static_argnums=(0, 1))
+def _by_refits(
+    function: ScoreFunction,
+    num_groups: int,
+    clf: Model,
+    key: Array,
+    numbers: Int[Array, "num"],
+    labels: Movable,
+    data: Data,
+) -> Array:
+    def one(number: Array) -> Array:
+        y = _moved(jax.random.fold_in(key, number), labels)
+        return _observed(function, num_groups, clf, y, data)
+
+    return lax.map(one, numbers)
+
+
+@partial(compiled, static_argnums=(0, 1, 2))
+def _by_rotations(
+    function: ScoreFunction,
+    num_groups: int,
+    part: int,
+    clf: Any,
+    key: Array,
+    numbers: Int[Array, "num"],
+    labels: Movable,
+    data: Data,
+) -> tuple[Array, Bool[Array, "num"]]:
+    x, w, where = data.x.astype(data.w.dtype), data.w, data.where
+    in_folds = jnp.arange(len(where.rows), dtype=where.folds.dtype)
+    trained = lambda f: (where.folds != f) & (where.folds >= KEPT)  # noqa: E731
+    in_units = clf.family.shrinkage is None if isinstance(clf.family, Gaussian) else False
+    each = lax.map(lambda f: rotated(x, jnp.where(trained(f), w, 0), in_units), in_folds)
+
+    def some(numbers: Array) -> tuple[Array, Array]:
+        y = jax.vmap(lambda i: _moved(jax.random.fold_in(key, i), labels))(numbers)
+        found, exact = lax.map(
+            lambda fold: posteriors(clf, fold[0], fold[1], y), (each, where.rows)
+        )
+        ordered = jax.vmap(lambda one: in_row_order(one, where.rows, len(x)), 1)(found)
+        of_labels = lambda p, y: score_of(function, num_groups, p, y, data.counts, data.by)  # noqa: E731
+        return jax.vmap(of_labels)(ordered, y), exact.all(0)
+
+    parts = jnp.pad(numbers, (0, -len(numbers) % part)).reshape(-1, part)
+    found, exact = lax.map(some, parts)
+    whole = lambda a: a.reshape(-1, *a.shape[2:])[: len(numbers)]  # noqa: E731
+    return whole(found), whole(exact)

@@ -1,0 +1,114 @@
+"""Cross-validation of linear discriminants for many labellings of the same rows.
+
+The scatter T of a fold's training rows about their mean does not see the labels, and that within
+classes is `W = T - BᵀB`, of which row k of B is `√n_k` times the mean of class k. In the
+eigenvectors of T the covariance is diagonal less K products, so its inverse takes a K × K matrix.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from genclf.arguments.hyperparameters import is_concrete
+from genclf.classifier import Classifier
+from genclf.families.gaussian import Gaussian
+from genclf.families.row_space import RowSpaceGaussian
+from genclf.model import Model
+from genclf.sums.batched import cholesky, eigh, inverse_lower
+from genclf.sums.products import einsum, matmul
+from genclf.sums.shrinkage import Estimated
+
+
+class Rotated(NamedTuple):
+    """The rows of one fold, in the eigenvectors of the scatter T of its training rows.
+
+    Attributes:
+        rows: all rows about the mean of the training rows, (n, r).
+        spread: the eigenvalues of T, (r,).
+        weight: weights of the training rows, 0 for others, (n,).
+        regular: whether the eigenvalues are above rounding.
+    """
+
+    rows: Float[Array, "n r"]
+    spread: Float[Array, "r"]
+    weight: Float[Array, "n"]
+    regular: Bool[Array, ""]
+
+
+def share_scatters(clf: Model) -> bool:
+    """Whether `posteriors` are those of the model: one covariance, and no rule of the classes'."""
+    if not isinstance(clf, Classifier) or clf.inference == "predictive":
+        return False
+    family, _ = _gaussian(clf)
+    if family is None or family.prior is not None or isinstance(family.shrinkage, Estimated):
+        return False
+    linear = family.covariance == "full" and family.shared and family.missing == "error"
+    plain = is_concrete(family.ridge) and bool(family.ridge == 0)
+    target = family.shrinkage is None or family.target == "identity"
+    at_target = is_concrete(family.shrinkage) and bool(family.shrinkage == 1)
+    return linear and plain and target and not at_target
+
+
+def _gaussian(clf: Classifier) -> tuple[Gaussian | None, int | None]:
+    """The Gaussian, if it is one, and its number of features, if the rows are coordinates."""
+    if isinstance(clf.family, RowSpaceGaussian):
+        return clf.family.family, clf.family.num_features
+    return (clf.family if isinstance(clf.family, Gaussian) else None), None
+
+
+def rotated(x: Float[Array, "n d"], weight: Float[Array, "n"], in_units: bool) -> Rotated:
+    """The rows for a fold of which the training rows have the given weights.
+
+    Args:
+        x: all rows.
+        weight: of the training rows; 0 for others.
+        in_units: take the features in units of their standard deviations.
+    """
+    n, eps = weight.sum(), jnp.finfo(x.dtype).eps
+    origin = matmul(weight, x) / n
+    z = x - origin[None]
+    z = z - (matmul(weight, z) / n)[None]
+    if in_units:
+        variance = matmul(weight, z**2) / n
+        z = z / jnp.sqrt(jnp.where(variance > 0, variance, 1))[None]
+    spread, vector = eigh(matmul((weight[:, None] * z).T, z))
+    least = 100 * len(x) * eps * spread[-1]
+    return Rotated(matmul(z, vector), jnp.maximum(spread, 0), weight, spread[0] > least)
+
+
+def posteriors(
+    clf: Classifier, fold: Rotated, test: Int[Array, "m"], y: Int[Array, "P n"]
+) -> tuple[Float[Array, "P m K"], Bool[Array, "P"]]:
+    """Log-posteriors of the test rows for each labelling, and whether they have their digits."""
+    family, width = _gaussian(clf)
+    assert family is not None
+    shrinkage = jnp.asarray(0.0 if family.shrinkage is None else family.shrinkage, fold.rows.dtype)
+    width = width or fold.rows.shape[1]
+    weight = jax.nn.one_hot(y, clf.num_classes, axis=1, dtype=fold.rows.dtype)
+    weight = weight * fold.weight[None, None]
+    count = weight.sum(-1)
+    root = jnp.sqrt(jnp.where(count > 0, count, 1))
+    sums = matmul(weight.reshape(-1, weight.shape[-1]), fold.rows)
+    between = sums.reshape(*count.shape, -1) / root[..., None]
+    divisor = fold.weight.sum() - family.ddof
+    within = fold.spread.sum() - (between**2).sum((1, 2))
+    added = shrinkage * within / (divisor * width)
+    share = (1 - shrinkage) / divisor
+    # Σ = diag(D) - share BᵀB, and M Σ⁻¹ = N^(-1/2) S⁻¹ B D⁻¹ with S = I - share B D⁻¹ Bᵀ.
+    diagonal = share * fold.spread[None] + added[:, None]
+    over = between / jnp.where(diagonal > 0, diagonal, 1)[:, None]
+    eye = jnp.eye(clf.num_classes, dtype=over.dtype)[None]
+    factor = cholesky(eye - share * einsum("pkd,pld->pkl", between, over))
+    inverse = inverse_lower(factor)
+    coef = matmul(inverse.mT, matmul(inverse, over)) / root[..., None]
+    norm = 0.5 * (coef * between).sum(-1) / root
+    log_prior = jax.vmap(clf.label_prior.log_probs)(count)
+    scores = einsum("md,pkd->pmk", fold.rows.at[test].get(mode="clip"), coef)
+    scores = scores + (log_prior - norm)[:, None]
+    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    exact = (pivots**2 > 1e-4).all(-1) & (fold.regular | (shrinkage > 0.01))
+    return jax.nn.log_softmax(scores), exact

@@ -1,0 +1,155 @@
+"""Permutation tests beside cross-validation of each permutation."""
+
+import jax
+import numpy as np
+import pytest
+
+import genclf as gcf
+from genclf.select import permutation
+from tests.registry import BY_NAME, MIXTURES, K, N
+
+NUM = 11
+
+
+def scores_of_refits(clf, x, y, folds, metric, num, movable, weights=None, by=None):
+    found = []
+    for number in range(num):
+        key = jax.random.fold_in(jax.random.key(0), number)
+        labels = np.asarray(permutation._moved(key, movable))
+        assert sorted(labels) == sorted(y)
+        cv = gcf.cross_validate(clf, x, labels, folds, weights)
+        found.append(gcf.score(cv, labels, metric, weights=weights, by=by))
+    return np.stack(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "clf"),
+    [
+        ("lda", gcf.lda(K)),
+        ("ddof", gcf.Classifier(gcf.Gaussian(shared=True, ddof=2.0), K, class_alpha=1.5)),
+        ("shrunk", gcf.lda(K, shrinkage=0.3)),
+        ("ridge", gcf.lda(K, ridge=0.1)),
+        ("qda", gcf.qda(K)),
+    ],
+)
+def test_each_permutation_is_cross_validated(name, clf, dtype):
+    x, y = BY_NAME["gaussian"].example(dtype)
+    weights = np.random.default_rng(0).uniform(0.5, 2, N).astype(dtype)
+    folds = gcf.kfold(jax.random.key(1), y, 5)
+    folds[[3, 8]], folds[[7, 13]] = -1, -2
+    args = (clf, x, y, folds, "log_loss")
+    found = gcf.permutation_test(jax.random.key(0), *args, num=NUM, weights=weights)
+    movable = permutation._movable(y, None, False)
+    expected = scores_of_refits(*args, NUM, movable, weights)
+    np.testing.assert_allclose(found.null, expected, rtol=1e-10 if dtype == "float64" else 1e-4)
+    observed = gcf.score(gcf.cross_validate(*args[:-1], weights), y, "log_loss", weights=weights)
+    np.testing.assert_allclose(found.observed, observed, rtol=1e-6)
+    np.testing.assert_allclose(found.p_value, 1 / (NUM + 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["categorical", "mixture-tokens"])
+def test_other_models(name, x64):
+    model = {m.name: m for m in MIXTURES}.get(name) or BY_NAME[name]
+    x, y = model.example("float64", n=41)
+    folds = gcf.kfold(jax.random.key(1), y, 3)
+    found = gcf.permutation_test(
+        jax.random.key(0), model.classifier, x, y, folds, "accuracy", num=3
+    )
+    movable = permutation._movable(y, None, False)
+    args = (model.classifier, x, y, folds, "accuracy")
+    expected = scores_of_refits(*args, 3, movable)
+    np.testing.assert_allclose(found.null, expected, atol=1e-12)
+
+
+def test_more_features_than_rows(x64):
+    rng = np.random.default_rng(0)
+    y = np.arange(31) % K
+    x = rng.normal(size=(31, 67)) + y[:, None]
+    folds = gcf.kfold(jax.random.key(1), y, 5)
+    clf = gcf.lda(K, shrinkage=0.4)
+    found = gcf.permutation_test(
+        jax.random.key(0), clf, x, y, folds, "log_loss", num=NUM, batch_size=4
+    )
+    movable = permutation._movable(y, None, False)
+    args = (clf, x, y, folds, "log_loss")
+    expected = scores_of_refits(*args, NUM, movable)
+    np.testing.assert_allclose(found.null, expected, rtol=1e-10)
+
+
+def test_where_labels_would_lose_digits_there_are_refits(x64):
+    # Most labellings of so few rows leave little variance within classes; one feature is another.
+    rng = np.random.default_rng(0)
+    y = np.arange(17) % 2
+    x = rng.normal(size=(17, 7))
+    for rows in (x, np.concatenate([x, x[:, :1]], 1)):
+        folds = gcf.kfold(jax.random.key(1), y, 4)
+        args = (gcf.lda(2), rows, y, folds, "log_loss")
+        found = gcf.permutation_test(jax.random.key(0), *args, num=NUM)
+        movable = permutation._movable(y, None, False)
+        expected = scores_of_refits(*args, NUM, movable)
+        np.testing.assert_allclose(found.null, expected, rtol=1e-8)
+
+
+def test_a_score_of_each_group(x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    folds, by = gcf.kfold(jax.random.key(1), y, 5), np.arange(N) % 3
+    found = gcf.permutation_test(jax.random.key(0), gcf.lda(K), x, y, folds, num=NUM, by=by)
+    assert found.null.shape == (NUM, 3) and found.p_value.shape == (3,)
+    movable = permutation._movable(y, None, False)
+    args = (gcf.lda(K), x, y, folds, "balanced_accuracy")
+    expected = scores_of_refits(*args, NUM, movable, by=by)
+    np.testing.assert_allclose(found.null, expected, rtol=1e-12)
+    better = (expected >= np.asarray(found.observed)).sum(0)
+    np.testing.assert_allclose(found.p_value, (better + 1) / (NUM + 1))
+
+
+def test_labels_move_within_blocks_or_with_them():
+    blocks = np.array([2, 0, 2, 0, 0, 1, 1, 2, 1, 1])
+    y = np.array([1, 0, 1, 0, 0, 0, 0, 1, 0, 0])
+    mixed = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    within = permutation._movable(mixed, blocks, False)
+    whole = permutation._movable(y, blocks, True)
+    moves = set()
+    for number in range(20):
+        found = np.asarray(permutation._moved(jax.random.key(number), within))
+        for block in range(3):
+            assert set(found[blocks == block]) == set(mixed[blocks == block])
+        moves.add(tuple(found))
+        labels = np.asarray(permutation._moved(jax.random.key(number), whole))
+        of_block = [set(labels[blocks == block]) for block in range(3)]
+        assert all(len(one) == 1 for one in of_block)
+        assert sorted(one.pop() for one in of_block) == [0, 0, 1]
+    assert len(moves) > 15
+
+
+def test_p_values_are_uniform_without_a_signal(x64):
+    rng = np.random.default_rng(0)
+    p_values = []
+    for trial in range(40):
+        y = np.arange(30) % 2
+        x = rng.normal(size=(30, 3))
+        folds = gcf.kfold(jax.random.key(trial), y, 3)
+        test = gcf.permutation_test(
+            jax.random.key(trial), gcf.lda(2), x, y, folds, "log_loss", num=19
+        )
+        p_values.append(float(test.p_value))
+    # 40 draws of a uniform one of 20 values: the mean is within 4 standard errors.
+    assert abs(np.mean(p_values) - 0.525) < 4 * 0.29 / np.sqrt(40)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(y=np.full(N, -1)), "expected one label of each row"),
+        (dict(folds=np.zeros(7, int)), "expected one label of each row"),
+        (dict(blocks=np.arange(7)), "blocks has shape"),
+        (dict(blocks=np.zeros(N, int), whole_blocks=True), "expected one in each block"),
+        (dict(whole_blocks=True), "without blocks"),
+        (dict(num=0), "num is 0"),
+    ],
+)
+def test_invalid_arguments(change, message):
+    x, y = BY_NAME["gaussian"].example("float32")
+    given = dict(x=x, y=y, folds=gcf.kfold(jax.random.key(1), y, 5)) | change
+    with pytest.raises(ValueError, match=message):
+        gcf.permutation_test(jax.random.key(0), gcf.lda(K), num=given.pop("num", 3), **given)
