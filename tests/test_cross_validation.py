@@ -67,6 +67,42 @@ def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
     assert not np.isnan(found).any()
 
 
+@pytest.mark.parametrize(
+    "clf",
+    [
+        gcf.lda(K),
+        gcf.Classifier(gcf.Gaussian(shared=True, ddof=3.0), K, class_alpha=1.5),
+        gcf.qda(K),
+        gcf.Classifier(gcf.Gaussian(ddof=1.0), K, class_prior=np.array([0.5, 0.2, 0.3])),
+    ],
+    ids=["lda", "ddof", "qda", "unbiased"],
+)
+def test_downdates_are_refits(clf, dtype):
+    x, y = BY_NAME["gaussian"].example(dtype)
+    x, y = x[:43] * 10.0 ** np.arange(-2, 3, dtype=dtype), y[:43].copy()
+    x[7] += 4 * x[:, 2].std()  # without this row the covariance is another one
+    weights = np.random.default_rng(0).uniform(0.5, 3, 43).astype(dtype)
+    weights[5], y[9] = 0, -1
+    found = np.asarray(gcf.leave_one_out(clf, x, y, weights).log_posterior)
+    with jax.enable_x64(True):  # float32 refits are further from these than downdates are
+        expected = refits(clf, x.astype(float), y, np.arange(43), weights.astype(float))
+    rtol = 1e-10 if dtype == "float64" else 2e-5
+    np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=0, atol=rtol)
+    np.testing.assert_allclose(found, expected, rtol=100 * rtol, atol=100 * rtol)
+
+
+def test_rows_that_a_covariance_needs(x64):
+    rng = np.random.default_rng(0)
+    y = np.arange(23) % 2
+    x = rng.normal(size=(23, 3))
+    x[:, 2] = 0
+    x[4, 2] = 1  # nothing else varies here
+    for clf in (gcf.lda(2), gcf.qda(2)):
+        found = np.asarray(gcf.leave_one_out(clf, x, y).log_posterior)
+        expected = refits(clf, x, y, np.arange(23))
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
 def test_the_only_row_of_a_class(x64):
     x, y = BY_NAME["gaussian-diag"].example("float64", n=31)
     y = np.where(y == 2, 1, y)

@@ -25,8 +25,9 @@ from genclf.families.gaussian import Gaussian
 from genclf.fitting import fit
 from genclf.model import Model
 from genclf.scores import log_posterior
+from genclf.select.downdates import has_downdates, without_each
 from genclf.select.folds import KEPT, checked_folds, padded
-from genclf.sums.merging import merge, remove
+from genclf.sums.merging import merge
 
 _PART = 2**22  # numbers in the statistics of the fits that are made at once
 
@@ -99,15 +100,17 @@ def leave_one_out(
 ) -> CrossValidation:
     """Score each row by the model of all others.
 
-    The statistics of a row are removed from those of all. Without its only row a class has the
-    posterior 0. Models without statistics are refitted n times.
+    The statistics of all other rows are merged; nothing is subtracted. For Gaussians with full
+    covariances, and neither ridge, shrinkage nor prior, a covariance without a row is that with it,
+    less a product: O(n d²) in all, but for rows that decide whether it is singular. Without its
+    only row a class has the posterior 0. Models without statistics are refitted n times.
 
     Args:
         clf: the model.
         x: rows, as for `fit`.
         y: labels, or responsibilities, as for `fit`.
         weights: weight of each row, >= 0, (n,); None for ones.
-        batch_size: number of fits held in memory at once; None chooses.
+        batch_size: number of fits held in memory at once, where they are made; None chooses.
 
     Returns:
         `CrossValidation`, in which each row is a fold, without params.
@@ -125,8 +128,13 @@ def leave_one_out(
     clf, x = checked_rows(clf, x, y, weights)
     folds = np.arange(len(y), dtype=np.int32)
     w = ones(weights, x, len(y))
-    if _has_statistics(clf, x):
-        found = _by_removing(clf, x, y, w, batch_size)
+    if has_downdates(clf, y):
+        found, exact = _by_downdates(clf, x, y, w)
+        again = np.flatnonzero(~np.asarray(exact))
+        if len(again):
+            found = found.at[again].set(_refitted(clf, x, y, w, jnp.asarray(again)))
+    elif _has_statistics(clf, x):
+        found = _without_each(clf, x, y, w, batch_size)
     else:
         found, _ = _of_folds(clf, x, y, w, layout(folds))
     return CrossValidation(found, folds, None)
@@ -213,18 +221,23 @@ def _by_merging(
     )
     shared = stats(clf, *_take((x, y, w), where.kept))
 
+    def one(fold: tuple[Any, PyTree]) -> tuple[ClassifierParams, Array]:
+        params = estimate(clf, merge(*fold[0]))
+        return params, log_posterior(params, fold[1])
+
+    params, found = lax.map(one, (_others(shared, each), of_fold[0]))
+    return found, params
+
+
+def _others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
+    """For each of a batch of statistics two that make all others: those before, and those after."""
+
     def add(total: ClassifierStats, own: ClassifierStats) -> tuple[ClassifierStats, Any]:
         return merge(total, own), total
 
     _, before = lax.scan(add, shared, each)
     _, after = lax.scan(add, jax.tree.map(jnp.zeros_like, shared), each, reverse=True)
-
-    def one(fold: tuple[Any, Any, PyTree]) -> tuple[ClassifierParams, Array]:
-        params = estimate(clf, merge(*fold[:2]))
-        return params, log_posterior(params, fold[2])
-
-    params, found = lax.map(one, (before, after, of_fold[0]))
-    return found, params
+    return before, after
 
 
 def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[Array, Any]:
@@ -240,15 +253,41 @@ def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[
     return found, params
 
 
+@compiled
+def _by_downdates(clf: Classifier, x: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    return without_each(clf, stats(clf, x, y, w), x, y, w)
+
+
 @partial(compiled, static_argnums=4)
-def _by_removing(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: int | None) -> Array:
-    everything = stats(clf, x, y, w)
+def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: int | None) -> Array:
+    """Blocks of rows are folds, and within a block so is each row."""
+    n = len(y)
+    row = jax.eval_shape(stats, clf, *_take((x, y, w), jnp.arange(1)))
+    size = sum(a.size for a in jax.tree.leaves(row))
+    m = batch_size or max(1, min(round(n**0.5), _PART // size))
+    rows = jnp.arange(n + -n % m, dtype=jnp.int32).reshape(-1, m)
+    blocks = (*_take((x, y), rows), jnp.where(rows < n, _take(w, rows), 0))
+    each = lax.map(lambda data: stats(clf, *data), blocks)
+    none = jax.tree.map(lambda a: jnp.zeros_like(a[0]), each)
 
-    def one(row: tuple[PyTree, Array, Array]) -> Array:
-        own = stats(clf, *jax.tree.map(lambda a: a[None], row))
-        params = estimate(clf, remove(everything, own))
-        return log_posterior(params, jax.tree.map(lambda a: a[None], row[0]))[0]
+    def one_block(block: tuple[Any, PyTree]) -> Array:
+        outside, data = merge(*block[0]), block[1]
+        alone = jax.tree.map(lambda a: a[:, None], data)
+        of_rows = jax.vmap(lambda row: stats(clf, *row))(alone)
 
-    size = sum(a.size for a in jax.tree.leaves(everything))
-    chosen = batch_size or max(1, min(len(y), _PART // size))
-    return lax.map(one, (x, y, w), batch_size=chosen)
+        def one(before: Any, after: Any, x: PyTree) -> Array:
+            return log_posterior(estimate(clf, merge(before, after)), x)[0]
+
+        return jax.vmap(one)(*_others(outside, of_rows), alone[0])
+
+    found = lax.map(one_block, (_others(none, each), blocks))
+    return found.reshape(-1, found.shape[-1])[:n]
+
+
+@compiled
+def _refitted(clf: Classifier, x: PyTree, y: Array, w: Array, held: Int[Array, "r"]) -> Array:
+    def one(row: Array) -> Array:
+        params = fit(clf, x, y, w.at[row].set(0))
+        return log_posterior(params, _take(x, row[None]))[0]
+
+    return lax.map(one, held)
