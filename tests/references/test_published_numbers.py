@@ -4,7 +4,6 @@ import os
 from functools import cache
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
@@ -53,7 +52,6 @@ def test_the_peer_smooths_breast_cancer():
     assert wrong == [33, 34]
 
 
-@jax.jit
 @pytest.mark.parametrize(
     ("name", "model", "expected"),
     [
