@@ -23,21 +23,6 @@ from genclf.conjugate.normal_inverse_wishart import (
     NormalInverseWishart as NormalInverseWishart,
 )
 from genclf.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
-from genclf.discriminant.axes import (
-    DiscriminantAxes as DiscriminantAxes,
-    discriminant_axes as discriminant_axes,
-    reduced_rank as reduced_rank,
-    transform as transform,
-)
-from genclf.discriminant.cat_scores import CatScores as CatScores, cat_scores as cat_scores
-from genclf.discriminant.manova import Manova as Manova, manova as manova
-from genclf.discriminant.ranking import (
-    FeatureRanking as FeatureRanking,
-    ThresholdPath as ThresholdPath,
-    rank_features as rank_features,
-    threshold_path as threshold_path,
-)
-from genclf.discriminant.row_space import RowSpace as RowSpace, row_space as row_space
 from genclf.discriminative.softmax import (
     SoftmaxParams as SoftmaxParams,
     SoftmaxRegression as SoftmaxRegression,
@@ -91,6 +76,21 @@ from genclf.forms import (
 from genclf.latent.condition import Conditional as Conditional, condition as condition
 from genclf.latent.em import EMSolution as EMSolution, em as em
 from genclf.latent.label_shift import adapt_prior as adapt_prior
+from genclf.multivariate.axes import (
+    DiscriminantAxes as DiscriminantAxes,
+    discriminant_axes as discriminant_axes,
+    reduced_rank as reduced_rank,
+    transform as transform,
+)
+from genclf.multivariate.cat_scores import CatScores as CatScores, cat_scores as cat_scores
+from genclf.multivariate.manova import Manova as Manova, manova as manova
+from genclf.multivariate.ranking import (
+    FeatureRanking as FeatureRanking,
+    ThresholdPath as ThresholdPath,
+    rank_features as rank_features,
+    threshold_path as threshold_path,
+)
+from genclf.multivariate.row_space import RowSpace as RowSpace, row_space as row_space
 from genclf.presets import (
     bernoulli_nb as bernoulli_nb,
     categorical_nb as categorical_nb,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from genclf.arguments.domains import whole_number
 from genclf.classifier import Classifier, Inference
 from genclf.conjugate.beta import Beta
 from genclf.conjugate.dirichlet import Dirichlet
@@ -163,9 +164,8 @@ def nearest_shrunken_centroids(
         Tibshirani, Hastie, Narasimhan & Chu (2002), "Diagnosis of multiple cancer types by shrunken
         centroids of gene expression"; Hastie, Tibshirani & Friedman (2009), §18.2.
     """
-    family = Gaussian(
-        covariance="diag", shared=True, ddof=float(num_classes), soft_threshold=soft_threshold
-    )
+    ddof = float(whole_number(num_classes, "num_classes", 1))
+    family = Gaussian(covariance="diag", shared=True, ddof=ddof, soft_threshold=soft_threshold)
     return Classifier(family, num_classes, class_alpha)
 
 

@@ -15,7 +15,6 @@ from genclf.arguments.domains import whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
-from genclf.discriminant.row_space import row_space
 from genclf.entry.rows import check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate, stats
@@ -24,6 +23,7 @@ from genclf.families.combinator import any_prefers_rows
 from genclf.families.gaussian import Gaussian
 from genclf.fitting import fit
 from genclf.model import Model
+from genclf.multivariate.row_space import row_space
 from genclf.scores import log_posterior
 from genclf.select.downdates import has_downdates, without_each
 from genclf.select.folds import KEPT, checked_folds, padded

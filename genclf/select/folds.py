@@ -88,7 +88,23 @@ def _of_groups(
     return fold[of_row]
 
 
-@verb(splits=None)
+def _pairs(splits: Any, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Splits as pairs of arrays of row indices."""
+    try:
+        pairs = [(np.asarray(train), np.asarray(test)) for train, test in splits]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} is {shown(splits)}, expected pairs (train, test)") from error
+    for rows in (rows for pair in pairs for rows in pair):
+        if rows.ndim != 1 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
+            raise ValueError(
+                f"{name} holds {shown(rows)}, expected the indices of rows: integers >= 0"
+            )
+    if not pairs:
+        raise ValueError(f"{name} is empty, expected pairs of training and test rows")
+    return [(train.astype(int), test.astype(int)) for train, test in pairs]
+
+
+@verb(splits=_pairs, num_rows=whole(1, optional=True))
 def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int[np.ndarray, "n"]:
     """The folds of a splitter of scikit-learn, or of any pairs of training and test rows.
 
@@ -111,9 +127,7 @@ def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int
         >>> print(gcf.folds(KFold(3).split(np.zeros(6))))
         [0 0 1 1 2 2]
     """
-    pairs = [(np.asarray(train), np.asarray(test)) for train, test in splits]
-    if not pairs:
-        raise ValueError("splits is empty, expected pairs of training and test rows")
+    pairs = list(splits)
     n = max(int(rows.max(initial=-1)) for pair in pairs for rows in pair) + 1
     if num_rows is not None and num_rows < n:
         raise ValueError(f"num_rows is {num_rows}, and splits hold the row {n - 1}")

@@ -27,7 +27,7 @@ from genclf.select.cross_validation import (
 )
 from genclf.select.folds import KEPT, checked_folds
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
-from genclf.select.score import Score, ScoreFunction, num_groups_of, score_function, score_of
+from genclf.select.score import Score, ScoreFunction, groups_of, score_function, score_of
 
 _PART = 2**22  # numbers in the one-hot labels of the permutations that are made at once
 _LOWER_IS_BETTER = ("log_loss", "brier")
@@ -48,7 +48,13 @@ class PermutationTest(ShowsNumbers):
     p_value: Float[Array, "..."]
 
 
-@verb(any_model=True, folds=checked_folds, num=whole(1), batch_size=whole(1, optional=True))
+@verb(
+    any_model=True,
+    folds=checked_folds,
+    by=groups_of,
+    num=whole(1),
+    batch_size=whole(1, optional=True),
+)
 def permutation_test(
     key: Array,
     clf: Model,
@@ -112,7 +118,9 @@ def permutation_test(
             f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label of each "
             "row, 0..K-1, without -1"
         )
-    function, num_groups = score_function(metric), num_groups_of(by)
+    if by is not None and np.shape(by) != labels.shape:
+        raise ValueError(f"by has shape {np.shape(by)}, expected {labels.shape}")
+    function, num_groups = score_function(metric), 0 if by is None else int(np.max(by)) + 1
     movable = _movable(labels, blocks, whole_blocks)
     w = ones(weights, x, len(y))
     counts = jnp.where(jnp.asarray(held), w, 0)

@@ -23,7 +23,19 @@ Score = Literal["accuracy", "balanced_accuracy", "log_loss", "brier", "auc", "mc
 ScoreFunction = Callable[[Array, Array, Array], Array]
 
 
-@verb(found=None, by=lambda by, name: by if by is None else as_arrays(by, name))
+def groups_of(by: Any, name: str) -> np.ndarray | None:
+    """The groups on the host; raise unless they are integers, one of each row, or None."""
+    if isinstance(by, Tracer):
+        raise ValueError(f"{name} is traced, expected concrete groups, outside jit and vmap")
+    if by is None:
+        return None
+    found = as_arrays(by, name)
+    if found.ndim != 1 or not jnp.issubdtype(found.dtype, jnp.integer) or found.max(initial=-1) < 0:
+        raise ValueError(f"{name} is {shown(by)}, expected one integer of each row, some >= 0")
+    return np.asarray(found)
+
+
+@verb(found=None, by=groups_of)
 def score(
     found: CrossValidation | Float[ArrayLike, "n K"],
     y: ArrayLike,
@@ -91,26 +103,19 @@ def score(
     function = score_function(metric)
     weight = jnp.ones(y.shape, log_p.dtype) if weights is None else weights.astype(log_p.dtype)
     weight = jnp.where(held & (y >= 0), weight, 0)
-    num_groups = num_groups_of(by)
+    num_groups = 0 if by is None else int(np.max(np.asarray(by))) + 1
     return _score(function, num_groups, log_p, y, weight, by)
 
 
 def score_function(metric: Any) -> ScoreFunction:
     """The function of that name, or the function itself; raise if there is none."""
-    function = metric if callable(metric) else _METRICS.get(metric)
-    if function is None:
+    function = _METRICS.get(metric) if isinstance(metric, str) else metric
+    if not callable(function):
         raise ValueError(
             f"metric is {shown(metric)}, expected one of {', '.join(get_args(Score))}, or a "
             "function of (log_posterior, y, weights)"
         )
     return function
-
-
-def num_groups_of(by: Any) -> int:
-    """The number of groups, 0 if there are none; raise if they are traced."""
-    if isinstance(by, Tracer):
-        raise ValueError("by is traced, expected concrete groups, outside jit and vmap")
-    return 0 if by is None else int(np.max(by)) + 1
 
 
 def score_of(

@@ -8,8 +8,8 @@ from jaxtyping import Array, Float
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.discriminant.axes import with_scatters
 from genclf.entry.verb import verb
+from genclf.multivariate.axes import with_scatters
 from genclf.sums.batched import cholesky, inverse_lower
 from genclf.sums.products import matmul
 from genclf.sums.statistics import ClassifierStats, Moments, divide

@@ -8,15 +8,16 @@ import jax.numpy as jnp
 from jax.scipy.special import betainc
 from jaxtyping import Array, Float, Shaped
 
-from genclf.arguments.domains import shown
+from genclf.arguments.arrays import numbers
+from genclf.arguments.domains import FINITES, shown
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
-from genclf.discriminant.axes import params_or_statistics, with_one_covariance, with_scatters
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.gaussian_params import GaussianParams
 from genclf.families.mahalanobis import Means
 from genclf.families.row_space import RowSpaceParams
+from genclf.multivariate.axes import params_or_statistics, with_one_covariance, with_scatters
 from genclf.sums.batched import eigh
 from genclf.sums.fourth import FourthMoments
 from genclf.sums.products import matmul
@@ -38,7 +39,11 @@ class CatScores(ShowsNumbers):
     p_value: Float[Array, "d"]
 
 
-@verb(source=params_or_statistics)
+def _counts(count: Any, name: str) -> Any:
+    return None if count is None else FINITES.checked(numbers(count), name)
+
+
+@verb(source=params_or_statistics, count=_counts)
 def cat_scores(
     source: ClassifierParams | ClassifierStats, count: Shaped[ArrayLike, "K"] | None = None
 ) -> CatScores:

@@ -12,11 +12,11 @@ from jaxtyping import Array, Float, Int
 from genclf.arguments.domains import shown, whole_number
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.discriminant.cat_scores import CatScores
 from genclf.entry.verb import verb
 from genclf.estimation import estimate
 from genclf.families.gaussian import Gaussian
 from genclf.families.shrunken_centroids import deviations
+from genclf.multivariate.cat_scores import CatScores
 from genclf.sums.statistics import ClassifierStats
 
 _LEAST_P_VALUE = 1e-15  # beyond it a normal deviate only widens the bins of a histogram
@@ -136,7 +136,8 @@ def threshold_path(
         >>> clf = gcf.nearest_shrunken_centroids(11, soft_threshold=0.0)
         >>> stats = gcf.stats(clf, vowel.x_train, vowel.y_train)
         >>> path = gcf.threshold_path(clf, stats, num_thresholds=6)
-        >>> errors = jax.vmap(gcf.predict, (0, None))(path.params, vowel.x_test) != vowel.y_test
+        >>> found = jax.vmap(gcf.predict, (0, None))(path.params, vowel.x_test)
+        >>> errors = found != vowel.y_test[None]
         >>> for count, share in zip(path.num_features, errors.mean(1)):
         ...     print(count, f"{share:.2f}")
         10 0.52
