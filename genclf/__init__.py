@@ -76,6 +76,16 @@ from genclf.forms import (
 from genclf.latent.condition import Conditional as Conditional, condition as condition
 from genclf.latent.em import EMSolution as EMSolution, em as em
 from genclf.latent.label_shift import adapt_prior as adapt_prior
+from genclf.many.fits import (
+    diagnose_many as diagnose_many,
+    fit_many as fit_many,
+    predict_many as predict_many,
+)
+from genclf.many.searchlight import (
+    Searchlight as Searchlight,
+    searchlight as searchlight,
+    sliding as sliding,
+)
 from genclf.multivariate.axes import (
     DiscriminantAxes as DiscriminantAxes,
     discriminant_axes as discriminant_axes,

@@ -120,6 +120,19 @@ RIGHT = {
         "blocks": None, "whole_blocks": False, "by": None, "weights": np.ones(N, np.float32),
         "batch_size": None,
     },
+    "fit_many": {"clf": CLF, "datasets": [(X, Y)], "batch_size": None, "progress": None},
+    "diagnose_many": {"clf": CLF, "datasets": [(X, Y)], "batch_size": None, "progress": None},
+    "predict_many": {"params": gcf.fit_many(CLF, [(X, Y)]), "x": [X], "batch_size": None},
+    "searchlight": {
+        "clf": CLF, "x": X, "y": Y, "neighbours": [[0, 1], [2]], "folds": FOLDS,
+        "metric": "accuracy", "num": 2, "key": KEY, "blocks": None, "whole_blocks": False,
+        "weights": np.ones(N, np.float32), "batch_size": None, "progress": None,
+    },
+    "sliding": {
+        "clf": CLF, "x": X[..., None], "y": Y, "folds": FOLDS, "metric": "accuracy", "num": 2,
+        "key": KEY, "blocks": None, "whole_blocks": False, "weights": np.ones(N, np.float32),
+        "batch_size": None, "progress": None,
+    },
     "certify": {
         "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
     },
@@ -255,6 +268,10 @@ ACCEPTED = {
     ("indicators", "x", "an array of rank 4"),
     ("score", "metric", "a class"),
     ("permutation_test", "metric", "a class"),
+    ("searchlight", "metric", "a class"),
+    ("sliding", "metric", "a class"),
+    *((name, "progress", "a class") for name in ("fit_many", "diagnose_many")),
+    *((name, "progress", "a class") for name in ("searchlight", "sliding")),
     ("rda", "pooling", "None"),
     ("rda", "shrinkage", "None"),
     ("nearest_shrunken_centroids", "soft_threshold", "None"),
@@ -292,7 +309,7 @@ NOT_CALLED = {
     "GaussianDiagnosis", "GaussianFeatures", "GradientSolution", "LagrangeSolution",
     "LearningCurve", "Posterior", "PriorSolution", "DiscriminantAxes", "Manova",
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
-    "CrossValidation", "PermutationTest",
+    "CrossValidation", "PermutationTest", "Searchlight",
     "ClassifierStats",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}

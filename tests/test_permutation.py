@@ -15,7 +15,7 @@ def scores_of_refits(clf, x, y, folds, metric, num, movable, weights=None, by=No
     found = []
     for number in range(num):
         key = jax.random.fold_in(jax.random.key(0), number)
-        labels = np.asarray(permutation._moved(key, movable))
+        labels = np.asarray(permutation.moved(key, movable))
         assert sorted(labels) == sorted(y)
         cv = gcf.cross_validate(clf, x, labels, folds, weights)
         found.append(gcf.score(cv, labels, metric, weights=weights, by=by))
@@ -39,7 +39,7 @@ def test_each_permutation_is_cross_validated(name, clf, dtype):
     folds[[3, 8]], folds[[7, 13]] = -1, -2
     args = (clf, x, y, folds, "log_loss")
     found = gcf.permutation_test(jax.random.key(0), *args, num=NUM, weights=weights)
-    movable = permutation._movable(y, None, False)
+    movable = permutation.movable_labels(y, None, False)
     expected = scores_of_refits(*args, NUM, movable, weights)
     np.testing.assert_allclose(found.null, expected, rtol=1e-10 if dtype == "float64" else 1e-4)
     observed = gcf.score(gcf.cross_validate(*args[:-1], weights), y, "log_loss", weights=weights)
@@ -55,7 +55,7 @@ def test_other_models(name, x64):
     found = gcf.permutation_test(
         jax.random.key(0), model.classifier, x, y, folds, "accuracy", num=3
     )
-    movable = permutation._movable(y, None, False)
+    movable = permutation.movable_labels(y, None, False)
     args = (model.classifier, x, y, folds, "accuracy")
     expected = scores_of_refits(*args, 3, movable)
     np.testing.assert_allclose(found.null, expected, atol=1e-12)
@@ -70,7 +70,7 @@ def test_more_features_than_rows(x64):
     found = gcf.permutation_test(
         jax.random.key(0), clf, x, y, folds, "log_loss", num=NUM, batch_size=4
     )
-    movable = permutation._movable(y, None, False)
+    movable = permutation.movable_labels(y, None, False)
     args = (clf, x, y, folds, "log_loss")
     expected = scores_of_refits(*args, NUM, movable)
     np.testing.assert_allclose(found.null, expected, rtol=1e-10)
@@ -85,7 +85,7 @@ def test_where_labels_would_lose_digits_there_are_refits(x64):
         folds = gcf.kfold(jax.random.key(1), y, 4)
         args = (gcf.lda(2), rows, y, folds, "log_loss")
         found = gcf.permutation_test(jax.random.key(0), *args, num=NUM)
-        movable = permutation._movable(y, None, False)
+        movable = permutation.movable_labels(y, None, False)
         expected = scores_of_refits(*args, NUM, movable)
         np.testing.assert_allclose(found.null, expected, rtol=1e-8)
 
@@ -95,7 +95,7 @@ def test_a_score_of_each_group(x64):
     folds, by = gcf.kfold(jax.random.key(1), y, 5), np.arange(N) % 3
     found = gcf.permutation_test(jax.random.key(0), gcf.lda(K), x, y, folds, num=NUM, by=by)
     assert found.null.shape == (NUM, 3) and found.p_value.shape == (3,)
-    movable = permutation._movable(y, None, False)
+    movable = permutation.movable_labels(y, None, False)
     args = (gcf.lda(K), x, y, folds, "balanced_accuracy")
     expected = scores_of_refits(*args, NUM, movable, by=by)
     np.testing.assert_allclose(found.null, expected, rtol=1e-12)
@@ -107,15 +107,15 @@ def test_labels_move_within_blocks_or_with_them():
     blocks = np.array([2, 0, 2, 0, 0, 1, 1, 2, 1, 1])
     y = np.array([1, 0, 1, 0, 0, 0, 0, 1, 0, 0])
     mixed = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
-    within = permutation._movable(mixed, blocks, False)
-    whole = permutation._movable(y, blocks, True)
+    within = permutation.movable_labels(mixed, blocks, False)
+    whole = permutation.movable_labels(y, blocks, True)
     moves = set()
     for number in range(20):
-        found = np.asarray(permutation._moved(jax.random.key(number), within))
+        found = np.asarray(permutation.moved(jax.random.key(number), within))
         for block in range(3):
             assert set(found[blocks == block]) == set(mixed[blocks == block])
         moves.add(tuple(found))
-        labels = np.asarray(permutation._moved(jax.random.key(number), whole))
+        labels = np.asarray(permutation.moved(jax.random.key(number), whole))
         of_block = [set(labels[blocks == block]) for block in range(3)]
         assert all(len(one) == 1 for one in of_block)
         assert sorted(one.pop() for one in of_block) == [0, 0, 1]

@@ -108,7 +108,11 @@ def widths(x: PyTree) -> PyTree[int | None]:
 
 
 def check_rows(
-    support: PyTree[Support], x: PyTree, y: Array, weights: Array | None, num_classes: int
+    support: PyTree[Support],
+    x: PyTree,
+    y: Array | np.ndarray,
+    weights: Array | np.ndarray | None,
+    num_classes: int,
 ):
     """Raise unless x holds rows, and y and weights fit them."""
     n = None

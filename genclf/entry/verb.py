@@ -73,7 +73,7 @@ def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) 
         if "clf" in names:
             d = widths(given["x"]) if own_checks.get("x") else None
             given["clf"] = check_hyperparameters(given["clf"], d)
-        if "params" in names:
+        if "params" in names and "params" not in checks:
             check_params(given["params"], "params", called)
         return function(**given)  # type: ignore[call-arg]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -133,7 +134,7 @@ def leave_one_out(
         again = np.flatnonzero(~np.asarray(exact))
         if len(again):
             found = found.at[again].set(_refitted(clf, x, y, w, jnp.asarray(again)))
-    elif _has_statistics(clf, x):
+    elif has_statistics(clf, x):
         found = _without_each(clf, x, y, w, batch_size)
     else:
         found, _ = _of_folds(clf, x, y, w, layout(folds))
@@ -184,7 +185,8 @@ def layout(folds: np.ndarray) -> Layout:
     return Layout(*map(jnp.asarray, (*padded(folds), kept, folds)))
 
 
-def _has_statistics(clf: Model, x: PyTree) -> bool:
+def has_statistics(clf: Model, x: PyTree) -> bool:
+    """Whether the model is fitted to such rows from statistics that add up."""
     additive = isinstance(clf, Classifier) and is_additive(clf.family)
     return additive and not any_prefers_rows(clf.family, x)
 
@@ -193,8 +195,8 @@ def posteriors_of_folds(
     clf: Model, x: PyTree, y: Array, w: Array, where: Layout
 ) -> tuple[Float[Array, "n K"], Any]:
     """The log-posteriors of all rows, each by the fit without its fold; and the params."""
-    if isinstance(clf, Classifier) and _has_statistics(clf, x):
-        found, params = _by_merging(clf, x, y, w, where)
+    if isinstance(clf, Classifier) and has_statistics(clf, x):
+        found, params = each_by_others(clf, x, y, w, where, log_posterior)
     else:
         found, params = _by_fits(clf, x, y, w, where)
     return in_row_order(found, where.rows, len(y)), params
@@ -211,9 +213,15 @@ def in_row_order(
     return empty.at[rows].set(found, mode="drop")
 
 
-def _by_merging(
-    clf: Classifier, x: PyTree, y: Array, w: Array, where: Layout
+def each_by_others(
+    clf: Classifier,
+    x: PyTree,
+    y: Array,
+    w: Array,
+    where: Layout,
+    scores: Callable[[ClassifierParams, PyTree], Array],
 ) -> tuple[Array, ClassifierParams]:
+    """The scores of the rows of each fold by the fit to all others, and the params."""
     of_fold = _take((x, y), where.rows)
     each = lax.map(
         lambda data: stats(clf, *data),
@@ -223,7 +231,7 @@ def _by_merging(
 
     def one(fold: tuple[Any, PyTree]) -> tuple[ClassifierParams, Array]:
         params = estimate(clf, merge(*fold[0]))
-        return params, log_posterior(params, fold[1])
+        return params, scores(params, fold[1])
 
     params, found = lax.map(one, (_others(shared, each), of_fold[0]))
     return found, params

@@ -15,11 +15,11 @@ from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.entry.verb import ArrayLike, verb
-from genclf.families.gaussian import Gaussian
 from genclf.model import Model
 from genclf.select.cross_validation import (
     Layout,
     checked_rows,
+    has_statistics,
     in_row_order,
     layout,
     ones,
@@ -30,6 +30,7 @@ from genclf.select.permuted_labels import posteriors, rotated, share_scatters
 from genclf.select.score import Score, ScoreFunction, groups_of, score_function, score_of
 
 _PART = 2**22  # numbers in the one-hot labels of the permutations that are made at once
+_REFITS = 8  # permutations of which the statistics are one product
 _LOWER_IS_BETTER = ("log_loss", "brier")
 
 
@@ -53,6 +54,7 @@ class PermutationTest(ShowsNumbers):
     folds=checked_folds,
     by=groups_of,
     num=whole(1),
+    whole_blocks=FLAG,
     batch_size=whole(1, optional=True),
 )
 def permutation_test(
@@ -111,36 +113,52 @@ def permutation_test(
         Phipson & Smyth (2010), "Permutation p-values should never be zero".
     """
     clf, x = checked_rows(clf, x, y, weights)
-    whole_blocks = FLAG.checked(whole_blocks, "whole_blocks")
+    w = rows_and_labels(x, y, folds, weights)
     labels, held = np.asarray(y), folds >= 0
+    if by is not None and np.shape(by) != labels.shape:
+        raise ValueError(f"by has shape {np.shape(by)}, expected {labels.shape}")
+    function, num_groups = score_function(metric), 0 if by is None else int(np.max(by)) + 1
+    movable = movable_labels(labels, blocks, whole_blocks)
+    counts = jnp.where(jnp.asarray(held), w, 0)
+    data = Data(x, w, layout(folds), counts, None if by is None else jnp.asarray(by))
+    numbers = jnp.arange(num)
+    part = batch_size or max(1, min(num, _PART // (len(y) * clf.num_classes)))
+    observed = observed_score(function, num_groups, clf, y, data)
+    if not share_scatters(clf):
+        null = by_refits(function, num_groups, clf, key, numbers, movable, data)
+    else:
+        null, exact = by_rotations(function, num_groups, part, clf, key, numbers, movable, data)
+        again = np.flatnonzero(~np.asarray(exact))
+        if len(again):
+            refits = by_refits(function, num_groups, clf, key, numbers[again], movable, data)
+            null = null.at[again].set(refits)
+    return PermutationTest(observed, null, p_values(observed, null, metric))
+
+
+def lower_is_better(metric: Any) -> bool:
+    """Whether smaller values of the metric are better; of functions larger ones are."""
+    return isinstance(metric, str) and metric in _LOWER_IS_BETTER
+
+
+def p_values(observed: Array, null: Array, metric: Any) -> Array:
+    """`(b + 1) / (num + 1)`, b the number of permutations that score at least as well."""
+    lower = lower_is_better(metric)
+    worse = null > observed[None] if lower else null < observed[None]
+    found = ((~worse).sum(0) + 1) / (len(null) + 1)
+    return jnp.where(jnp.isnan(observed), jnp.nan, found.astype(observed.dtype))
+
+
+def rows_and_labels(
+    x: PyTree, y: Array, folds: np.ndarray, weights: Array | None
+) -> Float[Array, "n"]:
+    """The weights of the rows; raise unless each row has a label and a fold."""
+    labels = np.asarray(y)
     if labels.ndim != 1 or (labels < 0).any() or len(labels) != len(folds):
         raise ValueError(
             f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label of each "
             "row, 0..K-1, without -1"
         )
-    if by is not None and np.shape(by) != labels.shape:
-        raise ValueError(f"by has shape {np.shape(by)}, expected {labels.shape}")
-    function, num_groups = score_function(metric), 0 if by is None else int(np.max(by)) + 1
-    movable = _movable(labels, blocks, whole_blocks)
-    w = ones(weights, x, len(y))
-    counts = jnp.where(jnp.asarray(held), w, 0)
-    data = Data(x, w, layout(folds), counts, None if by is None else jnp.asarray(by))
-    numbers = jnp.arange(num)
-    part = batch_size or max(1, min(num, _PART // (len(y) * clf.num_classes)))
-    observed = _observed(function, num_groups, clf, y, data)
-    if not share_scatters(clf):
-        null = _by_refits(function, num_groups, clf, key, numbers, movable, data)
-    else:
-        null, exact = _by_rotations(function, num_groups, part, clf, key, numbers, movable, data)
-        again = np.flatnonzero(~np.asarray(exact))
-        if len(again):
-            refits = _by_refits(function, num_groups, clf, key, numbers[again], movable, data)
-            null = null.at[again].set(refits)
-    lower = metric in _LOWER_IS_BETTER
-    worse = null > observed[None] if lower else null < observed[None]
-    p_value = ((~worse).sum(0) + 1) / (num + 1)
-    p_value = jnp.where(jnp.isnan(observed), jnp.nan, p_value.astype(observed.dtype))
-    return PermutationTest(observed, null, p_value)
+    return ones(weights, x, len(labels))
 
 
 class Data(NamedTuple):
@@ -167,7 +185,8 @@ class Movable(NamedTuple):
     block: Int[Array, "n"] | None
 
 
-def _movable(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movable:
+def movable_labels(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movable:
+    """What moves; raise unless the blocks are as `permutation_test` asks."""
     y = jnp.asarray(labels)
     if blocks is None:
         if whole_blocks:
@@ -188,7 +207,8 @@ def _movable(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movable:
     return Movable(jnp.asarray(labels[first]), None, jnp.asarray(block))
 
 
-def _moved(key: Array, labels: Movable) -> Int[Array, "n"]:
+def moved(key: Array, labels: Movable) -> Int[Array, "n"]:
+    """The labels of all rows, permuted."""
     label, order, block = labels
     if block is None or order is None:
         drawn = jax.random.permutation(key, label)
@@ -198,13 +218,16 @@ def _moved(key: Array, labels: Movable) -> Int[Array, "n"]:
 
 
 @partial(compiled, static_argnums=(0, 1))
-def _observed(function: ScoreFunction, num_groups: int, clf: Model, y: Array, data: Data) -> Array:
+def observed_score(
+    function: ScoreFunction, num_groups: int, clf: Model, y: Array, data: Data
+) -> Array:
+    """The cross-validated score of these labels."""
     found, _ = posteriors_of_folds(clf, data.x, y, data.w, data.where)
     return score_of(function, num_groups, found, y, data.counts, data.by)
 
 
 @partial(compiled, static_argnums=(0, 1))
-def _by_refits(
+def by_refits(
     function: ScoreFunction,
     num_groups: int,
     clf: Model,
@@ -213,15 +236,18 @@ def _by_refits(
     labels: Movable,
     data: Data,
 ) -> Array:
-    def one(number: Array) -> Array:
-        y = _moved(jax.random.fold_in(key, number), labels)
-        return _observed(function, num_groups, clf, y, data)
+    """Scores of the permutations of these numbers, each cross-validated anew."""
 
-    return lax.map(one, numbers)
+    def one(number: Array) -> Array:
+        y = moved(jax.random.fold_in(key, number), labels)
+        return observed_score(function, num_groups, clf, y, data)
+
+    together = _REFITS if has_statistics(clf, data.x) else None
+    return lax.map(one, numbers, batch_size=together)
 
 
 @partial(compiled, static_argnums=(0, 1, 2))
-def _by_rotations(
+def by_rotations(
     function: ScoreFunction,
     num_groups: int,
     part: int,
@@ -231,14 +257,17 @@ def _by_rotations(
     labels: Movable,
     data: Data,
 ) -> tuple[Array, Bool[Array, "num"]]:
+    """Scores of the permutations of these numbers without refits, and whether to trust them.
+
+    With `part` permutations in memory at once.
+    """
     x, w, where = data.x.astype(data.w.dtype), data.w, data.where
     in_folds = jnp.arange(len(where.rows), dtype=where.folds.dtype)
     trained = lambda f: (where.folds != f) & (where.folds >= KEPT)  # noqa: E731
-    in_units = clf.family.shrinkage is None if isinstance(clf.family, Gaussian) else False
-    each = lax.map(lambda f: rotated(x, jnp.where(trained(f), w, 0), in_units), in_folds)
+    each = lax.map(lambda f: rotated(clf, x, jnp.where(trained(f), w, 0)), in_folds)
 
     def some(numbers: Array) -> tuple[Array, Array]:
-        y = jax.vmap(lambda i: _moved(jax.random.fold_in(key, i), labels))(numbers)
+        y = jax.vmap(lambda i: moved(jax.random.fold_in(key, i), labels))(numbers)
         found, exact = lax.map(
             lambda fold: posteriors(clf, fold[0], fold[1], y), (each, where.rows)
         )

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.classifier import Classifier
 from genclf.families.gaussian import Gaussian
+from genclf.families.padded import PaddedGaussian
 from genclf.families.row_space import RowSpaceGaussian
 from genclf.model import Model
 from genclf.sums.batched import cholesky, eigh, inverse_lower
@@ -53,31 +54,36 @@ def share_scatters(clf: Model) -> bool:
     return linear and plain and target and not at_target
 
 
-def _gaussian(clf: Classifier) -> tuple[Gaussian | None, int | None]:
-    """The Gaussian, if it is one, and its number of features, if the rows are coordinates."""
-    if isinstance(clf.family, RowSpaceGaussian):
+def _gaussian(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:
+    """The Gaussian, if it is one, and its number of features, if columns are not features."""
+    if isinstance(clf.family, RowSpaceGaussian | PaddedGaussian):
         return clf.family.family, clf.family.num_features
     return (clf.family if isinstance(clf.family, Gaussian) else None), None
 
 
-def rotated(x: Float[Array, "n d"], weight: Float[Array, "n"], in_units: bool) -> Rotated:
+def rotated(clf: Classifier, x: Float[Array, "n d"], weight: Float[Array, "n"]) -> Rotated:
     """The rows for a fold of which the training rows have the given weights.
 
+    Without a shrinkage, they are in units of the standard deviations of the features.
+
     Args:
+        clf: the model.
         x: all rows.
         weight: of the training rows; 0 for others.
-        in_units: take the features in units of their standard deviations.
     """
+    family, width = _gaussian(clf)
+    assert family is not None
     n, eps = weight.sum(), jnp.finfo(x.dtype).eps
     origin = matmul(weight, x) / n
     z = x - origin[None]
     z = z - (matmul(weight, z) / n)[None]
-    if in_units:
+    if family.shrinkage is None:
         variance = matmul(weight, z**2) / n
         z = z / jnp.sqrt(jnp.where(variance > 0, variance, 1))[None]
     spread, vector = eigh(matmul((weight[:, None] * z).T, z))
     least = 100 * len(x) * eps * spread[-1]
-    return Rotated(matmul(z, vector), jnp.maximum(spread, 0), weight, spread[0] > least)
+    smallest = spread[jnp.maximum(0, len(spread) - (len(spread) if width is None else width))]
+    return Rotated(matmul(z, vector), jnp.maximum(spread, 0), weight, smallest > least)
 
 
 def posteriors(
@@ -87,7 +93,7 @@ def posteriors(
     family, width = _gaussian(clf)
     assert family is not None
     shrinkage = jnp.asarray(0.0 if family.shrinkage is None else family.shrinkage, fold.rows.dtype)
-    width = width or fold.rows.shape[1]
+    width = jnp.asarray(fold.rows.shape[1] if width is None else width, fold.rows.dtype)
     weight = jax.nn.one_hot(y, clf.num_classes, axis=1, dtype=fold.rows.dtype)
     weight = weight * fold.weight[None, None]
     count = weight.sum(-1)

@@ -1,0 +1,77 @@
+"""Gaussian classes of rows that have columns of zeros beyond their features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Shaped
+
+from genclf.families.base import Parametric
+from genclf.families.gaussian import Gaussian
+from genclf.families.gaussian_params import GaussianParams
+from genclf.families.support import Support
+from genclf.sums.blocks import ClassWeights
+from genclf.sums.regularise import estimate_covariance
+from genclf.sums.statistics import Moments
+
+
+def can_pad(family: Any) -> bool:
+    """Whether `PaddedGaussian(family, d)` gives the scores of the family for the features alone."""
+    if not isinstance(family, Gaussian) or family.covariance == "spherical":
+        return False
+    plain = family.prior is None and family.soft_threshold is None
+    return plain and family.missing == "error"
+
+
+class PaddedGaussian(Parametric):
+    """A `Gaussian` of the first features, so that numbers of features can differ in one program.
+
+    Args:
+        family: a `Gaussian` that `can_pad`.
+        num_features: d; all further columns are 0.
+    """
+
+    family: Any
+    num_features: Int[Array, ""]
+
+    @property
+    def support(self) -> Support:
+        return self.family.support
+
+    def stats(self, x: Shaped[Array, "n D"], w: ClassWeights) -> Moments:
+        """Those of the family, of all columns."""
+        return self.family.stats(x, w)
+
+    def estimate(self, stats: Moments) -> GaussianParams:
+        """The densities of the features; a standard normal in all further columns."""
+        rule = self.family.regularisation()
+        d = self.num_features.astype(stats.mean.dtype)
+        found = estimate_covariance(
+            stats, rule._replace(num_features=d), spherical=False, shared=self.family.shared
+        )
+        params = self.family.of_covariances(stats, found)
+        is_feature = jnp.arange(stats.mean.shape[-1], dtype=jnp.int32) < self.num_features
+        if params.covariance == "diag":
+            scale = jnp.where(is_feature[None], params.scale, 1)
+        else:
+            both = is_feature[:, None] & is_feature[None]
+            eye = jnp.eye(len(is_feature), dtype=params.scale.dtype)
+            scale = jnp.where(both[None], params.scale, eye[None])
+        return replace(params, scale=scale)
+
+    def plain(self) -> PaddedGaussian:
+        return replace(self, family=self.family.plain())
+
+    def log_prior_density(self, params: Any, stats: Moments) -> Float[Array, ""]:
+        raise ValueError("the penalty of a shrinkage is not known of padded rows")
+
+    def num_parameters(self, num_classes: int, d: int) -> int:
+        return self.family.num_parameters(num_classes, d)
+
+    def statistic(self, stats: Moments) -> str:
+        return self.family.statistic(stats)
+
+    def check_stats(self, stats: Any) -> None:
+        self.family.check_stats(stats)

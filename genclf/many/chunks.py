@@ -1,0 +1,99 @@
+"""Calls over a long leading axis: chunk after chunk by one program, on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.core import Tracer
+from jaxtyping import Array, Int, PyTree
+
+from genclf.arguments.domains import Domain
+
+Progress = Callable[[int, int], Any]
+"""A function that is called with how many are done, and how many there are."""
+
+PROGRESS = Domain("a function of (done, total), or None", callable, optional=True)
+
+_IN_CACHE = 2**18  # bytes of the members that are worked on at once
+_AT_MOST = 1024
+_BATCHES = 16  # in a chunk
+
+
+class Sizes(NamedTuple):
+    """How many members a chunk has, and how many of these are worked on at once."""
+
+    chunk: int
+    batch: int
+
+
+def sizes(count: int, stacked: PyTree, batch_size: int | None, traced: PyTree = ()) -> Sizes:
+    """Sizes for arrays with a leading axis; one chunk in traced code.
+
+    Chunks are made of whole batches, so that one program serves all.
+    """
+    leaves = jax.tree.leaves(stacked)
+    each = sum(a.size * a.dtype.itemsize for a in leaves) // max(1, count)
+    batch = min(batch_size or min(max(1, _IN_CACHE // max(1, each)), _AT_MOST), count)
+    if any(isinstance(a, Tracer) for a in (*leaves, *jax.tree.leaves(traced))):
+        return Sizes(count, batch)
+    return Sizes(batch * min(_BATCHES, count // batch), batch)
+
+
+def cut(stacked: PyTree, first: Int[Array, ""], size: int) -> PyTree:
+    """Members from the first on."""
+    return jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, first, size), stacked)
+
+
+def over_chunks(
+    function: Callable[[Int[Array, ""]], PyTree],
+    count: int,
+    size: int,
+    progress: Progress | None = None,
+) -> PyTree:
+    """The results for all members, along their first axis.
+
+    The operations of small fits take one core each, so chunks run on as many threads as there are
+    cores.
+
+    Args:
+        function: compiled; from the number of the first member of a chunk to its results.
+        count: number of members, at least `size`.
+        size: number of members of a chunk.
+        progress: called after each chunk, in the thread of the caller.
+    """
+    if count == size:
+        return function(jnp.int32(0))
+    starts = [*range(0, count - size, size), count - size]  # the last overlaps the one before
+    in_double = jnp.result_type(float) == jnp.float64  # a setting of each thread
+
+    def one(start: int) -> PyTree:
+        with jax.enable_x64(in_double):
+            return jax.block_until_ready(function(jnp.int32(start)))
+
+    parts = [one(starts[0])]  # and so it is compiled once
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for part in threads.map(one, starts[1:]):
+            if progress is not None:
+                progress(size * len(parts), count)
+            parts.append(part)
+    if progress is not None:
+        progress(count, count)
+    return _joined(parts, starts, size)
+
+
+def _joined(parts: list[PyTree], starts: list[int], size: int) -> PyTree:
+    new = starts[-1] - starts[-2]
+
+    def one(*each: Array) -> Array:
+        on_host = [np.asarray(a) for a in each]
+        on_host[-1] = on_host[-1][size - new :]
+        return jax.device_put(np.concatenate(on_host))  # on the device every size would compile
+
+    return jax.tree.map(one, *parts)

@@ -1,0 +1,214 @@
+"""One model fitted to many data sets, and what these fits predict."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Int, PyTree
+
+from genclf.arguments.domains import shown, whole
+from genclf.arguments.sharding import compiled
+from genclf.diagnosis import Diagnosis, diagnose
+from genclf.entry.rows import as_arrays
+from genclf.entry.verb import verb
+from genclf.estimation import estimate, stats
+from genclf.fitting import fit
+from genclf.many.chunks import PROGRESS, Progress, Sizes, cut, over_chunks, sizes
+from genclf.many.packing import Stack, padded_size, stacked, stacks
+from genclf.model import Fitted, Model, check_hyperparameters
+from genclf.scores import predict
+from genclf.select.cross_validation import has_statistics
+
+_BATCH = whole(1, optional=True)
+
+
+@verb(any_model=True, batch_size=_BATCH, progress=PROGRESS)
+def fit_many(
+    clf: Model, datasets: Any, *, batch_size: int | None = None, progress: Progress | None = None
+) -> Any:
+    """Fit one model to each of many data sets.
+
+    Data sets of different sizes are padded with rows of weight 0 to a few shapes. A data set whose
+    fit does not exist has NaN, and changes no other; `diagnose_many` says why.
+
+    Args:
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
+        datasets: tuples (x, y) or (x, y, weights), as for `fit`; or one such tuple of arrays with a
+            leading axis: x (M, n, d), y (M, n), weights (M, n).
+        batch_size: number of data sets that a core works on at once; None chooses so few that they
+            stay in its cache.
+        progress: called with the numbers of fits that are done and of all, from time to time.
+
+    Returns:
+        Params with a leading axis, in the order of the data sets, as `jax.vmap` of `fit` returns.
+
+    Raises:
+        ValueError: names the data set of which a shape, dtype or label does not fit.
+
+    Example:
+        >>> import numpy as np, genclf as gcf
+        >>> rng = np.random.default_rng(0)
+        >>> sizes = [20, 50, 35]
+        >>> datasets = [(rng.normal(size=(n, 2)), np.arange(n) % 3) for n in sizes]
+        >>> params = gcf.fit_many(gcf.lda(3), datasets)
+        >>> print(params.conditional.mean.shape)
+        (3, 3, 2)
+    """
+    packed = stacks(clf, datasets)
+    clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
+    return _in_order([_fits(clf, stack, batch_size, progress) for stack in packed], packed)
+
+
+@verb(batch_size=_BATCH, progress=PROGRESS)
+def diagnose_many(
+    clf: Model, datasets: Any, *, batch_size: int | None = None, progress: Progress | None = None
+) -> Diagnosis:
+    """What makes a fit to each of many data sets invalid or doubtful.
+
+    Args:
+        clf: the model, a `Classifier`.
+        datasets: as for `fit_many`.
+        batch_size: number of data sets that a core works on at once; None chooses.
+        progress: called with the numbers of data sets that are done and of all, from time to time.
+
+    Returns:
+        `Diagnosis` with a leading axis, in the order of the data sets.
+
+    Raises:
+        ValueError: names the data set of which a shape, dtype or label does not fit.
+
+    Example:
+        >>> import numpy as np, genclf as gcf
+        >>> y = np.array([0, 0, 0, 1, 1, 1])
+        >>> datasets = [(np.arange(12.0).reshape(6, 2) ** power, y) for power in (1, 2)]
+        >>> print(gcf.diagnose_many(gcf.lda(2), datasets).conditional.rank)
+        [[1 1]
+         [2 2]]
+    """
+    packed = stacks(clf, datasets)
+    clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
+    found = [_mapped(_diagnoses, clf, stack, batch_size, progress) for stack in packed]
+    return _in_order(found, packed)
+
+
+@verb(any_model=True, params=None, x=None, batch_size=_BATCH)
+def predict_many(params: Any, x: Any, *, batch_size: int | None = None) -> Any:
+    """The most probable class of each row of each data set, by the fit to that data set.
+
+    Args:
+        params: M fits, as `fit_many` returns them.
+        x: rows, one array (M, n, d); or a sequence of M arrays.
+        batch_size: number of data sets that a core works on at once; None chooses.
+
+    Returns:
+        int32 of shape (M, n), or a list of M arrays; -1 where the posterior is NaN.
+
+    Raises:
+        ValueError: there is not one array of rows for each fit, or their shape does not fit.
+
+    Example:
+        >>> import numpy as np, genclf as gcf
+        >>> x = np.array([[[0.0], [1.0], [5.0]], [[5.0], [4.0], [0.0]]])
+        >>> y = np.array([[0, 0, 1], [0, 0, 1]])
+        >>> params = gcf.fit_many(gcf.lda(2), (x, y))
+        >>> print(gcf.predict_many(params, x))
+        [[0 0 1]
+         [0 0 1]]
+    """
+    if not isinstance(params, Fitted) or len(params.batch_shape) != 1:
+        raise ValueError(f"params are {shown(params)}, expected those of many fits, by fit_many")
+    count = params.batch_shape[0]
+    if isinstance(x, list | tuple):
+        return _predict_each(params, x, count, batch_size)
+    x = as_arrays(x, "x")
+    if {a.shape[:1] for a in jax.tree.leaves(x)} != {(count,)}:
+        raise ValueError(
+            f"x has shape {jax.tree.map(np.shape, x)}, expected ({count}, n, d): rows for each of "
+            f"the {count} fits"
+        )
+    size = sizes(count, x, batch_size, params)
+    return over_chunks(lambda first: _predictions(params, x, first, size), count, size.chunk)
+
+
+def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Progress | None) -> Any:
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stack.x)
+    if not has_statistics(clf, one):
+        return _mapped(_fitted, clf, stack, batch_size, progress)
+    size = sizes(len(stack.y), stack.data, batch_size, clf)
+
+    def estimates(first: Array) -> Any:
+        # Two programs: in one, XLA would compute the statistics anew wherever they are read.
+        return _estimates(clf, _statistics(clf, stack.data, first, size), size)
+
+    return over_chunks(estimates, len(stack.y), size.chunk, progress)
+
+
+def _mapped(
+    function: Any, clf: Model, stack: Stack, batch_size: int | None, progress: Progress | None
+) -> Any:
+    size = sizes(len(stack.y), stack.data, batch_size, clf)
+    of_chunk = lambda first: function(clf, stack.data, first, size)  # noqa: E731
+    return over_chunks(of_chunk, len(stack.y), size.chunk, progress)
+
+
+def _map(function: Any, stacked: PyTree, first: Array, size: Sizes) -> Any:
+    one = lambda member: function(*member)  # noqa: E731
+    return lax.map(one, cut(stacked, first, size.chunk), batch_size=size.batch)
+
+
+@partial(compiled, static_argnums=3)
+def _statistics(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
+    return _map(partial(stats, clf), data, first, size)
+
+
+@partial(compiled, static_argnums=2)
+def _estimates(clf: Any, found: PyTree, size: Sizes) -> Any:
+    return lax.map(partial(estimate, clf), found, batch_size=size.batch)
+
+
+@partial(compiled, static_argnums=3)
+def _fitted(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
+    return _map(partial(fit, clf), data, first, size)
+
+
+@partial(compiled, static_argnums=3)
+def _diagnoses(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
+    return _map(partial(diagnose, clf), data, first, size)
+
+
+@partial(compiled, static_argnums=3)
+def _predictions(params: Any, x: PyTree, first: Array, size: Sizes) -> Array:
+    return _map(predict, (params, x), first, size)
+
+
+def _in_order(found: list[PyTree], packed: list[Stack]) -> PyTree:
+    """The results of all stacks, in the order of the data sets."""
+    if packed[0].places is None:
+        return found[0]
+    index = np.concatenate([stack.places for stack in packed if stack.places is not None])
+    back = np.argsort(index)
+    return jax.tree.map(lambda *a: jnp.concatenate(a)[back], *found)
+
+
+def _predict_each(
+    params: Any, x: list | tuple, count: int, batch_size: int | None
+) -> list[Int[np.ndarray, "n"]]:
+    if len(x) != count:
+        raise ValueError(f"x holds {len(x)} arrays, expected {count}: rows for each of the fits")
+    given = [jax.tree.map(np.asarray, rows) for rows in x]
+    lengths = [len(jax.tree.leaves(rows)[0]) for rows in given]
+    padded = [padded_size(length) for length in lengths]
+    found: list[Any] = [None] * count
+    for size in sorted(set(padded)):
+        index = [i for i in range(count) if padded[i] == size]
+        rows = jax.tree.map(lambda *a, size=size: stacked(a, size), *(given[i] for i in index))
+        chosen = jax.tree.map(lambda a, index=index: a[np.array(index)], params)
+        labels = np.asarray(predict_many(chosen, rows, batch_size=batch_size))
+        for place, i in enumerate(index):
+            found[i] = labels[place, : lengths[i]]
+    return found

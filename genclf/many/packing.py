@@ -1,0 +1,157 @@
+"""Data sets of different sizes as a few stacks of arrays, padded by rows of weight 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Int, PyTree
+
+from genclf.arguments.domains import shown
+from genclf.entry.rows import as_arrays, check_labels, check_rows
+from genclf.model import Model
+
+
+class Stack(NamedTuple):
+    """Data sets of one shape.
+
+    Attributes:
+        places: which data sets they are, (M,); None if all.
+        x: rows, arrays (M, n, ...).
+        y: labels (M, n), or responsibilities (M, n, K).
+        weights: weight of each row, (M, n); None for ones.
+    """
+
+    places: Int[np.ndarray, "M"] | None
+    x: PyTree
+    y: Array
+    weights: Array | None
+
+    @property
+    def data(self) -> tuple[PyTree, Array, Array | None]:
+        """What `fit` takes beside the model."""
+        return self.x, self.y, self.weights
+
+
+def stacks(clf: Model, datasets: Any) -> list[Stack]:
+    """The data sets, checked, in as few shapes as cost at most a third in padding."""
+    if _is_stacked(datasets):
+        return [_one_stack(clf, *datasets)]
+    given = [_arrays(each, number) for number, each in enumerate(_listed(datasets))]
+    for number, (x, y, w) in enumerate(given):
+        _check_one(clf, x, y, w, f"datasets[{number}]")
+    _check_alike(given)
+    padded = np.array([padded_size(len(y)) for _, y, _ in given])
+    return [_stack(given, np.flatnonzero(padded == n), int(n)) for n in np.unique(padded)]
+
+
+def _is_stacked(datasets: Any) -> bool:
+    """Whether they are a tuple of arrays, and not a sequence of tuples."""
+    if not isinstance(datasets, tuple) or not 2 <= len(datasets) <= 3:
+        return False
+    return not isinstance(datasets[0], tuple | list) and np.ndim(datasets[1]) >= 2
+
+
+def _listed(datasets: Any) -> Sequence[Any]:
+    try:
+        found = list(datasets)
+    except TypeError:
+        found = []
+    if not found or isinstance(datasets, str | dict):
+        raise ValueError(
+            f"datasets is {shown(datasets)}, expected a sequence of tuples (x, y) or "
+            "(x, y, weights), or one such tuple of arrays with a leading axis"
+        )
+    return found
+
+
+def _arrays(given: Any, number: int) -> tuple[PyTree, np.ndarray, np.ndarray | None]:
+    """One data set as NumPy arrays."""
+    if not isinstance(given, tuple | list) or not 2 <= len(given) <= 3:
+        raise ValueError(
+            f"datasets[{number}] is {shown(given)}, expected a tuple (x, y) or (x, y, weights)"
+        )
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves(given)):
+        raise ValueError(
+            f"datasets[{number}] is traced: data sets of different sizes are packed on the host; "
+            "give a tuple of arrays with a leading axis"
+        )
+    x, y, *rest = given
+    if any(np.asarray(a).dtype == object for a in jax.tree.leaves(given)):
+        raise ValueError(f"datasets[{number}] holds objects, expected arrays of numbers")
+    weights = None if not rest or rest[0] is None else np.asarray(rest[0])
+    return jax.tree.map(np.asarray, x), np.asarray(y), weights
+
+
+def _check_one(clf: Model, x: PyTree, y: Any, weights: Any, name: str) -> None:
+    """The checks of `fit`, in messages that name the data set."""
+    try:
+        check_rows(clf.support, x, y, weights, clf.num_classes)
+        if isinstance(y, np.ndarray) and y.ndim == 1 and len(y):
+            if y.min() < -1 or y.max() >= clf.num_classes:
+                check_labels(jnp.asarray(y), clf.num_classes)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _check_alike(given: list[tuple]) -> None:
+    """Raise unless all have the same features, and the same kind of labels."""
+    kind = lambda one: jax.tree.map(lambda a: a.shape[1:], one[:2])  # noqa: E731
+    first = kind(given[0])
+    for number, one in enumerate(given):
+        if kind(one) != first:
+            raise ValueError(
+                f"datasets[{number}] has rows of x and y of the shapes {kind(one)}, expected "
+                f"{first}, as datasets[0] has"
+            )
+
+
+def padded_size(n: int) -> int:
+    """The next number of 2, 3, 4, 6, 8, 12, 16, ..."""
+    power = 2 ** max(1, int(np.ceil(np.log2(max(n, 2)))))
+    return 3 * power // 4 if n <= 3 * power // 4 else power
+
+
+def _stack(given: list[tuple], index: np.ndarray, size: int) -> Stack:
+    xs, ys, ws = zip(*(given[i] for i in index), strict=True)
+    size = max(map(len, ys))
+    x = as_arrays(jax.tree.map(lambda *a: stacked(a, size), *xs), "x")
+    y, weights = as_arrays(stacked(ys, size), "y"), None
+    if min(map(len, ys)) < size or any(w is not None for w in ws):
+        full = [
+            np.ones(len(y), np.float32) if w is None else w for y, w in zip(ys, ws, strict=True)
+        ]
+        weights = as_arrays(stacked(full, size), "weights")
+    return Stack(index, x, y, weights)
+
+
+def stacked(arrays: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """The arrays as one, each padded by zeros to that number of rows."""
+    found = np.zeros((len(arrays), size, *arrays[0].shape[1:]), np.result_type(*arrays))
+    for place, a in enumerate(arrays):
+        found[place, : len(a)] = a
+    return found
+
+
+def _one_stack(clf: Model, x: Any, y: Any, weights: Any = None) -> Stack:
+    x, y = as_arrays(x, "datasets[0]"), as_arrays(y, "datasets[1]")
+    weights = None if weights is None else as_arrays(weights, "datasets[2]")
+    counts = {a.shape[:1] for a in jax.tree.leaves((x, y, weights))}
+    if len(counts) != 1 or not all(min(counts)):
+        raise ValueError(
+            f"datasets holds arrays with leading axes {sorted(counts)}, expected as many rows, "
+            "labels and weights as there are data sets"
+        )
+    first = jax.tree.map(lambda a: a[0], (x, y, weights))
+    _check_one(clf, first[0], first[1], first[2], "datasets")
+    if y.ndim == 2 and not isinstance(y, Tracer):
+        labels = np.asarray(y)
+        wrong = ((labels < -1) | (labels >= clf.num_classes)).any(1)
+        for number in np.flatnonzero(wrong)[:1]:
+            rows = jax.tree.map(lambda a, number=number: a[number], x)
+            _check_one(clf, rows, labels[number], None, f"datasets, number {number}")
+    return Stack(None, x, y, weights)

@@ -1,0 +1,154 @@
+"""One cross-validation, with its permutations, at each of many places of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.arguments.sharding import compiled
+from genclf.many.chunks import Progress, Sizes, cut, over_chunks, sizes
+from genclf.model import Model
+from genclf.select.cross_validation import layout
+from genclf.select.permutation import (
+    Data,
+    Movable,
+    by_refits,
+    by_rotations,
+    movable_labels,
+    observed_score,
+    rows_and_labels,
+)
+from genclf.select.permuted_labels import share_scatters
+from genclf.select.score import ScoreFunction
+
+At = Callable[[Model, Any, Any], tuple[Model, Array]]
+"""The model and the rows at a place: a function of (clf, x, place)."""
+
+
+class Shared(NamedTuple):
+    """What all places share.
+
+    Attributes:
+        y: labels, (n,).
+        data: weights and folds of the rows; their x is that of all places.
+        key: of the permutations; None without any.
+        numbers: the permutations, (num,).
+        labels: what moves; None without permutations.
+    """
+
+    y: Int[Array, "n"]
+    data: Data
+    key: Any
+    numbers: Int[Array, "num"]
+    labels: Movable | None
+
+
+class Found(NamedTuple):
+    """The score of the labels as they are, (C,), and those of permuted labels, (C, num)."""
+
+    observed: Float[Array, "C"]
+    null: Float[Array, "C num"]
+
+
+def shared_by_places(
+    x: Any, y: Array, folds: np.ndarray, weights: Any, key: Any, num: int, blocks: Any, whole: bool
+) -> Shared:
+    """The rows, labels, weights and folds, checked; raise if permutations lack a key."""
+    w = rows_and_labels(x, y, folds, weights)
+    counts = jnp.where(jnp.asarray(folds >= 0), w, 0)
+    if num and key is None:
+        raise ValueError(f"num is {num}, and key is None: give a jax.random key for permutations")
+    if not num and (key is not None or blocks is not None or whole):
+        raise ValueError("key, blocks or whole_blocks is given without permutations: give num")
+    labels = movable_labels(np.asarray(y), blocks, whole) if num else None
+    data = Data(x, w, layout(folds), counts, None)
+    return Shared(y, data, key, jnp.arange(num), labels)
+
+
+def scan(
+    at: At,
+    function: ScoreFunction,
+    clf: Model,
+    shared: Shared,
+    places: PyTree,
+    width: int,
+    batch_size: int | None,
+    progress: Progress | None,
+) -> Found:
+    """The scores at all places.
+
+    Args:
+        at: what is at a place.
+        function: the score.
+        clf: the model.
+        shared: what all places share.
+        places: what tells them apart, arrays (C, ...).
+        width: number of features at a place.
+        batch_size: number of places that a core works on at once; None chooses.
+        progress: called with the numbers of places that are done and of all.
+    """
+    count = len(jax.tree.leaves(places)[0])
+    num, n = len(shared.numbers), len(shared.y)
+    # Permutations are a batch by themselves.
+    each = n * (width + num * clf.num_classes)
+    size = sizes(count, jax.ShapeDtypeStruct((count, each), jnp.float32), batch_size, shared)
+    where = at, function, clf, shared, places, size
+    observed = over_chunks(partial(_observed, *where), count, size.chunk, progress)
+    if not num:
+        return Found(observed, jnp.zeros((count, 0), observed.dtype))
+    model, _ = at(clf, shared.data.x, jax.tree.map(lambda a: a[0], places))
+    if not share_scatters(model):
+        return Found(observed, over_chunks(partial(_refits, *where), count, size.chunk, progress))
+    null, exact = over_chunks(partial(_rotations, *where), count, size.chunk, progress)
+    for place in np.flatnonzero(~np.asarray(exact).all(1) & ~np.isnan(np.asarray(observed))):
+        again = Sizes(1, 1)
+        null = null.at[place].set(_refits(*where[:-1], again, jnp.int32(place))[0])
+    return Found(observed, null)
+
+
+def _map(function: Any, places: PyTree, first: Array, size: Sizes) -> Any:
+    return lax.map(function, cut(places, first, size.chunk), batch_size=size.batch)
+
+
+@partial(compiled, static_argnums=(0, 1, 5))
+def _observed(
+    at: At, function: Any, clf: Any, shared: Shared, places: Any, size: Sizes, first: Array
+) -> Array:
+    def one(place: Any) -> Array:
+        model, x = at(clf, shared.data.x, place)
+        return observed_score(function, 0, model, shared.y, shared.data._replace(x=x))
+
+    return _map(one, places, first, size)
+
+
+@partial(compiled, static_argnums=(0, 1, 5))
+def _refits(
+    at: At, function: Any, clf: Any, shared: Shared, places: Any, size: Sizes, first: Array
+) -> Array:
+    def one(place: Any) -> Array:
+        model, x = at(clf, shared.data.x, place)
+        data = shared.data._replace(x=x)
+        return by_refits(function, 0, model, shared.key, shared.numbers, shared.labels, data)
+
+    return _map(one, places, first, size)
+
+
+@partial(compiled, static_argnums=(0, 1, 5))
+def _rotations(
+    at: At, function: Any, clf: Any, shared: Shared, places: Any, size: Sizes, first: Array
+) -> tuple[Array, Array]:
+    key, numbers, labels = shared.key, shared.numbers, shared.labels
+
+    def one(place: Any) -> tuple[Array, Array]:
+        model, x = at(clf, shared.data.x, place)
+        data = shared.data._replace(x=x)
+        return by_rotations(function, 0, len(numbers), model, key, numbers, labels, data)
+
+    return _map(one, places, first, size)

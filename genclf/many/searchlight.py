@@ -1,0 +1,301 @@
+"""Searchlights: a cross-validated score of every neighbourhood of features."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float, Int, Shaped
+
+from genclf.arguments.domains import FLAG, random_key, shown, whole
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.classifier import Classifier
+from genclf.entry.rows import check_labels, check_rows, float_dtype
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.padded import PaddedGaussian, can_pad
+from genclf.many.chunks import PROGRESS, Progress
+from genclf.many.columns import scan_columns
+from genclf.many.scan import Found, scan, shared_by_places
+from genclf.model import Model
+from genclf.select.folds import checked_folds
+from genclf.select.permutation import lower_is_better, p_values
+from genclf.select.score import Score, ScoreFunction, score_function
+
+_CHECKS: dict[str, Any] = {
+    "folds": checked_folds,
+    "num": whole(0),
+    "key": lambda key, name: None if key is None else random_key(key, name),
+    "whole_blocks": FLAG,
+    "batch_size": whole(1, optional=True),
+    "progress": PROGRESS,
+}
+
+
+class Searchlight(ShowsNumbers):
+    """Cross-validated scores at C places, from `searchlight` or `sliding`.
+
+    Attributes:
+        score: at each place, (C,); NaN where a model or its score does not exist.
+        p_value: `(b + 1) / (num + 1)`, b the number of permutations that score at least as well
+            there, (C,); None without permutations.
+        p_corrected: the same, b the number of permutations of which the best score of all places
+            is at least as good: the chance that any place scores so well is no larger, (C,).
+        null: the scores of permuted labels, the same labels at all places, (num, C).
+    """
+
+    score: Float[Array, "C"]
+    p_value: Float[Array, "C"] | None
+    p_corrected: Float[Array, "C"] | None
+    null: Float[Array, "num C"] | None
+
+
+@verb(any_model=True, neighbours=None, **_CHECKS)
+def searchlight(
+    clf: Model,
+    x: Shaped[ArrayLike, "n D"],
+    y: ArrayLike,
+    neighbours: Any,
+    folds: ArrayLike,
+    metric: Score | ScoreFunction = "balanced_accuracy",
+    *,
+    num: int = 0,
+    key: Array | None = None,
+    blocks: ArrayLike | None = None,
+    whole_blocks: bool = False,
+    weights: ArrayLike | None = None,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+) -> Searchlight:
+    """Cross-validate a model on every neighbourhood of features, and perhaps permute the labels.
+
+    Each score is that of `cross_validate` with the features of the neighbourhood alone. Gaussians
+    are padded to the largest neighbourhood by columns that have no part; of naive Bayes every
+    feature is fitted once, and its scores are added up; other models are compiled for each number
+    of features. Linear discriminants are not fitted anew to permuted labels, see
+    `permutation_test`.
+
+    Args:
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
+        x: rows, (n, D).
+        y: labels 0..K-1 of all rows, (n,).
+        neighbours: the features of each place: C sequences of column numbers, as
+            `scipy.spatial.KDTree.query_ball_point` returns them; or a (C, D) matrix, sparse or of
+            booleans, that is not 0 at the neighbours, as scikit-learn's
+            `radius_neighbors_graph` returns it.
+        folds: the fold of each row, as for `cross_validate`.
+        metric: a name or a function, as for `score`; of a function larger values are better.
+        num: number of permutations; 0 for scores alone.
+        key: a `jax.random` key, for permutations.
+        blocks: labels move within blocks alone, integers (n,), such as runs of a recording.
+        whole_blocks: labels move from block to block instead, of which each has one label.
+        weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
+        batch_size: number of places that a core works on at once; None chooses.
+        progress: called with the numbers of places that are done and of all, from time to time.
+
+    Returns:
+        `Searchlight`.
+
+    Raises:
+        ValueError: a shape does not fit, a neighbourhood is empty or names a column that is not
+            there, or permutations lack a key.
+
+    Example:
+        >>> import jax, numpy as np, genclf as gcf
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(60) % 2
+        >>> x = rng.normal(size=(60, 9))
+        >>> x[:, 3:6] += y[:, None]  # the signal
+        >>> neighbours = [[j for j in (i - 1, i, i + 1) if 0 <= j < 9] for i in range(9)]
+        >>> folds = gcf.kfold(jax.random.key(0), y, 6)
+        >>> found = gcf.searchlight(
+        ...     gcf.lda(2, shrinkage=0.1), x, y, neighbours, folds, num=99, key=jax.random.key(1)
+        ... )
+        >>> print(np.flatnonzero(found.score > 0.7), np.flatnonzero(found.p_corrected < 0.05))
+        [2 3 4 5] [2 3 4 5]
+
+    References:
+        Kriegeskorte, Goebel & Bandettini (2006), "Information-based functional brain mapping";
+        Nichols & Holmes (2002), "Nonparametric permutation tests for functional neuroimaging".
+    """
+    _check(clf, x, y, weights)
+    index = _padded_index(neighbours, x.shape[1])
+    function = score_function(metric)
+    shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
+    found = scan_neighbourhoods(clf, function, shared, index, batch_size, progress)
+    return _result(found, metric)
+
+
+@verb(any_model=True, x=None, **_CHECKS)
+def sliding(
+    clf: Model,
+    x: Shaped[ArrayLike, "n d T"],
+    y: ArrayLike,
+    folds: ArrayLike,
+    metric: Score | ScoreFunction = "balanced_accuracy",
+    *,
+    num: int = 0,
+    key: Array | None = None,
+    blocks: ArrayLike | None = None,
+    whole_blocks: bool = False,
+    weights: ArrayLike | None = None,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+) -> Searchlight:
+    """Cross-validate a model at every time, on the features of that time alone.
+
+    Args:
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
+        x: d features of n rows at T times, (n, d, T), such as sensors of a recording.
+        y: labels 0..K-1 of all rows, (n,).
+        folds: the fold of each row, as for `cross_validate`.
+        metric: a name or a function, as for `score`; of a function larger values are better.
+        num: number of permutations; 0 for scores alone.
+        key: a `jax.random` key, for permutations.
+        blocks: labels move within blocks alone, integers (n,).
+        whole_blocks: labels move from block to block instead, of which each has one label.
+        weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
+        batch_size: number of times that a core works on at once; None chooses.
+        progress: called with the numbers of times that are done and of all.
+
+    Returns:
+        `Searchlight`, of which the places are the times.
+
+    Raises:
+        ValueError: a shape does not fit, or permutations lack a key.
+
+    Example:
+        >>> import jax, numpy as np, genclf as gcf
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(80) % 2
+        >>> x = rng.normal(size=(80, 3, 5))
+        >>> x[:, :, 2] += y[:, None]  # the classes differ at the third time
+        >>> folds = gcf.kfold(jax.random.key(0), y, 5)
+        >>> print(gcf.sliding(gcf.lda(2), x, y, folds).score.round(1))
+        [0.5 0.5 0.8 0.5 0.5]
+
+    References:
+        King & Dehaene (2014), "Characterizing the dynamics of mental representations".
+    """
+    if np.ndim(x) != 3 or not np.shape(x)[2]:
+        raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
+    x = jnp.moveaxis(jnp.asarray(x), -1, 0)
+    _check(clf, x[0], y, weights)
+    function = score_function(metric)
+    shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
+    times = jnp.arange(len(x))
+    found = scan(_at_time, function, clf, shared, times, x.shape[2], batch_size, progress)
+    return _result(found, metric)
+
+
+def _check(clf: Model, x: Any, y: Array, weights: Array | None) -> None:
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, x, y, weights))):
+        raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
+    check_rows(clf.support, x, y, weights, clf.num_classes)
+    check_labels(y, clf.num_classes)
+
+
+def _result(found: Found, metric: Any) -> Searchlight:
+    observed, null = found.observed, found.null.T
+    if not len(null):
+        return Searchlight(observed, None, None, None)
+    best = jnp.nanmin(null, 1) if lower_is_better(metric) else jnp.nanmax(null, 1)
+    every = jnp.broadcast_to(best[:, None], null.shape)
+    return Searchlight(
+        observed, p_values(observed, null, metric), p_values(observed, every, metric), null
+    )
+
+
+def _padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
+    """The columns of each neighbourhood, padded by -1."""
+    lists = _rows_of_matrix(neighbours, num_columns)
+    if lists is None:
+        try:
+            lists = [np.asarray(each) for each in neighbours]
+        except TypeError as error:
+            raise ValueError(_of_neighbours(neighbours)) from error
+    if not lists:
+        raise ValueError(_of_neighbours(neighbours))
+    for place, each in enumerate(lists):
+        if each.ndim != 1 or not len(each) or not np.issubdtype(each.dtype, np.integer):
+            raise ValueError(
+                f"neighbours[{place}] is {shown(each)}, expected at least one column number"
+            )
+        wrong = (each < 0) | (each >= num_columns)
+        if wrong.any() or len(np.unique(each)) != len(each):
+            column = each[wrong][0] if wrong.any() else "one of them twice"
+            raise ValueError(
+                f"neighbours[{place}] holds {column}, expected different columns of x, "
+                f"0..{num_columns - 1}"
+            )
+    index = np.full((len(lists), max(map(len, lists))), -1, np.int32)
+    for place, each in enumerate(lists):
+        index[place, : len(each)] = each
+    return index
+
+
+def _rows_of_matrix(neighbours: Any, num_columns: int) -> list[np.ndarray] | None:
+    """The columns that are not 0 in each row, if it is a sparse matrix or one of booleans."""
+    if hasattr(neighbours, "tocsr"):
+        matrix = neighbours.tocsr()
+        matrix.eliminate_zeros()
+        width, bounds = matrix.shape[1], matrix.indptr
+        lists = [matrix.indices[a:b] for a, b in itertools.pairwise(bounds)]
+    elif isinstance(neighbours, np.ndarray | jax.Array) and neighbours.dtype == bool:
+        width = neighbours.shape[-1]
+        lists = [np.flatnonzero(row) for row in np.asarray(neighbours)]
+    else:
+        return None
+    if width != num_columns:
+        raise ValueError(
+            f"neighbours has {width} columns, expected {num_columns}: one for each column of x"
+        )
+    return lists
+
+
+def _of_neighbours(neighbours: Any) -> str:
+    return (
+        f"neighbours is {shown(neighbours)}, expected the column numbers of each neighbourhood, or "
+        "a matrix of them"
+    )
+
+
+def scan_neighbourhoods(
+    clf: Model, function: Any, shared: Any, index: np.ndarray, batch_size: Any, progress: Any
+) -> Found:
+    """The scores of all neighbourhoods, given by columns that are padded by -1."""
+    run = partial(scan, function=function, shared=shared, batch_size=batch_size, progress=progress)
+    if isinstance(clf, Classifier) and clf.inference != "predictive":
+        if (found := scan_columns(clf, function, shared, index, progress)) is not None:
+            return found
+        if can_pad(clf.family):
+            return run(_padded, clf=clf, places=jnp.asarray(index), width=index.shape[1])
+    sizes = (index >= 0).sum(1)
+    parts, order = [], []
+    for size in np.unique(sizes):
+        places = np.flatnonzero(sizes == size)
+        parts.append(
+            run(_chosen, clf=clf, places=jnp.asarray(index[places, :size]), width=int(size))
+        )
+        order.append(places)
+    back = np.argsort(np.concatenate(order))
+    return jax.tree.map(lambda *a: jnp.concatenate(a)[back], *parts)
+
+
+def _at_time(clf: Model, x: Array, time: Array) -> tuple[Model, Array]:
+    return clf, x[time]
+
+
+def _chosen(clf: Model, x: Array, columns: Array) -> tuple[Model, Array]:
+    return clf, x[:, columns]
+
+
+def _padded(clf: Any, x: Array, columns: Array) -> tuple[Model, Array]:
+    used = columns >= 0
+    rows = jnp.where(used[None], x[:, columns], 0).astype(float_dtype(x))
+    return replace(clf, family=PaddedGaussian(clf.family, used.sum(dtype=jnp.int32))), rows

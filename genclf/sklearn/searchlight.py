@@ -1,0 +1,93 @@
+"""A cross-validated score as an estimator, for searchlights of other libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from genclf.many.packing import padded_size
+from genclf.many.scan import shared_by_places
+from genclf.many.searchlight import scan_neighbourhoods
+from genclf.model import Model, check_hyperparameters
+from genclf.select.folds import kfold
+from genclf.select.score import Score, ScoreFunction, score_function
+
+
+class CrossValidatedScore(BaseEstimator):
+    """A cross-validated score of a model, in the form that nilearn's `SearchLight` takes.
+
+    `fit` cross-validates, and `score` returns the score: nilearn has no folds to make. Numbers of
+    features are padded to a few, so that few programs are compiled. `genclf.searchlight` gives the
+    same scores of all neighbourhoods in one call, and much sooner.
+
+    Args:
+        model: a `Classifier` or `SoftmaxRegression`.
+        metric: a name or a function, as for `genclf.score`.
+        num_folds: number of stratified folds, where no groups are given.
+
+    Attributes:
+        score_: the score, once it is fitted.
+
+    Example:
+        >>> import numpy as np, genclf as gcf
+        >>> from genclf.sklearn import CrossValidatedScore
+        >>> rng = np.random.default_rng(0)
+        >>> y, runs = np.array(["face", "house"] * 20), np.repeat(np.arange(4), 10)
+        >>> x = rng.normal(size=(40, 3)) + 2 * (y == "face")[:, None]
+        >>> estimator = CrossValidatedScore(gcf.lda(2, shrinkage=0.1))
+        >>> print(estimator.fit(x, y, groups=runs).score(x, y))
+        1.0
+    """
+
+    nilearn_searchlight_uses_cv = False
+
+    def __init__(
+        self, model: Model, metric: Score | ScoreFunction = "balanced_accuracy", num_folds: int = 5
+    ):
+        """Keep the arguments, which `fit` checks."""
+        self.model = model
+        self.metric = metric
+        self.num_folds = num_folds
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> CrossValidatedScore:
+        """Cross-validate.
+
+        Args:
+            X: rows, (n, d).
+            y: labels of any type, of as many classes as the model has.
+            groups: each group of rows is a fold; None for random folds, the same in each call.
+
+        Raises:
+            ValueError: a shape or the number of classes does not fit.
+        """
+        x = np.asarray(X)
+        classes, labels = np.unique(np.asarray(y), return_inverse=True)
+        clf = check_hyperparameters(self.model, x.shape[-1])
+        if len(classes) != clf.num_classes:
+            raise ValueError(
+                f"y has {len(classes)} classes, and model.num_classes is {clf.num_classes}"
+            )
+        if x.ndim != 2 or len(x) != len(labels):
+            raise ValueError(f"X has shape {x.shape}, expected ({len(labels)}, d)")
+        if groups is None:
+            folds = kfold(jax.random.key(0), labels, self.num_folds)
+        else:
+            folds = np.unique(np.asarray(groups), return_inverse=True)[1]
+        d = x.shape[1]
+        more = ((0, 0), (0, padded_size(d) - d))
+        shared = shared_by_places(
+            jnp.asarray(np.pad(x, more)), jnp.asarray(labels), folds, None, None, 0, None, False
+        )
+        index = np.pad(np.arange(d, dtype=np.int32)[None], more, constant_values=-1)
+        function = score_function(self.metric)
+        found = scan_neighbourhoods(clf, function, shared, index, None, None)
+        self.score_ = float(found.observed[0])
+        return self
+
+    def score(self, X: Any = None, y: Any = None, groups: Any = None) -> float:
+        """The score that `fit` found, whatever the arguments."""
+        return self.score_
