@@ -145,6 +145,7 @@ from genclf.select.permutation import (
     permutation_test as permutation_test,
 )
 from genclf.select.score import score as score
+from genclf.select.tune import Tuning as Tuning, tune as tune
 from genclf.sums.merging import merge as merge, pool as pool, remove as remove, scale as scale
 from genclf.sums.statistics import (
     ClassifierStats as ClassifierStats,

@@ -133,6 +133,11 @@ RIGHT = {
         "key": KEY, "blocks": None, "whole_blocks": False, "weights": np.ones(N, np.float32),
         "batch_size": None, "progress": None,
     },
+    "tune": {
+        "clf_of": lambda ridge: gcf.lda(K, ridge=ridge), "grid": {"ridge": [0.1, 1.0]}, "x": X,
+        "y": Y, "folds": FOLDS, "metric": "accuracy", "nested": False,
+        "weights": np.ones(N, np.float32), "batch_size": None, "progress": None,
+    },
     "certify": {
         "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
     },
@@ -271,7 +276,8 @@ ACCEPTED = {
     ("searchlight", "metric", "a class"),
     ("sliding", "metric", "a class"),
     *((name, "progress", "a class") for name in ("fit_many", "diagnose_many")),
-    *((name, "progress", "a class") for name in ("searchlight", "sliding")),
+    *((name, "progress", "a class") for name in ("searchlight", "sliding", "tune")),
+    ("tune", "metric", "a class"),
     ("rda", "pooling", "None"),
     ("rda", "shrinkage", "None"),
     ("nearest_shrunken_centroids", "soft_threshold", "None"),
@@ -309,7 +315,7 @@ NOT_CALLED = {
     "GaussianDiagnosis", "GaussianFeatures", "GradientSolution", "LagrangeSolution",
     "LearningCurve", "Posterior", "PriorSolution", "DiscriminantAxes", "Manova",
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
-    "CrossValidation", "PermutationTest", "Searchlight",
+    "CrossValidation", "PermutationTest", "Searchlight", "Tuning",
     "ClassifierStats",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}

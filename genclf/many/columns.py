@@ -20,8 +20,8 @@ from genclf.families.categorical import Categorical
 from genclf.families.gaussian import Gaussian
 from genclf.families.independent import Independent
 from genclf.families.poisson import Poisson
-from genclf.many.chunks import Progress, over_chunks, sizes
 from genclf.many.scan import Found, Shared
+from genclf.select.chunks import Progress, over_chunks, sizes
 from genclf.select.cross_validation import each_by_others, has_statistics, in_row_order
 from genclf.select.permutation import moved
 from genclf.select.score import ScoreFunction, score_of

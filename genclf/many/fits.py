@@ -18,10 +18,10 @@ from genclf.entry.rows import as_arrays
 from genclf.entry.verb import verb
 from genclf.estimation import estimate, stats
 from genclf.fitting import fit
-from genclf.many.chunks import PROGRESS, Progress, Sizes, cut, over_chunks, sizes
 from genclf.many.packing import Stack, padded_size, stacked, stacks
 from genclf.model import Fitted, Model, check_hyperparameters
 from genclf.scores import predict
+from genclf.select.chunks import PROGRESS, Progress, Sizes, cut, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
 
 _BATCH = whole(1, optional=True)

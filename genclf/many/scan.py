@@ -13,8 +13,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.many.chunks import Progress, Sizes, cut, over_chunks, sizes
 from genclf.model import Model
+from genclf.select.chunks import Progress, Sizes, cut, over_chunks, sizes
 from genclf.select.cross_validation import layout
 from genclf.select.permutation import (
     Data,

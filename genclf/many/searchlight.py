@@ -19,10 +19,10 @@ from genclf.classifier import Classifier
 from genclf.entry.rows import check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.padded import PaddedGaussian, can_pad
-from genclf.many.chunks import PROGRESS, Progress
 from genclf.many.columns import scan_columns
 from genclf.many.scan import Found, scan, shared_by_places
 from genclf.model import Model
+from genclf.select.chunks import PROGRESS, Progress
 from genclf.select.folds import checked_folds
 from genclf.select.permutation import lower_is_better, p_values
 from genclf.select.score import Score, ScoreFunction, score_function

@@ -145,12 +145,18 @@ def checked_rows(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tupl
     """The model and the rows, in the space of the rows where the model is fitted there."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
     check_labels(y, clf.num_classes)
+    to_model, x = in_row_space(clf, x)
+    return to_model(clf), x
+
+
+def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
+    """A function of models and the rows; of the rows' space, where such models are fitted there."""
     family = getattr(clf, "family", None)
     rotates = isinstance(family, Gaussian) and family.is_equivariant and family.prefers_rows(x)
-    if isinstance(clf, Classifier) and rotates:
-        space = row_space(x.astype(float_dtype(x)))
-        return space.model(clf), space.rows
-    return clf, x
+    if not isinstance(clf, Classifier) or not rotates:
+        return lambda clf: clf, x
+    space = row_space(x.astype(float_dtype(x)))
+    return space.model, space.rows
 
 
 def _take(rows: PyTree, index: Any) -> PyTree:
@@ -222,22 +228,35 @@ def each_by_others(
     scores: Callable[[ClassifierParams, PyTree], Array],
 ) -> tuple[Array, ClassifierParams]:
     """The scores of the rows of each fold by the fit to all others, and the params."""
-    of_fold = _take((x, y), where.rows)
-    each = lax.map(
-        lambda data: stats(clf, *data),
-        (*of_fold, jnp.where(where.real, _take(w, where.rows), 0)),
-    )
-    shared = stats(clf, *_take((x, y, w), where.kept))
+    found = fold_statistics(clf, x, y, w, where)
 
     def one(fold: tuple[Any, PyTree]) -> tuple[ClassifierParams, Array]:
         params = estimate(clf, merge(*fold[0]))
         return params, scores(params, fold[1])
 
-    params, found = lax.map(one, (_others(shared, each), of_fold[0]))
-    return found, params
+    params, scored = lax.map(one, (others(found.shared, found.each), found.rows))
+    return scored, params
 
 
-def _others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
+class FoldStatistics(NamedTuple):
+    """Statistics of each fold, of the rows that every fit has, and the rows of each fold."""
+
+    each: Any
+    shared: Any
+    rows: PyTree
+
+
+def fold_statistics(
+    clf: Classifier, x: PyTree, y: Array, w: Array, where: Layout
+) -> FoldStatistics:
+    """The statistics of each fold, in one pass."""
+    rows, labels = _take((x, y), where.rows)
+    weight = jnp.where(where.real, _take(w, where.rows), 0)
+    each = lax.map(lambda data: stats(clf, *data), (rows, labels, weight))
+    return FoldStatistics(each, stats(clf, *_take((x, y, w), where.kept)), rows)
+
+
+def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
     """For each of a batch of statistics two that make all others: those before, and those after."""
 
     def add(total: ClassifierStats, own: ClassifierStats) -> tuple[ClassifierStats, Any]:
@@ -286,9 +305,9 @@ def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: in
         def one(before: Any, after: Any, x: PyTree) -> Array:
             return log_posterior(estimate(clf, merge(before, after)), x)[0]
 
-        return jax.vmap(one)(*_others(outside, of_rows), alone[0])
+        return jax.vmap(one)(*others(outside, of_rows), alone[0])
 
-    found = lax.map(one_block, (_others(none, each), blocks))
+    found = lax.map(one_block, (others(none, each), blocks))
     return found.reshape(-1, found.shape[-1])[:n]
 
 

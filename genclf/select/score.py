@@ -157,7 +157,7 @@ def confusion(
 
 
 def _accuracy(log_p: Array, y: Array, w: Array) -> Array:
-    return jnp.where(log_p.argmax(1) == y, w, 0).sum() / w.sum()
+    return jnp.where(log_p.argmax(1).astype(y.dtype) == y, w, 0).sum() / w.sum()
 
 
 def _balanced_accuracy(log_p: Array, y: Array, w: Array) -> Array:

@@ -1,0 +1,81 @@
+"""A grid of hyper-parameters as models, those of one structure stacked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int, PyTree
+
+from genclf.arguments.domains import shown
+from genclf.entry.rows import widths
+from genclf.model import Model, check_hyperparameters
+
+Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+
+
+class Stack(NamedTuple):
+    """Candidates that one program serves.
+
+    Attributes:
+        places: which candidates they are, (C,).
+        models: one model, each number an array (C, ...).
+    """
+
+    places: Int[np.ndarray, "C"]
+    models: Any
+
+
+def candidates_of(grid: Any, name: str) -> list[dict[str, Any]]:
+    """The values of each candidate: all combinations, or those that are given."""
+    if isinstance(grid, Mapping):
+        columns = [_values(key, values, name) for key, values in grid.items()]
+        found = [dict(zip(grid, row, strict=True)) for row in itertools.product(*columns)]
+    elif isinstance(grid, Sequence) and all(isinstance(one, Mapping) for one in grid):
+        found = [dict(one) for one in grid]
+    else:
+        found = []
+    if not found or any(one.keys() != found[0].keys() for one in found):
+        raise ValueError(
+            f"{name} is {shown(grid)}, expected the values of each hyper-parameter, such as "
+            '{"ridge": [0.01, 0.1, 1.0]}, or a list of such candidates, {"ridge": 0.01}'
+        )
+    return found
+
+
+def _values(key: Any, values: Any, name: str) -> list[Any]:
+    if not isinstance(key, str) or isinstance(values, str) or np.ndim(values) < 1:
+        raise ValueError(f"{name}[{key!r}] is {shown(values)}, expected a sequence of values")
+    numbers = isinstance(values, np.ndarray | jax.Array) and np.ndim(values) == 1
+    return np.asarray(values).tolist() if numbers else list(values)
+
+
+def models_of(clf_of: Callable[..., Model], candidates: list[dict], x: PyTree) -> list[Model]:
+    """The model of each candidate, checked."""
+    found = []
+    for number, values in enumerate(candidates):
+        try:
+            found.append(check_hyperparameters(clf_of(**values), widths(x), "clf_of(...)"))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"candidate {number} of grid, {values}: {error}") from error
+    if len(sizes := {model.num_classes for model in found}) > 1:
+        raise ValueError(f"clf_of makes models of {sorted(sizes)} classes, expected one number")
+    return found
+
+
+def stacked(models: list[Any], dtype: Any) -> list[Stack]:
+    """Models of the same structure together; numbers in the dtype of the rows."""
+    groups: dict[Any, list[int]] = {}
+    arrays = [jax.tree.map(lambda a: np.asarray(a, dtype), model) for model in models]
+    for place, model in enumerate(arrays):
+        shapes = tuple(leaf.shape for leaf in jax.tree.leaves(model))
+        groups.setdefault((jax.tree.structure(model), shapes), []).append(place)
+    stack = lambda *leaves: jnp.asarray(np.stack(leaves))  # noqa: E731
+    return [
+        Stack(np.array(places), jax.tree.map(stack, *(arrays[place] for place in places)))
+        for places in groups.values()
+    ]
