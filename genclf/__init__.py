@@ -129,6 +129,7 @@ from genclf.scores import (
     predict as predict,
     sample as sample,
 )
+from genclf.select.bootstrap import Bootstrap as Bootstrap, bootstrap as bootstrap
 from genclf.select.calibration import Calibration as Calibration, calibration as calibration
 from genclf.select.cross_validation import (
     CrossValidation as CrossValidation,

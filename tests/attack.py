@@ -106,7 +106,8 @@ RIGHT = {
     "kfold": {"key": KEY, "y": Y, "num_folds": 2, "groups": None},
     "folds": {"splits": [(np.arange(3), np.arange(3, N))], "num_rows": None},
     "cross_validate": {
-        "clf": CLF, "x": X, "y": Y, "folds": FOLDS, "weights": np.ones(N, np.float32)
+        "clf": CLF, "x": X, "y": Y, "folds": FOLDS, "weights": np.ones(N, np.float32),
+        "diagnosed": False,
     },
     "leave_one_out": {
         "clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32), "batch_size": None
@@ -137,6 +138,10 @@ RIGHT = {
         "clf_of": lambda ridge: gcf.lda(K, ridge=ridge), "grid": {"ridge": [0.1, 1.0]}, "x": X,
         "y": Y, "folds": FOLDS, "metric": "accuracy", "nested": False,
         "weights": np.ones(N, np.float32), "batch_size": None, "progress": None,
+    },
+    "bootstrap": {
+        "key": KEY, "statistic": lambda w: w.sum(), "num_rows": N, "num": 2, "level": 0.9,
+        "groups": None, "strata": None, "batch_size": None, "progress": None,
     },
     "certify": {
         "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
@@ -276,8 +281,9 @@ ACCEPTED = {
     ("searchlight", "metric", "a class"),
     ("sliding", "metric", "a class"),
     *((name, "progress", "a class") for name in ("fit_many", "diagnose_many")),
-    *((name, "progress", "a class") for name in ("searchlight", "sliding", "tune")),
+    *((name, "progress", "a class") for name in ("searchlight", "sliding", "tune", "bootstrap")),
     ("tune", "metric", "a class"),
+    ("bootstrap", "statistic", "a class"),
     ("rda", "pooling", "None"),
     ("rda", "shrinkage", "None"),
     ("nearest_shrunken_centroids", "soft_threshold", "None"),
@@ -315,7 +321,7 @@ NOT_CALLED = {
     "GaussianDiagnosis", "GaussianFeatures", "GradientSolution", "LagrangeSolution",
     "LearningCurve", "Posterior", "PriorSolution", "DiscriminantAxes", "Manova",
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
-    "CrossValidation", "PermutationTest", "Searchlight", "Tuning",
+    "CrossValidation", "PermutationTest", "Searchlight", "Tuning", "Bootstrap",
     "ClassifierStats",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}

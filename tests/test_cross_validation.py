@@ -147,6 +147,21 @@ def test_a_fold_that_has_all_of_a_class(x64):
     assert float(gcf.score(found, y, "log_loss")) == np.inf
 
 
+def test_a_diagnosis_of_each_fold(x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    folds = gcf.kfold(jax.random.key(0), y, 3)
+    x[folds != 1, 2] = 5.0  # without fold 1 the feature is constant
+    found = gcf.cross_validate(gcf.lda(K), x, y, folds, diagnosed=True).diagnosis
+    for fold in range(3):
+        one = gcf.diagnose(gcf.lda(K), x[folds != fold], y[folds != fold])
+        assert (found.conditional.constant[fold] == one.conditional.constant).all()
+        assert (found.conditional.rank[fold] == one.conditional.rank).all()
+        assert (found.count[fold] == one.count).all()
+    assert found.conditional.constant[1, :, 2].all() and not found.conditional.constant[0].any()
+    with pytest.raises(ValueError, match="a diagnosis needs p"):
+        gcf.cross_validate(gcf.SoftmaxRegression(K, l2=0.1), x, y, folds, diagnosed=True)
+
+
 def test_sizes_of_folds():
     y = np.random.default_rng(0).choice(K, 103, p=[0.1, 0.3, 0.6])
     folds = gcf.kfold(jax.random.key(0), y, F)

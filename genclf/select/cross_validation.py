@@ -12,10 +12,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments.domains import whole
+from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
+from genclf.diagnosis import Diagnosis, diagnose
 from genclf.entry.rows import check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate, stats
@@ -23,7 +24,7 @@ from genclf.families.capabilities import is_additive
 from genclf.families.combinator import any_prefers_rows
 from genclf.families.gaussian import Gaussian
 from genclf.fitting import fit
-from genclf.model import Model
+from genclf.model import Model, require_generative
 from genclf.multivariate.row_space import row_space
 from genclf.scores import log_posterior
 from genclf.select.downdates import has_downdates, without_each
@@ -42,16 +43,25 @@ class CrossValidation(ShowsNumbers):
         folds: the fold of each row, (n,).
         params: the params of each fold, all leaves with a first axis of length F; None after
             `leave_one_out`.
+        diagnosis: what `diagnose` says of the rows that each fold was scored by, all arrays with a
+            first axis of length F; None unless it was asked for.
     """
 
     log_posterior: Float[Array, "n K"]
     folds: Int[np.ndarray, "n"]
     params: Any
+    diagnosis: Diagnosis | None = None
 
 
-@verb(any_model=True, folds=checked_folds)
+@verb(any_model=True, folds=checked_folds, diagnosed=FLAG)
 def cross_validate(
-    clf: Model, x: PyTree, y: ArrayLike, folds: ArrayLike, weights: ArrayLike | None = None
+    clf: Model,
+    x: PyTree,
+    y: ArrayLike,
+    folds: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    diagnosed: bool = False,
 ) -> CrossValidation:
     """Fit without each fold in turn, and score its rows.
 
@@ -67,6 +77,7 @@ def cross_validate(
         folds: the fold of each row, 0..F-1, (n,), from `kfold` or `genclf.folds`; -1 for rows that
             every fit has, -2 for rows that none has.
         weights: weight of each row in the fits, >= 0, (n,); None for ones.
+        diagnosed: whether to diagnose the fit of each fold, for models with p(x | y).
 
     Returns:
         `CrossValidation`; of fits in the space of the rows the params are those of coordinates, and
@@ -83,11 +94,16 @@ def cross_validate(
         >>> print(gcf.score(cv, vowel.y_train).round(2), cv.params.conditional.mean.shape)
         0.93 (10, 11, 10)
     """
-    clf, x = checked_rows(clf, x, y, weights)
+    used, rows = checked_rows(clf, x, y, weights)
     if len(folds) != len(y):
         raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
-    found, params = _of_folds(clf, x, y, ones(weights, x, len(y)), layout(folds))
-    return CrossValidation(found, folds, params)
+    w, where = ones(weights, x, len(y)), layout(folds)
+    found, params = _of_folds(used, rows, y, w, where)
+    reasons = None
+    if diagnosed:
+        require_generative(clf, "a diagnosis")
+        reasons = _diagnoses(clf, x, y, w, where)
+    return CrossValidation(found, folds, params, reasons)
 
 
 @verb(any_model=True, batch_size=whole(1, optional=True))
@@ -209,6 +225,15 @@ def posteriors_of_folds(
 
 
 _of_folds = compiled(posteriors_of_folds)
+
+
+@compiled
+def _diagnoses(clf: Any, x: PyTree, y: Array, w: Array, where: Layout) -> Diagnosis:
+    def one(fold: Array) -> Diagnosis:
+        trains = (where.folds >= KEPT) & (where.folds != fold)
+        return diagnose(clf, x, y, jnp.where(trains, w, 0))
+
+    return lax.map(one, jnp.arange(len(where.rows), dtype=where.folds.dtype))
 
 
 def in_row_order(
