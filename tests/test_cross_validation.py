@@ -92,6 +92,21 @@ def test_downdates_are_refits(clf, dtype):
     np.testing.assert_allclose(found, expected, rtol=100 * rtol, atol=100 * rtol)
 
 
+@pytest.mark.parametrize("presence", [False, True], ids=["counts", "presence"])
+def test_words_without_a_document_are_refits(presence, dtype):
+    x, y = BY_NAME["multinomial"].example(dtype)
+    x, y = x[:43] * (np.arange(43)[:, None] % 3 > 0), y[:43].copy()  # some have no word
+    y[y == 2] = 1
+    y[[7, 9]] = 2, -1  # the only document of its class, and one without label
+    weights = np.random.default_rng(0).uniform(0.5, 3, 43).astype(dtype)
+    weights[5] = 0
+    clf = gcf.Classifier(gcf.Multinomial(alpha=0.3, presence=presence), K, class_alpha=0.5)
+    found = gcf.leave_one_out(clf, x, y, weights).log_posterior
+    expected = refits(clf, x, y, np.arange(43), weights)
+    rtol = 1e-10 if dtype == "float64" else 1e-4
+    np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=0, atol=rtol)
+
+
 def test_rows_that_a_covariance_needs(x64):
     rng = np.random.default_rng(0)
     y = np.arange(23) % 2

@@ -29,6 +29,7 @@ from genclf.multivariate.row_space import row_space
 from genclf.scores import log_posterior
 from genclf.select.downdates import has_downdates, without_each
 from genclf.select.folds import KEPT, checked_folds, padded
+from genclf.select.left_out_words import can_leave_out_words, without_each_document
 from genclf.sums.merging import merge
 
 _PART = 2**22  # numbers in the statistics of the fits that are made at once
@@ -117,9 +118,10 @@ def leave_one_out(
 ) -> CrossValidation:
     """Score each row by the model of all others.
 
-    The statistics of all other rows are merged; nothing is subtracted. For Gaussians with full
+    The statistics of all other rows are merged. For Gaussians with full
     covariances, and neither ridge, shrinkage nor prior, a covariance without a row is that with it,
-    less a product: O(n d²) in all, but for rows that decide whether it is singular. Without its
+    less a product: O(n d²) in all, but for rows that decide whether it is singular. For the
+    multinomial model the counts of a document are subtracted from those of its class. Without its
     only row a class has the posterior 0. Models without statistics are refitted n times.
 
     Args:
@@ -150,6 +152,8 @@ def leave_one_out(
         again = np.flatnonzero(~np.asarray(exact))
         if len(again):
             found = found.at[again].set(_refitted(clf, x, y, w, jnp.asarray(again)))
+    elif can_leave_out_words(clf, x, y):
+        found = _without_words(clf, x, y, w)
     elif has_statistics(clf, x):
         found = _without_each(clf, x, y, w, batch_size)
     else:
@@ -308,6 +312,11 @@ def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[
 @compiled
 def _by_downdates(clf: Classifier, x: Array, y: Array, w: Array) -> tuple[Array, Array]:
     return without_each(clf, stats(clf, x, y, w), x, y, w)
+
+
+@compiled
+def _without_words(clf: Any, x: Array, y: Array, w: Array) -> Array:
+    return without_each_document(clf, stats(clf, x, y, w), x, y, w)
 
 
 @partial(compiled, static_argnums=4)
