@@ -134,13 +134,13 @@ from genclf.select.calibration import Calibration as Calibration, calibration as
 from genclf.select.cross_validation import (
     CrossValidation as CrossValidation,
     cross_validate as cross_validate,
-    leave_one_out as leave_one_out,
 )
 from genclf.select.folds import folds as folds, kfold as kfold
 from genclf.select.learning_curve import (
     LearningCurve as LearningCurve,
     learning_curve as learning_curve,
 )
+from genclf.select.leave_one_out import leave_one_out as leave_one_out
 from genclf.select.permutation import (
     PermutationTest as PermutationTest,
     permutation_test as permutation_test,

@@ -21,7 +21,7 @@ from genclf.fitting import fit
 from genclf.many.packing import Stack, padded_size, stacked, stacks
 from genclf.model import Fitted, Model, check_hyperparameters
 from genclf.scores import predict
-from genclf.select.chunks import PROGRESS, Progress, Sizes, cut, over_chunks, sizes
+from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
 
 _BATCH = whole(1, optional=True)
@@ -156,14 +156,9 @@ def _mapped(
     return over_chunks(of_chunk, len(stack.y), size.chunk, progress)
 
 
-def _map(function: Any, stacked: PyTree, first: Array, size: Sizes) -> Any:
-    one = lambda member: function(*member)  # noqa: E731
-    return lax.map(one, cut(stacked, first, size.chunk), batch_size=size.batch)
-
-
 @partial(compiled, static_argnums=3)
 def _statistics(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
-    return _map(partial(stats, clf), data, first, size)
+    return map_chunk(lambda one: stats(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=2)
@@ -173,17 +168,17 @@ def _estimates(clf: Any, found: PyTree, size: Sizes) -> Any:
 
 @partial(compiled, static_argnums=3)
 def _fitted(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
-    return _map(partial(fit, clf), data, first, size)
+    return map_chunk(lambda one: fit(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=3)
 def _diagnoses(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
-    return _map(partial(diagnose, clf), data, first, size)
+    return map_chunk(lambda one: diagnose(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=3)
 def _predictions(params: Any, x: PyTree, first: Array, size: Sizes) -> Array:
-    return _map(predict, (params, x), first, size)
+    return map_chunk(lambda one: predict(*one), (params, x), first, size)
 
 
 def _in_order(found: list[PyTree], packed: list[Stack]) -> PyTree:

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.model import Model
-from genclf.select.chunks import Progress, Sizes, cut, over_chunks, sizes
+from genclf.select.chunks import Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import layout
 from genclf.select.permutation import (
     Data,
@@ -113,10 +112,6 @@ def scan(
     return Found(observed, null)
 
 
-def _map(function: Any, places: PyTree, first: Array, size: Sizes) -> Any:
-    return lax.map(function, cut(places, first, size.chunk), batch_size=size.batch)
-
-
 @partial(compiled, static_argnums=(0, 1, 5))
 def _observed(
     at: At, function: Any, clf: Any, shared: Shared, places: Any, size: Sizes, first: Array
@@ -125,7 +120,7 @@ def _observed(
         model, x = at(clf, shared.data.x, place)
         return observed_score(function, 0, model, shared.y, shared.data._replace(x=x))
 
-    return _map(one, places, first, size)
+    return map_chunk(one, places, first, size)
 
 
 @partial(compiled, static_argnums=(0, 1, 5))
@@ -137,7 +132,7 @@ def _refits(
         data = shared.data._replace(x=x)
         return by_refits(function, 0, model, shared.key, shared.numbers, shared.labels, data)
 
-    return _map(one, places, first, size)
+    return map_chunk(one, places, first, size)
 
 
 @partial(compiled, static_argnums=(0, 1, 5))
@@ -151,4 +146,4 @@ def _rotations(
         data = shared.data._replace(x=x)
         return by_rotations(function, 0, len(numbers), model, key, numbers, labels, data)
 
-    return _map(one, places, first, size)
+    return map_chunk(one, places, first, size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,15 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Shaped
 
-from genclf.arguments.domains import FLAG, random_key, shown, whole
+from genclf.arguments.domains import FLAG, random_key, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier
 from genclf.entry.rows import check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
+from genclf.many.neighbours import padded_index
 from genclf.many.scan import Found, scan, shared_by_places
 from genclf.model import Model
 from genclf.select.chunks import PROGRESS, Progress
@@ -124,7 +124,7 @@ def searchlight(
         Nichols & Holmes (2002), "Nonparametric permutation tests for functional neuroimaging".
     """
     _check(clf, x, y, weights)
-    index = _padded_index(neighbours, x.shape[1])
+    index = padded_index(neighbours, x.shape[1])
     function = score_function(metric)
     shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
     found = scan_neighbourhoods(clf, function, shared, index, batch_size, progress)
@@ -208,60 +208,6 @@ def _result(found: Found, metric: Any) -> Searchlight:
     every = jnp.broadcast_to(best[:, None], null.shape)
     return Searchlight(
         observed, p_values(observed, null, metric), p_values(observed, every, metric), null
-    )
-
-
-def _padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
-    """The columns of each neighbourhood, padded by -1."""
-    lists = _rows_of_matrix(neighbours, num_columns)
-    if lists is None:
-        try:
-            lists = [np.asarray(each) for each in neighbours]
-        except TypeError as error:
-            raise ValueError(_of_neighbours(neighbours)) from error
-    if not lists:
-        raise ValueError(_of_neighbours(neighbours))
-    for place, each in enumerate(lists):
-        if each.ndim != 1 or not len(each) or not np.issubdtype(each.dtype, np.integer):
-            raise ValueError(
-                f"neighbours[{place}] is {shown(each)}, expected at least one column number"
-            )
-        wrong = (each < 0) | (each >= num_columns)
-        if wrong.any() or len(np.unique(each)) != len(each):
-            column = each[wrong][0] if wrong.any() else "one of them twice"
-            raise ValueError(
-                f"neighbours[{place}] holds {column}, expected different columns of x, "
-                f"0..{num_columns - 1}"
-            )
-    index = np.full((len(lists), max(map(len, lists))), -1, np.int32)
-    for place, each in enumerate(lists):
-        index[place, : len(each)] = each
-    return index
-
-
-def _rows_of_matrix(neighbours: Any, num_columns: int) -> list[np.ndarray] | None:
-    """The columns that are not 0 in each row, if it is a sparse matrix or one of booleans."""
-    if hasattr(neighbours, "tocsr"):
-        matrix = neighbours.tocsr()
-        matrix.eliminate_zeros()
-        width, bounds = matrix.shape[1], matrix.indptr
-        lists = [matrix.indices[a:b] for a, b in itertools.pairwise(bounds)]
-    elif isinstance(neighbours, np.ndarray | jax.Array) and neighbours.dtype == bool:
-        width = neighbours.shape[-1]
-        lists = [np.flatnonzero(row) for row in np.asarray(neighbours)]
-    else:
-        return None
-    if width != num_columns:
-        raise ValueError(
-            f"neighbours has {width} columns, expected {num_columns}: one for each column of x"
-        )
-    return lists
-
-
-def _of_neighbours(neighbours: Any) -> str:
-    return (
-        f"neighbours is {shown(neighbours)}, expected the column numbers of each neighbourhood, or "
-        "a matrix of them"
     )
 
 

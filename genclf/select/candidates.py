@@ -18,7 +18,7 @@ from genclf.model import Model, check_hyperparameters
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
 
 
-class Stack(NamedTuple):
+class Group(NamedTuple):
     """Candidates that one program serves.
 
     Attributes:
@@ -67,7 +67,7 @@ def models_of(clf_of: Callable[..., Model], candidates: list[dict], x: PyTree) -
     return found
 
 
-def stacked(models: list[Any], dtype: Any) -> list[Stack]:
+def grouped(models: list[Any], dtype: Any) -> list[Group]:
     """Models of the same structure together; numbers in the dtype of the rows."""
     groups: dict[Any, list[int]] = {}
     arrays = [jax.tree.map(lambda a: np.asarray(a, dtype), model) for model in models]
@@ -76,6 +76,6 @@ def stacked(models: list[Any], dtype: Any) -> list[Stack]:
         groups.setdefault((jax.tree.structure(model), shapes), []).append(place)
     stack = lambda *leaves: jnp.asarray(np.stack(leaves))  # noqa: E731
     return [
-        Stack(np.array(places), jax.tree.map(stack, *(arrays[place] for place in places)))
+        Group(np.array(places), jax.tree.map(stack, *(arrays[place] for place in places)))
         for places in groups.values()
     ]

@@ -51,6 +51,13 @@ def cut(stacked: PyTree, first: Int[Array, ""], size: int) -> PyTree:
     return jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, first, size), stacked)
 
 
+def map_chunk(
+    function: Callable[[Any], PyTree], stacked: PyTree, first: Int[Array, ""], size: Sizes
+) -> PyTree:
+    """The function of each member of the chunk that begins with the first, batch after batch."""
+    return lax.map(function, cut(stacked, first, size.chunk), batch_size=size.batch)
+
+
 def over_chunks(
     function: Callable[[Int[Array, ""]], PyTree],
     count: int,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments.domains import FLAG, whole
+from genclf.arguments.domains import FLAG
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
@@ -27,9 +26,7 @@ from genclf.fitting import fit
 from genclf.model import Model, require_generative
 from genclf.multivariate.row_space import row_space
 from genclf.scores import log_posterior
-from genclf.select.downdates import has_downdates, without_each
 from genclf.select.folds import KEPT, checked_folds, padded
-from genclf.select.left_out_words import can_leave_out_words, without_each_document
 from genclf.sums.merging import merge
 
 _PART = 2**22  # numbers in the statistics of the fits that are made at once
@@ -99,66 +96,12 @@ def cross_validate(
     if len(folds) != len(y):
         raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
     w, where = ones(weights, x, len(y)), layout(folds)
-    found, params = _of_folds(used, rows, y, w, where)
+    found, params = of_folds(used, rows, y, w, where)
     reasons = None
     if diagnosed:
         require_generative(clf, "a diagnosis")
         reasons = _diagnoses(clf, x, y, w, where)
     return CrossValidation(found, folds, params, reasons)
-
-
-@verb(any_model=True, batch_size=whole(1, optional=True))
-def leave_one_out(
-    clf: Model,
-    x: PyTree,
-    y: ArrayLike,
-    weights: ArrayLike | None = None,
-    *,
-    batch_size: int | None = None,
-) -> CrossValidation:
-    """Score each row by the model of all others.
-
-    The statistics of all other rows are merged. For Gaussians with full
-    covariances, and neither ridge, shrinkage nor prior, a covariance without a row is that with it,
-    less a product: O(n d²) in all, but for rows that decide whether it is singular. For the
-    multinomial model the counts of a document are subtracted from those of its class. Without its
-    only row a class has the posterior 0. Models without statistics are refitted n times.
-
-    Args:
-        clf: the model.
-        x: rows, as for `fit`.
-        y: labels, or responsibilities, as for `fit`.
-        weights: weight of each row, >= 0, (n,); None for ones.
-        batch_size: number of fits held in memory at once, where they are made; None chooses.
-
-    Returns:
-        `CrossValidation`, in which each row is a fold, without params.
-
-    Raises:
-        ValueError: a shape does not fit.
-
-    Example:
-        >>> import genclf as gcf
-        >>> vowel = gcf.datasets.load_vowel()
-        >>> loo = gcf.leave_one_out(gcf.lda(11), vowel.x_train, vowel.y_train)
-        >>> print((loo.log_posterior.argmax(1) != vowel.y_train).sum())
-        201
-    """
-    clf, x = checked_rows(clf, x, y, weights)
-    folds = np.arange(len(y), dtype=np.int32)
-    w = ones(weights, x, len(y))
-    if has_downdates(clf, y):
-        found, exact = _by_downdates(clf, x, y, w)
-        again = np.flatnonzero(~np.asarray(exact))
-        if len(again):
-            found = found.at[again].set(_refitted(clf, x, y, w, jnp.asarray(again)))
-    elif can_leave_out_words(clf, x, y):
-        found = _without_words(clf, x, y, w)
-    elif has_statistics(clf, x):
-        found = _without_each(clf, x, y, w, batch_size)
-    else:
-        found, _ = _of_folds(clf, x, y, w, layout(folds))
-    return CrossValidation(found, folds, None)
 
 
 def checked_rows(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tuple[Model, PyTree]:
@@ -179,7 +122,7 @@ def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
     return space.model, space.rows
 
 
-def _take(rows: PyTree, index: Any) -> PyTree:
+def take(rows: PyTree, index: Any) -> PyTree:
     """Rows by index; beyond the last one, the last one."""
     return jax.tree.map(lambda a: a.at[index].get(mode="clip"), rows)
 
@@ -228,7 +171,7 @@ def posteriors_of_folds(
     return in_row_order(found, where.rows, len(y)), params
 
 
-_of_folds = compiled(posteriors_of_folds)
+of_folds = compiled(posteriors_of_folds)
 
 
 @compiled
@@ -258,12 +201,22 @@ def each_by_others(
 ) -> tuple[Array, ClassifierParams]:
     """The scores of the rows of each fold by the fit to all others, and the params."""
     found = fold_statistics(clf, x, y, w, where)
+    return by_others(clf, found.rows, others(found.shared, found.each), scores)
+
+
+def by_others(
+    clf: Classifier,
+    rows: PyTree,
+    without: tuple[ClassifierStats, ClassifierStats],
+    scores: Callable[[ClassifierParams, PyTree], Array],
+) -> tuple[Array, ClassifierParams]:
+    """The same from two statistics for each fold that make those of all others."""
 
     def one(fold: tuple[Any, PyTree]) -> tuple[ClassifierParams, Array]:
         params = estimate(clf, merge(*fold[0]))
         return params, scores(params, fold[1])
 
-    params, scored = lax.map(one, (others(found.shared, found.each), found.rows))
+    params, scored = lax.map(one, (without, rows))
     return scored, params
 
 
@@ -279,10 +232,10 @@ def fold_statistics(
     clf: Classifier, x: PyTree, y: Array, w: Array, where: Layout
 ) -> FoldStatistics:
     """The statistics of each fold, in one pass."""
-    rows, labels = _take((x, y), where.rows)
-    weight = jnp.where(where.real, _take(w, where.rows), 0)
+    rows, labels = take((x, y), where.rows)
+    weight = jnp.where(where.real, take(w, where.rows), 0)
     each = lax.map(lambda data: stats(clf, *data), (rows, labels, weight))
-    return FoldStatistics(each, stats(clf, *_take((x, y, w), where.kept)), rows)
+    return FoldStatistics(each, stats(clf, *take((x, y, w), where.kept)), rows)
 
 
 def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
@@ -302,53 +255,8 @@ def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[
     def one(fold: tuple[Array, Array]) -> tuple[Any, Array]:
         held, own = fold
         params = fit(clf, x, y, jnp.where(where.folds == held, 0, w))
-        return params, log_posterior(params, _take(x, own))
+        return params, log_posterior(params, take(x, own))
 
     numbers = jnp.arange(len(where.rows), dtype=where.folds.dtype)
     params, found = lax.map(one, (numbers, where.rows))
     return found, params
-
-
-@compiled
-def _by_downdates(clf: Classifier, x: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    return without_each(clf, stats(clf, x, y, w), x, y, w)
-
-
-@compiled
-def _without_words(clf: Any, x: Array, y: Array, w: Array) -> Array:
-    return without_each_document(clf, stats(clf, x, y, w), x, y, w)
-
-
-@partial(compiled, static_argnums=4)
-def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: int | None) -> Array:
-    """Blocks of rows are folds, and within a block so is each row."""
-    n = len(y)
-    row = jax.eval_shape(stats, clf, *_take((x, y, w), jnp.arange(1)))
-    size = sum(a.size for a in jax.tree.leaves(row))
-    m = batch_size or max(1, min(round(n**0.5), _PART // size))
-    rows = jnp.arange(n + -n % m, dtype=jnp.int32).reshape(-1, m)
-    blocks = (*_take((x, y), rows), jnp.where(rows < n, _take(w, rows), 0))
-    each = lax.map(lambda data: stats(clf, *data), blocks)
-    none = jax.tree.map(lambda a: jnp.zeros_like(a[0]), each)
-
-    def one_block(block: tuple[Any, PyTree]) -> Array:
-        outside, data = merge(*block[0]), block[1]
-        alone = jax.tree.map(lambda a: a[:, None], data)
-        of_rows = jax.vmap(lambda row: stats(clf, *row))(alone)
-
-        def one(before: Any, after: Any, x: PyTree) -> Array:
-            return log_posterior(estimate(clf, merge(before, after)), x)[0]
-
-        return jax.vmap(one)(*others(outside, of_rows), alone[0])
-
-    found = lax.map(one_block, (others(none, each), blocks))
-    return found.reshape(-1, found.shape[-1])[:n]
-
-
-@compiled
-def _refitted(clf: Classifier, x: PyTree, y: Array, w: Array, held: Int[Array, "r"]) -> Array:
-    def one(row: Array) -> Array:
-        params = fit(clf, x, y, w.at[row].set(0))
-        return log_posterior(params, _take(x, row[None]))[0]
-
-    return lax.map(one, held)

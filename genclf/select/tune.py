@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import FLAG, Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier import ClassifierStats
 from genclf.entry.rows import check_labels, check_rows, float_dtype
 from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import estimate
 from genclf.model import Model
-from genclf.scores import log_posterior
-from genclf.select.candidates import Grid, Stack, candidates_of, models_of, stacked
-from genclf.select.chunks import PROGRESS, Progress, Sizes, cut, over_chunks, sizes
+from genclf.select.candidates import Grid, Group, candidates_of, grouped, models_of
+from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import (
     CrossValidation,
-    FoldStatistics,
-    Layout,
     cross_validate,
-    fold_statistics,
     has_statistics,
-    in_row_order,
     in_row_space,
     layout,
     ones,
-    others,
-    posteriors_of_folds,
 )
 from genclf.select.folds import checked_folds
+from genclf.select.nested import (
+    Merged,
+    Shared,
+    posteriors,
+    posteriors_within,
+    size_of_one,
+    statistics_of,
+)
 from genclf.select.permutation import lower_is_better
 from genclf.select.score import Score, ScoreFunction, score_function, score_of
-from genclf.sums.merging import merge
 
 
 class Tuning(ShowsNumbers):
@@ -142,13 +139,13 @@ def tune(
         )
     w = ones(weights, x, len(y))
     counts = jnp.where(jnp.asarray(folds >= 0) & (y >= 0), w, 0)
-    data = _Data(x, y, w, counts, layout(folds))
+    data = Shared(x, y, w, counts, layout(folds))
     num_folds = len(data.where.rows)
     table = np.full((len(models), num_folds + 1), np.nan)
     inner = np.full((len(models), num_folds), np.nan)
-    for stack in stacked(models, float_dtype(x)):
-        some, within = _scores(function, models, stack, data, nested, batch_size, progress)
-        table[stack.places], inner[stack.places] = some, within
+    for group in grouped(models, float_dtype(x)):
+        some, within = _scores(function, models, group, data, nested, batch_size, progress)
+        table[group.places], inner[group.places] = some, within
     sign = -1 if lower_is_better(metric) else 1
     best, one_se, error = _choice(sign * table, metric)
     columns: dict[str, Any]
@@ -159,16 +156,6 @@ def tune(
     chosen = np.where(np.isnan(inner), -np.inf, sign * inner).argmax(0)
     outer = CrossValidation(_by_chosen(models, chosen, x, y, folds, w), folds, None)
     return Tuning(models[best], models[one_se], columns, outer, chosen)
-
-
-class _Data(NamedTuple):
-    """What all candidates share: rows, labels, weights in fits and in scores, and folds."""
-
-    x: PyTree
-    y: Int[Array, "n"]
-    w: Float[Array, "n"]
-    counts: Float[Array, "n"]
-    where: Layout
 
 
 def _choice(scores: np.ndarray, metric: Any) -> tuple[int, int, np.ndarray]:
@@ -187,67 +174,25 @@ def _choice(scores: np.ndarray, metric: Any) -> tuple[int, int, np.ndarray]:
 def _scores(
     function: Any,
     models: list[Any],
-    stack: Stack,
-    data: _Data,
+    group: Group,
+    data: Shared,
     nested: bool,
     batch_size: int | None,
     progress: Progress | None,
 ) -> tuple[Array, Array]:
     """Scores of all rows and of each fold, and for each fold that of the others alone."""
-    first = models[stack.places[0]]
+    first = models[group.places[0]]
     to_model, x = in_row_space(first, data.x)
-    clfs, data = jax.vmap(to_model)(stack.models), data._replace(x=x)
+    clfs, data = jax.vmap(to_model)(group.models), data._replace(x=x)
     statistics = None
     if has_statistics(first if x is data.x else to_model(first), x):
-        statistics = _statistics(to_model(first), data, nested)
-    count, num_folds = len(stack.places), len(data.where.rows)
+        statistics = statistics_of(to_model(first), data, nested)
+    count, num_folds = len(group.places), len(data.where.rows)
     copies = num_folds if nested else 1
-    each = copies * first.num_classes * len(data.y) + _size_of_one(statistics)
-    size = sizes(count, jax.ShapeDtypeStruct((count, each), jnp.float32), batch_size, stack.models)
+    each = copies * first.num_classes * len(data.y) + size_of_one(statistics)
+    size = sizes(count, jax.ShapeDtypeStruct((count, each), jnp.float32), batch_size, group.models)
     run = partial(_of_chunk, function, nested, clfs, data, statistics, size)
     return over_chunks(run, count, size.chunk, progress)
-
-
-def _size_of_one(statistics: Any) -> int:
-    """Numbers in the statistics behind one fit."""
-    return sum(a.size // len(a) for a in jax.tree.leaves(statistics))
-
-
-class _Merged(NamedTuple):
-    """Statistics of all rows but those of a fold, and of all but those of two folds.
-
-    Attributes:
-        folds: the rows of the folds.
-        without: of each fold, two statistics that make those of all others.
-        pairs: the pairs of folds, (F (F - 1) / 2, 2); None unless nested.
-        without_pairs: the same of pairs of folds.
-    """
-
-    folds: FoldStatistics
-    without: tuple[ClassifierStats, ClassifierStats]
-    pairs: Int[Array, "pairs 2"] | None
-    without_pairs: Any
-
-
-@partial(compiled, static_argnums=2)
-def _statistics(clf: Any, data: _Data, nested: bool) -> _Merged:
-    found = fold_statistics(clf, data.x, data.y, data.w, data.where)
-    without = others(found.shared, found.each)
-    if not nested:
-        return _Merged(found, without, None, None)
-    num_folds = len(data.where.rows)
-    index = jnp.arange(num_folds, dtype=jnp.int32)
-
-    def without_two(fold: Array) -> Any:
-        rest = jax.tree.map(  # zeros are the statistics of no rows
-            lambda a: jnp.where((index == fold).reshape(-1, *[1] * (a.ndim - 1)), 0, a), found.each
-        )
-        return others(found.shared, rest)
-
-    every = lax.map(without_two, index)
-    i, j = np.triu_indices(num_folds, 1)
-    pairs = jax.tree.map(lambda a: a[i, j], every)
-    return _Merged(found, without, jnp.stack([jnp.asarray(i), jnp.asarray(j)], 1), pairs)
 
 
 @partial(compiled, static_argnums=(0, 1, 5))
@@ -255,8 +200,8 @@ def _of_chunk(
     function: Any,
     nested: bool,
     clfs: Any,
-    data: _Data,
-    merged: _Merged | None,
+    data: Shared,
+    merged: Merged | None,
     size: Sizes,
     first: Array,
 ) -> tuple[Float[Array, "C scores"], Float[Array, "C F"]]:
@@ -264,58 +209,20 @@ def _of_chunk(
     folds, num_folds = data.where.folds, len(data.where.rows)
 
     def one(clf: Any) -> tuple[Array, Array]:
-        found = _posteriors(clf, data, merged)
+        found = posteriors(clf, data, merged)
         whole = score_of(function, 0, found, data.y, data.counts, None)
         each = score_of(function, num_folds, found, data.y, data.counts, folds)
         scores = jnp.concatenate([whole[None], each])
         if not nested:
             return scores, jnp.zeros_like(each)
-        table = _posteriors_within(clf, data, merged)
+        table = posteriors_within(clf, data, merged)
         counts = jnp.where(
             jnp.arange(num_folds, dtype=folds.dtype)[:, None] == folds[None], 0, data.counts[None]
         )
         of_others = lambda found, w: score_of(function, 0, found, data.y, w, None)  # noqa: E731
         return scores, jax.vmap(of_others)(table, counts)
 
-    return lax.map(one, cut(clfs, first, size.chunk), batch_size=size.batch)
-
-
-def _posteriors(clf: Any, data: _Data, merged: _Merged | None) -> Float[Array, "n K"]:
-    """Of the rows of each fold by a fit to the others."""
-    if merged is None:
-        return posteriors_of_folds(clf, data.x, data.y, data.w, data.where)[0]
-
-    def one(fold: tuple[Any, PyTree]) -> Array:
-        return log_posterior(estimate(clf, merge(*fold[0])), fold[1])
-
-    found = lax.map(one, (merged.without, merged.folds.rows))
-    return in_row_order(found, data.where.rows, len(data.y))
-
-
-def _posteriors_within(clf: Any, data: _Data, merged: _Merged | None) -> Float[Array, "F n K"]:
-    """The same without any rows of each fold."""
-    where = data.where
-    if merged is None:
-        index = jnp.arange(len(where.rows), dtype=where.folds.dtype)
-
-        def without(fold: Array) -> Array:
-            w = jnp.where(where.folds == fold, 0, data.w)
-            return posteriors_of_folds(clf, data.x, data.y, w, where)[0]
-
-        return lax.map(without, index)
-
-    def one(both: tuple[Any, Array]) -> Array:
-        rows = jax.tree.map(lambda a: a[both[1]], merged.folds.rows)
-        params = estimate(clf, merge(*both[0]))
-        return lax.map(lambda x: log_posterior(params, x), rows)
-
-    pairs: Any = merged.pairs
-    found = lax.map(one, (merged.without_pairs, pairs))
-    table = jnp.full((len(where.rows), len(data.y), found.shape[-1]), jnp.nan, found.dtype)
-    i, j = pairs[:, 0], pairs[:, 1]
-    # Both are held out: the rows of one are scored for the choice of the other.
-    table = table.at[i[:, None], where.rows[j]].set(found[:, 1], mode="drop")
-    return table.at[j[:, None], where.rows[i]].set(found[:, 0], mode="drop")
+    return map_chunk(one, clfs, first, size)
 
 
 def _by_chosen(

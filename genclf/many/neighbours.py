@@ -1,0 +1,66 @@
+"""Neighbourhoods of features: lists of columns, or a matrix, as one padded array."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Int
+
+from genclf.arguments.domains import shown
+
+
+def padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
+    """The columns of each neighbourhood, padded by -1."""
+    lists = _rows_of_matrix(neighbours, num_columns)
+    if lists is None:
+        try:
+            lists = [np.asarray(each) for each in neighbours]
+        except TypeError as error:
+            raise ValueError(_of_neighbours(neighbours)) from error
+    if not lists:
+        raise ValueError(_of_neighbours(neighbours))
+    for place, each in enumerate(lists):
+        if each.ndim != 1 or not len(each) or not np.issubdtype(each.dtype, np.integer):
+            raise ValueError(
+                f"neighbours[{place}] is {shown(each)}, expected at least one column number"
+            )
+        wrong = (each < 0) | (each >= num_columns)
+        if wrong.any() or len(np.unique(each)) != len(each):
+            column = each[wrong][0] if wrong.any() else "one of them twice"
+            raise ValueError(
+                f"neighbours[{place}] holds {column}, expected different columns of x, "
+                f"0..{num_columns - 1}"
+            )
+    index = np.full((len(lists), max(map(len, lists))), -1, np.int32)
+    for place, each in enumerate(lists):
+        index[place, : len(each)] = each
+    return index
+
+
+def _rows_of_matrix(neighbours: Any, num_columns: int) -> list[np.ndarray] | None:
+    """The columns that are not 0 in each row, if it is a sparse matrix or one of booleans."""
+    if hasattr(neighbours, "tocsr"):
+        matrix = neighbours.tocsr()
+        matrix.eliminate_zeros()
+        width, bounds = matrix.shape[1], matrix.indptr
+        lists = [matrix.indices[a:b] for a, b in itertools.pairwise(bounds)]
+    elif isinstance(neighbours, np.ndarray | jax.Array) and neighbours.dtype == bool:
+        width = neighbours.shape[-1]
+        lists = [np.flatnonzero(row) for row in np.asarray(neighbours)]
+    else:
+        return None
+    if width != num_columns:
+        raise ValueError(
+            f"neighbours has {width} columns, expected {num_columns}: one for each column of x"
+        )
+    return lists
+
+
+def _of_neighbours(neighbours: Any) -> str:
+    return (
+        f"neighbours is {shown(neighbours)}, expected the column numbers of each neighbourhood, or "
+        "a matrix of them"
+    )

@@ -1,0 +1,135 @@
+"""Leave-one-out: in closed form where there is one, else from merged statistics or by refits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Int, PyTree
+
+from genclf.arguments.domains import whole
+from genclf.arguments.sharding import compiled
+from genclf.classifier import Classifier
+from genclf.entry.verb import ArrayLike, verb
+from genclf.estimation import estimate, stats
+from genclf.fitting import fit
+from genclf.model import Model
+from genclf.scores import log_posterior
+from genclf.select.cross_validation import (
+    CrossValidation,
+    checked_rows,
+    has_statistics,
+    layout,
+    of_folds,
+    ones,
+    others,
+    take,
+)
+from genclf.select.downdates import has_downdates, without_each
+from genclf.select.left_out_words import can_leave_out_words, without_each_document
+from genclf.sums.merging import merge
+
+_PART = 2**22  # numbers in the statistics of the fits that are made at once
+
+
+@verb(any_model=True, batch_size=whole(1, optional=True))
+def leave_one_out(
+    clf: Model,
+    x: PyTree,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    batch_size: int | None = None,
+) -> CrossValidation:
+    """Score each row by the model of all others.
+
+    The statistics of all other rows are merged. For Gaussians with full
+    covariances, and neither ridge, shrinkage nor prior, a covariance without a row is that with it,
+    less a product: O(n d²) in all, but for rows that decide whether it is singular. For the
+    multinomial model the counts of a document are subtracted from those of its class. Without its
+    only row a class has the posterior 0. Models without statistics are refitted n times.
+
+    Args:
+        clf: the model.
+        x: rows, as for `fit`.
+        y: labels, or responsibilities, as for `fit`.
+        weights: weight of each row, >= 0, (n,); None for ones.
+        batch_size: number of fits held in memory at once, where they are made; None chooses.
+
+    Returns:
+        `CrossValidation`, in which each row is a fold, without params.
+
+    Raises:
+        ValueError: a shape does not fit.
+
+    Example:
+        >>> import genclf as gcf
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> loo = gcf.leave_one_out(gcf.lda(11), vowel.x_train, vowel.y_train)
+        >>> print((loo.log_posterior.argmax(1) != vowel.y_train).sum())
+        201
+    """
+    clf, x = checked_rows(clf, x, y, weights)
+    folds = np.arange(len(y), dtype=np.int32)
+    w = ones(weights, x, len(y))
+    if has_downdates(clf, y):
+        found, exact = _by_downdates(clf, x, y, w)
+        again = np.flatnonzero(~np.asarray(exact))
+        if len(again):
+            found = found.at[again].set(_refitted(clf, x, y, w, jnp.asarray(again)))
+    elif can_leave_out_words(clf, x, y):
+        found = _without_words(clf, x, y, w)
+    elif has_statistics(clf, x):
+        found = _without_each(clf, x, y, w, batch_size)
+    else:
+        found, _ = of_folds(clf, x, y, w, layout(folds))
+    return CrossValidation(found, folds, None)
+
+
+@compiled
+def _by_downdates(clf: Classifier, x: Array, y: Array, w: Array) -> tuple[Array, Array]:
+    return without_each(clf, stats(clf, x, y, w), x, y, w)
+
+
+@compiled
+def _without_words(clf: Any, x: Array, y: Array, w: Array) -> Array:
+    return without_each_document(clf, stats(clf, x, y, w), x, y, w)
+
+
+@partial(compiled, static_argnums=4)
+def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: int | None) -> Array:
+    """Blocks of rows are folds, and within a block so is each row."""
+    n = len(y)
+    row = jax.eval_shape(stats, clf, *take((x, y, w), jnp.arange(1)))
+    size = sum(a.size for a in jax.tree.leaves(row))
+    m = batch_size or max(1, min(round(n**0.5), _PART // size))
+    rows = jnp.arange(n + -n % m, dtype=jnp.int32).reshape(-1, m)
+    blocks = (*take((x, y), rows), jnp.where(rows < n, take(w, rows), 0))
+    each = lax.map(lambda data: stats(clf, *data), blocks)
+    none = jax.tree.map(lambda a: jnp.zeros_like(a[0]), each)
+
+    def one_block(block: tuple[Any, PyTree]) -> Array:
+        outside, data = merge(*block[0]), block[1]
+        alone = jax.tree.map(lambda a: a[:, None], data)
+        of_rows = jax.vmap(lambda row: stats(clf, *row))(alone)
+
+        def one(before: Any, after: Any, x: PyTree) -> Array:
+            return log_posterior(estimate(clf, merge(before, after)), x)[0]
+
+        return jax.vmap(one)(*others(outside, of_rows), alone[0])
+
+    found = lax.map(one_block, (others(none, each), blocks))
+    return found.reshape(-1, found.shape[-1])[:n]
+
+
+@compiled
+def _refitted(clf: Classifier, x: PyTree, y: Array, w: Array, held: Int[Array, "r"]) -> Array:
+    def one(row: Array) -> Array:
+        params = fit(clf, x, y, w.at[row].set(0))
+        return log_posterior(params, take(x, row[None]))[0]
+
+    return lax.map(one, held)

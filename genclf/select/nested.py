@@ -1,0 +1,115 @@
+"""Posteriors of a candidate, of rows of each fold, and of those of every second fold."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.arguments.sharding import compiled
+from genclf.classifier import ClassifierStats
+from genclf.estimation import estimate
+from genclf.scores import log_posterior
+from genclf.select.cross_validation import (
+    FoldStatistics,
+    Layout,
+    by_others,
+    fold_statistics,
+    in_row_order,
+    others,
+    posteriors_of_folds,
+)
+from genclf.sums.merging import merge
+
+
+class Shared(NamedTuple):
+    """What all candidates share: rows, labels, weights in fits and in scores, and folds."""
+
+    x: PyTree
+    y: Int[Array, "n"]
+    w: Float[Array, "n"]
+    counts: Float[Array, "n"]
+    where: Layout
+
+
+def size_of_one(statistics: Any) -> int:
+    """Numbers in the statistics behind one fit."""
+    return sum(a.size // len(a) for a in jax.tree.leaves(statistics))
+
+
+class Merged(NamedTuple):
+    """Statistics of all rows but those of a fold, and of all but those of two folds.
+
+    Attributes:
+        folds: the rows of the folds.
+        without: of each fold, two statistics that make those of all others.
+        pairs: the pairs of folds, (F (F - 1) / 2, 2); None unless nested.
+        without_pairs: the same of pairs of folds.
+    """
+
+    folds: FoldStatistics
+    without: tuple[ClassifierStats, ClassifierStats]
+    pairs: Int[Array, "pairs 2"] | None
+    without_pairs: Any
+
+
+@partial(compiled, static_argnums=2)
+def statistics_of(clf: Any, data: Shared, nested: bool) -> Merged:
+    """The statistics behind all fits, of all but one fold and, if nested, of all but two."""
+    found = fold_statistics(clf, data.x, data.y, data.w, data.where)
+    without = others(found.shared, found.each)
+    if not nested:
+        return Merged(found, without, None, None)
+    num_folds = len(data.where.rows)
+    index = jnp.arange(num_folds, dtype=jnp.int32)
+
+    def without_two(fold: Array) -> Any:
+        rest = jax.tree.map(  # zeros are the statistics of no rows
+            lambda a: jnp.where((index == fold).reshape(-1, *[1] * (a.ndim - 1)), 0, a), found.each
+        )
+        return others(found.shared, rest)
+
+    every = lax.map(without_two, index)
+    i, j = np.triu_indices(num_folds, 1)
+    pairs = jax.tree.map(lambda a: a[i, j], every)
+    return Merged(found, without, jnp.stack([jnp.asarray(i), jnp.asarray(j)], 1), pairs)
+
+
+def posteriors(clf: Any, data: Shared, merged: Merged | None) -> Float[Array, "n K"]:
+    """Of the rows of each fold by a fit to the others."""
+    if merged is None:
+        return posteriors_of_folds(clf, data.x, data.y, data.w, data.where)[0]
+
+    found, _ = by_others(clf, merged.folds.rows, merged.without, log_posterior)
+    return in_row_order(found, data.where.rows, len(data.y))
+
+
+def posteriors_within(clf: Any, data: Shared, merged: Merged | None) -> Float[Array, "F n K"]:
+    """The same without any rows of each fold."""
+    where = data.where
+    if merged is None:
+        index = jnp.arange(len(where.rows), dtype=where.folds.dtype)
+
+        def without(fold: Array) -> Array:
+            w = jnp.where(where.folds == fold, 0, data.w)
+            return posteriors_of_folds(clf, data.x, data.y, w, where)[0]
+
+        return lax.map(without, index)
+
+    def one(both: tuple[Any, Array]) -> Array:
+        rows = jax.tree.map(lambda a: a[both[1]], merged.folds.rows)
+        params = estimate(clf, merge(*both[0]))
+        return lax.map(lambda x: log_posterior(params, x), rows)
+
+    pairs: Any = merged.pairs
+    found = lax.map(one, (merged.without_pairs, pairs))
+    table = jnp.full((len(where.rows), len(data.y), found.shape[-1]), jnp.nan, found.dtype)
+    i, j = pairs[:, 0], pairs[:, 1]
+    # Both are held out: the rows of one are scored for the choice of the other.
+    table = table.at[i[:, None], where.rows[j]].set(found[:, 1], mode="drop")
+    return table.at[j[:, None], where.rows[i]].set(found[:, 0], mode="drop")
