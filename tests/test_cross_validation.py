@@ -85,7 +85,7 @@ def test_downdates_are_refits(clf, dtype):
     weights = np.random.default_rng(0).uniform(0.5, 3, 43).astype(dtype)
     weights[5], y[9] = 0, -1
     found = np.asarray(gcf.leave_one_out(clf, x, y, weights).log_posterior)
-    with jax.enable_x64(True):  # float32 refits are further from these than downdates are
+    with jax.enable_x64(True):
         expected = refits(clf, x.astype(float), y, np.arange(43), weights.astype(float))
     rtol = 1e-10 if dtype == "float64" else 2e-5
     np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=0, atol=rtol)

@@ -27,7 +27,7 @@ from genclf.sums.blocks import (
 )
 from genclf.sums.centred import hard_moments, soft_pooled_moments, some_row, tiled_moments
 from genclf.sums.class_sums import of_rows
-from genclf.sums.compensated import Pair, rounded, single
+from genclf.sums.compensated import Pair, difference, rounded, single
 from genclf.sums.double import gram, is_small, product
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, about_mean, divide
@@ -131,10 +131,7 @@ def _few_rows(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     rows = class_rows(w)
     count = rows.sum(1)
     centre = divide(matmul(rows, x), count[:, None])
-    z = x - of_rows(centre, w)
-    n, d = x.shape
-    spread = (rows.T[:, :, None] * z[:, None, :]).reshape(n, len(rows) * d)
-    scatter = product(spread, z, exact=True)
-    of_class = lambda a: a.reshape(len(rows), d, d)  # noqa: E731
-    total = rounded(product(rows.T, z, exact=True))
-    return about_mean(count, centre, total, jax.tree.map(of_class, scatter))
+    z = difference(x, of_rows(centre, w))
+    scatter = gram(rows, z, exact=True)
+    total = rounded(product(rows.T, z[0], exact=True))
+    return about_mean(count, centre, total, scatter)

@@ -31,7 +31,7 @@ from genclf.sums.blocks import (
     scan_rows,
 )
 from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
-from genclf.sums.compensated import Pair, add_to, rounded, single, zeros_like
+from genclf.sums.compensated import Pair, add_to, difference, rounded, single, zeros_like
 from genclf.sums.double import gram, is_small, one_matrix, product, unwhiten
 from genclf.sums.factors import any_member, digits_lost, whitener
 from genclf.sums.products import matmul
@@ -61,9 +61,10 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     def read(centre: Array, products: Products) -> Moments:
         def add(total: tuple[Pair, Pair], x: Array, w: Hard) -> tuple[Pair, Pair]:
             sums, scatter = total
-            z = ignore_absent(x.astype(count.dtype), w.weight != 0) - of_rows(centre, w)
+            x = ignore_absent(x.astype(count.dtype), w.weight != 0)
+            z, rest = difference(x, of_rows(centre, w))
             if full:
-                more = one_matrix(products.of(z, w.weight))
+                more = one_matrix(products.of((z, rest) if products.exact else z, w.weight))
             elif pooled:
                 more = single(matmul(w.weight, z * z)[None])
             else:
@@ -97,8 +98,9 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
             sums, scatter, low = total
             k, rows, weight = tile_of(t)
             cells = x.at[rows].get(mode="promise_in_bounds").astype(count.dtype)
-            z = ignore_absent(cells, weight != 0) - centre[k][None]
-            own, rest = add_to((scatter[k], low[k]), products.of(z, weight, k))
+            z, rest = difference(ignore_absent(cells, weight != 0), centre[k][None])
+            more = products.of((z, rest) if products.exact else z, weight, k)
+            own, rest = add_to((scatter[k], low[k]), more)
             sums = sums.at[k].add(rounded(product(weight[:, None], z, products.exact))[0])
             return (sums, scatter.at[k].set(own), low.at[k].set(rest)), None
 
@@ -193,12 +195,12 @@ class Products(NamedTuple):
     exact: bool
     whitener: Array | None = None
 
-    def whitened(self, z: Array, k: Array | int = 0) -> Array:
+    def whitened(self, z: Any, k: Array | int = 0) -> Any:
         """The rows, whitened by the matrix of class k."""
         return z if self.whitener is None else matmul(z, self.whitener[k].T)
 
-    def of(self, z: Array, weight: Array, k: Array | int = 0) -> Pair:
-        """`Σ_n weight_n z_n z_nᵀ` of whitened rows."""
+    def of(self, z: Array | Pair, weight: Array, k: Array | int = 0) -> Pair:
+        """`Σ_n weight_n z_n z_nᵀ` of whitened rows; exact ones may have a low part."""
         return gram(weight, self.whitened(z, k), self.exact)
 
     def scatter(self, found: Pair) -> Pair:

@@ -50,6 +50,15 @@ def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
     return _normalised(total, rounded_off + low_a + low_b)
 
 
+def difference(a: Array, b: Array) -> Pair:
+    """`a - b`, and what rounding took from it; 0 in float64."""
+    high = a - b
+    if high.dtype != jnp.float32:
+        return single(high)
+    of_b = high - a
+    return high, lax.stop_gradient((a - (high - of_b)) - (b + of_b))
+
+
 def single(high: Array) -> Pair:
     """A number without a low part."""
     return high, jnp.zeros_like(high)

@@ -101,7 +101,10 @@ def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair
 
 
 def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pair:
-    """`Σ_n weight_n z_n z_nᵀ`, with a low part of 0 unless it is exact."""
+    """`Σ_n weight_n z_n z_nᵀ`, with a low part of 0 unless it is exact.
+
+    Exact ones may have several weights of the same rows, (*batch, K, n).
+    """
     high, low = z if isinstance(z, tuple) else single(z)
     if exact:
         return _exact_gram(weight, high, low)
@@ -111,14 +114,23 @@ def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pa
 @jax.custom_jvp
 @in_double
 def _exact_gram(weight: Array, z: Array, low: Array) -> Pair:
-    wide = widen(z) + widen(low)
-    return narrow(matmul((widen(weight)[..., None] * wide).mT, wide), z.dtype)
+    wide, weight = widen(z) + widen(low), widen(weight)
+    if weight.ndim == z.ndim:  # several weights of the same rows: one product
+        spread = jnp.moveaxis(weight, -2, -1)[..., None] * wide[..., None, :]
+        d, copies = z.shape[-1], weight.shape[-2]
+        found = matmul(spread.reshape(*z.shape[:-1], copies * d).mT, wide)
+        found = found.reshape(*weight.shape[:-1], d, d)
+        return narrow(found, z.dtype)
+    return narrow(matmul((weight[..., None] * wide).mT, wide), z.dtype)
 
 
 @_exact_gram.defjvp
 def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
     (weight, z, _), (dw, dz, _) = primals, tangents
     high, low = _exact_gram(*primals)
+    if weight.ndim == z.ndim:
+        every = (*weight.shape[:-1], *z.shape[-2:])
+        z, dz = (jnp.broadcast_to(a[..., None, :, :], every) for a in (z, dz))
     half = matmul((weight[..., None] * z).mT, dz)
     return (high, low), (half + half.mT + matmul((dw[..., None] * z).mT, z), zeros_like(low))
 
