@@ -282,3 +282,19 @@ def test_a_combination_that_never_varies_is_no_evidence(preset, x64):
     a = gcf.log_posterior(gcf.fit(preset(K), x, y), new)
     b = gcf.log_posterior(gcf.fit(preset(K), twice, y), beside)
     np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("clf", [gcf.lda(K), gcf.qda(K)], ids=["lda", "qda"])
+def test_weights_and_an_outlier_are_summed_without_rounding(clf):
+    rng, rows = np.random.default_rng(0), 43
+    y, w = np.arange(rows) % K, rng.uniform(0.5, 3, rows).astype(np.float32)
+    x = (rng.normal(size=(rows, 5)) * 10.0 ** np.arange(-2, 3)).astype(np.float32)
+    x[7] += 4  # 400 standard deviations of the first feature
+    found = gcf.stats(clf, x, y, w).conditional
+    scatter = np.asarray(found.scatter, float) + np.asarray(found.rounding[2], float)
+    with jax.enable_x64(True):
+        exact = gcf.stats(clf, x.astype(float), y, w.astype(float)).conditional
+        expected = np.asarray(exact.scatter)
+    unit = np.sqrt(np.diagonal(expected, axis1=1, axis2=2))
+    apart = (scatter - expected) / (unit[:, :, None] * unit[:, None])
+    assert np.abs(apart).max() < 1e-11
