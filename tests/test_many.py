@@ -116,11 +116,13 @@ def test_traced_stacks_have_gradients():
         (lambda d: [*d[:2], (d[2][0][:, :2], d[2][1])], r"datasets\[2\] has rows of x and y"),
         (lambda d: [*d[:2], (d[2][0][:4], d[2][1])], r"datasets\[2\]: y has shape \(19,\)"),
         (lambda d: [*d[:2], d[2][0]], r"datasets\[2\] is .*expected a tuple \(x, y\)"),
+        (lambda d: [*d[:2], (d[2][0], d[2][1] * 0 - 1)], r"datasets\[2\]: none of the 19 rows"),
+        (lambda d: (*stack(3), np.eye(3)[:, :1] * np.ones(19)), "datasets, number 1: none of the"),
         (lambda d: 5, "datasets is 5, expected a sequence of tuples"),
         (lambda d: (d[0][0][None], d[0][1][None] + 1), r"datasets, number 0: y\[2\] is 3"),
         (lambda d: (d[0][0][None], np.stack([d[0][1]] * 2)), "datasets holds arrays with leading"),
     ],
-    ids=["label", "features", "rows", "form", "type", "stacked", "counts"],
+    ids=["label", "features", "rows", "form", "none", "weights", "type", "stacked", "counts"],
 )
 def test_errors_name_the_data_set(change, message):
     x, y = stack(3)

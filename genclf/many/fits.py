@@ -48,7 +48,8 @@ def fit_many(
         Params with a leading axis, in the order of the data sets, as `jax.vmap` of `fit` returns.
 
     Raises:
-        ValueError: names the data set of which a shape, dtype or label does not fit.
+        ValueError: names the data set of which a shape, dtype or label does not fit, or no row has
+            both a label and a weight.
 
     Example:
         >>> import numpy as np, genclf as gcf

@@ -12,7 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
-from genclf.entry.rows import as_arrays, check_labels, check_rows
+from genclf.entry.rows import as_arrays, check_labels, check_rows, check_some_labels
 from genclf.model import Model
 
 
@@ -91,11 +91,21 @@ def _check_one(clf: Model, x: PyTree, y: Any, weights: Any, name: str) -> None:
     """The checks of `fit`, in messages that name the data set."""
     try:
         check_rows(clf.support, x, y, weights, clf.num_classes)
-        if isinstance(y, np.ndarray) and y.ndim == 1 and len(y):
-            if y.min() < -1 or y.max() >= clf.num_classes:
-                check_labels(jnp.asarray(y), clf.num_classes)
+        if isinstance(y, np.ndarray) and _has_wrong_labels(y[None], weights, clf.num_classes)[0]:
+            weights = None if weights is None else jnp.asarray(weights)
+            check_labels(jnp.asarray(y), clf.num_classes)
+            check_some_labels(jnp.asarray(y), weights)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+def _has_wrong_labels(y: np.ndarray, weights: Any, num_classes: int) -> np.ndarray:
+    """Of each data set, (M, n), whether a label is no class, or none has a weight."""
+    labelled: np.ndarray = y >= 0 if y.ndim == 2 else (y != 0).any(-1)
+    if weights is not None and not isinstance(weights, Tracer):
+        labelled = labelled & (np.asarray(weights).reshape(labelled.shape) != 0)
+    wrong = ~labelled.any(1)
+    return wrong if y.ndim == 3 else wrong | ((y < -1) | (y >= num_classes)).any(1)
 
 
 def _check_alike(given: list[tuple]) -> None:
@@ -148,10 +158,9 @@ def _one_stack(clf: Model, x: Any, y: Any, weights: Any = None) -> Stack:
         )
     first = jax.tree.map(lambda a: a[0], (x, y, weights))
     _check_one(clf, first[0], first[1], first[2], "datasets")
-    if y.ndim == 2 and not isinstance(y, Tracer):
+    if not isinstance(y, Tracer):
         labels = np.asarray(y)
-        wrong = ((labels < -1) | (labels >= clf.num_classes)).any(1)
-        for number in np.flatnonzero(wrong)[:1]:
-            rows = jax.tree.map(lambda a, number=number: a[number], x)
-            _check_one(clf, rows, labels[number], None, f"datasets, number {number}")
+        for number in np.flatnonzero(_has_wrong_labels(labels, weights, clf.num_classes))[:1]:
+            rows, w = jax.tree.map(lambda a, number=number: a[number], (x, weights))
+            _check_one(clf, rows, labels[number], w, f"datasets, number {number}")
     return Stack(None, x, y, weights)
