@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -25,6 +27,7 @@ from genclf.model import (
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.class_sums import class_counts
+from genclf.sums.covariance import GaussianDiagnosis
 from genclf.sums.statistics import Sums
 
 
@@ -52,6 +55,24 @@ class Diagnosis(ShowsNumbers):
     invalid_weights: Int[Array, ""]
     unseen: PyTree[Bool[Array, "K d"]]
     conditional: PyTree
+
+    @property
+    def degenerate(self) -> Bool[Array, "*batch"]:
+        """Whether the maximum of the likelihood does not exist, or a class or value is missing.
+
+        That is: an invalid label, weight or cell, a class without weight, a feature without a
+        value, or a covariance whose correlation matrix has not full rank.
+        """
+        batch = self.count.ndim - 1
+        is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
+        parts = jax.tree.leaves(self.conditional, is_leaf=is_gaussian)
+        flags = [self.empty, self.invalid_labels > 0, self.invalid_weights > 0]
+        flags += [cells > 0 for cells in jax.tree.leaves(self.invalid_cells)]
+        flags += jax.tree.leaves(self.unseen)
+        flags += [p.rank < p.constant.shape[-1] for p in parts if is_gaussian(p)]
+        return functools.reduce(
+            jnp.logical_or, [flag.any(tuple(range(batch, flag.ndim))) for flag in flags]
+        )
 
 
 @verb

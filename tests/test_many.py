@@ -95,6 +95,10 @@ def test_a_diagnosis_of_each():
     found = gcf.diagnose_many(gcf.lda(K), (x, y))
     assert (found.conditional.rank[:, 0] == np.array([3, 3, 3, 2, 3])).all()
     assert found.empty[1, 2] and found.empty.sum() == 1
+    x[4, 0, 0] = np.nan
+    degenerate = gcf.diagnose_many(gcf.lda(K), (x, y)).degenerate
+    assert degenerate.tolist() == [False, True, False, True, True]
+    assert not gcf.diagnose(gcf.lda(K), x[0], y[0]).degenerate
 
 
 def test_traced_stacks_have_gradients():

@@ -153,3 +153,9 @@ def test_invalid_arguments(change, message):
     given = dict(x=x, y=y, folds=gcf.kfold(jax.random.key(1), y, 5)) | change
     with pytest.raises(ValueError, match=message):
         gcf.permutation_test(jax.random.key(0), gcf.lda(K), num=given.pop("num", 3), **given)
+
+
+def test_labels_that_cannot_move_are_an_error():
+    x, folds = np.ones((12, 2)), np.arange(12) // 3
+    with pytest.raises(ValueError, match="no block with two labels"):
+        gcf.permutation_test(jax.random.key(0), gcf.lda(2), x, folds % 2, folds, blocks=folds)

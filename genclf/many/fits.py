@@ -33,8 +33,10 @@ def fit_many(
 ) -> Any:
     """Fit one model to each of many data sets.
 
-    Data sets of different sizes are padded with rows of weight 0 to a few shapes. A data set whose
-    fit does not exist has NaN, and changes no other; `diagnose_many` says why.
+    Data sets of different sizes are padded with rows of weight 0 to a few shapes. A data set with
+    an invalid cell has NaN, and changes no other. As in `fit`, directions in which nothing varies
+    have no maximum, and get what the rules of `Gaussian` say; `diagnose_many` tells which data sets
+    these are.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
@@ -87,9 +89,9 @@ def diagnose_many(
         >>> import numpy as np, genclf as gcf
         >>> y = np.array([0, 0, 0, 1, 1, 1])
         >>> datasets = [(np.arange(12.0).reshape(6, 2) ** power, y) for power in (1, 2)]
-        >>> print(gcf.diagnose_many(gcf.lda(2), datasets).conditional.rank)
-        [[1 1]
-         [2 2]]
+        >>> found = gcf.diagnose_many(gcf.lda(2), datasets)
+        >>> print(found.conditional.rank.tolist(), np.flatnonzero(found.degenerate))
+        [[1, 1], [2, 2]] [0]
     """
     packed = stacks(clf, datasets)
     clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))

@@ -101,7 +101,7 @@ def _check_one(clf: Model, x: PyTree, y: Any, weights: Any, name: str) -> None:
 
 def _has_wrong_labels(y: np.ndarray, weights: Any, num_classes: int) -> np.ndarray:
     """Of each data set, (M, n), whether a label is no class, or none has a weight."""
-    labelled: np.ndarray = y >= 0 if y.ndim == 2 else (y != 0).any(-1)
+    labelled: Any = y >= 0 if y.ndim == 2 else (y != 0).any(-1)
     if weights is not None and not isinstance(weights, Tracer):
         labelled = labelled & (np.asarray(weights).reshape(labelled.shape) != 0)
     wrong = ~labelled.any(1)

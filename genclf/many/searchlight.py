@@ -41,7 +41,8 @@ class Searchlight(ShowsNumbers):
     """Cross-validated scores at C places, from `searchlight` or `sliding`.
 
     Attributes:
-        score: at each place, (C,); NaN where a model or its score does not exist.
+        score: at each place, (C,); NaN where a cell is invalid or the score does not exist. As in
+            `fit`, constant features are no evidence, and `diagnose` tells of singular covariances.
         p_value: `(b + 1) / (num + 1)`, b the number of permutations that score at least as well
             there, (C,); None without permutations.
         p_corrected: the same, b the number of permutations of which the best score of all places
@@ -151,7 +152,8 @@ def sliding(
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
-        x: d features of n rows at T times, (n, d, T), such as sensors of a recording.
+        x: d features of n rows at T times, (n, d, T), such as sensors of a recording; the order of
+            axes of `Epochs.get_data()` in MNE.
         y: labels 0..K-1 of all rows, (n,).
         folds: the fold of each row, as for `cross_validate`.
         metric: a name or a function, as for `score`; of a function larger values are better.

@@ -161,14 +161,18 @@ def checked_folds(folds: Any, name: str) -> np.ndarray:
     if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
         raise ValueError(
             f"{name} is {shown(folds)}, expected one integer per row, as kfold returns them; "
-            "genclf.folds takes the splits of scikit-learn"
+            "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind, and "
+            "genclf.folds of the splits of scikit-learn"
         )
     if len(wrong := np.flatnonzero(found < LEFT_OUT)):
         raise ValueError(f"{name}[{wrong[0]}] is {found[wrong[0]]}, expected a fold, -1 or -2")
     size = np.bincount(found[found >= 0])
     if not len(size) or not size.all():
         missing = 0 if not len(size) else int(size.argmin())
-        raise ValueError(f"{name} has no row in fold {missing}, expected one in each, 0..F-1")
+        raise ValueError(
+            f"{name} has no row in fold {missing}, expected one in each, 0..F-1; "
+            "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind"
+        )
     return found
 
 

@@ -196,6 +196,11 @@ def movable_labels(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movab
         raise ValueError(f"blocks has shape {np.shape(blocks)}, expected {labels.shape}")
     _, first, block = np.unique(np.asarray(blocks), return_index=True, return_inverse=True)
     if not whole_blocks:
+        if (labels == labels[first][block]).all():
+            raise ValueError(
+                "blocks has no block with two labels, so no label can move: with whole_blocks=True "
+                "labels move from block to block"
+            )
         order = np.argsort(block, kind="stable")
         return Movable(jnp.asarray(labels[order]), jnp.asarray(order), jnp.asarray(block[order]))
     mixed = np.flatnonzero(labels != labels[first][block])
