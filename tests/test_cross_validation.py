@@ -107,6 +107,29 @@ def test_words_without_a_document_are_refits(presence, dtype):
     np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=0, atol=rtol)
 
 
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("by", ["words", "weight"])
+def test_a_document_that_is_nearly_all_of_its_class(by, size, dtype):
+    x, y = BY_NAME["multinomial"].example(dtype)
+    x, y, weights = x[:43].astype(dtype), y[:43], np.linspace(0.4, 1.7, 43, dtype=dtype)
+    (x if by == "words" else weights)[6] *= size
+    clf = gcf.multinomial_nb(K)
+    found = np.asarray(gcf.leave_one_out(clf, x, y, weights).log_posterior)
+    with jax.enable_x64(True):
+        exact = refits(clf, x.astype(float), y, np.arange(43), weights.astype(float))
+    rtol = 1e-9 if dtype == "float64" else 1e-4
+    np.testing.assert_allclose(found, exact, rtol=rtol, atol=rtol)
+
+
+def test_a_row_with_nearly_all_weight_of_its_class(x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    x, y, weights = x[:43], y[:43], np.ones(43)
+    weights[6] = 1e9
+    found = gcf.leave_one_out(gcf.lda(K), x, y, weights).log_posterior
+    expected = refits(gcf.lda(K), x, y, np.arange(43), weights)
+    np.testing.assert_allclose(found[6], expected[6], rtol=1e-7)
+
+
 def test_rows_that_a_covariance_needs(x64):
     rng = np.random.default_rng(0)
     y = np.arange(23) % 2
@@ -275,6 +298,21 @@ def test_scores_as_scikit_learn(metric, num_classes, x64):
         rows = by == group
         found = BY_SKLEARN[metric](y[rows], p[rows], None)
         np.testing.assert_allclose(each[group], found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("num_classes", [2, 5])
+def test_posteriors_that_round_to_one_keep_their_order(num_classes, dtype):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, num_classes, 211)
+    score = np.round(rng.normal(size=(211, num_classes)) + 0.5 * np.eye(num_classes)[y], 2)
+    # Of scores so large no sum of others than the largest has a part.
+    others = np.stack([np.delete(score, k, 1).max(1) for k in range(num_classes)], 1)
+    areas = [
+        metrics.roc_auc_score(y == k, np.round((score - others)[:, k], 2))
+        for k in range(1 if num_classes == 2 else 0, num_classes)
+    ]
+    log_p = jax.nn.log_softmax(jnp.asarray(2.0**14 * np.round(100 * score), dtype))
+    np.testing.assert_allclose(gcf.score(log_p, y, "auc"), np.mean(areas), rtol=1e-5)
 
 
 def test_scores_of_rows_that_do_not_count(x64):

@@ -54,6 +54,24 @@ def test_models_without_statistics_too(x64):
         )
 
 
+@pytest.mark.parametrize(
+    "clf",
+    [gcf.lda(K, shrinkage=0.3), gcf.qda(K, shrinkage=0.3), gcf.Classifier(gcf.KernelDensity(), K)],
+    ids=["one covariance", "own covariances", "kernel density"],
+)
+@pytest.mark.parametrize("features", [3, 17, 43])
+def test_params_that_depend_on_the_number_of_rows(features, clf, x64):
+    rng, datasets = np.random.default_rng(0), []
+    for rows in (13, 41, 29):
+        y = np.arange(rows) % K
+        datasets.append((rng.normal(size=(rows, features)) + y[:, None], y))
+    found = gcf.fit_many(clf, datasets)
+    for number, (x, y) in enumerate(datasets):
+        one = jax.tree.map(lambda leaf, number=number: leaf[number], found)
+        expected = gcf.log_posterior(gcf.fit(clf, x, y), x)
+        np.testing.assert_allclose(gcf.log_posterior(one, x), expected, rtol=1e-9, atol=1e-9)
+
+
 def stack(count, rows=19, d=3):
     rng = np.random.default_rng(0)
     y = np.tile(np.arange(rows) % K, (count, 1))

@@ -1,6 +1,7 @@
 """Permutation tests beside cross-validation of each permutation."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,8 +15,7 @@ NUM = 11
 def scores_of_refits(clf, x, y, folds, metric, num, movable, weights=None, by=None):
     found = []
     for number in range(num):
-        key = jax.random.fold_in(jax.random.key(0), number)
-        labels = np.asarray(permutation.moved(key, movable))
+        labels = np.asarray(permutation.labelling(jax.random.key(0), jnp.int32(number), movable))
         assert sorted(labels) == sorted(y)
         cv = gcf.cross_validate(clf, x, labels, folds, weights)
         found.append(gcf.score(cv, labels, metric, weights=weights, by=by))
@@ -111,11 +111,11 @@ def test_labels_move_within_blocks_or_with_them():
     whole = permutation.movable_labels(y, blocks, True)
     moves = set()
     for number in range(20):
-        found = np.asarray(permutation.moved(jax.random.key(number), within))
+        found = np.asarray(permutation.labelling(jax.random.key(0), jnp.int32(number), within))
         for block in range(3):
             assert set(found[blocks == block]) == set(mixed[blocks == block])
         moves.add(tuple(found))
-        labels = np.asarray(permutation.moved(jax.random.key(number), whole))
+        labels = np.asarray(permutation.labelling(jax.random.key(0), jnp.int32(number), whole))
         of_block = [set(labels[blocks == block]) for block in range(3)]
         assert all(len(one) == 1 for one in of_block)
         assert sorted(one.pop() for one in of_block) == [0, 0, 1]
@@ -135,6 +135,34 @@ def test_p_values_are_uniform_without_a_signal(x64):
         p_values.append(float(test.p_value))
     # 40 draws of a uniform one of 20 values: the mean is within 4 standard errors.
     assert abs(np.mean(p_values) - 0.525) < 4 * 0.29 / np.sqrt(40)
+
+
+@pytest.mark.parametrize(
+    ("clf", "metric"),
+    [
+        (gcf.lda(2), "log_loss"),
+        (gcf.lda(2), "accuracy"),
+        (gcf.qda(2), "log_loss"),
+        (gcf.gaussian_nb(2), "log_loss"),
+    ],
+)
+def test_of_equal_labellings_none_is_worse(clf, metric, dtype):
+    num, blocks = 60, np.arange(36) // 9
+    y = np.array([0, 1, 1, 0])[blocks]
+    x = (np.random.default_rng(0).normal(size=(36, 3)) + 2 * y[:, None]).astype(dtype)
+    folds = np.arange(36) % 3
+    key, moves = jax.random.key(0), {"blocks": blocks, "whole_blocks": True}
+    test = gcf.permutation_test(key, clf, x, y, folds, metric, num=num, **moves)
+    movable = permutation.movable_labels(y, blocks, True)
+    labels = np.stack(
+        [permutation.labelling(key, jnp.int32(number), movable) for number in range(num)]
+    )
+    # The classes are far apart: no labelling scores as well but this one, and its mirror image.
+    equal = (labels == y).all(1) | (labels == 1 - y).all(1)
+    assert 0 < equal.sum() < num
+    np.testing.assert_allclose(test.p_value, (equal.sum() + 1) / (num + 1), rtol=1e-6)
+    places = gcf.searchlight(clf, x, y, [[0, 1, 2], [2]], folds, metric, num=num, key=key, **moves)
+    np.testing.assert_allclose(places.p_value[0], test.p_value, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,16 @@ def test_driven_by_optax(x64):
     assert abs(jax.grad(loss)(t)) < 1e-4
 
 
+def test_values_may_be_arrays_or_none(x64):
+    x, y, folds = data()
+    grid = {"class_prior": [None, np.array([0.2, 0.3, 0.5])]}
+    make = lambda class_prior: gcf.Classifier(gcf.Gaussian(), K, class_prior=class_prior)  # noqa: E731
+    found = gcf.tune(make, grid, x, y, folds)
+    for prior, score in zip(grid["class_prior"], found.table["score"], strict=True):
+        cv = gcf.cross_validate(make(prior), x, y, folds)
+        np.testing.assert_allclose(score, gcf.score(cv, y, "log_loss"), rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("grid", "message"),
     [

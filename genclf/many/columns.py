@@ -23,7 +23,7 @@ from genclf.families.poisson import Poisson
 from genclf.many.scan import Found, Shared
 from genclf.select.chunks import Progress, over_chunks, sizes
 from genclf.select.cross_validation import each_by_others, has_statistics, in_row_order
-from genclf.select.permutation import moved
+from genclf.select.permutation import labelling
 from genclf.select.score import ScoreFunction, score_of
 
 _TOGETHER = 2**18  # numbers in the scores of the places that are made at once
@@ -59,9 +59,9 @@ def scan_columns(
         return None
     places = jnp.asarray(np.where(index < 0, shared.data.x.shape[1], index))
     observed = _observed(function, clf, shared, places)
+    if shared.labels is None:
+        return Found(observed, None)
     num = len(shared.numbers)
-    if not num:
-        return Found(observed, jnp.zeros((len(index), 0), observed.dtype))
     size = sizes(num, jax.ShapeDtypeStruct((num, 1), jnp.float32), 1)
     of_chunk = partial(_permuted, function, clf, shared, places, size.chunk)
     return Found(observed, over_chunks(of_chunk, num, size.chunk, progress).T)
@@ -80,7 +80,7 @@ def _permuted(
     labels = shared.labels
 
     def one(number: Array) -> Array:
-        y = moved(jax.random.fold_in(shared.key, number), labels)
+        y = labelling(shared.key, number, labels)
         return _scores(function, clf, shared, places, y)
 
     return lax.map(one, lax.dynamic_slice_in_dim(shared.numbers, first, size))

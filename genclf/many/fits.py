@@ -33,7 +33,8 @@ def fit_many(
 ) -> Any:
     """Fit one model to each of many data sets.
 
-    Data sets of different sizes are padded with rows of weight 0 to a few shapes. A data set with
+    Data sets of different sizes are padded with rows of weight 0 to a few shapes, or to one if
+    params hold rows, as those of kernel densities do. A data set with
     an invalid cell has NaN, and changes no other. As in `fit`, directions in which nothing varies
     have no maximum, and get what the rules of `Gaussian` say; `diagnose_many` tells which data sets
     these are.
@@ -62,7 +63,7 @@ def fit_many(
         >>> print(params.conditional.mean.shape)
         (3, 3, 2)
     """
-    packed = stacks(clf, datasets)
+    packed = stacks(clf, datasets, fit)
     clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
     return _in_order([_fits(clf, stack, batch_size, progress) for stack in packed], packed)
 

@@ -16,6 +16,7 @@ from genclf.model import Model
 from genclf.select.chunks import Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import layout
 from genclf.select.permutation import (
+    AS_GIVEN,
     Data,
     Movable,
     by_refits,
@@ -38,22 +39,27 @@ class Shared(NamedTuple):
         y: labels, (n,).
         data: weights and folds of the rows; their x is that of all places.
         key: of the permutations; None without any.
-        numbers: the permutations, (num,).
+        numbers: the labels as they are, and the permutations, (1 + num,).
         labels: what moves; None without permutations.
     """
 
     y: Int[Array, "n"]
     data: Data
     key: Any
-    numbers: Int[Array, "num"]
+    numbers: Int[Array, "_"]
     labels: Movable | None
 
 
 class Found(NamedTuple):
-    """The score of the labels as they are, (C,), and those of permuted labels, (C, num)."""
+    """Scores at all places.
+
+    Attributes:
+        observed: those of the labels as they are, (C,).
+        scores: of the same and then of permuted labels, by one path, (C, 1 + num); None without.
+    """
 
     observed: Float[Array, "C"]
-    null: Float[Array, "C num"]
+    scores: Float[Array, "C _"] | None
 
 
 def shared_by_places(
@@ -68,7 +74,7 @@ def shared_by_places(
         raise ValueError("key, blocks or whole_blocks is given without permutations: give num")
     labels = movable_labels(np.asarray(y), blocks, whole) if num else None
     data = Data(x, w, layout(folds), counts, None)
-    return Shared(y, data, key, jnp.arange(num), labels)
+    return Shared(y, data, key, jnp.arange(AS_GIVEN, num), labels)
 
 
 def scan(
@@ -94,22 +100,22 @@ def scan(
         progress: called with the numbers of places that are done and of all.
     """
     count = len(jax.tree.leaves(places)[0])
-    num, n = len(shared.numbers), len(shared.y)
     # Permutations are a batch by themselves.
-    each = n * (width + num * clf.num_classes)
+    labellings = 0 if shared.labels is None else len(shared.numbers)
+    each = len(shared.y) * (width + labellings * clf.num_classes)
     size = sizes(count, jax.ShapeDtypeStruct((count, each), jnp.float32), batch_size, shared)
     where = at, function, clf, shared, places, size
     observed = over_chunks(partial(_observed, *where), count, size.chunk, progress)
-    if not num:
-        return Found(observed, jnp.zeros((count, 0), observed.dtype))
+    if shared.labels is None:
+        return Found(observed, None)
     model, _ = at(clf, shared.data.x, jax.tree.map(lambda a: a[0], places))
     if not share_scatters(model):
         return Found(observed, over_chunks(partial(_refits, *where), count, size.chunk, progress))
-    null, exact = over_chunks(partial(_rotations, *where), count, size.chunk, progress)
+    scores, exact = over_chunks(partial(_rotations, *where), count, size.chunk, progress)
     for place in np.flatnonzero(~np.asarray(exact).all(1) & ~np.isnan(np.asarray(observed))):
         again = Sizes(1, 1)
-        null = null.at[place].set(_refits(*where[:-1], again, jnp.int32(place))[0])
-    return Found(observed, null)
+        scores = scores.at[place].set(_refits(*where[:-1], again, jnp.int32(place))[0])
+    return Found(observed, scores)
 
 
 @partial(compiled, static_argnums=(0, 1, 5))

@@ -203,13 +203,13 @@ def _check(clf: Model, x: Any, y: Array, weights: Array | None) -> None:
 
 
 def _result(found: Found, metric: Any) -> Searchlight:
-    observed, null = found.observed, found.null.T
-    if not len(null):
-        return Searchlight(observed, None, None, None)
+    if found.scores is None:
+        return Searchlight(found.observed, None, None, None)
+    observed, null = found.scores[:, 0], found.scores[:, 1:].T
     best = jnp.nanmin(null, 1) if lower_is_better(metric) else jnp.nanmax(null, 1)
     every = jnp.broadcast_to(best[:, None], null.shape)
     return Searchlight(
-        observed, p_values(observed, null, metric), p_values(observed, every, metric), null
+        found.observed, p_values(observed, null, metric), p_values(observed, every, metric), null
     )
 
 

@@ -48,10 +48,11 @@ def candidates_of(grid: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _values(key: Any, values: Any, name: str) -> list[Any]:
-    if not isinstance(key, str) or isinstance(values, str) or np.ndim(values) < 1:
+    is_array = isinstance(values, np.ndarray | jax.Array)
+    some = np.ndim(values) > 0 if is_array else isinstance(values, Sequence)
+    if not isinstance(key, str) or isinstance(values, str) or not some:
         raise ValueError(f"{name}[{key!r}] is {shown(values)}, expected a sequence of values")
-    numbers = isinstance(values, np.ndarray | jax.Array) and np.ndim(values) == 1
-    return np.asarray(values).tolist() if numbers else list(values)
+    return np.asarray(values).tolist() if is_array and values.ndim == 1 else list(values)
 
 
 def models_of(clf_of: Callable[..., Model], candidates: list[dict], x: PyTree) -> list[Model]:

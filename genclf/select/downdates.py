@@ -65,7 +65,7 @@ def without_each(
         & _regular(params)
     )
     exact &= ~found.constant.any() & ~found.is_singular.any()
-    exact &= ~alone | (y < 0) | family.shared
+    exact &= ~alone | (y < 0)
     return jax.nn.log_softmax(score + log_prior), exact
 
 

@@ -47,11 +47,12 @@ def leave_one_out(
 ) -> CrossValidation:
     """Score each row by the model of all others.
 
-    The statistics of all other rows are merged. For Gaussians with full
-    covariances, and neither ridge, shrinkage nor prior, a covariance without a row is that with it,
-    less a product: O(n d²) in all, but for rows that decide whether it is singular. For the
-    multinomial model the counts of a document are subtracted from those of its class. Without its
-    only row a class has the posterior 0. Models without statistics are refitted n times.
+    The statistics of all other rows are merged. For Gaussians with full covariances, and neither
+    ridge, shrinkage nor prior, a covariance without a row is that with it, less a product: O(n d²)
+    in all. For the multinomial model the counts of a document are subtracted from those of its
+    class. Rows for which this would lose digits, or that decide whether a covariance is singular,
+    are left out by refits. Without its only row a class has the posterior 0. Models without
+    statistics are refitted n times.
 
     Args:
         clf: the model.
@@ -76,13 +77,13 @@ def leave_one_out(
     clf, x = checked_rows(clf, x, y, weights)
     folds = np.arange(len(y), dtype=np.int32)
     w = ones(weights, x, len(y))
-    if has_downdates(clf, y):
-        found, exact = _by_downdates(clf, x, y, w)
+    if (closed_form := _closed_form(clf, x, y)) is not None:
+        found, exact = _by_closed_form(closed_form, clf, x, y, w)
         again = np.flatnonzero(~np.asarray(exact))
-        if len(again):
+        if len(again) > len(y) ** 0.5:
+            found = _without_each(clf, x, y, w, batch_size)
+        elif len(again):
             found = found.at[again].set(_refitted(clf, x, y, w, jnp.asarray(again)))
-    elif can_leave_out_words(clf, x, y):
-        found = _without_words(clf, x, y, w)
     elif has_statistics(clf, x):
         found = _without_each(clf, x, y, w, batch_size)
     else:
@@ -90,14 +91,18 @@ def leave_one_out(
     return CrossValidation(found, folds, None)
 
 
-@compiled
-def _by_downdates(clf: Classifier, x: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    return without_each(clf, stats(clf, x, y, w), x, y, w)
+def _closed_form(clf: Model, x: PyTree, y: Array) -> Any:
+    """The function that leaves out each row of such a model at the cost of a fit, or None."""
+    if has_downdates(clf, y):
+        return without_each
+    return without_each_document if can_leave_out_words(clf, x, y) else None
 
 
-@compiled
-def _without_words(clf: Any, x: Array, y: Array, w: Array) -> Array:
-    return without_each_document(clf, stats(clf, x, y, w), x, y, w)
+@partial(compiled, static_argnums=0)
+def _by_closed_form(
+    closed_form: Any, clf: Any, x: Array, y: Array, w: Array
+) -> tuple[Array, Array]:
+    return closed_form(clf, stats(clf, x, y, w), x, y, w)
 
 
 @partial(compiled, static_argnums=4)

@@ -1,14 +1,15 @@
 """Leave-one-out of the multinomial event model: without a document its class has fewer words.
 
 With N the words of the class of document i, n of them j, w the weight of the document and L its
-length, `log θ_j` without it is `log (n_j - w x_j + α) - log (N - w L + V α)`.
+length, `log θ_j` without it is `log (n_j - w x_j + α) - log (N - w L + V α)`. A difference loses
+the digits that its first term has more than itself: all, where a document holds nearly all words.
 """
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.classifier import Classifier, ClassifierStats
@@ -17,6 +18,8 @@ from genclf.families.tokens import Tokens, counts_of
 from genclf.model import Model
 from genclf.sums.blocks import map_rows
 from genclf.sums.products import matmul
+
+_LOST = 256.0  # how many times smaller than its first term a difference may be
 
 
 def can_leave_out_words(clf: Model, x: PyTree, y: Array) -> bool:
@@ -35,8 +38,8 @@ def without_each_document(
     x: Shaped[Array, "n V"],
     y: Int[Array, "n"],
     w: Float[Array, "n"],
-) -> Float[Array, "n K"]:
-    """Log-posterior of each document by the fit to all others."""
+) -> tuple[Float[Array, "n K"], Bool[Array, "n"]]:
+    """Log-posterior of each document by the fit to all others, and whether it has its digits."""
     family, total = clf.family, stats.conditional.total
     label, w = jnp.maximum(y, 0), jnp.where(y >= 0, w, 0)
     alpha = jnp.asarray(family.alpha, total.dtype)
@@ -45,24 +48,35 @@ def without_each_document(
     common = log_theta.mean(0)
     centred = log_theta - common[None]
 
-    def some(rows: tuple[Array, Array, Array]) -> Array:
+    least, least_whole = _least(total, alpha), _least(whole, vocabulary * alpha)
+
+    def some(rows: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         x, label, w = rows
         x = counts_of(x, family.presence).astype(total.dtype)
-        left = _not_negative(total[label] - w[:, None] * x, total[label])
-        terms = x * (jnp.log(left + alpha) - common[None])
         length = x.sum(1)
-        rest = _not_negative(whole[label] - w * length, whole[label])
+        left, lost = _less(total[label], w[:, None] * x, least[label])
+        rest, lost_in_all = _less(whole[label], w * length, least_whole[label])
+        terms = jnp.where(lost, jnp.inf, x * (jnp.log(left + alpha) - common[None]))
         own = jnp.where(x > 0, terms, 0).sum(1) - length * jnp.log(rest + vocabulary * alpha)
+        exact = ~jnp.isposinf(own) & ~lost_in_all
         is_own = jax.nn.one_hot(label, len(total), dtype=bool)
-        return jnp.where(is_own, own[:, None], matmul(x, centred.T))
+        return jnp.where(is_own, own[:, None], matmul(x, centred.T)), exact
 
-    score = map_rows(some, (x, label, w), vocabulary)
+    score, exact = map_rows(some, (x, label, w), vocabulary)
     own = jax.nn.one_hot(label, clf.num_classes, dtype=w.dtype) * w[:, None]
-    count = _not_negative(stats.count[None] - own, stats.count[None])
-    return jax.nn.log_softmax(score + jax.vmap(clf.label_prior.log_probs)(count))
+    count, lost = _less(stats.count[None], own, _least(stats.count, 0.0)[None])
+    log_prior = jax.vmap(clf.label_prior.log_probs)(count)
+    return jax.nn.log_softmax(score + log_prior), exact & ~lost.any(1)
 
 
-def _not_negative(difference: Array, size: Array) -> Array:
-    """A difference of sums, 0 where it is rounding."""
-    eps = jnp.finfo(size.dtype).eps
-    return jnp.where(difference < 64 * eps * size, 0, difference)
+def _less(total: Array, part: Array, least: Array) -> tuple[Array, Array]:
+    """A sum without a part, 0 where that is rounding; and whether it is less than that."""
+    eps = float(jnp.finfo(total.dtype).eps)
+    left = jnp.where(total - part < 64 * eps * total, 0, total - part)
+    return left, left < least
+
+
+def _least(total: Array, added: Array | float) -> Array:
+    """What has to be left of a sum, beside `added`; sums of whole numbers lose no digits."""
+    is_whole = (total == jnp.round(total)) & (total < 0.5 / float(jnp.finfo(total.dtype).eps))
+    return jnp.where(is_whole, 0, total / _LOST - added)

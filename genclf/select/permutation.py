@@ -32,6 +32,7 @@ from genclf.select.score import Score, ScoreFunction, groups_of, score_function,
 _PART = 2**22  # numbers in the one-hot labels of the permutations that are made at once
 _REFITS = 8  # permutations of which the statistics are one product
 _LOWER_IS_BETTER = ("log_loss", "brier")
+AS_GIVEN = -1  # the number of the labelling that is none of the permutations
 
 
 class PermutationTest(ShowsNumbers):
@@ -121,18 +122,18 @@ def permutation_test(
     movable = movable_labels(labels, blocks, whole_blocks)
     counts = jnp.where(jnp.asarray(held), w, 0)
     data = Data(x, w, layout(folds), counts, None if by is None else jnp.asarray(by))
-    numbers = jnp.arange(num)
+    numbers = jnp.arange(AS_GIVEN, num)
     part = batch_size or max(1, min(num, _PART // (len(y) * clf.num_classes)))
-    observed = observed_score(function, num_groups, clf, y, data)
     if not share_scatters(clf):
-        null = by_refits(function, num_groups, clf, key, numbers, movable, data)
+        scores = by_refits(function, num_groups, clf, key, numbers, movable, data)
     else:
-        null, exact = by_rotations(function, num_groups, part, clf, key, numbers, movable, data)
+        scores, exact = by_rotations(function, num_groups, part, clf, key, numbers, movable, data)
         again = np.flatnonzero(~np.asarray(exact))
         if len(again):
             refits = by_refits(function, num_groups, clf, key, numbers[again], movable, data)
-            null = null.at[again].set(refits)
-    return PermutationTest(observed, null, p_values(observed, null, metric))
+            scores = scores.at[again].set(refits)
+    observed = observed_score(function, num_groups, clf, y, data)
+    return PermutationTest(observed, scores[1:], p_values(scores[0], scores[1:], metric))
 
 
 def lower_is_better(metric: Any) -> bool:
@@ -141,9 +142,14 @@ def lower_is_better(metric: Any) -> bool:
 
 
 def p_values(observed: Array, null: Array, metric: Any) -> Array:
-    """`(b + 1) / (num + 1)`, b the number of permutations that score at least as well."""
-    lower = lower_is_better(metric)
-    worse = null > observed[None] if lower else null < observed[None]
+    """`(b + 1) / (num + 1)`, b the number of permutations that score at least as well.
+
+    Scores that differ by rounding count as equal: of equal labellings none is worse.
+    """
+    size = jnp.maximum(jnp.abs(observed), jnp.nanmedian(jnp.abs(null), 0))
+    rounding = jnp.where(jnp.isfinite(size), jnp.sqrt(jnp.finfo(null.dtype).eps) * size, 0)
+    sign = 1 if lower_is_better(metric) else -1
+    worse = sign * null > (sign * observed + rounding)[None]
     found = ((~worse).sum(0) + 1) / (len(null) + 1)
     return jnp.where(jnp.isnan(observed), jnp.nan, found.astype(observed.dtype))
 
@@ -212,14 +218,18 @@ def movable_labels(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movab
     return Movable(jnp.asarray(labels[first]), None, jnp.asarray(block))
 
 
-def moved(key: Array, labels: Movable) -> Int[Array, "n"]:
-    """The labels of all rows, permuted."""
+def labelling(key: Array, number: Int[Array, ""], labels: Movable) -> Int[Array, "n"]:
+    """The labels of all rows in the permutation of that number, or `AS_GIVEN`."""
     label, order, block = labels
+    key = jax.random.fold_in(key, number)
     if block is None or order is None:
-        drawn = jax.random.permutation(key, label)
-        return drawn if block is None else drawn[block]
-    drawn = jnp.lexsort((jax.random.uniform(key, block.shape), block))
-    return jnp.zeros_like(label).at[order].set(label[drawn])
+        drawn = jax.random.permutation(key, len(label))
+    else:
+        drawn = jnp.lexsort((jax.random.bits(key, label.shape), block))
+    label = jnp.where(number == AS_GIVEN, label, label[drawn])
+    if order is not None:
+        return jnp.zeros_like(label).at[order].set(label)
+    return label if block is None else label[block]
 
 
 @partial(compiled, static_argnums=(0, 1))
@@ -241,10 +251,10 @@ def by_refits(
     labels: Movable,
     data: Data,
 ) -> Array:
-    """Scores of the permutations of these numbers, each cross-validated anew."""
+    """Scores of the labellings of these numbers, each cross-validated anew."""
 
     def one(number: Array) -> Array:
-        y = moved(jax.random.fold_in(key, number), labels)
+        y = labelling(key, number, labels)
         return observed_score(function, num_groups, clf, y, data)
 
     together = _REFITS if has_statistics(clf, data.x) else None
@@ -262,9 +272,9 @@ def by_rotations(
     labels: Movable,
     data: Data,
 ) -> tuple[Array, Bool[Array, "num"]]:
-    """Scores of the permutations of these numbers without refits, and whether to trust them.
+    """Scores of the labellings of these numbers without refits, and whether to trust them.
 
-    With `part` permutations in memory at once.
+    With `part` labellings in memory at once.
     """
     x, w, where = data.x.astype(data.w.dtype), data.w, data.where
     in_folds = jnp.arange(len(where.rows), dtype=where.folds.dtype)
@@ -272,7 +282,7 @@ def by_rotations(
     each = lax.map(lambda f: rotated(clf, x, jnp.where(trained(f), w, 0)), in_folds)
 
     def some(numbers: Array) -> tuple[Array, Array]:
-        y = jax.vmap(lambda i: moved(jax.random.fold_in(key, i), labels))(numbers)
+        y = jax.vmap(lambda number: labelling(key, number, labels))(numbers)
         found, exact = lax.map(
             lambda fold: posteriors(clf, fold[0], fold[1], y), (each, where.rows)
         )

@@ -177,10 +177,16 @@ def _brier(log_p: Array, y: Array, w: Array) -> Array:
 
 
 def _auc(log_p: Array, y: Array, w: Array) -> Array:
-    """`Σ_ij w_i w_j ([s_i > s_j] + ½ [s_i = s_j]) / (W₊ W₋)`, i in the class and j not."""
+    """`Σ_ij w_i w_j ([s_i > s_j] + ½ [s_i = s_j]) / (W₊ W₋)`, i in the class and j not.
+
+    Rows have the order of `log p_k`; where that is rounded to 0, of `-log (1 - p_k)`.
+    """
+    almost_one = -(float(jnp.finfo(log_p.dtype).eps) ** 0.5)
 
     def of_class(k: Array) -> Array:
-        s, is_class = log_p[:, k], y == k
+        is_class = y == k
+        others = jnp.where(jnp.arange(log_p.shape[1]) == k, -jnp.inf, log_p)
+        s = jnp.where(log_p[:, k] > almost_one, -jax.nn.logsumexp(others, 1), log_p[:, k])
         inside, outside = jnp.where(is_class, w, 0), jnp.where(is_class, 0, w)
         order = jnp.argsort(s)
         below = jnp.concatenate([jnp.zeros(1, w.dtype), jnp.cumsum(outside[order])])

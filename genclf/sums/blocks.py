@@ -127,19 +127,20 @@ def scan_rows(
     return lax.scan(one, start, jnp.arange(0, n, block))[0]
 
 
-def map_rows(f: Callable[[PyTree], Array], x: PyTree, row_size: int) -> Array:
+def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
     """`f(x)` for a row-wise f, block by block; `row_size` counts the temporaries of f per row."""
     n, block = num_rows(x), block_rows(row_size)
     if n <= block:
         return f(x)
 
-    def step(out: Array, start: Array) -> tuple[Array, None]:
+    def step(out: S, start: Array) -> tuple[S, None]:
         first = jnp.minimum(start, n - block)
-        return lax.dynamic_update_slice_in_dim(out, f(_slice(x, first, block)), first, 0), None
+        put = lambda a, part: lax.dynamic_update_slice_in_dim(a, part, first, 0)  # noqa: E731
+        return jax.tree.map(put, out, f(_slice(x, first, block))), None
 
-    def all_rows(x: PyTree) -> Array:
+    def all_rows(x: PyTree) -> S:
         one = f(_slice(x, jnp.asarray(0), block))
-        return jnp.broadcast_to(one[:1], (n, *one.shape[1:]))
+        return jax.tree.map(lambda a: jnp.broadcast_to(a[:1], (n, *a.shape[1:])), one)
 
     return lax.scan(step, varying_zeros(all_rows, x), jnp.arange(0, n, block))[0]
 
