@@ -75,8 +75,12 @@ def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
         gcf.Classifier(gcf.Gaussian(shared=True, ddof=3.0), K, class_alpha=1.5),
         gcf.qda(K),
         gcf.Classifier(gcf.Gaussian(ddof=1.0), K, class_prior=np.array([0.5, 0.2, 0.3])),
+        gcf.Classifier(gcf.Gaussian(shared=True, ddof=3.0, shrinkage=0.1), K),
+        gcf.qda(K, shrinkage=0.2),
+        gcf.lda(K, shrinkage=1.0),
+        gcf.qda(K, shrinkage=0.0),
     ],
-    ids=["lda", "ddof", "qda", "unbiased"],
+    ids=["lda", "ddof", "qda", "unbiased", "lda-shrunk", "qda-shrunk", "target", "unshrunk"],
 )
 def test_downdates_are_refits(clf, dtype):
     x, y = BY_NAME["gaussian"].example(dtype)
@@ -119,6 +123,19 @@ def test_a_document_that_is_nearly_all_of_its_class(by, size, dtype):
         exact = refits(clf, x.astype(float), y, np.arange(43), weights.astype(float))
     rtol = 1e-9 if dtype == "float64" else 1e-4
     np.testing.assert_allclose(found, exact, rtol=rtol, atol=rtol)
+
+
+def test_leaving_one_out_with_more_features_than_rows(dtype):
+    rng = np.random.default_rng(0)
+    y = np.arange(31) % K
+    x = (rng.normal(size=(31, 67)) + y[:, None]).astype(dtype)
+    weights = rng.uniform(0.5, 3, 31).astype(dtype)
+    for clf in (gcf.lda(K, shrinkage=0.2), gcf.qda(K, shrinkage=0.2)):
+        found = np.asarray(gcf.leave_one_out(clf, x, y, weights).log_posterior)
+        with jax.enable_x64(True):
+            expected = refits(clf, x.astype(float), y, np.arange(31), weights.astype(float))
+        rtol = 1e-10 if dtype == "float64" else 1e-4
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
 
 
 def test_a_row_with_nearly_all_weight_of_its_class(x64):

@@ -3,34 +3,51 @@
 With n the weight behind a scatter less its ddof, `r = x - μ_c` for a row of class c with weight w,
 and `v = L⁻¹ r`, L Lᵀ the covariance with that row, the one without it is
 `L (n I - f v vᵀ) Lᵀ / (n - w)`, `f = n_c w / (n_c - w)`. The mean of class c moves by
-`-r w / (n_c - w)`.
+`-r w / (n_c - w)`. Of a share γ in the target `tr(S) / d` the trace loses `f |r|² / n`, so that
+`L (I - (1-γ) f v vᵀ / n - β L⁻¹L⁻ᵀ) Lᵀ n / (n - w)` is left, `β = γ f |r|² / (n d)`. In the
+eigenvectors of `L⁻¹L⁻ᵀ` the last term is diagonal.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.families.gaussian import Gaussian
 from genclf.families.gaussian_params import GaussianParams
-from genclf.families.mahalanobis import Means, distances, inverse_scale
+from genclf.families.mahalanobis import Means, inverse_scale
+from genclf.families.row_space import RowSpaceGaussian
 from genclf.model import Model
+from genclf.sums.batched import eigh
+from genclf.sums.covariance import CovarianceEstimate
 from genclf.sums.products import matmul
+from genclf.sums.shrinkage import Estimated
+from genclf.sums.statistics import Moments
 
 
 def has_downdates(clf: Model, y: Array) -> bool:
-    """Whether `without_each` is the leave-one-out of the model: full covariances, no penalty."""
+    """Whether `without_each` is the leave-one-out of the model.
+
+    Its covariances are full, and at most shrunk by a given share towards the identity: variances
+    that a ridge or another target is made of are d numbers that change with each row.
+    """
     if not isinstance(clf, Classifier) or clf.inference == "predictive" or y.ndim != 1:
         return False
     family = clf.family
+    if isinstance(family, RowSpaceGaussian):
+        family = family.family if family.family.shared else None
     if not isinstance(family, Gaussian) or family.covariance != "full" or family.prior is not None:
         return False
     plain = is_concrete(family.ridge) and bool(family.ridge == 0)
-    rules = family.pooling is None and family.shrinkage is None
-    return plain and rules and family.missing == "error"
+    given = not isinstance(family.shrinkage, Estimated)
+    known = given and (family.shrinkage is None or family.target == "identity")
+    return plain and known and family.pooling is None and family.missing == "error"
 
 
 def without_each(
@@ -41,8 +58,8 @@ def without_each(
     w: Float[Array, "n"],
 ) -> tuple[Float[Array, "n K"], Bool[Array, "n"]]:
     """Log-posterior of each row by the fit to all others, and whether it has its digits."""
-    family, moments = clf.family, stats.conditional
-    found = family._covariance(moments, family.ddof)
+    moments: Moments = stats.conditional
+    family, found, num_features = _covariance(clf.family, moments)
     params = family.of_covariances(moments, found)
     x, label = x.astype(w.dtype), jnp.maximum(y, 0)
     w = jnp.where(y >= 0, w, 0)
@@ -53,67 +70,121 @@ def without_each(
     n = behind - family.ddof
     rest = n - w
     stretch = 1 + moves / own  # of the row's distance from the mean of its class
+    change = moves * stretch / n
     means = Means(params.mean, params.rounding)
-    scores = _shared if family.shared else _own
-    score, left = scores(params, means, x, label, moves * stretch / n, stretch, rest / n)
+    apart = jax.tree.map(lambda a: a[label], means).subtracted_from(x)
+    root = inverse_scale(params.scale, "full").mT
+    extra = None
+    if family.shrinkage is not None:
+        spread, vector = eigh(matmul(root.mT, root))
+        root = matmul(root, vector)
+        shrinkage: Any = family.shrinkage
+        taken = shrinkage * change * (apart**2).sum(1) / num_features
+        extra = taken[:, None] * (spread if family.shared else spread[label])
+        change = change * (1 - shrinkage)
+    v = _whitened(apart, label, root)
+    weighted = v if extra is None else v / (1 - extra)
+    left = 1 - change * (weighted * v).sum(1)
+    factors = _Factors(change, stretch, rest / n, extra, left)
+    if family.shared:
+        centre = matmul(means.about(means.centre), root[0])
+        score = _shared(v, weighted, centre, label, factors)
+    else:
+        score = _own(params, x, v, weighted, label, factors)
     count = stats.count[None] - jax.nn.one_hot(label, clf.num_classes, dtype=w.dtype) * w[:, None]
     log_prior = jax.vmap(clf.label_prior.log_probs)(jnp.maximum(count, 0))
-    exact = (
-        (left > 4 * float(jnp.finfo(left.dtype).eps) ** 0.25)
-        & (rest > 0)
-        & (n > x.shape[1])
-        & _regular(params)
-    )
+    least = 4 * float(jnp.finfo(left.dtype).eps) ** 0.25
+    exact = (left > least) & (rest > 0) & _regular(params)
+    exact &= n > x.shape[1] if extra is None else (1 - extra > least).all(1)
     exact &= ~found.constant.any() & ~found.is_singular.any()
     exact &= ~alone | (y < 0)
     return jax.nn.log_softmax(score + log_prior), exact
 
 
+class _Factors(NamedTuple):
+    """What leaving out each row does.
+
+    Attributes:
+        change: f / n times the share of the scatter in the covariance, (n,).
+        stretch: by which the row is further from the mean of its class, (n,).
+        shrink: (n - w) / n, (n,).
+        extra: what the trace takes, β L⁻¹L⁻ᵀ in its eigenvectors, (n, d); None without a target.
+        left: the determinant of `I - change v vᵀ (I - extra)⁻¹`, (n,).
+    """
+
+    change: Float[Array, "n"]
+    stretch: Float[Array, "n"]
+    shrink: Float[Array, "n"]
+    extra: Float[Array, "n d"] | None
+    left: Float[Array, "n"]
+
+    @property
+    def safe(self) -> Float[Array, "n"]:
+        """The determinant, 1 where there is none."""
+        return jnp.where(self.left > 0, self.left, 1)
+
+
+def _covariance(family: Any, stats: Moments) -> tuple[Gaussian, CovarianceEstimate, int]:
+    """The Gaussian, its covariances, and its number of features, if columns are not features."""
+    if isinstance(family, RowSpaceGaussian):
+        return family.family, family._covariance(stats), family.num_features
+    return family, family._covariance(stats, family.ddof), stats.mean.shape[1]
+
+
+def _whitened(
+    apart: Float[Array, "n d"], label: Int[Array, "n"], root: Float[Array, "copies d d"]
+) -> Float[Array, "n d"]:
+    """Each row times the root of its class."""
+    if len(root) == 1:
+        return matmul(apart, root[0])
+
+    def add(v: Array, of_class: tuple[Array, Array]) -> tuple[Array, None]:
+        k, root = of_class
+        return jnp.where((label == k)[:, None], matmul(apart, root), v), None
+
+    return lax.scan(add, apart, (jnp.arange(len(root), dtype=label.dtype), root))[0]
+
+
 def _shared(
-    params: GaussianParams,
-    means: Means,
-    x: Array,
-    label: Array,
-    change: Array,
-    stretch: Array,
-    shrink: Array,
-) -> tuple[Array, Array]:
-    """Scores of rows `e_k = v + δ_k`, δ from mean to mean, and `1 - f |v|² / n`."""
-    inverse = inverse_scale(params.scale, "full")[0]
-    low = None if means.low is None else means.low[label]
-    v = matmul(Means(means.high[label], low).subtracted_from(x), inverse.T)
-    centre = matmul(means.about(means.centre), inverse.T)
-    squared = (v**2).sum(1)
-    to_means = matmul(v, centre.T)
+    v: Float[Array, "n d"],
+    weighted: Float[Array, "n d"],
+    centre: Float[Array, "K d"],
+    label: Int[Array, "n"],
+    by: _Factors,
+) -> Float[Array, "n K"]:
+    """Scores of rows `e_k = v + δ_k`, δ from mean to mean; weighted is `(I - extra)⁻¹ v`."""
+    squared = (weighted * v).sum(1)
+    to_means = matmul(weighted, centre.T)
     along = jnp.take_along_axis(to_means, label[:, None], 1) - to_means + squared[:, None]
-    between = ((centre[:, None] - centre[None]) ** 2).sum(-1)
-    distance = 2 * along - squared[:, None] + between[label]
-    left = 1 - change * squared
+    between = ((centre[:, None] - centre[None]) ** 2).sum(-1)[label]
+    if by.extra is not None:
+        more = by.extra / (1 - by.extra)
+        each, own = matmul(more, (centre**2).T), centre[label]
+        cross = matmul(more * own, centre.T)
+        between = between + (more * own**2).sum(1)[:, None] - 2 * cross + each
+    distance = 2 * along - squared[:, None] + between
     is_own = label[:, None] == jnp.arange(len(centre), dtype=label.dtype)[None]
-    factor = jnp.where(is_own, stretch[:, None] ** 2, 1)
-    more = (change / jnp.where(left > 0, left, 1))[:, None] * along**2
-    return -0.5 * shrink[:, None] * factor * (distance + more), left
+    factor = jnp.where(is_own, by.stretch[:, None] ** 2, 1)
+    product = (by.change / by.safe)[:, None] * along**2
+    return -0.5 * by.shrink[:, None] * factor * (distance + product)
 
 
 def _own(
     params: GaussianParams,
-    means: Means,
-    x: Array,
-    label: Array,
-    change: Array,
-    stretch: Array,
-    shrink: Array,
-) -> tuple[Array, Array]:
+    x: Float[Array, "n d"],
+    v: Float[Array, "n d"],
+    weighted: Float[Array, "n d"],
+    label: Int[Array, "n"],
+    by: _Factors,
+) -> Float[Array, "n K"]:
     """`log_prob`, in which the row's own class has the covariance and the mean without it."""
-    squared = distances(x, means, params.scale, "full")
-    squared = jnp.take_along_axis(squared, label[:, None], 1)[:, 0]
-    left = 1 - change * squared
-    safe = jnp.where(left > 0, left, 1)
-    without = stretch**2 * shrink * squared / safe
-    log_det = jnp.log(safe) - x.shape[1] * jnp.log(shrink)
-    moved = 0.5 * (squared - without - log_det)
+    without = by.stretch**2 * by.shrink * (weighted * v).sum(1) / by.safe
+    log_det = jnp.log(by.safe) - x.shape[1] * jnp.log(by.shrink)
+    if by.extra is not None:
+        log_det = log_det + jnp.log(1 - by.extra).sum(1)
+    moved = 0.5 * ((v**2).sum(1) - without - log_det)
     is_own = label[:, None] == jnp.arange(len(params.mean), dtype=label.dtype)[None]
-    return params.log_prob(x) + jnp.where(is_own, moved[:, None], 0), left
+    return params.log_prob(x) + jnp.where(is_own, moved[:, None], 0)
 
 
 def _regular(params: GaussianParams) -> Array:

@@ -47,12 +47,12 @@ def leave_one_out(
 ) -> CrossValidation:
     """Score each row by the model of all others.
 
-    The statistics of all other rows are merged. For Gaussians with full covariances, and neither
-    ridge, shrinkage nor prior, a covariance without a row is that with it, less a product: O(n d²)
-    in all. For the multinomial model the counts of a document are subtracted from those of its
-    class. Rows for which this would lose digits, or that decide whether a covariance is singular,
-    are left out by refits. Without its only row a class has the posterior 0. Models without
-    statistics are refitted n times.
+    The statistics of all other rows are merged. For Gaussians with full covariances, at most shrunk
+    towards the identity by a given share, a covariance without a row is that with it, less a
+    product: O(n d²) in all. For the multinomial model the counts of a document are subtracted from
+    those of its class. Rows for which this would lose digits, or that decide whether a covariance
+    is singular, are left out by refits. Without its only row a class has the posterior 0. Models
+    without statistics are refitted n times.
 
     Args:
         clf: the model.
