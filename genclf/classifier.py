@@ -90,7 +90,8 @@ class Classifier(Model):
         return Classifier(self.family.plain(), self.num_classes, class_prior=self.label_prior.fixed)
 
     def problems(self, d: Any = None) -> list[str]:
-        return [*self.family.problems(d), *self.label_prior.problems()]
+        found = list(self.family.problems(d))
+        return found if self.class_prior is None else found + self.label_prior.problems()
 
 
 class ClassifierParams(Fitted):

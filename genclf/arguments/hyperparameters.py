@@ -73,6 +73,8 @@ def nan_where_invalid(node: Any) -> Any:
 
 def is_concrete(value: Any) -> bool:
     """Whether no array or number in a value is traced."""
+    if value is None or isinstance(value, float | int | str):
+        return True
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
 
 
@@ -85,4 +87,5 @@ def kind_of(*kinds: type, such_as: str, optional: bool = False) -> Domain:
 
 
 def _fields(node: Declared) -> list[tuple[str, Any]]:
-    return [(field.name, getattr(node, field.name, None)) for field in dataclasses.fields(node)]
+    values = vars(node)  # an attribute of a module takes a call each
+    return [(field.name, values.get(field.name)) for field in dataclasses.fields(node)]
