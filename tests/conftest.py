@@ -13,6 +13,9 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+# scikit-learn's checks of estimators ask for it before scipy is imported, and skip one without it.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 # Shapes and types on genclf's signatures are checked in the tests and nowhere else. The hook acts
 # on modules that are imported after it: conftest comes first, in every worker.
 install_import_hook("genclf", "beartype.beartype")

@@ -1,5 +1,35 @@
-"""Objects for scikit-learn and for libraries that take its estimators; needs `genclf[sklearn]`."""
+"""Estimators of scikit-learn, and what its relatives take; needs `genclf[sklearn]`."""
 
-from genclf.sklearn.searchlight import CrossValidatedScore as CrossValidatedScore
+from genclf.sklearn.discriminants import (
+    GaussianNB as GaussianNB,
+    LinearDiscriminant as LinearDiscriminant,
+    QuadraticDiscriminant as QuadraticDiscriminant,
+    RegularizedDiscriminant as RegularizedDiscriminant,
+)
+from genclf.sklearn.iterative import (
+    GenerativeClassifier as GenerativeClassifier,
+    MixtureDiscriminant as MixtureDiscriminant,
+    SoftmaxRegression as SoftmaxRegression,
+)
+from genclf.sklearn.naive_bayes import (
+    BernoulliNB as BernoulliNB,
+    CategoricalNB as CategoricalNB,
+    MultinomialNB as MultinomialNB,
+)
+from genclf.sklearn.searchlight import (
+    CrossValidatedScore as CrossValidatedScore,
+)
 
-__all__ = ["CrossValidatedScore"]
+__all__ = [
+    "BernoulliNB",
+    "CategoricalNB",
+    "CrossValidatedScore",
+    "GaussianNB",
+    "GenerativeClassifier",
+    "LinearDiscriminant",
+    "MixtureDiscriminant",
+    "MultinomialNB",
+    "QuadraticDiscriminant",
+    "RegularizedDiscriminant",
+    "SoftmaxRegression",
+]

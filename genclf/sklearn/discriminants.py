@@ -1,0 +1,295 @@
+"""Gaussian discriminants as estimators of scikit-learn."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from genclf.classifier import Classifier
+from genclf.families.gaussian import Gaussian
+from genclf.multivariate.axes import discriminant_axes, transform
+from genclf.sklearn.estimator import Estimator
+
+NON_NEGATIVE = Interval(Real, 0, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="both")
+METHODS = StrOptions({"ledoit-wolf", "oas", "james-stein"})
+CLASSES: dict[str, list[Any]] = {
+    "class_prior": ["array-like", None],
+    "class_alpha": [NON_NEGATIVE],
+    "semi_supervised": ["boolean"],
+}
+_COVARIANCE: dict[str, list[Any]] = {
+    "shrinkage": [SHARE, METHODS, None],
+    "target": [StrOptions({"identity", "diagonal"})],
+    "ridge": [NON_NEGATIVE],
+    "ddof": [NON_NEGATIVE],
+}
+
+
+class _Discriminant(Estimator):
+    """Gaussian classes; a subclass says which covariances they have."""
+
+    def _gaussian(self) -> Gaussian:
+        """The family."""
+        raise NotImplementedError
+
+    def _model(self, num_classes: int) -> Classifier:
+        return Classifier(self._gaussian(), num_classes, self.class_alpha, self._given_prior())
+
+
+class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Discriminant):
+    """Linear discriminant analysis: Gaussian classes with one shared covariance.
+
+    The covariance is that of maximum likelihood, with divisor n, as in scikit-learn 1.9; `ddof=K`
+    makes it n - K, as in R's MASS.
+
+    Args:
+        shrinkage: share of the target in the covariance, from 0 to 1; "ledoit-wolf", "oas" or
+            "james-stein" for one that the data tell; None for none.
+        target: "identity" (the mean variance in all directions) or "diagonal" (the variances).
+        ridge: share of each variance that is added to it, >= 0; instead of a shrinkage.
+        ddof: subtracted from the number of rows in the divisor.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; None to learn
+            them.
+        class_alpha: smoothing of the class prior, >= 0.
+        n_components: number of axes of `transform`; None for all, min(K - 1, d).
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        coef_, intercept_: the scores, as `genclf.linear_form`; of two classes their difference.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from genclf.sklearn import LinearDiscriminant
+        >>> x, y = load_iris(return_X_y=True)
+        >>> found = LinearDiscriminant().fit(x, y)
+        >>> print(found.score(x, y), found.transform(x).shape)
+        0.98 (150, 2)
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), §4.3.
+    """
+
+    _parameter_constraints: ClassVar = {
+        **_COVARIANCE,
+        **CLASSES,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        shrinkage: Any = None,
+        *,
+        target: Any = "identity",
+        ridge: Any = 0.0,
+        ddof: Any = 0.0,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        n_components: Any = None,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.shrinkage = shrinkage
+        self.target = target
+        self.ridge = ridge
+        self.ddof = ddof
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.n_components = n_components
+        self.semi_supervised = semi_supervised
+
+    def _gaussian(self) -> Gaussian:
+        return Gaussian(
+            shared=True,
+            ridge=self.ridge,
+            ddof=self.ddof,
+            shrinkage=self.shrinkage,
+            target=self.target,
+        )
+
+    def transform(self, X: Any) -> Float[np.ndarray, "n m"]:
+        """Scores on the discriminant axes.
+
+        Args:
+            X: rows, (n, d).
+
+        Returns:
+            (n, m), m = `n_components` or min(K - 1, d); uncorrelated within classes, with variance
+            1 there.
+        """
+        check_is_fitted(self)
+        x = self._rows(X)
+        with jax.enable_x64(True):
+            return np.asarray(transform(discriminant_axes(self.params_), x, self._n_features_out))
+
+    @property
+    def _n_features_out(self) -> int:
+        most = min(len(self.classes_) - 1, self.n_features_in_)
+        return most if self.n_components is None else min(self.n_components, most)
+
+
+class QuadraticDiscriminant(_Discriminant):
+    """Quadratic discriminant analysis: Gaussian classes, each with its covariance.
+
+    The covariances are those of maximum likelihood, with divisor n_k, as in scikit-learn 1.9;
+    `ddof=1` makes it n_k - 1, as in R's MASS.
+
+    Args:
+        shrinkage: share of the target in each covariance, from 0 to 1; "ledoit-wolf", "oas" or
+            "james-stein" for one that the data tell; None for none.
+        target: "identity" (the mean variance in all directions) or "diagonal" (the variances).
+        ridge: share of each variance that is added to it, >= 0; instead of a shrinkage.
+        ddof: subtracted from the number of rows in the divisors.
+        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_alpha: smoothing of the class prior, >= 0.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from genclf.sklearn import QuadraticDiscriminant
+        >>> x, y = load_iris(return_X_y=True)
+        >>> print(QuadraticDiscriminant().fit(x, y).score(x, y))
+        0.98
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), §4.3.
+    """
+
+    _parameter_constraints: ClassVar = _COVARIANCE | CLASSES
+
+    def __init__(
+        self,
+        shrinkage: Any = None,
+        *,
+        target: Any = "identity",
+        ridge: Any = 0.0,
+        ddof: Any = 0.0,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.shrinkage = shrinkage
+        self.target = target
+        self.ridge = ridge
+        self.ddof = ddof
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.semi_supervised = semi_supervised
+
+    def _gaussian(self) -> Gaussian:
+        return Gaussian(
+            ridge=self.ridge, ddof=self.ddof, shrinkage=self.shrinkage, target=self.target
+        )
+
+
+class RegularizedDiscriminant(_Discriminant):
+    """Friedman's regularised discriminant analysis: between quadratic and linear.
+
+    The covariance of a class is `(1 - shrinkage) M + shrinkage tr(M) / d I`, with M its own
+    covariance and the pooled one in the shares `1 - pooling` and `pooling`.
+
+    Args:
+        pooling: share of the pooled covariance, from 0 to 1.
+        shrinkage: share of the multiple of the identity, from 0 to 1.
+        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_alpha: smoothing of the class prior, >= 0.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf.sklearn import RegularizedDiscriminant
+        >>> vowel = gcf.datasets.load_vowel()
+        >>> found = RegularizedDiscriminant(0.09, shrinkage=0.0).fit(vowel.x_train, vowel.y_train)
+        >>> print((found.predict(vowel.x_test) != vowel.y_test).sum())
+        207
+
+    References:
+        Friedman (1989), "Regularized discriminant analysis".
+    """
+
+    _parameter_constraints: ClassVar = {"pooling": [SHARE], "shrinkage": [SHARE], **CLASSES}
+
+    def __init__(
+        self,
+        pooling: Any = 0.5,
+        shrinkage: Any = 0.1,
+        *,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.pooling = pooling
+        self.shrinkage = shrinkage
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.semi_supervised = semi_supervised
+
+    def _gaussian(self) -> Gaussian:
+        return Gaussian(pooling=self.pooling, shrinkage=self.shrinkage)
+
+
+class GaussianNB(_Discriminant):
+    """Gaussian naive Bayes: features independent within classes, each with its variance there.
+
+    Args:
+        ridge: share of the variance of a feature that is added to its variances, >= 0.
+        ddof: subtracted from the number of rows in the divisors.
+        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_alpha: smoothing of the class prior, >= 0.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from genclf.sklearn import GaussianNB
+        >>> x, y = load_iris(return_X_y=True)
+        >>> print(GaussianNB().fit(x, y).score(x, y))
+        0.96
+    """
+
+    _parameter_constraints: ClassVar = {
+        "ridge": [NON_NEGATIVE],
+        "ddof": [NON_NEGATIVE],
+        **CLASSES,
+    }
+
+    def __init__(
+        self,
+        ridge: Any = 0.0,
+        *,
+        ddof: Any = 0.0,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.ridge = ridge
+        self.ddof = ddof
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.semi_supervised = semi_supervised
+
+    def _gaussian(self) -> Gaussian:
+        return Gaussian("diag", ridge=self.ridge, ddof=self.ddof)

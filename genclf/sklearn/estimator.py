@@ -1,0 +1,339 @@
+"""What all estimators have in common: rows and labels in, NumPy arrays of float64 out."""
+
+from __future__ import annotations
+
+import abc
+import warnings
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+from jaxtyping import Float, PyTree, Shaped
+from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from genclf.entry.rows import widths
+from genclf.families.capabilities import is_additive
+from genclf.families.combinator import any_prefers_rows
+from genclf.fitting import fit
+from genclf.forms import linear_form
+from genclf.latent.em import em
+from genclf.model import Model, check_hyperparameters
+from genclf.scores import log_marginal, log_posterior, sample
+from genclf.sklearn.fits import by_pieces, estimated, merged, on_host, padded, statistics
+from genclf.sklearn.labels import Labels, encoded
+
+_log_posterior, _log_marginal = jax.jit(log_posterior), jax.jit(log_marginal)
+_linear_form = jax.jit(linear_form)
+
+
+def _if(flag: str, problem: str) -> Any:
+    """A method that an estimator has if the flag is set."""
+
+    def check(self: Any) -> bool:
+        if not getattr(self, flag):
+            raise AttributeError(f"{type(self).__name__} {problem}")
+        return True
+
+    return available_if(check)
+
+
+class Estimator(ClassifierMixin, BaseEstimator, abc.ABC):
+    """A classifier of scikit-learn made of a model of this library.
+
+    All numbers are computed in float64 whatever JAX's setting, and all attributes are NumPy's.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _adds_up: ClassVar[bool] = True
+    _generative: ClassVar[bool] = True
+    _has_log_odds: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def _model(self, num_classes: int) -> Any:
+        """The model for so many classes."""
+
+    def _rows(self, X: Any, *, reset: bool = False) -> PyTree:
+        """The rows as the model takes them; raise for invalid ones."""
+        return validate_data(self, X, reset=reset, dtype=np.float64)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Args:
+            X: rows, (n, d).
+            y: labels of any type, (n,).
+            sample_weight: weight of each row, >= 0, (n,); None for ones.
+
+        Raises:
+            ValueError: a shape does not fit, or a cell, label, weight or parameter is invalid.
+        """
+        return self._learn(X, y, sample_weight, None, reset=True, parts=False)
+
+    @_if("_adds_up", "is not fitted by parts")
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the model to these rows and to all that were given before.
+
+        The result is that of `fit` to all rows, whatever the parts.
+
+        Args:
+            X: rows, (n, d).
+            y: labels, (n,).
+            classes: all classes, needed in the first call.
+            sample_weight: weight of each row, >= 0, (n,); None for ones.
+
+        Raises:
+            ValueError: as for `fit`; the first call lacks `classes`, or another call has others; a
+                row has no label.
+        """
+        first = not hasattr(self, "classes_")
+        if first and classes is None:
+            raise ValueError("classes is None in the first call of partial_fit: give all classes")
+        given = None if classes is None else np.unique(np.asarray(classes))
+        if not first and given is not None and not np.array_equal(given, self.classes_):
+            raise ValueError(f"classes is {given}, and was {self.classes_} in the first call")
+        if not first and self._stats is None:
+            raise ValueError(
+                "the fit before was not made of statistics that add up: call partial_fit from the "
+                "first rows on"
+            )
+        known = given if first else self.classes_
+        return self._learn(X, y, sample_weight, known, reset=first, parts=True)
+
+    def _learn(
+        self, X: Any, y: Any, sample_weight: Any, classes: Any, *, reset: bool, parts: bool
+    ) -> Any:
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} requires y to be passed, but the target y is None: "
+                "labels of the classes"
+            )
+        x = self._rows(X, reset=reset)
+        labels = encoded(y, getattr(self, "semi_supervised", False), classes)
+        count = len(jax.tree.leaves(x)[0])
+        if len(labels.number) != count:
+            raise ValueError(f"X has {count} rows and y {len(labels.number)} labels")
+        w = _check_sample_weight(
+            sample_weight, np.empty((count, 0)), dtype=np.float64, ensure_non_negative=True
+        )
+        with jax.enable_x64(True):
+            self._estimate(x, labels, w, None if reset else self._stats, parts)
+        self.classes_ = labels.classes
+        return self
+
+    def _estimate(self, x: PyTree, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
+        """Set the fitted attributes, from the statistics before and these rows."""
+        clf = check_hyperparameters(self._model(len(labels.classes)), widths(x))
+        whole = (labels.number >= 0).all()
+        if parts and not (whole and is_additive(clf.family)):
+            raise ValueError(
+                "partial_fit takes rows with a label, of models with statistics: use fit"
+            )
+        self._stats = None
+        if parts or (whole and _is_sum(clf, x)):
+            found = statistics(clf, x, labels.number, w)
+            self._stats = on_host(found if before is None else merged(before, found))
+            params = estimated(clf, self._stats)
+        else:
+            params = self._fit_rows(clf, *padded(x, labels.number, w))
+        self._fitted_model, self.params_ = clf, on_host(params)
+        self._cache: dict[str, Any] = {}
+
+    def _fit_rows(self, clf: Any, x: PyTree, y: np.ndarray, w: np.ndarray) -> Any:
+        """The params of a fit that is not made of sums; rows without a label take part in EM."""
+        if (y >= 0).all():
+            return fit(clf, x, y, w)
+        found = em(clf, x, y, key=jax.random.key(0), weights=w)
+        warn_unless(found.converged, f"EM stopped after {found.steps} steps")
+        self.n_iter_ = int(found.steps)
+        return found.params
+
+    def _given_prior(self) -> np.ndarray | None:
+        """The parameter `class_prior` as an array."""
+        given = getattr(self, "class_prior", None)
+        return None if given is None else np.asarray(given, np.float64)
+
+    def _scores(self, X: Any) -> Float[np.ndarray, "n K"]:
+        """Log-posteriors of the rows, or linear scores, which differ by a number for each row."""
+        self._check_fitted()
+        x = self._rows(X)
+        coef, intercept = self._form or (None, None)
+        if coef is None or not np.isfinite(coef).all():
+            return self._computed(_log_posterior, x)
+        return x @ coef.T + intercept
+
+    @property
+    def _form(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Coefficients and intercepts of linear scores, or None; computed once."""
+        if "form" not in self._cache:
+            with jax.enable_x64(True):
+                self._cache["form"] = _linear_scores(self.params_)
+        return self._cache["form"]
+
+    def _check_fitted(self) -> None:
+        if "params_" not in vars(self):  # the check of scikit-learn takes as long as a score
+            check_is_fitted(self)
+
+    def _computed(self, function: Any, x: PyTree) -> np.ndarray:
+        """What a compiled function of params and rows returns."""
+        with jax.enable_x64(True):
+            if "params" not in self._cache:
+                self._cache["params"] = jax.device_put(self.params_)
+            return by_pieces(function, self._cache["params"], x)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is computed once, some of it on a device."""
+        state = super().__getstate__()
+        return state | {"_cache": {}} if "_cache" in state else state
+
+    def predict(self, X: Any) -> Shaped[np.ndarray, "n"]:
+        """The most probable class of each row.
+
+        Args:
+            X: rows, (n, d).
+        """
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(1)]
+
+    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
+        """`log p(y | x)`, natural logarithms.
+
+        Args:
+            X: rows, (n, d).
+        """
+        return log_softmax(self._scores(X), axis=1)
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
+        """`p(y | x)`, by Bayes' rule.
+
+        Args:
+            X: rows, (n, d).
+        """
+        return softmax(self._scores(X), axis=1)
+
+    @_if("_has_log_odds", "has no decision_function: take predict_log_proba")
+    def decision_function(self, X: Any) -> Float[np.ndarray, "..."]:
+        """Log-odds `log p(y=k | x) - log (1 - p(y=k | x))`.
+
+        Args:
+            X: rows, (n, d).
+
+        Returns:
+            Those of each class, (n, K); with two classes those of the second one, (n,).
+        """
+        scores = self._scores(X)
+        if scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        others = np.repeat(scores[:, None], scores.shape[1], 1)
+        others[:, np.arange(scores.shape[1]), np.arange(scores.shape[1])] = -np.inf
+        return scores - np.logaddexp.reduce(others, -1)
+
+    @_if("_generative", "has no density of rows")
+    def score_samples(self, X: Any) -> Float[np.ndarray, "n"]:
+        """`log p(x)`, natural logarithms: a low value means that a row is unusual.
+
+        Args:
+            X: rows, (n, d).
+        """
+        self._check_fitted()
+        return self._computed(_log_marginal, self._rows(X))
+
+    @_if("_generative", "has no density of rows")
+    def sample(
+        self, n_samples: int = 1, random_state: Any = None
+    ) -> tuple[PyTree, Shaped[np.ndarray, "n"]]:
+        """Draw rows and their labels from the fitted model.
+
+        Args:
+            n_samples: number of rows.
+            random_state: a seed, a `RandomState` or None.
+
+        Returns:
+            (X, y).
+        """
+        self._check_fitted()
+        seed = check_random_state(random_state).randint(2**31)
+        with jax.enable_x64(True):
+            x, y = on_host(sample(jax.random.key(seed), self.params_, (n_samples,)))
+        return x, self.classes_[y]
+
+    @property
+    def class_prior_(self) -> Float[np.ndarray, "K"]:
+        """Probability of each class."""
+        return np.exp(self._fitted("log_prior"))
+
+    @property
+    def means_(self) -> Float[np.ndarray, "K d"]:
+        """Mean of each class."""
+        return self._fitted("conditional").mean
+
+    @property
+    def coef_(self) -> Float[np.ndarray, "m d"]:
+        """Coefficients of the scores where they are linear: (1, d) for two classes, else (K, d)."""
+        return self._linear()[0]
+
+    @property
+    def intercept_(self) -> Float[np.ndarray, "m"]:
+        """What is added to these scores: (1,) for two classes, else (K,)."""
+        return self._linear()[1]
+
+    def _linear(self) -> tuple[np.ndarray, np.ndarray]:
+        self._check_fitted()
+        if self._form is None:
+            raise AttributeError(f"the scores of {type(self).__name__} are not linear in the rows")
+        coef, intercept = self._form
+        if len(self.classes_) == 2:
+            return np.diff(coef, axis=0), np.diff(intercept)
+        return coef, intercept
+
+    @property
+    def diagnosis_(self) -> Any:
+        """What makes the fit doubtful: `Diagnosis.conditional` of `genclf.diagnose`, or None."""
+        self._check_fitted()
+        if self._stats is None:
+            return None
+        with jax.enable_x64(True):
+            stats = jax.device_put(self._stats)
+            return on_host(self._fitted_model.family.diagnose(stats.conditional))
+
+    def _fitted(self, name: str) -> Any:
+        self._check_fitted()
+        return getattr(self.params_, name)
+
+
+def _linear_scores(params: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """`linear_form`, None if the scores are not linear in the rows."""
+    leaves, form = jax.tree.flatten(params)
+    shapes = tuple((a.shape, a.dtype) for a in leaves)
+    return on_host(_linear_form(params)) if _is_linear(form, shapes) else None
+
+
+@lru_cache
+def _is_linear(form: Any, shapes: tuple[Any, ...]) -> bool:
+    """Whether params of such arrays have scores that are linear in an array of rows."""
+    params = jax.tree.unflatten(form, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+    try:
+        coef, _ = jax.eval_shape(linear_form, params)
+    except ValueError:
+        return False
+    # Scores of categories are linear in their indicators.
+    return isinstance(coef, jax.ShapeDtypeStruct) and coef.shape[1] == params.num_features
+
+
+def _is_sum(clf: Model, x: PyTree) -> bool:
+    """Whether the fit is an estimate from statistics that add up."""
+    family = getattr(clf, "family", None)
+    return family is not None and is_additive(family) and not any_prefers_rows(family, x)
+
+
+def warn_unless(converged: Any, message: str) -> None:
+    """A warning of scikit-learn's kind, unless the iterations converged."""
+    if not converged:
+        warnings.warn(f"{message}, before it converged", ConvergenceWarning, stacklevel=5)

@@ -1,0 +1,59 @@
+"""Fits and scores of rows of any number by a few programs."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from genclf.classifier import Classifier, ClassifierStats
+from genclf.entry.padding import SIZES
+from genclf.estimation import estimate, stats
+from genclf.families.tokens import Tokens
+from genclf.many.packing import padded_size
+from genclf.sums.merging import merge
+
+_stats, estimated, merged = jax.jit(stats), jax.jit(estimate), jax.jit(merge)
+
+_PIECE = 65_536  # rows of which the statistics are made at once
+
+
+def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> ClassifierStats:
+    """The statistics, of pieces that are padded to a few sizes by rows of weight 0."""
+    pieces = [slice(start, start + _PIECE) for start in range(0, len(y), _PIECE)]
+    cut = lambda piece: jax.tree.map(lambda a: a[piece], (x, y, w))  # noqa: E731
+    return reduce(merged, (_stats(clf, *padded(*cut(piece))) for piece in pieces))
+
+
+def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray, np.ndarray]:
+    """The rows and as many of weight 0 that their number is one of a few."""
+    more = padded_size(len(y)) - len(y)
+    if not more or isinstance(x, Tokens):
+        return x, y, w
+    longer = lambda a: _longer(a, more)  # noqa: E731
+    return jax.tree.map(longer, x), longer(y), np.append(w, np.zeros(more))
+
+
+def by_pieces(function: Any, params: Any, x: PyTree) -> np.ndarray:
+    """A compiled row-wise function of (params, x), of pieces that are padded to a few sizes."""
+    leaves, form = jax.tree.flatten(x)
+    count, found = len(leaves[0]), []
+    for start in range(0, count, SIZES[-1]):
+        rows = min(count - start, SIZES[-1])
+        more = min(size for size in (1, *SIZES) if size >= rows) - rows
+        pieces = [_longer(a[start : start + rows], more) for a in leaves]
+        found.append(np.asarray(function(params, jax.tree.unflatten(form, pieces)))[:rows])
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _longer(a: np.ndarray, more: int) -> np.ndarray:
+    """The rows and so many like the first one, since no other cell is sure to be valid."""
+    return np.concatenate([a, a[:1].repeat(more, 0)]) if more else a
+
+
+def on_host(tree: Any) -> Any:
+    """The same arrays, of NumPy."""
+    return jax.tree.map(np.asarray, tree)

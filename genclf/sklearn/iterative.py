@@ -1,0 +1,242 @@
+"""Models that are fitted by iterations, and any other model, as estimators of scikit-learn."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.discriminative.softmax import SoftmaxRegression as SoftmaxModel
+from genclf.families.gaussian import Gaussian
+from genclf.families.mixture import Mixture, MixtureParams
+from genclf.fitting import fit
+from genclf.latent.em import em
+from genclf.presets import lda
+from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
+from genclf.sklearn.estimator import Estimator, warn_unless
+
+_COUNT = Interval(Integral, 1, None, closed="left")
+
+
+class MixtureDiscriminant(Estimator):
+    """Mixture discriminant analysis: each class is a mixture of Gaussians, fitted by EM.
+
+    The covariances have the prior `NormalInverseWishart()`, relative to the spread of the data,
+    without which a component could shrink onto a row.
+
+    Args:
+        num_components: components in each class.
+        covariance: "full", "diag" or "spherical".
+        shared: whether all components of all classes have one covariance.
+        alpha: smoothing of the weights of the components, >= 0.
+        num_restarts: EM starts so many times, at first with classes that are cut across their
+            longest axis and then at random rows, and keeps the best maximum.
+        max_steps: most steps of EM from each start.
+        tol: EM stops when a step gains less than this in the mean log-likelihood of a row.
+        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_alpha: smoothing of the class prior, >= 0.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+        random_state: a seed of the starts.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        n_iter_: steps of the best start.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+
+    Example:
+        >>> import numpy as np
+        >>> from genclf.sklearn import MixtureDiscriminant
+        >>> x = np.array([[0.0], [0.2], [0.1], [8.0], [8.2], [8.1], [4.0], [4.2], [4.1]])
+        >>> y = np.repeat(["outside", "inside"], [6, 3])
+        >>> print(MixtureDiscriminant(2, covariance="diag").fit(x, y).predict([[0.3], [3.9]]))
+        ['outside' 'inside']
+
+    References:
+        Hastie & Tibshirani (1996), "Discriminant analysis by Gaussian mixtures".
+    """
+
+    _adds_up: ClassVar[bool] = False
+    _parameter_constraints: ClassVar = {
+        "num_components": [_COUNT],
+        "covariance": [StrOptions({"full", "diag", "spherical"})],
+        "shared": ["boolean"],
+        "alpha": [NON_NEGATIVE],
+        "num_restarts": [_COUNT],
+        "max_steps": [_COUNT],
+        "tol": [NON_NEGATIVE],
+        **CLASSES,
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        num_components: Any = 3,
+        *,
+        covariance: Any = "full",
+        shared: Any = False,
+        alpha: Any = 1.0,
+        num_restarts: Any = 1,
+        max_steps: Any = 1000,
+        tol: Any = 1e-6,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        semi_supervised: Any = False,
+        random_state: Any = 0,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.num_components = num_components
+        self.covariance = covariance
+        self.shared = shared
+        self.alpha = alpha
+        self.num_restarts = num_restarts
+        self.max_steps = max_steps
+        self.tol = tol
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.semi_supervised = semi_supervised
+        self.random_state = random_state
+
+    def _model(self, num_classes: int) -> Classifier:
+        covariance: Any = self.covariance
+        each = Gaussian(covariance, shared=self.shared, prior=NormalInverseWishart())
+        mixture = Mixture(each, self.num_components, alpha=self.alpha)
+        return Classifier(mixture, num_classes, self.class_alpha, self._given_prior())
+
+    def _fit_rows(self, clf: Any, x: Any, y: np.ndarray, w: np.ndarray) -> Any:
+        given = partial(em, clf, x, y, weights=w, max_steps=self.max_steps, tol=self.tol)
+        key = jax.random.key(self.random_state)
+        found = given(key=key, init=self._start(clf, x, y, w))
+        if self.num_restarts > 1:
+            other = given(key=key, restarts=self.num_restarts - 1)
+            found = other if other.value > found.value else found
+        warn_unless(found.converged, f"EM stopped after {found.steps} steps")
+        self.n_iter_ = int(found.steps)
+        return found.params
+
+    def _start(self, clf: Any, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> ClassifierParams:
+        """The fit to classes that are cut across their longest axis into equal parts."""
+        k, j = clf.num_classes, self.num_components
+        part = np.zeros(len(y), np.int32)
+        for label in range(k):
+            rows = np.flatnonzero((y == label) & (w > 0))
+            part[rows] = _parts(x[rows], w[rows], j)
+        pieces = Classifier(clf.family.family, k * j)
+        params = fit(pieces, x, np.where(y < 0, -1, y * j + part), w)
+        share = np.bincount(y[y >= 0] * j + part[y >= 0], w[y >= 0], k * j).reshape(k, j)
+        log_weight = jnp.log((share + 1) / (share + 1).sum(1, keepdims=True))
+        log_prior = jnp.log((share.sum(1) + 1) / (share.sum() + k))
+        return ClassifierParams(log_prior, MixtureParams(log_weight, params.conditional))
+
+
+def _parts(x: np.ndarray, w: np.ndarray, num_parts: int) -> np.ndarray:
+    """Which of so many parts of equal weight along its longest axis each row is in.
+
+    Equal rows are in one part, so that a weight does what repeating its row does.
+    """
+    if not len(x):
+        return np.zeros(0, np.int32)
+    axis = np.linalg.svd(np.sqrt(w)[:, None] * (x - np.average(x, 0, w)), full_matrices=False)[2][0]
+    value, place = np.unique(np.round(x @ axis, 9), return_inverse=True)
+    weight = np.bincount(place, w, len(value))
+    middle = np.cumsum(weight) - weight / 2
+    return (num_parts * middle / weight.sum()).astype(np.int32)[place]
+
+
+class SoftmaxRegression(Estimator):
+    """Softmax (multinomial logistic) regression, without a density of the rows.
+
+    Minimises `-1/n Σ_i w_i log p(y_i | x_i) + ½ l2 Σ_k |coef_k|²`, n = Σ_i w_i; see
+    `genclf.SoftmaxRegression`.
+
+    Args:
+        l2: weight of the penalty, >= 0; 0 is maximum likelihood.
+        features: "linear" or "quadratic".
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        params_: the fitted `genclf.SoftmaxParams`, of NumPy arrays.
+        coef_, intercept_: the scores; of two classes their difference.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from genclf.sklearn import SoftmaxRegression
+        >>> x, y = load_iris(return_X_y=True)
+        >>> print(f"{SoftmaxRegression(l2=0.01).fit(x, y).score(x, y):.2f}")
+        0.97
+    """
+
+    _adds_up: ClassVar[bool] = False
+    _generative: ClassVar[bool] = False
+    _parameter_constraints: ClassVar = {
+        "l2": [NON_NEGATIVE],
+        "features": [StrOptions({"linear", "quadratic"})],
+    }
+
+    def __init__(self, l2: Any = 0.01, *, features: Any = "linear"):
+        """Keep the parameters, which `fit` checks."""
+        self.l2 = l2
+        self.features = features
+
+    def _model(self, num_classes: int) -> SoftmaxModel:
+        features: Any = self.features
+        return SoftmaxModel(num_classes, self.l2, features)
+
+    def _fit_rows(self, clf: Any, x: PyTree, y: np.ndarray, w: np.ndarray) -> Any:
+        params = super()._fit_rows(clf, x, y, w)
+        warn_unless(params.converged, "L-BFGS stopped")
+        return params
+
+
+class GenerativeClassifier(Estimator):
+    """Any model of this library as an estimator.
+
+    Args:
+        model: a `genclf.Classifier` of as many classes as y has, or a function that makes one for a
+            number of classes, such as `genclf.lda`.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        params_: the fitted params, of NumPy arrays.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from sklearn.datasets import load_iris
+        >>> from genclf.sklearn import GenerativeClassifier
+        >>> x, y = load_iris(return_X_y=True)
+        >>> student = gcf.Classifier(gcf.Gaussian(prior=gcf.NormalInverseWishart()), 3,
+        ...                          inference="predictive")
+        >>> print(f"{GenerativeClassifier(student).fit(x, y).score(x, y):.2f}")
+        0.98
+    """
+
+    _parameter_constraints: ClassVar = {
+        "model": [Classifier, callable],
+        "semi_supervised": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        model: Any = lda,
+        *,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.model = model
+        self.semi_supervised = semi_supervised
+
+    def _model(self, num_classes: int) -> Classifier:
+        clf = self.model if isinstance(self.model, Classifier) else self.model(num_classes)
+        if clf.num_classes != num_classes:
+            raise ValueError(
+                f"y has {num_classes} classes, and model.num_classes is {clf.num_classes}"
+            )
+        return clf

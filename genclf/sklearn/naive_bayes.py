@@ -1,0 +1,239 @@
+"""Naive Bayes of counts and categories as estimators of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import validate_data
+
+from genclf.classifier import Classifier
+from genclf.families.bernoulli import Bernoulli
+from genclf.families.categorical import Categorical
+from genclf.families.multinomial import Multinomial
+from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
+from genclf.sklearn.estimator import Estimator
+
+
+class _Counts(Estimator):
+    """Naive Bayes with a Dirichlet smoothing; a subclass names the family."""
+
+    def _family(self) -> Any:
+        """The family of the rows."""
+        raise NotImplementedError
+
+    def _model(self, num_classes: int) -> Classifier:
+        return Classifier(self._family(), num_classes, self.class_alpha, self._given_prior())
+
+
+class _Positive(_Counts):
+    """Rows are not negative. As scikit-learn's, it has no `decision_function`."""
+
+    _has_log_odds: ClassVar[bool] = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+class BernoulliNB(_Counts):
+    """Bernoulli naive Bayes: each feature is 0 or 1, and absent ones are evidence too.
+
+    `p_kj = (n_kj + alpha) / (n_k + 2 alpha)`.
+
+    Args:
+        alpha: smoothing, >= 0.
+        binarize: features above it are 1, others 0; None for features that are 0 and 1 already.
+        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_alpha: smoothing of the class prior, >= 0.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        coef_, intercept_: the scores, as `genclf.linear_form`; of two classes their difference.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf.sklearn import BernoulliNB
+        >>> x, y = [[1, 0], [1, 1], [0, 1], [0, 0]], ["spam", "spam", "ham", "ham"]
+        >>> print(BernoulliNB().fit(x, y).predict_proba([[1, 0]]))
+        [[0.25 0.75]]
+    """
+
+    _parameter_constraints: ClassVar = {
+        "alpha": [NON_NEGATIVE],
+        "binarize": [Interval(Real, None, None, closed="neither"), None],
+        **CLASSES,
+    }
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        binarize: Any = 0.0,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.alpha = alpha
+        self.binarize = binarize
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.semi_supervised = semi_supervised
+
+    def _family(self) -> Bernoulli:
+        return Bernoulli(alpha=self.alpha)
+
+    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
+        x = validate_data(self, X, reset=reset, dtype="numeric")
+        return x if self.binarize is None else (x > self.binarize).astype(np.int8)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # of rows that are neither 0 nor 1
+        return tags
+
+
+class MultinomialNB(_Positive):
+    """Multinomial naive Bayes: counts of the words of a document.
+
+    `θ_kj = (n_kj + alpha) / (n_k + V alpha)`, n_kj the occurrences of word j in class k.
+
+    Args:
+        alpha: smoothing, >= 0.
+        presence: reduce every document to the words that are present in it.
+        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_alpha: smoothing of the class prior, >= 0.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        coef_, intercept_: the scores, as `genclf.linear_form`; of two classes their difference.
+
+    Example:
+        >>> from genclf.sklearn import MultinomialNB
+        >>> x, y = [[2, 0, 1], [1, 0, 2], [0, 3, 0]], ["spam", "spam", "ham"]
+        >>> print(MultinomialNB().fit(x, y).predict([[1, 0, 0], [0, 1, 0]]))
+        ['spam' 'ham']
+    """
+
+    _parameter_constraints: ClassVar = {
+        "alpha": [NON_NEGATIVE],
+        "presence": ["boolean"],
+        **CLASSES,
+    }
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        presence: Any = False,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.alpha = alpha
+        self.presence = presence
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.semi_supervised = semi_supervised
+
+    def _family(self) -> Multinomial:
+        return Multinomial(alpha=self.alpha, presence=self.presence)
+
+    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
+        return validate_data(self, X, reset=reset, dtype=np.float64, ensure_non_negative=True)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # of rows that are no counts
+        return tags
+
+
+class CategoricalNB(_Positive):
+    """Categorical naive Bayes: each feature is one of the values 0, 1, 2, ...
+
+    `θ_kjv = (n_kjv + alpha) / (n_k + V_j alpha)`, V_j the number of values of feature j.
+
+    Args:
+        alpha: smoothing, >= 0.
+        num_values: V, a number for all features or one for each, (d,); None for the largest value
+            of the training rows plus 1.
+        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_alpha: smoothing of the class prior, >= 0.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        num_values_: V of each feature, (d,).
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+
+    Example:
+        >>> from genclf.sklearn import CategoricalNB
+        >>> x, y = [[0, 2], [0, 1], [1, 0]], ["a", "a", "b"]
+        >>> found = CategoricalNB(num_values=3).fit(x, y)
+        >>> print(found.predict([[0, 2], [1, 0]]))
+        ['a' 'b']
+    """
+
+    _parameter_constraints: ClassVar = {
+        "alpha": [NON_NEGATIVE],
+        "num_values": [Interval(Integral, 1, None, closed="left"), "array-like", None],
+        **CLASSES,
+    }
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        num_values: Any = None,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.alpha = alpha
+        self.num_values = num_values
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.semi_supervised = semi_supervised
+
+    def _family(self) -> Categorical:
+        values = tuple(self.num_values_.tolist())
+        return Categorical(values[0] if len(set(values)) == 1 else values, alpha=self.alpha)
+
+    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
+        given = validate_data(self, X, reset=reset, dtype="numeric", ensure_non_negative=True)
+        row, column = np.nonzero(given != np.floor(given))
+        if len(row):
+            warnings.warn(
+                f"X[{row[0]}, {column[0]}] is {given[row[0], column[0]]}, no whole number: it and "
+                f"{len(row) - 1} others are rounded down",
+                stacklevel=4,
+            )
+        x = given.astype(np.int32)
+        if reset:
+            d = x.shape[1]
+            most = x.max(0) + 1 if self.num_values is None else np.asarray(self.num_values)
+            self.num_values_ = np.broadcast_to(most, (d,)).astype(np.int32)
+        row, column = np.nonzero(x >= self.num_values_[None])
+        if len(row):
+            value, most = x[row[0], column[0]], self.num_values_[column[0]]
+            raise ValueError(
+                f"X[{row[0]}, {column[0]}] is {value}, expected a value in 0..{most - 1}: give "
+                "num_values, if there are more than the training rows hold"
+            )
+        return x
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
