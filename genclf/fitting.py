@@ -37,7 +37,9 @@ def fit(
     stats(clf, x, y, w))`. If parts of the examples are unobserved (the components of a `Mixture`,
     missing cells under a full covariance), `fit` runs `em` on the labelled rows, from
     `jax.random.key(0)` and with `tol=1e-8`. For `SoftmaxRegression` it maximises the conditional
-    likelihood. A NumPy array is copied once, a JAX array is not.
+    likelihood. Where no maximum exists, as with a singular covariance, the rules of the family
+    apply, and the fit does not say so: `diagnose` and `validate` do. A NumPy array is copied once,
+    a JAX array is not.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
