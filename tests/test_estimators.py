@@ -35,6 +35,7 @@ CLASSES = [
     estimators.BernoulliNB,
     estimators.MultinomialNB,
     estimators.CategoricalNB,
+    estimators.MixedNB,
     estimators.MixtureDiscriminant,
     estimators.SoftmaxRegression,
     estimators.GenerativeClassifier,
@@ -123,6 +124,7 @@ CORE = {
     "CategoricalNB": gcf.categorical_nb(3, 9),
     "SoftmaxRegression": gcf.SoftmaxRegression(3, l2=0.01),
     "GenerativeClassifier": gcf.lda(3),
+    "MixedNB": gcf.gaussian_nb(3),
 }
 
 

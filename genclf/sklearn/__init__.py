@@ -11,6 +11,9 @@ from genclf.sklearn.iterative import (
     MixtureDiscriminant as MixtureDiscriminant,
     SoftmaxRegression as SoftmaxRegression,
 )
+from genclf.sklearn.mixed import (
+    MixedNB as MixedNB,
+)
 from genclf.sklearn.naive_bayes import (
     BernoulliNB as BernoulliNB,
     CategoricalNB as CategoricalNB,
@@ -27,6 +30,7 @@ __all__ = [
     "GaussianNB",
     "GenerativeClassifier",
     "LinearDiscriminant",
+    "MixedNB",
     "MixtureDiscriminant",
     "MultinomialNB",
     "QuadraticDiscriminant",

@@ -1,0 +1,141 @@
+"""The columns of a table as arrays of numbers, categories and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+KINDS = ("numeric", "categorical", "count", "drop")
+MISSING = -1
+
+
+class Column(NamedTuple):
+    """How a column is read.
+
+    Attributes:
+        name: its name, or its number in an array.
+        kind: one of `KINDS`.
+        values: the sorted values of a categorical column in the training rows; others are one more.
+    """
+
+    name: Any
+    kind: str
+    values: Shaped[np.ndarray, "V"] | None
+
+
+def as_table(X: Any) -> nw.DataFrame[Any] | None:
+    """The table in one interface, None if X is none."""
+    found = nw.from_native(X, eager_only=True, pass_through=True)
+    return found if isinstance(found, nw.DataFrame) else None
+
+
+def columns_of(table: nw.DataFrame[Any], kinds: Mapping[Any, Any] | None) -> list[Column]:
+    """How each column is read: as its dtype says, or as `kinds` does."""
+    kinds = dict(kinds or {})
+    if strange := [name for name in kinds if name not in table.columns]:
+        raise ValueError(f"kinds names the column {strange[0]!r}, expected one of {table.columns}")
+    return [_column(series, kinds.get(series.name)) for series in table.iter_columns()]
+
+
+def _column(series: Any, given: Any) -> Column:
+    name, dtype = series.name, series.dtype
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return Column(name, "categorical", np.unique(np.asarray(given)))
+    if given is None:
+        of_values = isinstance(dtype, nw.Boolean | nw.String | nw.Categorical | nw.Enum | nw.Object)
+        if not of_values and not dtype.is_numeric():
+            raise ValueError(
+                f"column {name!r} has the dtype {dtype}, expected numbers, strings, categories or "
+                f'booleans: make numbers of it, or leave it out, kinds={{{name!r}: "drop"}}'
+            )
+        given = "categorical" if of_values else "numeric"
+    if given not in KINDS:
+        raise ValueError(
+            f"kinds[{name!r}] is {given!r}, expected one of {', '.join(KINDS)}, or a list of values"
+        )
+    values = None
+    if given == "categorical":
+        cells, missing = _cells(series)
+        values = np.unique(cells[~missing])
+    return Column(name, given, values)
+
+
+def _cells(series: Any) -> tuple[Shaped[np.ndarray, "n"], Shaped[np.ndarray, "n"]]:
+    """Numbers or strings, and which of them are missing."""
+    if series.dtype.is_numeric() or isinstance(series.dtype, nw.Boolean):
+        cells = _numbers(series)
+        return cells, np.isnan(cells)
+    given = series.to_list()
+    missing = np.array([cell is None or cell != cell for cell in given], bool)
+    return np.array(["" if m else str(c) for c, m in zip(given, missing, strict=True)]), missing
+
+
+def _numbers(series: Any) -> Float[np.ndarray, "n"]:
+    """Numbers as float64, NaN where missing; raise for infinite ones."""
+    try:
+        cells = series.cast(nw.Float64).to_numpy()
+    except Exception as error:  # each library of tables has its own
+        raise ValueError(f"column {series.name!r} is not of numbers: {error}") from error
+    if len(rows := np.flatnonzero(np.isinf(cells))):
+        raise ValueError(f"Input X contains infinity: column {series.name!r}, row {rows[0]}")
+    return cells
+
+
+def _counts(series: Any) -> Float[np.ndarray, "n"]:
+    """Numbers >= 0; raise for others."""
+    cells = _numbers(series)
+    if len(rows := np.flatnonzero(~(cells >= 0))):
+        raise ValueError(
+            f"column {series.name!r}, row {rows[0]} is {cells[rows[0]]}, expected a count >= 0"
+        )
+    return cells
+
+
+def _codes(series: Any, column: Column) -> Int[np.ndarray, "n"]:
+    """The place of each value among those of the column, V for others, -1 where missing."""
+    cells, missing = _cells(series)
+    values = column.values
+    assert values is not None
+    if cells.dtype.kind != values.dtype.kind and len(values) and not missing.all():
+        raise ValueError(
+            f"column {column.name!r} has the dtype {series.dtype}, and its values were like "
+            f"{values.tolist()[0]!r} in the training rows"
+        )
+    place = np.searchsorted(values, cells)
+    known = values[np.minimum(place, len(values) - 1)] == cells if len(values) else missing
+    return np.where(missing, MISSING, np.where(known, place, len(values))).astype(np.int32)
+
+
+def arrays_of(table: nw.DataFrame[Any], columns: list[Column]) -> dict[str, np.ndarray]:
+    """The columns of each kind beside each other."""
+    found: dict[str, list[np.ndarray]] = {}
+    for column, series in zip(columns, table.iter_columns(), strict=True):
+        if column.kind == "categorical":
+            found.setdefault("categorical", []).append(_codes(series, column))
+        elif column.kind == "numeric":
+            found.setdefault("numeric", []).append(_numbers(series))
+        elif column.kind == "count":
+            found.setdefault("count", []).append(_counts(series))
+    if not found:
+        raise ValueError("X has no column that is read: give one, or other kinds")
+    return {kind: np.stack(each, 1) for kind, each in found.items()}
+
+
+def as_rows(x: dict[str, np.ndarray], columns: list[Column], made_by: Any) -> Any:
+    """A table of the library that made the training rows, the reverse of `arrays_of`."""
+    place = dict.fromkeys(x, 0)
+    found: dict[Any, Any] = {}
+    for column in columns:
+        if column.kind == "drop":
+            continue
+        cells: Any = x[column.kind][:, place[column.kind]]
+        place[column.kind] += 1
+        if column.values is not None:
+            values = [*column.values.tolist(), None]
+            cells = [values[code] for code in cells]
+        found[column.name] = cells
+    return nw.from_dict(found, backend=made_by).to_native()

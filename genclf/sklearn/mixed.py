@@ -1,0 +1,132 @@
+"""Naive Bayes of tables with columns of several kinds as an estimator of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from genclf.classifier import Classifier
+from genclf.families.categorical import Categorical
+from genclf.families.gaussian import Gaussian
+from genclf.families.multinomial import Multinomial
+from genclf.families.product import Product
+from genclf.sklearn.columns import Column, arrays_of, as_rows, as_table, columns_of
+from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
+from genclf.sklearn.estimator import Estimator
+
+
+class MixedNB(Estimator):
+    """Naive Bayes of a table of numbers, categories, truth values and counts, with missing cells.
+
+    Columns are independent within classes: a number is Gaussian there, a category has a smoothed
+    probability for each value, and the columns of counts are one multinomial document. Missing
+    numbers and categories are integrated out: no row is dropped, and no cell filled in. Tables of
+    pandas, polars and others are read by their dtypes: strings, categories and booleans are
+    categories, numbers are numbers. Arrays are columns of numbers.
+
+    Args:
+        alpha: smoothing of categories and counts, >= 0.
+        ridge: share of the variance of a number that is added to its variances, >= 0.
+        kinds: how columns are read, where it is not as their dtypes say: a dict from their names to
+            "numeric", "categorical", "count" or "drop", or to the list of values of a categorical
+            column.
+        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_alpha: smoothing of the class prior, >= 0.
+        semi_supervised: whether None, NaN and -1 in y stand for no label.
+
+    Attributes:
+        classes_: the classes, sorted, (K,).
+        columns_: how each column is read: its name, kind and, of categories, the values. A value
+            that the training rows do not hold is one more, with the smoothing as its only count.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+
+    Example:
+        >>> import pandas as pd
+        >>> from genclf.sklearn import MixedNB
+        >>> table = pd.DataFrame({
+        ...     "weight": [4.1, 3.9, None, 9.8, 10.4, 11.0],
+        ...     "colour": ["grey", "black", "grey", "brown", None, "brown"],
+        ...     "indoors": [True, True, True, False, True, False],
+        ... })
+        >>> found = MixedNB().fit(table, ["cat", "cat", "cat", "dog", "dog", "dog"])
+        >>> print(found.predict(table.iloc[[2, 4]]))
+        ['cat' 'dog']
+    """
+
+    _parameter_constraints: ClassVar = {
+        "alpha": [NON_NEGATIVE],
+        "ridge": [NON_NEGATIVE],
+        "kinds": [dict, None],
+        **CLASSES,
+    }
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        ridge: Any = 0.0,
+        kinds: Any = None,
+        class_prior: Any = None,
+        class_alpha: Any = 0.0,
+        semi_supervised: Any = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.alpha = alpha
+        self.ridge = ridge
+        self.kinds = kinds
+        self.class_prior = class_prior
+        self.class_alpha = class_alpha
+        self.semi_supervised = semi_supervised
+
+    def _rows(self, X: Any, *, reset: bool = False) -> dict[str, np.ndarray]:
+        table = as_table(X)
+        if reset:
+            self._made_by = None if table is None else table.implementation
+        if table is None:
+            if reset and self.kinds is not None:
+                raise ValueError("kinds is given and X is no table: give one with named columns")
+            x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+            if reset:
+                self.columns_ = [Column(number, "numeric", None) for number in range(x.shape[1])]
+            elif {column.kind for column in self.columns_} != {"numeric"}:
+                raise ValueError("X is an array, expected a table, as that of the training rows")
+            return {"numeric": x}
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset:
+            self.columns_ = columns_of(table, self.kinds)
+        return arrays_of(table, self.columns_)
+
+    def _model(self, num_classes: int) -> Classifier:
+        values = tuple(len(c.values) + 1 for c in self.columns_ if c.values is not None)
+        families: dict[str, Any] = {
+            "numeric": Gaussian("diag", ridge=self.ridge, missing="marginalize"),
+            "count": Multinomial(alpha=self.alpha),
+        }
+        if values:
+            families["categorical"] = Categorical(values, alpha=self.alpha, missing="marginalize")
+        kinds = {column.kind for column in self.columns_}
+        parts = {kind: family for kind, family in families.items() if kind in kinds}
+        return Classifier(Product(parts), num_classes, self.class_alpha, self._given_prior())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, Any]:
+        """Draw rows and their labels from the fitted model.
+
+        Args:
+            n_samples: number of rows.
+            random_state: a seed, a `RandomState` or None.
+
+        Returns:
+            (X, y), X a table like that of the training rows, without the columns that were
+            dropped; None stands for a value that these did not hold.
+        """
+        x, y = super().sample(n_samples, random_state)
+        return (
+            x["numeric"] if self._made_by is None else as_rows(x, self.columns_, self._made_by)
+        ), y
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,137 @@
+"""Naive Bayes of tables of pandas and of polars beside the model of the core."""
+
+import jax
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.model_selection import cross_val_predict
+
+import genclf as gcf
+from genclf.sklearn import MixedNB
+
+N = 151
+
+
+def table():
+    """Numbers, strings, booleans, categories and counts, some of them missing; and labels."""
+    rng = np.random.default_rng(0)
+    y = np.arange(N) % 3
+    found = pd.DataFrame(
+        {
+            "size": rng.normal(size=N) + y,
+            "colour": np.array(["red", "green", "blue"])[(y + (rng.random(N) < 0.3)) % 3],
+            "indoors": rng.random(N) < 0.2 + 0.3 * y,
+            "hello": rng.poisson(2 + y),
+            "grade": rng.integers(1, 4, N),
+            "bye": rng.poisson(4 - y),
+        }
+    )
+    found.loc[::7, "size"] = np.nan
+    found.loc[::5, "colour"] = None
+    found["grade"] = found["grade"].astype("Int64")
+    found.loc[3, "grade"] = pd.NA
+    return found, np.array(["x", "y", "z"])[y]
+
+
+KINDS = {"hello": "count", "bye": "count", "grade": "categorical"}
+
+
+def test_the_model_is_a_product_of_the_core(x64):
+    x, y = table()
+    found = MixedNB(0.5, kinds=KINDS).fit(x, y)
+    code = lambda values, names: np.array([names.get(v, -1) for v in values])  # noqa: E731
+    grade = [-1 if v is pd.NA else v - 1 for v in x["grade"]]
+    colour = code(x["colour"], {"blue": 0, "green": 1, "red": 2})
+    rows = {
+        "numeric": x[["size"]].to_numpy(),
+        "categorical": np.stack([colour, x["indoors"].astype(int), grade], 1),
+        "count": x[["hello", "bye"]].to_numpy(),
+    }
+    family = gcf.Product(
+        {
+            "numeric": gcf.Gaussian("diag", missing="marginalize"),
+            "categorical": gcf.Categorical((4, 3, 4), alpha=0.5, missing="marginalize"),
+            "count": gcf.Multinomial(alpha=0.5),
+        }
+    )
+    params = gcf.fit(gcf.Classifier(family, 3), rows, np.searchsorted(["x", "y", "z"], y))
+    expected = gcf.log_posterior(params, rows)
+    np.testing.assert_allclose(found.predict_log_proba(x), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_all_tables_are_read_alike():
+    x, y = table()
+    other = pl.from_pandas(x)
+    found, of_polars = MixedNB(kinds=KINDS).fit(x, y), MixedNB(kinds=KINDS).fit(other, y)
+    expected = found.predict_proba(x)
+    np.testing.assert_array_equal(of_polars.predict_proba(other), expected)
+    as_category = x.assign(colour=pd.Categorical(x["colour"]), indoors=x["indoors"].astype(str))
+    again = MixedNB(kinds=KINDS).fit(as_category, y).predict_proba(as_category)
+    np.testing.assert_array_equal(again, expected)
+    assert (of_polars.feature_names_in_ == found.feature_names_in_).all()
+    drawn, labels = found.sample(5, random_state=0)
+    assert list(drawn) == list(x) and len(labels) == 5
+    assert isinstance(of_polars.sample(5)[0], pl.DataFrame)
+    folds = cross_val_predict(MixedNB(kinds=KINDS), x, y, cv=3)
+    assert (folds == y).mean() > 0.7
+
+
+def test_values_that_were_not_seen_have_the_smoothing_alone():
+    x = pd.DataFrame({"colour": ["red", "red", "blue", None]})
+    y = ["a", "a", "b", "b"]
+    found = MixedNB().fit(x, y)
+    of = found.predict_proba(pd.DataFrame({"colour": ["green", None, "red"]}))
+    # Counts (blue, red, other) + 1 are (1, 3, 1) of 5 in a, and (2, 1, 1) of 4 in b.
+    np.testing.assert_allclose(of[:, 0], [4 / 9, 0.5, 12 / 17])
+    declared = MixedNB(kinds={"colour": ["red", "blue", "green"]}).fit(x, y)
+    assert declared.columns_[0].values.tolist() == ["blue", "green", "red"]
+
+
+def test_parts_of_a_table_are_the_whole():
+    x, y = table()
+    whole, parts = MixedNB(kinds=KINDS).fit(x, y), MixedNB(kinds=KINDS)
+    for rows in np.split(np.arange(N), [70, 90]):
+        parts.partial_fit(x.iloc[rows], y[rows], ["x", "y", "z"])
+    np.testing.assert_allclose(parts.predict_log_proba(x), whole.predict_log_proba(x), atol=1e-12)
+
+
+def test_rows_without_a_label_take_part():
+    x, y = table()
+    few = np.where(np.arange(N) % 4 > 0, None, y)
+    found = MixedNB(kinds={name: "drop" for name in KINDS}, semi_supervised=True).fit(x, few)
+    assert found.n_iter_ > 1 and found.score(x, y) > 0.7
+    assert all(isinstance(leaf, np.ndarray | np.generic) for leaf in jax.tree.leaves(found.params_))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x.assign(when=pd.Timestamp("2020-01-01")), "column 'when' has the dtype Date"),
+        (lambda x: x.assign(hello=-1), "column 'hello', row 0 is -1.0, expected a count"),
+        (lambda x: x.assign(hello="many"), "column 'hello' is not of numbers"),
+        (lambda x: x.assign(size=np.inf), "infinity: column 'size', row 0"),
+        (lambda x: x.drop(columns="hello"), "kinds names the column 'hello'"),
+    ],
+)
+def test_errors_name_the_column(change, message):
+    x, y = table()
+    with pytest.raises(ValueError, match=message):
+        MixedNB(kinds=KINDS).fit(change(x), y)
+
+
+def test_other_errors():
+    x, y = table()
+    found = MixedNB(kinds=KINDS).fit(x, y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        found.predict(x.drop(columns="size"))
+    with pytest.raises(ValueError, match="column 'colour' has the dtype Float64"):
+        found.predict(x.assign(colour=1.0))
+    with pytest.raises(ValueError, match="X is an array, expected a table"):
+        found.predict(np.zeros((2, 6)))
+    with pytest.raises(ValueError, match="kinds is given and X is no table"):
+        MixedNB(kinds={"size": "numeric"}).fit(x[["size"]].to_numpy(), y)
+    with pytest.raises(ValueError, match="no column that is read"):
+        MixedNB(kinds={"size": "drop"}).fit(x[["size"]], y)
+    with pytest.raises(ValueError, match=r"kinds\['size'\] is 'number'"):
+        MixedNB(kinds={"size": "number"}).fit(x, y)
