@@ -87,11 +87,11 @@ class MixedNB(Estimator):
         if table is None:
             if reset and self.kinds is not None:
                 raise ValueError("kinds is given and X is no table: give one with named columns")
+            if not reset and {column.kind for column in self.columns_} != {"numeric"}:
+                raise ValueError("X is an array, expected a table, as that of the training rows")
             x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
             if reset:
                 self.columns_ = [Column(number, "numeric", None) for number in range(x.shape[1])]
-            elif {column.kind for column in self.columns_} != {"numeric"}:
-                raise ValueError("X is an array, expected a table, as that of the training rows")
             return {"numeric": x}
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
