@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import warnings
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import jax
@@ -15,21 +14,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from genclf.entry.rows import widths
 from genclf.families.capabilities import is_additive
 from genclf.families.combinator import any_prefers_rows
 from genclf.fitting import fit
-from genclf.forms import linear_form
 from genclf.latent.em import em
 from genclf.model import Model, check_hyperparameters
 from genclf.scores import log_marginal, log_posterior, sample
+from genclf.sklearn.attributes import Attributes
 from genclf.sklearn.fits import by_pieces, estimated, merged, on_host, padded, statistics
 from genclf.sklearn.labels import Labels, encoded
 
 _log_posterior, _log_marginal = jax.jit(log_posterior), jax.jit(log_marginal)
-_linear_form = jax.jit(linear_form)
 
 
 def _if(flag: str, problem: str) -> Any:
@@ -43,7 +41,7 @@ def _if(flag: str, problem: str) -> Any:
     return available_if(check)
 
 
-class Estimator(ClassifierMixin, BaseEstimator, abc.ABC):
+class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
     """A classifier of scikit-learn made of a model of this library.
 
     All numbers are computed in float64 whatever JAX's setting, and all attributes are NumPy's.
@@ -123,6 +121,8 @@ class Estimator(ClassifierMixin, BaseEstimator, abc.ABC):
         w = _check_sample_weight(
             sample_weight, np.empty((count, 0)), dtype=np.float64, ensure_non_negative=True
         )
+        if hasattr(self, "n_iter_"):
+            del self.n_iter_
         with jax.enable_x64(True):
             self._estimate(x, labels, w, None if reset else self._stats, parts)
         self.classes_ = labels.classes
@@ -136,14 +136,14 @@ class Estimator(ClassifierMixin, BaseEstimator, abc.ABC):
             raise ValueError(
                 "partial_fit takes rows with a label, of models with statistics: use fit"
             )
-        self._stats = None
+        stats = None
         if parts or (whole and _is_sum(clf, x)):
             found = statistics(clf, x, labels.number, w)
-            self._stats = on_host(found if before is None else merged(before, found))
-            params = estimated(clf, self._stats)
+            stats = on_host(found if before is None else merged(before, found))
+            params = estimated(clf, stats)
         else:
             params = self._fit_rows(clf, *padded(x, labels.number, w))
-        self._fitted_model, self.params_ = clf, on_host(params)
+        self._fitted_model, self._stats, self.params_ = clf, stats, on_host(params)
         self._cache: dict[str, Any] = {}
 
     def _fit_rows(self, clf: Any, x: PyTree, y: np.ndarray, w: np.ndarray) -> Any:
@@ -168,18 +168,6 @@ class Estimator(ClassifierMixin, BaseEstimator, abc.ABC):
         if coef is None or not np.isfinite(coef).all():
             return self._computed(_log_posterior, x)
         return x @ coef.T + intercept
-
-    @property
-    def _form(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Coefficients and intercepts of linear scores, or None; computed once."""
-        if "form" not in self._cache:
-            with jax.enable_x64(True):
-                self._cache["form"] = _linear_scores(self.params_)
-        return self._cache["form"]
-
-    def _check_fitted(self) -> None:
-        if "params_" not in vars(self):  # the check of scikit-learn takes as long as a score
-            check_is_fitted(self)
 
     def _computed(self, function: Any, x: PyTree) -> np.ndarray:
         """What a compiled function of params and rows returns."""
@@ -263,68 +251,6 @@ class Estimator(ClassifierMixin, BaseEstimator, abc.ABC):
         with jax.enable_x64(True):
             x, y = on_host(sample(jax.random.key(seed), self.params_, (n_samples,)))
         return x, self.classes_[y]
-
-    @property
-    def class_prior_(self) -> Float[np.ndarray, "K"]:
-        """Probability of each class."""
-        return np.exp(self._fitted("log_prior"))
-
-    @property
-    def means_(self) -> Float[np.ndarray, "K d"]:
-        """Mean of each class."""
-        return self._fitted("conditional").mean
-
-    @property
-    def coef_(self) -> Float[np.ndarray, "m d"]:
-        """Coefficients of the scores where they are linear: (1, d) for two classes, else (K, d)."""
-        return self._linear()[0]
-
-    @property
-    def intercept_(self) -> Float[np.ndarray, "m"]:
-        """What is added to these scores: (1,) for two classes, else (K,)."""
-        return self._linear()[1]
-
-    def _linear(self) -> tuple[np.ndarray, np.ndarray]:
-        self._check_fitted()
-        if self._form is None:
-            raise AttributeError(f"the scores of {type(self).__name__} are not linear in the rows")
-        coef, intercept = self._form
-        if len(self.classes_) == 2:
-            return np.diff(coef, axis=0), np.diff(intercept)
-        return coef, intercept
-
-    @property
-    def diagnosis_(self) -> Any:
-        """What makes the fit doubtful: `Diagnosis.conditional` of `genclf.diagnose`, or None."""
-        self._check_fitted()
-        if self._stats is None:
-            return None
-        with jax.enable_x64(True):
-            stats = jax.device_put(self._stats)
-            return on_host(self._fitted_model.family.diagnose(stats.conditional))
-
-    def _fitted(self, name: str) -> Any:
-        self._check_fitted()
-        return getattr(self.params_, name)
-
-
-def _linear_scores(params: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """`linear_form`, None if the scores are not linear in the rows."""
-    leaves, form = jax.tree.flatten(params)
-    shapes = tuple((a.shape, a.dtype) for a in leaves)
-    return on_host(_linear_form(params)) if _is_linear(form, shapes) else None
-
-
-@lru_cache
-def _is_linear(form: Any, shapes: tuple[Any, ...]) -> bool:
-    """Whether params of such arrays have scores that are linear in an array of rows."""
-    params = jax.tree.unflatten(form, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
-    try:
-        coef, _ = jax.eval_shape(linear_form, params)
-    except ValueError:
-        return False
-    # Scores of categories are linear in their indicators.
-    return isinstance(coef, jax.ShapeDtypeStruct) and coef.shape[1] == params.num_features
 
 
 def _is_sum(clf: Model, x: PyTree) -> bool:

@@ -62,6 +62,8 @@ class MixedNB(Estimator):
         **CLASSES,
     }
 
+    columns_: list[Column]
+
     def __init__(
         self,
         alpha: Any = 1.0,

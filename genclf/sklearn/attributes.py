@@ -1,0 +1,105 @@
+"""What a fitted estimator tells of its model."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from sklearn.utils.validation import check_is_fitted
+
+from genclf.forms import linear_form
+from genclf.sklearn.fits import on_host
+
+_linear_form = jax.jit(linear_form)
+
+
+class Attributes:
+    """Attributes that are computed from the params when they are asked for.
+
+    Attributes:
+        params_: the fitted params, of NumPy arrays.
+        classes_: the classes, sorted, (K,).
+    """
+
+    params_: Any
+    classes_: Any
+    _stats: Any
+    _fitted_model: Any
+    _cache: dict[str, Any]
+
+    def _check_fitted(self) -> None:
+        if "params_" not in vars(self):  # the check of scikit-learn takes as long as a score
+            check_is_fitted(self)
+
+    @property
+    def _form(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Coefficients and intercepts of linear scores, or None; computed once."""
+        if "form" not in self._cache:
+            with jax.enable_x64(True):
+                self._cache["form"] = _linear_scores(self.params_)
+        return self._cache["form"]
+
+    @property
+    def class_prior_(self) -> Float[np.ndarray, "K"]:
+        """Probability of each class."""
+        return np.exp(self._fitted("log_prior"))
+
+    @property
+    def means_(self) -> Float[np.ndarray, "K d"]:
+        """Mean of each class."""
+        return self._fitted("conditional").mean
+
+    @property
+    def coef_(self) -> Float[np.ndarray, "m d"]:
+        """Coefficients of the scores where they are linear: (1, d) for two classes, else (K, d)."""
+        return self._linear()[0]
+
+    @property
+    def intercept_(self) -> Float[np.ndarray, "m"]:
+        """What is added to these scores: (1,) for two classes, else (K,)."""
+        return self._linear()[1]
+
+    def _linear(self) -> tuple[np.ndarray, np.ndarray]:
+        self._check_fitted()
+        if self._form is None:
+            raise AttributeError(f"the scores of {type(self).__name__} are not linear in the rows")
+        coef, intercept = self._form
+        if len(self.classes_) == 2:
+            return np.diff(coef, axis=0), np.diff(intercept)
+        return coef, intercept
+
+    @property
+    def diagnosis_(self) -> Any:
+        """What makes the fit doubtful: `Diagnosis.conditional` of `genclf.diagnose`, or None."""
+        self._check_fitted()
+        if self._stats is None:
+            return None
+        with jax.enable_x64(True):
+            stats = jax.device_put(self._stats)
+            return on_host(self._fitted_model.family.diagnose(stats.conditional))
+
+    def _fitted(self, name: str) -> Any:
+        self._check_fitted()
+        return getattr(self.params_, name)
+
+
+def _linear_scores(params: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """`linear_form`, None if the scores are not linear in the rows."""
+    leaves, form = jax.tree.flatten(params)
+    shapes = tuple((a.shape, a.dtype) for a in leaves)
+    return on_host(_linear_form(params)) if _is_linear(form, shapes) else None
+
+
+@lru_cache
+def _is_linear(form: Any, shapes: tuple[Any, ...]) -> bool:
+    """Whether params of such arrays have scores that are linear in an array of rows."""
+    params = jax.tree.unflatten(form, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+    try:
+        coef, _ = jax.eval_shape(linear_form, params)
+    except ValueError:
+        return False
+    # Scores of categories are linear in their indicators.
+    return isinstance(coef, jax.ShapeDtypeStruct) and coef.shape[1] == params.num_features
