@@ -34,8 +34,14 @@ class Means(NamedTuple):
 
     @property
     def centre(self) -> Float[Array, "1 d"]:
-        """A point among the means, a number of their dtype."""
-        return self.high.mean(0, keepdims=True)
+        """A point among the means, of their dtype.
+
+        It is a matrix product, which is computed once: a mean may be computed anew in each loop
+        that takes it, with another rounding, and what is subtracted from rows and from means would
+        not be the same.
+        """
+        share = jnp.full((1, len(self.high)), 1 / len(self.high), self.high.dtype)
+        return matmul(share, self.high)
 
     def about(self, centre: Float[Array, "1 d"]) -> Float[Array, "K d"]:
         """The means minus a point."""

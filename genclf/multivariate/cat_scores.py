@@ -32,6 +32,8 @@ class CatScores(ShowsNumbers):
         overall: `Σ_k (1 - π_k) score_k²`, π_k the share of the class in all examples, shape (d,).
             Without correlations `overall / (K - 1)` is the F of one-way analysis of variance.
         p_value: the probability of a larger F with K - 1 and n - K degrees of freedom, shape (d,).
+            The divisor of such an F is n - K: from params of `Gaussian(ddof=K)`; with the divisor n
+            they are too small, and somewhat also where the data tell the shrinkage.
     """
 
     score: Float[Array, "K d"]

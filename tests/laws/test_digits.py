@@ -298,3 +298,33 @@ def test_weights_and_an_outlier_are_summed_without_rounding(clf):
     unit = np.sqrt(np.diagonal(expected, axis1=1, axis2=2))
     apart = (scatter - expected) / (unit[:, :, None] * unit[:, None])
     assert np.abs(apart).max() < 1e-11
+
+
+@pytest.fixture
+def optimized():
+    """Programs compiled as users compile them: what is fused may be rounded differently."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6])
+@pytest.mark.parametrize(
+    "family", [gcf.Gaussian("diag"), gcf.Gaussian("diag", shared=True)], ids=["own", "shared"]
+)
+def test_a_row_has_the_same_posterior_alone_and_in_a_batch(family, offset, optimized):
+    rng = np.random.default_rng(0)
+    d = 1511 if family.shared else 199
+    y, rows = np.arange(83) % K, np.arange(211) % K
+    mean = offset + 0.05 * rng.standard_normal((K, d))
+    x = (mean[y] + rng.standard_normal((83, d))).astype(np.float32)
+    new = (mean[rows] + rng.standard_normal((211, d))).astype(np.float32)
+    params = gcf.fit(gcf.Classifier(family, K), x, y)
+    batch = np.exp(gcf.log_posterior(params, new))
+    alone = np.exp([gcf.log_posterior(params, row) for row in new[:5]])
+    np.testing.assert_allclose(batch[:5], alone, atol=2e-4)
+    with jax.enable_x64(True):
+        wide = gcf.fit(gcf.Classifier(family, K), x.astype(float), y)
+        expected = np.exp(gcf.log_posterior(wide, new.astype(float)))
+    np.testing.assert_allclose(batch, expected, atol=2e-4)
