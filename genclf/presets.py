@@ -35,7 +35,7 @@ def lda(
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
         shrinkage: from 0 to 1 towards the identity, "ledoit-wolf" or "oas", instead of a ridge;
-            see `Gaussian`.
+            `Gaussian` has the diagonal target too.
         class_alpha: smoothing of the class prior; see `Classifier`.
         prior: a `NormalInverseWishart` prior, instead of either; see `Gaussian`.
         inference: "ml", "map" or "predictive"; see `Classifier`.
@@ -78,7 +78,7 @@ def qda(
         num_classes: K.
         ridge: relative ridge; see `Gaussian`.
         shrinkage: from 0 to 1 towards the identity, "ledoit-wolf" or "oas", instead of a ridge;
-            see `Gaussian`.
+            `Gaussian` has the diagonal target too.
         class_alpha: smoothing of the class prior; see `Classifier`.
         prior: a `NormalInverseWishart` prior, instead of either; see `Gaussian`.
         inference: "ml", "map" or "predictive"; see `Classifier`.

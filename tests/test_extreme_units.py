@@ -49,6 +49,21 @@ def test_powers_of_two_change_nothing(name, power):
         assert params.steps == expected_params.steps
 
 
+@pytest.mark.parametrize("d", [5, 151])
+@pytest.mark.parametrize("shrinkage", [0.3, "ledoit-wolf", "james-stein"])
+def test_shrinkage_of_numbers_whose_fourth_powers_leave_the_dtype(shrinkage, d):
+    target = "diagonal" if shrinkage == "james-stein" else "identity"
+    family = gcf.Gaussian(shared=True, shrinkage=shrinkage, target=target)
+    rng = np.random.default_rng(0)
+    y = labels(rng, N)
+    x = (rng.normal(size=(N, d)) + 0.5 * y[:, None]).astype(np.float32)
+    clf = gcf.Classifier(family, K)
+    _, expected = posterior(clf, x, y)
+    for power in (-44, 44):
+        _, found = posterior(clf, x * np.float32(2.0**power), y)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("power", [-100, 100])
 def test_separable_rows_are_so_in_every_unit(power):
     x, y = example()

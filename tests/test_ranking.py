@@ -106,6 +106,7 @@ def test_a_class_without_examples_has_no_scores(data):
         ("stats", np.ones(3), "count is given beside statistics"),
         ("params", None, "count is not given, expected the weights of 3 classes"),
         ("params", np.ones(2), "expected the weights of 3 classes"),
+        ("params", np.array([0.2, 0.3, 0.5]), "adds up to 1, expected the weights of all examples"),
         ("own", np.ones(3), "fit Gaussian"),
         ("diagonal", None, "no scatter matrix"),
         ("ledoit-wolf", None, 'expected "james-stein" or none'),
@@ -126,6 +127,9 @@ def test_rows_shrunk_towards_the_identity_have_no_correlations(x64):
     params = gcf.fit(gcf.lda(K, shrinkage=0.1), *wide())
     with pytest.raises(ValueError, match='fit with target="diagonal"'):
         gcf.cat_scores(params, np.ones(3))
+    stats = gcf.stats(shared(shrinkage=0.1, target="diagonal"), *wide())
+    with pytest.raises(ValueError, match="too few for correlations that are not shrunk"):
+        gcf.cat_scores(stats)
 
 
 def test_ranking_finds_what_tells_something(x64):

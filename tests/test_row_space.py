@@ -213,3 +213,22 @@ def test_what_has_no_row_space():
             space.model(clf)
     with pytest.raises(ValueError, match="expected a fit of space"):
         space.params(gcf.fit(gcf.lda(K, shrinkage=0.1), x, y))
+
+
+@pytest.mark.parametrize("name", ["lda", "qda", "diagonal"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_that_are_equal_within_classes(name, dtype, request):
+    if dtype == "float64":
+        request.getfixturevalue("x64")
+    x, y, _ = rows()
+    means = x[:K][y].astype(dtype)
+    clf = gcf.Classifier(FAMILIES[name], K)
+    turned = np.linalg.qr(np.random.default_rng(1).normal(size=(101, 101)))[0].astype(dtype)
+    found = [gcf.log_posterior(gcf.fit(clf, seen, y), seen) for seen in (means, means + 10)]
+    if name != "diagonal":
+        found.append(gcf.log_posterior(gcf.fit(clf, means @ turned, y), means @ turned))
+    np.testing.assert_array_equal(np.argmax(found[0], 1), y)
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], 1e-4 if dtype == "float32" else 1e-9, atol=1e-4)
+    equal = gcf.log_posterior(gcf.fit(clf, np.ones_like(means), y), means)
+    np.testing.assert_allclose(equal, np.broadcast_to(equal[:1], equal.shape), 1e-4)

@@ -208,7 +208,7 @@ def test_a_class_of_one_row(x64):
         (dict(pooling=-0.1), "pooling is -0.1, expected one number from 0 to 1, or None"),
         (dict(shared=True, pooling=0.5), "between own and shared covariances, expected shared=Fal"),
         (dict(ridge=0.1, shrinkage=0.1), "ridge and shrinkage are given, expected one of them"),
-        (dict(shrinkage="james-stein"), 'shrinks correlations, expected target="diagonal"'),
+        (dict(shrinkage="james-stein"), 'expected Gaussian.*james-stein.*, target="diagonal"'),
         (dict(shrinkage="oas", pooling=0.5), "of covariances before pooling, expected a number"),
         (dict(covariance="diag", shrinkage="oas"), "needs a full covariance and complete rows"),
         (dict(covariance="spherical", shrinkage=0.1), "changes no spherical covariance"),

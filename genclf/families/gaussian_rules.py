@@ -52,7 +52,7 @@ def contradictions(family: Any) -> list[str]:
         ),
         (
             method == "james-stein" and not diagonal,
-            f'{name} shrinks correlations, expected target="diagonal"',
+            f'{name} shrinks correlations, expected Gaussian({name}, target="diagonal")',
         ),
         (
             family.soft_threshold is not None

@@ -23,11 +23,12 @@ from genclf.families.support import Support
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, broadcast_rows, row_weights
 from genclf.sums.covariance import CovarianceEstimate, GaussianDiagnosis
+from genclf.sums.magnitudes import Magnitudes
 from genclf.sums.products import einsum, matmul
 from genclf.sums.regularise import estimate_covariance
-from genclf.sums.rotation import Rotation, rotation_of
+from genclf.sums.rotation import Rotation, power_of_two, rotation_of
 from genclf.sums.shrinkage import Estimated, estimated, intensity, sizes_of_rows
-from genclf.sums.statistics import Moments
+from genclf.sums.statistics import Moments, divide
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -181,7 +182,23 @@ class RowSpaceGaussian(Parametric):
             num_features=self.num_features if self.num_varying is None else self.num_varying,
             least_shrinkage=eps ** (2 / 3),
         )
-        return estimate_covariance(stats, rule, spherical=False, shared=self.family.shared)
+        found = estimate_covariance(stats, rule, spherical=False, shared=self.family.shared)
+        still = _sum(jnp.diagonal(found.matrix, axis1=-2, axis2=-1)) <= _rounding(found.square)
+        least = self._substitute(stats) if self.num_varying is None else found.shrinkage[:, None]
+        pick = lambda a: jnp.where(still, least, a)  # noqa: E731
+        return replace(found, variance=pick(found.variance), added=pick(found.added))
+
+    def _substitute(self, stats: Moments) -> Float[Array, "copies 1"]:
+        """One variance for all features where none varies: v / (n_k + 1), v a mean over them.
+
+        If all rows are equal, 1 in every class, so that no feature is evidence.
+        """
+        size, n = Magnitudes(stats), stats.count.sum()
+        within = _sum(divide(stats.diagonal.sum(0), n))
+        typical = jnp.where(within > _rounding(size.square), within, _sum(size.total))
+        rows = n[None] if self.family.shared else stats.count
+        least = typical[None] / (self.num_features * (rows[:, None] + 1))
+        return jnp.where(typical[None] > 0, least, 1)
 
     def plain(self) -> RowSpaceGaussian:
         return replace(self, family=self.family.plain())
@@ -199,11 +216,21 @@ class RowSpaceGaussian(Parametric):
         self.family.check_stats(stats)
 
 
+def _sum(of_features: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:
+    return of_features.sum(-1, keepdims=True)
+
+
+def _rounding(square: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:
+    """The sum of variances that rounding of coordinates gives equal rows."""
+    return 16 * jnp.finfo(square.dtype).eps ** 2 * _sum(square)
+
+
 def fit_in_row_space(family: Any, x: Shaped[Array, "n d"], w: ClassWeights) -> RowSpaceParams:
     """The fit of a `Gaussian` with a shrinkage, without a (d, d) array: O(n² d)."""
     d, weight = x.shape[1], row_weights(w)
     if family.target == "identity":
-        rotation, inside = rotation_of(x, weight), RowSpaceGaussian(family, d)
+        unit = jnp.full(d, power_of_two(x, weight))
+        rotation, inside = rotation_of(x, weight, unit), RowSpaceGaussian(family, d)
     else:
         unit, shrinkage, num_varying = _in_units(family, x, w)
         rotation = rotation_of(x, weight, unit)
@@ -244,4 +271,5 @@ def _in_units(family: Any, x: Array, w: ClassWeights) -> tuple[Array, Array, Arr
     shrinkage = jnp.asarray(shrinkage, stats.mean.dtype)
     # A feature that does not vary keeps its variance, though of its unit a share is taken.
     share = jnp.where(varies, 1, jnp.maximum(shrinkage, jnp.finfo(stats.mean.dtype).eps ** (2 / 3)))
-    return jnp.sqrt(found.variance[0] / share), shrinkage, varies.sum().astype(shrinkage.dtype)
+    num_varying = jnp.maximum(varies.sum(), 1).astype(shrinkage.dtype)
+    return jnp.sqrt(found.variance[0] / share), shrinkage, num_varying

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Shaped
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, shown
+from genclf.arguments.hyperparameters import is_concrete
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
@@ -71,8 +72,9 @@ def cat_scores(
         `CatScores`, without derivatives.
 
     Raises:
-        ValueError: the classes do not share a covariance, the statistics have no scatter matrix,
-            more features than rows were shrunk towards the identity, or `count` does not fit.
+        ValueError: the classes do not share a covariance, the statistics have no scatter matrix or
+            are of too few examples, more features than rows were shrunk towards the identity, or
+            `count` does not fit.
 
     Example:
         >>> import genclf as gcf
@@ -105,6 +107,11 @@ def cat_scores(
     if count is None or count.shape != (num_classes,):
         given = "not given" if count is None else shown(count)
         raise ValueError(f"count is {given}, expected the weights of {num_classes} classes")
+    if is_concrete(count) and float((count > 0).sum()) >= float(count.sum()):
+        raise ValueError(
+            f"count adds up to {count.sum():g}, expected the weights of all examples, more than "
+            f"there are classes: not shares, such as {jnp.round(count, 3).tolist()}"
+        )
     return _scores(params, count)
 
 
@@ -112,6 +119,14 @@ def _estimate(source: ClassifierStats) -> ClassifierParams:
     moments = with_scatters(source)
     present = (source.count > 0).sum().astype(source.count.dtype)
     if not isinstance(moments, FourthMoments):
+        d, n = moments.mean.shape[-1], source.count.sum()
+        if is_concrete(n) and n - present < d:
+            raise ValueError(
+                f"the statistics are of {d} features and {n:g} examples of {present:g} classes, "
+                "too few for correlations that are not shrunk: give params of a "
+                'Gaussian(shared=True, shrinkage=..., target="diagonal") and count, or statistics '
+                'of one with shrinkage="james-stein"'
+            )
         return with_one_covariance(source, ddof=present)
     if not moments.of_each:
         raise ValueError(

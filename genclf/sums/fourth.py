@@ -1,7 +1,8 @@
 """Third and fourth moments beside the second: how uncertain a covariance is.
 
 Each row gives squares u: of its deviation z from the mean of its class either `u = |z|²`, one
-number, or `u = (z_1², ..., z_d²)`.
+number, or `u = (z_1², ..., z_d²)`. Deviations are in a unit of each class, since their fourth
+powers may be too small or too large for the dtype.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, Hard, class_rows, ignore_absent, row_weights
 from genclf.sums.class_sums import of_rows
 from genclf.sums.compensated import Low
-from genclf.sums.statistics import Add, Moments
+from genclf.sums.statistics import Add, Moments, divide
 
 
 class FourthMoments(Moments):
     """`Moments` with a full scatter per class, and sums of squares `u` of the deviations z.
 
     Attributes:
+        unit: the unit of the deviations z, a power of two, shape (..., K); 0 if nothing varies.
         third: `Σ_n w_nk u_n z_nᵀ`, shape (..., K, m, d); m is 1 for `u = |z|²`, d for one square of
             each feature.
         fourth: `Σ_n w_nk u_n u_nᵀ`, shape (..., K, m, m).
     """
 
+    unit: Float[Array, "*batch_K"]
     third: Float[Array, "*batch_K m d"]
     fourth: Float[Array, "*batch_K m m"]
 
@@ -37,34 +40,37 @@ class FourthMoments(Moments):
         scatter: Array,
         rounding: Low = None,
         *,
+        unit: Array,
         third: Array,
         fourth: Array,
     ):
         """By default the rounding errors are 0."""
         super().__init__(count, mean, scatter, rounding)
-        self.third, self.fourth = third, fourth
+        self.unit, self.third, self.fourth = unit, third, fourth
 
     @property
     def of_each(self) -> bool:
         """Whether each feature has a square of its own."""
         return self.fourth.shape[-1] == self.mean.shape[-1]
 
-    @property
-    def sum_of_squares(self) -> Float[Array, "*batch_K m"]:
-        """`Σ_n w_nk u_n`."""
-        return self._reduce(self.diagonal)
+    def fourth_in(self, unit: Array) -> Array:
+        """The fourth sums of deviations in another unit."""
+        return divide(self.unit, unit)[..., None, None] ** 4 * self.fourth
 
-    def _about(self, point: Array) -> tuple[Array, Array]:
-        """The third and fourth sums about other points than the means."""
-        shift, n = self.mean - point, self.count[..., None, None]
-        total, more = self.sum_of_squares, self._reduce(shift**2)
+    def _about(self, point: Array, unit: Array) -> tuple[Array, Array]:
+        """The third and fourth sums about other points than the means, in another unit."""
+        inverse, n = divide(jnp.ones_like(unit), unit)[..., None], self.count[..., None, None]
+        shift, diagonal = (self.mean - point) * inverse, self.diagonal * inverse * inverse
+        scatter = self.scatter * inverse[..., None] * inverse[..., None]
+        third = divide(self.unit, unit)[..., None, None] ** 3 * self.third
+        total, more = self._reduce(diagonal), self._reduce(shift**2)
         outer = lambda a, b: a[..., :, None] * b[..., None, :]  # noqa: E731
         # z becomes z + s, and u becomes u + v + c, v the sum of 2 s z and c that of s².
-        of_v = 2 * self._reduce(self.scatter * shift[..., None, :]).mT
-        third = self.third + outer(total, shift) + of_v + n * outer(more, shift)
-        mixed = 2 * self._reduce(self.third * shift[..., None, :]) + outer(total, more)
+        of_v = 2 * self._reduce(scatter * shift[..., None, :]).mT
+        mixed = 2 * self._reduce(third * shift[..., None, :]) + outer(total, more)
         both = 2 * self._reduce(of_v * shift[..., None, :]) + n * outer(more, more)
-        return third, self.fourth + mixed + mixed.mT + both
+        third = third + outer(total, shift) + of_v + n * outer(more, shift)
+        return third, self.fourth_in(unit) + mixed + mixed.mT + both
 
     def _reduce(self, squares: Array) -> Array:
         """One sum over the features, or a number of each, as in u."""
@@ -74,11 +80,13 @@ class FourthMoments(Moments):
         plain = super()._merge(other)
         if not isinstance(other, FourthMoments):
             return plain
-        found = [s._about(plain.mean) for s in (self, other)]
-        return beside(plain, *jax.tree.map(jnp.add, *found))
+        unit = _unit(plain)
+        found = [s._about(plain.mean, unit) for s in (self, other)]
+        return beside(plain, unit, *jax.tree.map(jnp.add, *found))
 
     def _scale(self, weight: Array | int) -> FourthMoments:
-        return beside(super()._scale(weight), weight * self.third, weight * self.fourth)
+        plain = super()._scale(weight)
+        return beside(plain, self.unit, weight * self.third, weight * self.fourth)
 
     def _remove(self, other: Moments) -> Moments:
         plain, merged = super()._remove(other), self._merge(other._scale(-1))
@@ -86,12 +94,14 @@ class FourthMoments(Moments):
             return plain
         possible = ~jnp.isnan(plain.count)[..., None, None]
         keep = lambda a: jnp.where(possible, a, jnp.nan)  # noqa: E731
-        return beside(plain, keep(merged.third), keep(merged.fourth))
+        return beside(plain, merged.unit, keep(merged.third), keep(merged.fourth))
 
     def _pool(self, add: Add) -> FourthMoments:
         plain = super()._pool(add)
-        third, fourth = self._about(jnp.broadcast_to(plain.mean, self.mean.shape))
-        return beside(plain, add(third, None)[0], add(fourth, None)[0])
+        unit = _unit(plain)
+        point = jnp.broadcast_to(plain.mean, self.mean.shape)
+        third, fourth = self._about(point, jnp.broadcast_to(unit, self.unit.shape))
+        return beside(plain, unit, add(third, None)[0], add(fourth, None)[0])
 
 
 def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> FourthMoments:
@@ -107,24 +117,33 @@ def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> F
 
     x = ignore_absent(x.astype(plain.mean.dtype), row_weights(w) != 0)
     low = jnp.zeros_like(plain.mean) if plain.rounding is None else plain.rounding[1]
+    unit = _unit(plain)
+    inverse = divide(jnp.ones_like(unit), unit)[:, None]
     if isinstance(w, Hard):
-        third, fourth = of_deviations(x - of_rows(plain.mean, w) - of_rows(low, w), w)
+        z = (x - of_rows(plain.mean, w) - of_rows(low, w)) * of_rows(inverse, w)
+        third, fourth = of_deviations(z, w)
     else:
 
-        def of_class(at: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-            mean, low, weight = at
-            found = of_deviations(x - mean[None] - low[None], weight[:, None])
-            return jax.tree.map(lambda a: a[0], found)
+        def of_class(at: tuple[Array, ...]) -> tuple[Array, Array]:
+            mean, low, inverse, weight = at
+            z = (x - mean[None] - low[None]) * inverse[None]
+            return jax.tree.map(lambda a: a[0], of_deviations(z, weight[:, None]))
 
-        third, fourth = lax.map(of_class, (plain.mean, low, class_rows(w)))
-    return beside(plain, third, fourth)
+        third, fourth = lax.map(of_class, (plain.mean, low, inverse, class_rows(w)))
+    return beside(plain, unit, third, fourth)
 
 
-def beside(plain: Moments, third: Array, fourth: Array) -> FourthMoments:
+def beside(plain: Moments, unit: Array, third: Array, fourth: Array) -> FourthMoments:
     """Moments with third and fourth ones beside them."""
-    return FourthMoments(
-        plain.count, plain.mean, plain.scatter, plain.rounding, third=third, fourth=fourth
-    )
+    moments = (plain.count, plain.mean, plain.scatter, plain.rounding)
+    return FourthMoments(*moments, unit=unit, third=third, fourth=fourth)
+
+
+def _unit(plain: Moments) -> Array:
+    """The power of two next to the root of the mean variance of each class."""
+    square = divide(plain.diagonal.mean(-1), plain.count)
+    exponent = jnp.round(0.5 * jnp.log2(jnp.where(square > 0, square, 1)))
+    return lax.stop_gradient(jnp.where(square > 0, jnp.exp2(exponent), 0))
 
 
 def _reduced(m: int, squares: Float[Array, "*n d"]) -> Float[Array, "*n m"]:

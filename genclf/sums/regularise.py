@@ -98,6 +98,8 @@ def estimate_covariance(
     least = jnp.where(no_spread, apart, typical / (spread.rows + 1))
     lost = size.vanishing[None]
     lost = lost.any(-1, keepdims=True) if spherical else lost
+    info = jnp.finfo(matrix.dtype)  # what has vanished is no part of a variance above tiny / ε²
+    lost = lost & ~(added > info.tiny / info.eps**2)
     variance = jnp.where(lost, jnp.nan, jnp.where(singular, least, variance))
     exact = None
     if stats.is_full:

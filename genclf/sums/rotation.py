@@ -5,6 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from genclf.sums.blocks import broadcast_rows, ignore_absent, over_rows
@@ -67,6 +68,16 @@ def rotation_of(
         origin = origin + divide(matmul(weight, x - origin[None]), weight.sum())
     unit = jnp.ones_like(origin) if unit is None else unit
     return Rotation(origin, unit, _basis((x - origin[None]) / unit[None], weight))
+
+
+def power_of_two(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, ""]:
+    """The unit in which the largest deviation in the rows is about 1; 1 if they are equal."""
+    present = weight != 0
+    x = x.astype(weight.dtype)
+    largest = jnp.where(present[:, None], jnp.abs(x - x[present.argmax()][None]), 0).max()
+    usable = (largest > 0) & jnp.isfinite(largest)
+    exponent = jnp.round(jnp.log2(jnp.where(usable, largest, 1)))
+    return lax.stop_gradient(jnp.exp2(exponent))
 
 
 @jax.custom_jvp

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
@@ -91,19 +92,28 @@ def intensities(
     """
     if not isinstance(shrinkage, Estimated):
         return None if shrinkage is None else jnp.asarray(shrinkage, stats.count.dtype)
-    sums = [stats.count, stats.scatter]
-    if isinstance(stats, FourthMoments):
-        sums.append(stats.fourth)
-    pooled = [a.sum(0, keepdims=True) for a in sums]
-    own = pooled if shared or stats.is_pooled else sums
+    pooled = _in_own_units(stats, pooled=True)
+    own = pooled if shared or stats.is_pooled else _in_own_units(stats, pooled=False)
     empty = own[0] == 0
     pick = lambda a, b: jnp.where(empty.reshape(-1, *[1] * (a.ndim - 1)), b, a)  # noqa: E731
-    n, scatter, *fourth = map(pick, own, pooled)
-    # In units of the mean variance, since its square may be too small or too large for the dtype.
-    unit = (jnp.trace(scatter, axis1=-2, axis2=-1) / scatter.shape[-1])[:, None, None]
-    covariance = divide(scatter, unit)
-    squares = divide(divide(fourth[0], unit) * n[:, None, None], unit) if fourth else None
+    n, covariance, squares = jax.tree.map(pick, own, pooled)
     return intensity(shrinkage.method, _sizes(n, covariance, squares, target), d)
+
+
+def _in_own_units(stats: Moments, *, pooled: bool) -> tuple[Array, Array, Array | None]:
+    """Counts, covariances and mean squared squares, in units of the mean variance of each.
+
+    The square of the mean variance itself may be too small or too large for the dtype.
+    """
+    add = lambda a: a.sum(0, keepdims=True) if pooled else a  # noqa: E731
+    n, scatter = add(stats.count), add(stats.scatter)
+    mean = jnp.trace(scatter, axis1=-2, axis2=-1) / scatter.shape[-1]
+    covariance = divide(scatter, mean[:, None, None])
+    if not isinstance(stats, FourthMoments):
+        return n, covariance, None
+    unit = jnp.sqrt(jnp.where(mean > 0, divide(mean, n), 1))
+    fourth = add(stats.fourth_in(jnp.broadcast_to(unit, stats.unit.shape)))
+    return n, covariance, divide(fourth, n[:, None, None])
 
 
 def _sizes(n: Array, covariance: Array, squares: Array | None, target: Target) -> Sizes:
