@@ -13,7 +13,15 @@ from jaxtyping import Array, PyTree
 from genclf.arguments.domains import FLAG
 from genclf.classifier import Classifier
 from genclf.diagnosis import _diagnose
-from genclf.entry.rows import as_arrays, blocks, cells, check_examples, check_rows, widths
+from genclf.entry.rows import (
+    as_arrays,
+    blocks,
+    cells,
+    check_examples,
+    check_rows,
+    maybe_sparse,
+    widths,
+)
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import stats
 from genclf.families.combinator import leaf_families
@@ -30,6 +38,7 @@ from genclf.model import (
     valid_weights,
     widen,
 )
+from genclf.sums.sparse import SparseRows
 
 _SHOWN = 5  # invalid cells located in one message
 _VALUE_ROUNDS = 2.0**-8  # largest rounding error of the values of a feature, in deviations
@@ -84,7 +93,7 @@ def validate(
             "validate reads values, which traced arrays do not have: call it outside jit, vmap "
             "and grad; diagnose runs inside them"
         )
-    given, x = x, as_arrays(x, "x")
+    given, x = x, maybe_sparse(x, "x")
     if isinstance(model, Fitted):
         check_params(model, "model", "validate")
         if y is not None or weights is not None:
@@ -139,6 +148,9 @@ def _check_cells(
 ) -> None:
     pairs = zip(blocks(support, x), blocks(support, given), strict=True)
     for (name, _, rule, block), (*_, original) in pairs:
+        if isinstance(block, SparseRows):
+            _check_sparse(block, rule, name, used)
+            continue
         # A copy on one device, however the rows are sharded.
         block = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), block)
         wrong = ~np.asarray(rule.valid(block))
@@ -158,6 +170,19 @@ def _check_cells(
                     f"columns {gone.tolist()} of {name} have no value in any row that takes part: "
                     "no density can be fitted to them; leave them out"
                 )
+
+
+def _check_sparse(x: SparseRows, rule: Support, name: str, used: np.ndarray | None) -> None:
+    wrong = ~np.asarray(rule.holds(x))
+    rows, columns, values = map(np.asarray, (x.rows, x.columns, x.values))
+    wrong = wrong if used is None else wrong & used[rows]
+    if wrong.any():
+        i = int(wrong.argmax())
+        place = f"{name}[{rows[i]}, {columns[i]}] is {values[i].item():.6g}"
+        more = f" {wrong.sum()} such cells in all." if wrong.sum() > 1 else ""
+        raise ValueError(
+            f"{place} (row {rows[i]}, column {columns[i]}), expected {rule.expected}.{more}"
+        )
 
 
 def _check_enough_rows(clf: Classifier, x: PyTree) -> None:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
-from genclf.entry.rows import blocks, check_rows, float_dtype
+from genclf.entry.rows import blocks, check_rows, float_dtype, maybe_sparse
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import stats
 from genclf.families.capabilities import is_additive
@@ -75,7 +75,7 @@ class Diagnosis(ShowsNumbers):
         )
 
 
-@verb
+@verb(x=maybe_sparse)
 def diagnose(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> Diagnosis:
@@ -121,7 +121,7 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
             conditional = plain.family.diagnose(stats(clf, x, y, weights).conditional)
     invalid_cells, unseen = {}, {}
     for name, _, support, block in blocks(clf.family.support, x):
-        invalid_cells[name] = (~support.valid(block)).sum()
+        invalid_cells[name] = (~support.holds(block)).sum()
         unseen[name] = unseen_columns(support, block, w)
     return Diagnosis(
         count=count,

@@ -14,7 +14,13 @@ from genclf.arguments.domains import FINITES
 from genclf.arguments.sharding import compiled
 from genclf.class_prior import log_fixed, prior_problem
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import as_arrays, check_labels, check_rows, float_dtype
+from genclf.entry.rows import (
+    as_arrays,
+    check_labels,
+    check_rows,
+    float_dtype,
+    host_or_device,
+)
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Parametric
 from genclf.families.capabilities import (
@@ -28,10 +34,11 @@ from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, posteriors, predictives
 from genclf.model import class_weights
 from genclf.sums.class_sums import class_counts
+from genclf.sums.sparse import HostRows, is_traced
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
-@verb
+@verb(x=host_or_device)
 def stats(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> ClassifierStats:
@@ -58,6 +65,10 @@ def stats(
         [1. 0. 1.]
     """
     check_labels(y, clf.num_classes)
+    if isinstance(x, HostRows):
+        if not is_traced(clf, y, weights):
+            return _summed(clf, x, y, weights)
+        x = x.on_device()
     return _stats(clf, x, y, weights)
 
 
@@ -159,8 +170,7 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
     return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
 
 
-@compiled
-def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
+def _summed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     check_rows(clf.support, x, y, weights, clf.num_classes)
     require(clf.family, Parametric, "stats")
     if is_hidden(clf.family):
@@ -174,6 +184,9 @@ def _stats(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Class
     found = ClassifierStats(Sums(count, count), summed, clf.family.statistic(summed))
     # An invalid row could belong anywhere, so every number of the statistics is in doubt.
     return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
+
+
+_stats = compiled(_summed)
 
 
 def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:

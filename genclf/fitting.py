@@ -10,7 +10,7 @@ from genclf.arguments.domains import Domain
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
 from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
-from genclf.entry.rows import check_labels, check_rows, check_some_labels
+from genclf.entry.rows import check_labels, check_rows, check_some_labels, host_or_device
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate, fit_examples, stats
 from genclf.families.base import Parametric
@@ -19,6 +19,7 @@ from genclf.families.combinator import any_prefers_rows
 from genclf.latent.clusters import check_clusters
 from genclf.latent.em import fit_hidden
 from genclf.model import Fitted, Model
+from genclf.sums.sparse import HostRows
 
 _INIT = Domain(
     "fitted params, as fit returns them, or None",
@@ -27,7 +28,7 @@ _INIT = Domain(
 )
 
 
-@verb(any_model=True, init=_INIT)
+@verb(any_model=True, x=host_or_device, init=_INIT)
 def fit(
     clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
 ) -> Any:
@@ -43,7 +44,8 @@ def fit(
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
-        x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`.
+        x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`, and for
+            `Multinomial` and `Bernoulli` a sparse matrix of SciPy or a `BCOO` of JAX.
         y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
             leaves out), or responsibilities >= 0 of shape (n, K).
         weights: weight of each row, >= 0, shape (n,); None for ones.
@@ -73,6 +75,10 @@ def fit(
         if clf.inference == "predictive":
             # Outside traced code, `estimate` raises if the posterior is improper.
             return estimate(clf, stats(clf, x, y, weights))
+    if isinstance(x, HostRows):
+        if isinstance(clf, Classifier) and init is None and not is_hidden(clf.family):
+            return estimate(clf, stats(clf, x, y, weights))
+        x = x.on_device()
     return _fit(clf, x, y, weights, init)
 
 

@@ -40,7 +40,7 @@ def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
         >>> print(jnp.exp(gcf.log_joint(params, jnp.array([1]))).round(3))
         [0.333 0.167]
     """
-    return by_rows(_log_joint, params, x)
+    return by_rows(_log_joint, params, x, "log_prob")
 
 
 @verb(any_model=True, x=None)
@@ -115,7 +115,7 @@ def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
         >>> print(jnp.exp(gcf.log_marginal(params, jnp.array([[0], [1]]))))
         [0.5 0.5]
     """
-    return by_rows(_log_marginal, params, x)
+    return by_rows(_log_marginal, params, x, "log_prob")
 
 
 @verb(any_model=True, x=None)

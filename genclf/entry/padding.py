@@ -8,31 +8,46 @@ program is compiled for each of their sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import host_numbers
-from genclf.entry.rows import as_arrays, check_examples, in_range
+from genclf.entry.rows import as_arrays, check_examples, in_range, maybe_sparse
+from genclf.families.base import Density
+from genclf.families.support import Support
 from genclf.families.tokens import Tokens
+from genclf.sums.sparse import HostRows, is_sparse, is_traced, sparse_rows
 
 SIZES = (64, 256, 1024, 4096, 16384, 65536)  # above 64 rows, padding less than quadruples a piece
 
 
-def by_rows(f: Callable[[Any, PyTree], Array], params: Any, x: PyTree) -> Array:
+def by_rows(
+    f: Callable[[Any, PyTree], Array], params: Any, x: PyTree, form: str = "discriminant"
+) -> Array:
     """`f(params, x)` for a compiled function that works row by row.
 
     Args:
         f: a function of params and rows; its result has the leading axes of the rows.
         params: the first argument of f.
-        x: one example, or an array with leading batch axes, from NumPy or JAX.
+        x: one example, or an array with leading batch axes, from NumPy or JAX; or sparse rows,
+            which NumPy and SciPy score on the host if they come from there.
+        form: what f needs of a density, "discriminant" or "log_prob".
     """
-    if not _is_host_batch(x) or any(isinstance(a, Tracer) for a in jax.tree.leaves(params)):
-        return f(params, as_arrays(x, "x"))
+    if is_sparse(x):
+        x = sparse_rows(x, "x")
+        if isinstance(x, HostRows) and not is_traced(params):
+            check_examples(params, x)
+            score = getattr(params.conditional, form)(x)
+            return by_rows(f, replace(params, conditional=_Scores(score.shape[1])), score)
+    if not _is_host_batch(x) or is_traced(params):
+        return f(params, maybe_sparse(x, "x"))
     as_arrays(jax.tree.map(lambda a: a[:1], x), "x")
     check_examples(params, x)  # here, so that a message names the shape of x, not of a piece
     pieces = [(f(params, piece), rows) for piece, rows in _pieces(x)]
@@ -40,6 +55,27 @@ def by_rows(f: Callable[[Any, PyTree], Array], params: Any, x: PyTree) -> Array:
         return jnp.concatenate([found[:rows] for found, rows in pieces])
     # Cut on the host: on the device every number of rows would compile another program.
     return jax.device_put(np.concatenate([np.asarray(found)[:rows] for found, rows in pieces]))
+
+
+class _Scores(Density):
+    """A density of examples of which the scores of K classes are given as x."""
+
+    num_classes: int = eqx.field(static=True)
+
+    @property
+    def support(self) -> Support:
+        return Support(jnp.ones_like, "a score")
+
+    @property
+    def num_features(self) -> int:
+        return self.num_classes
+
+    def log_prob(self, x: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
+        """X itself."""
+        return x
+
+    def sample(self, key: Array, y: Array) -> Array:
+        raise NotImplementedError("scores of given examples have no draws")
 
 
 def _is_host_batch(x: PyTree) -> bool:

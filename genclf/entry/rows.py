@@ -20,16 +20,34 @@ from genclf.families.product import check_names
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.model import widen
+from genclf.sums.sparse import HostRows, Sparse, is_sparse, sparse_rows
 
 _ALIGNMENT = 64  # bytes
 
 
 def as_arrays(x: PyTree, name: str) -> PyTree:
     """Convert x to JAX arrays; NumPy arrays are copied, since the caller may change them later."""
+    return _as_arrays(x, name, sparse=False)
+
+
+def maybe_sparse(x: PyTree, name: str) -> PyTree:
+    """`as_arrays`, with sparse matrices of SciPy and JAX as `SparseRows`."""
+    return _as_arrays(x, name, sparse=True)
+
+
+def host_or_device(x: PyTree, name: str) -> PyTree:
+    """`maybe_sparse`, with a sparse matrix of SciPy as `HostRows`."""
+    return sparse_rows(x, name) if is_sparse(x) else maybe_sparse(x, name)
+
+
+def _as_arrays(x: PyTree, name: str, sparse: bool) -> PyTree:
     if isinstance(x, dict):
         if not all(isinstance(key, str) for key in x):
             raise ValueError(f"{name} has keys {list(x)}, expected names of parts, which are str")
-        return {key: as_arrays(block, f"{name}[{key!r}]") for key, block in x.items()}
+        return {key: _as_arrays(a, f"{name}[{key!r}]", sparse) for key, a in x.items()}
+    if sparse and is_sparse(x):
+        found = sparse_rows(x, name)
+        return found.on_device() if isinstance(found, HostRows) else found
     if isinstance(x, Tokens):
         ids, mask = _array(x.ids, f"{name}.ids"), _array(x.mask, f"{name}.mask")
         if not jnp.issubdtype(ids.dtype, jnp.integer) or mask.dtype != bool:
@@ -89,6 +107,11 @@ def blocks(
             raise ValueError(f"{name} is a dict, but the model is not a Product: expected an array")
         if isinstance(x, Tokens) and not support.tokens:
             raise ValueError(f"{name} is Tokens, which only Multinomial takes; use x.counts()")
+        if isinstance(x, Sparse) and not support.sparse:
+            raise ValueError(
+                f"{name} is sparse, which only Multinomial and Bernoulli without missing cells "
+                f"take: use {name}.toarray()"
+            )
         yield name, path, support, x
         return
     check_names(x, support, name)
@@ -96,14 +119,14 @@ def blocks(
         yield from blocks(support[part], x[part], f"{name}[{part!r}]", (*path, part))
 
 
-def cells(x: Array | np.ndarray | Tokens) -> Any:
-    """The array whose shape is that of the data: x itself, or the word ids of tokens."""
+def cells(x: Any) -> Any:
+    """What has the shape of the data: x itself, or the word ids of tokens."""
     return x.ids if isinstance(x, Tokens) else x
 
 
 def widths(x: PyTree) -> PyTree[int | None]:
     """Length of the last axis of each array of x; None for a scalar."""
-    is_block = lambda a: isinstance(a, Tokens)  # noqa: E731
+    is_block = lambda a: isinstance(a, Tokens | Sparse)  # noqa: E731
     return jax.tree.map(lambda a: (cells(a).shape or (None,))[-1], x, is_leaf=is_block)
 
 

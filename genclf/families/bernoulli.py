@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
@@ -28,11 +29,15 @@ from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate, over_rows
+from genclf.sums.class_sums import class_counts
 from genclf.sums.products import matmul
+from genclf.sums.sparse import Sparse, SparseRows
 from genclf.sums.statistics import Sums
 
-BINARY = Support(lambda x: (x == 0) | (x == 1), "0 or 1 (or set Bernoulli(threshold=...))")
-ABOVE = Support(jnp.isfinite, "a finite number")
+BINARY = Support(
+    lambda x: (x == 0) | (x == 1), "0 or 1 (or set Bernoulli(threshold=...))", sparse=True
+)
+ABOVE = Support(jnp.isfinite, "a finite number", sparse=True)
 
 
 def _support(threshold: float | Array | None) -> Support:
@@ -45,6 +50,17 @@ def _binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d
         return x
     above = jnp.where(jnp.isnan(threshold), jnp.nan, (x > threshold).astype(x.dtype))
     return jnp.where(jnp.isnan(x), x, above)
+
+
+def _sparse_binary(x: Sparse, threshold: Scalar | None) -> tuple[Sparse, Float[Array, ""]]:
+    """What the 0/1 features differ from those of zeros by, and the latter."""
+    base = jnp.zeros(()) if threshold is None else _binary(jnp.zeros(1), threshold)[0]
+    of_values = lambda values: _binary(jnp.asarray(values), threshold) - base  # noqa: E731
+    if isinstance(x, SparseRows):
+        return x.with_values(of_values), base
+    if threshold is None and np.isin(x.matrix.data, (0, 1)).all():
+        return x, base
+    return x.with_values(lambda values: np.asarray(of_values(values))), base
 
 
 def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, "*batch twice_d"]:
@@ -111,7 +127,11 @@ class BernoulliParams(CountParams):
         both = jnp.concatenate([coef, log_q], 1), jnp.concatenate([veto, always], 1)
         return LinearScore(both[0], nothing, both[1], nothing)
 
-    def _scored(self, score: LinearScore, x: Array) -> Array:
+    def _scored(self, score: LinearScore, x: Array | Sparse) -> Any:
+        if isinstance(x, Sparse):
+            ones, base = _sparse_binary(x, self.threshold)
+            return score.shifted(base.astype(score.coef.dtype))(ones)
+
         def rows(x: Array) -> Array:
             if self.missing == "error":
                 return score(_binary(x, self.threshold))
@@ -119,11 +139,11 @@ class BernoulliParams(CountParams):
 
         return over_rows(rows, x, 1, score.coef.shape[-1])
 
-    def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+    def log_prob(self, x: Shaped[Array, "*batch d"] | Sparse) -> Any:
         """`Σ_j x_j log p_kj + (1 - x_j) log (1 - p_kj)`."""
         return self._scored(self._score(), x)
 
-    def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+    def discriminant(self, x: Shaped[Array, "*batch d"] | Sparse) -> Any:
         """`log_prob` minus its mean over the classes."""
         return self._scored(self._score().centred(), x)
 
@@ -207,12 +227,16 @@ class Bernoulli(Smoothed):
     def support(self) -> Support:
         return allow_missing(_support(self.threshold), self.missing, self.missing_code)
 
-    def stats(self, x: Array, w: ClassWeights) -> Sums:
+    def stats(self, x: Array | Sparse, w: ClassWeights) -> Sums:
         """`Sums` of x: the count of each class, and the count of its ones in each feature.
 
         If cells may be missing, the count is that of the observed cells, (K, d).
         """
         d = x.shape[1]
+        if isinstance(x, Sparse):
+            ones, base = _sparse_binary(x, self.threshold)
+            count = class_counts(w)
+            return Sums(count, ones.sums(w) + (base.astype(count.dtype) * count)[:, None])
 
         def block(x: Array, w: Array) -> Sums:
             if self.missing == "error":
@@ -265,7 +289,7 @@ class Bernoulli(Smoothed):
         """Params with the expected probabilities, since the density is linear in them."""
         return set_fields(self.start(stats), "", posterior.expected())
 
-    def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
+    def distance(self, x: Array | SparseRows, seed: Array) -> Float[Array, "n"]:
         """The number of cells that differ."""
         return hamming_distance(x, seed)
 

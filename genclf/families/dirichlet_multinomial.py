@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -43,7 +44,7 @@ class DirichletMultinomialParams(Density):
 
     @property
     def support(self) -> Support:
-        return COUNTS
+        return replace(COUNTS, sparse=False)
 
     @property
     def num_features(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -51,7 +52,7 @@ class IndependentParams(_Columns, CombinedParams):
 
     @property
     def support(self) -> PyTree[Support]:
-        return self.columns.support
+        return replace(self.columns.support, sparse=False)
 
     @property
     def num_features(self) -> int:
@@ -109,7 +110,7 @@ class Independent(_Columns, Combinator):
 
     @property
     def support(self) -> PyTree[Support]:
-        return self.family.support
+        return replace(self.family.support, sparse=False)
 
     def statistic(self, stats: PyTree) -> str:
         one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stats)

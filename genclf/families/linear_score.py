@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import Scalar as Scalar
 from genclf.sums.blocks import broadcast_rows
 from genclf.sums.products import matmul
+from genclf.sums.sparse import HostRows, Sparse, SparseRows
 
 
 class LinearScore(eqx.Module):
@@ -32,9 +36,28 @@ class LinearScore(eqx.Module):
             self.veto_intercept,
         )
 
-    def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        x = x.astype(self.coef.dtype)
-        both = matmul(x, jnp.concatenate([self.coef, self.veto]).T)
+    def shifted(self, base: Float[Array, ""]) -> LinearScore:
+        """The scores of `x + base`."""
+        shift = lambda coef, intercept: intercept + base * coef.sum(-1)  # noqa: E731
+        return LinearScore(
+            self.coef,
+            shift(self.coef, self.intercept),
+            self.veto,
+            shift(self.veto, self.veto_intercept),
+        )
+
+    def __call__(self, x: Float[Array, "*batch d"] | Sparse) -> Any:
+        if isinstance(x, HostRows):
+            return self._on_host(x)
+        table = jnp.concatenate([self.coef, self.veto]).T
+        both = x.dot(table) if isinstance(x, SparseRows) else matmul(x.astype(table.dtype), table)
         score, vetoed = jnp.split(both, 2, axis=-1)
         impossible = vetoed + broadcast_rows(self.veto_intercept, score) > 0
         return jnp.where(impossible, -jnp.inf, score + broadcast_rows(self.intercept, score))
+
+    def _on_host(self, x: HostRows) -> Float[np.ndarray, "n K"]:
+        score = x.dot(np.asarray(self.coef.T)) + np.asarray(self.intercept)
+        veto, always = np.asarray(self.veto), np.asarray(self.veto_intercept)
+        if veto.any() or always.any():
+            score[x.dot(veto.T) + always > 0] = -np.inf
+        return score

@@ -39,7 +39,13 @@ def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support
         return found if isinstance(x, Tokens) else found | is_missing(x, code)
 
     expected = f"{support.expected}, or NaN ({code} among integers) where it is missing"
-    return replace(support, valid=valid, expected=expected, missing=partial(is_missing, code=code))
+    return replace(
+        support,
+        valid=valid,
+        expected=expected,
+        missing=partial(is_missing, code=code),
+        sparse=False,
+    )
 
 
 def missing_problems(missing: Missing, code: int = -1, num_values: int | float = 0) -> list[str]:

@@ -31,9 +31,18 @@ from genclf.families.missing import (
 from genclf.families.multinomial_params import MultinomialParams, describe_word_counts
 from genclf.families.smoothed import Smoothed
 from genclf.families.support import Support
-from genclf.families.tokens import COUNTS, Tokens, counts_of, presence_distance, valid_counts
+from genclf.families.tokens import (
+    COUNTS,
+    Tokens,
+    counts_of,
+    presence_distance,
+    sparse_counts,
+    valid_counts,
+)
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate, num_classes
+from genclf.sums.class_sums import class_counts
+from genclf.sums.sparse import Sparse, SparseRows
 from genclf.sums.statistics import Sums, divide
 
 
@@ -110,27 +119,31 @@ class Multinomial(Smoothed):
         return self.missing == "marginalize"
 
     def complete(
-        self, params: MultinomialParams, x: Array | Tokens
+        self, params: MultinomialParams, x: Array | Tokens | SparseRows
     ) -> tuple[Float[Array, "n K"], Completed]:
         score = params.log_prob(x)
-        if not self.hidden or isinstance(x, Tokens):
+        if not self.hidden or isinstance(x, Tokens | SparseRows):
             return score, Observed(self, x)
         return score, _CompletedCounts(params, x)
 
-    def initial_stats(self, key: Array, x: Array | Tokens, w: ClassWeights, init: Init) -> Sums:
+    def initial_stats(
+        self, key: Array, x: Array | Tokens | SparseRows, w: ClassWeights, init: Init
+    ) -> Sums:
         """The statistics of the counted words."""
-        if self.hidden and not isinstance(x, Tokens):
+        if self.hidden and not isinstance(x, Tokens | SparseRows):
             x = jnp.where(is_missing(x, self.missing_code), 0, x)
         return self.stats(x, w)
 
-    def distance(self, x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
+    def distance(self, x: Array | Tokens | SparseRows, seed: Array | Tokens) -> Float[Array, "n"]:
         """1 minus the cosine similarity of the 0/1 indicators of present words."""
         return presence_distance(x, seed)
 
-    def stats(self, x: Array | Tokens, w: ClassWeights) -> Sums:
+    def stats(self, x: Array | Tokens | Sparse, w: ClassWeights) -> Sums:
         """`Sums` of x: weight of each class, and count of every word in it."""
         if isinstance(x, Tokens):
             return accumulate(self._token_sums, x, w, x.ids.shape[1] * num_classes(w))
+        if isinstance(x, Sparse):
+            return Sums(class_counts(w), sparse_counts(x, self.presence).sums(w))
 
         def block(x: Array, w: Array) -> Sums:
             return dense_sums(counts_of(x, self.presence), w)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.families.linear_score import LinearScore
@@ -15,12 +18,13 @@ from genclf.families.missing import (
 )
 from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
-from genclf.families.tokens import COUNTS, Tokens, counts_of
+from genclf.families.tokens import COUNTS, Tokens, counts_of, sparse_counts
 from genclf.logarithms import times_log
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import over_rows
 from genclf.sums.products import matmul
+from genclf.sums.sparse import Sparse
 from genclf.sums.statistics import Sums, divide
 
 
@@ -65,7 +69,9 @@ class MultinomialParams(CountParams):
         coef = jnp.where(never, 0, self.log_theta)
         return LinearScore(coef, zero, never.astype(coef.dtype), zero)
 
-    def _scored(self, score: LinearScore, x: Array | Tokens) -> Array:
+    def _scored(self, score: LinearScore, x: Array | Tokens | Sparse) -> Array | np.ndarray:
+        if isinstance(x, Sparse):
+            return score(sparse_counts(x, self.presence))
         size = score.coef.shape[-1]
         if not isinstance(x, Tokens):
             return over_rows(lambda rows: self._score_counts(score, rows), x, 1, size)
@@ -136,11 +142,11 @@ class MultinomialParams(CountParams):
         rate = jnp.where(length > 0, rate, 0)[..., None] * jnp.exp(self.log_theta)[y]
         return jnp.where(seen, x, jax.random.poisson(key_words, rate).astype(x.dtype))
 
-    def log_prob(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
+    def log_prob(self, x: Array | Tokens | Sparse) -> Any:
         """`Σ_j x_j log θ_kj`: the log-probability of the sequence of words, given its length."""
         return self._scored(self._score(), x)
 
-    def discriminant(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
+    def discriminant(self, x: Array | Tokens | Sparse) -> Any:
         """`log_prob` with log θ_kj minus its mean over the classes."""
         return self._scored(self._score().centred(), x)
 

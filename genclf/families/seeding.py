@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.families.capabilities import Init
+from genclf.sums.sparse import SparseRows, map_blocks
 
 
 def initial_weights(
@@ -42,8 +43,14 @@ def initial_weights(
     return jnp.where(label[:, None] < 0, shares, one_hot(label, num_clusters, weight.dtype))
 
 
-def hamming_distance(x: Array, seed: Array) -> Float[Array, "n"]:
+def hamming_distance(x: Array | SparseRows, seed: Array) -> Float[Array, "n"]:
     """How many cells of each row differ from those of one example."""
+    if isinstance(x, SparseRows):
+        dtype = jnp.result_type(float)
+        there = seed[x.columns]
+        more = (x.values != there).astype(dtype) - (there != 0).astype(dtype)
+        ones = jnp.ones((x.num_columns, 1), dtype)
+        return x.with_values(lambda _: more).dot(ones)[:, 0] + (seed != 0).astype(dtype).sum()
     return (x != seed[None]).sum(-1).astype(jnp.result_type(float))
 
 
@@ -77,7 +84,8 @@ def _nearest_seed(
         far = jnp.where(far.sum() > 0, far, latent)  # fewer different rows than clusters
         chances = jnp.where(is_known[k], known[:, k], far)
         row = jax.random.categorical(jax.random.fold_in(key, i), jnp.log(chances))
-        found = distance(x, jax.tree.map(lambda a: a[row], x)).astype(closest.dtype)
+        seed = map_blocks(lambda a: a[row], x, sparse=lambda a: a.row(row))
+        found = distance(x, seed).astype(closest.dtype)
         closer = found < closest
         return jnp.where(closer, found, closest), jnp.where(closer, k, nearest)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from genclf.arguments.domains import Scalar as Scalar
+from genclf.sums.sparse import SparseRows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +23,19 @@ class Support:
         valid: x -> mask of the cells that are allowed, of the shape of x.
         expected: the rule in words, to follow "expected" in an error message.
         tokens: whether x may also be `Tokens`.
+        sparse: whether x may also be sparse.
         missing: x -> mask of the cells that hold no value; None if every cell needs one.
     """
 
     valid: Callable[[Any], Bool[Array, "..."]]
     expected: str
     tokens: bool = False
+    sparse: bool = False
     missing: Callable[[Any], Bool[Array, "..."]] | None = None
+
+    def holds(self, x: Any) -> Bool[Array, "..."]:
+        """Which cells of x are allowed; of sparse rows, which of the given ones."""
+        return self.valid(x.values if isinstance(x, SparseRows) else x)
 
 
 def nan_outside_support(x: Array, support: Support) -> Float[Array, "..."]:

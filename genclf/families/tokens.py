@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
 from genclf.families.support import Support, nan_outside_support
+from genclf.sums.sparse import HostRows, Sparse, SparseRows
 
 
 def _vocab_size(given: Any) -> int:
@@ -135,7 +136,9 @@ def valid_counts(x: Array | Tokens) -> Bool[Array, "..."]:
     return (x >= 0) & jnp.isfinite(x)
 
 
-COUNTS = Support(valid_counts, "a count >= 0 (or a word id in 0..vocab_size-1)", tokens=True)
+COUNTS = Support(
+    valid_counts, "a count >= 0 (or a word id in 0..vocab_size-1)", tokens=True, sparse=True
+)
 
 
 def counts_of(x: Array, presence: bool) -> Float[Array, "*batch V"]:
@@ -144,13 +147,34 @@ def counts_of(x: Array, presence: bool) -> Float[Array, "*batch V"]:
     return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
 
 
-def presence_distance(x: Array | Tokens, seed: Array | Tokens) -> Float[Array, "n"]:
+def sparse_counts(x: Sparse, presence: bool) -> Sparse:
+    """`counts_of` for sparse rows."""
+    if isinstance(x, HostRows):
+        return x.with_values(lambda values: _host_counts(values, presence))
+    return x.with_values(lambda values: counts_of(values, presence))
+
+
+def _host_counts(values: np.ndarray, presence: bool) -> np.ndarray:
+    if values.size and not (values.min() >= 0 and values.max() < np.inf):
+        values = np.where((values >= 0) & (values < np.inf), values, np.nan)
+    if not presence:
+        return values
+    return np.where(np.isnan(values), values, (values > 0).astype(np.float32))
+
+
+def presence_distance(x: Array | Tokens | SparseRows, seed: Array | Tokens) -> Float[Array, "n"]:
     """1 - |A ∩ B| / √(|A| |B|) of the sets of words of each row and of the seed."""
     if isinstance(x, Tokens):
         assert isinstance(seed, Tokens)
         here, rows = seed.counts() > 0, x.distinct()
         inside = here.at[rows.ids].get(mode="fill", fill_value=False, wrap_negative_indices=False)
         sizes = (rows.mask & inside).sum(1), rows.mask.sum(1), here.sum()
+    elif isinstance(x, SparseRows):
+        assert not isinstance(seed, Tokens)
+        here = (seed > 0).astype(jnp.result_type(float))
+        both = jnp.stack([here, jnp.ones_like(here)], 1)
+        common, size = x.with_values(lambda a: counts_of(a, True)).dot(both).T
+        sizes = common, size, here.sum()
     else:
         assert not isinstance(seed, Tokens)
         present = x > 0

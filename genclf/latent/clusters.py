@@ -14,6 +14,7 @@ from genclf.families.capabilities import Init, Latent, require
 from genclf.families.mixture import most_components
 from genclf.families.seeding import initial_weights
 from genclf.sums.blocks import ClassWeights, Hard, row_weights
+from genclf.sums.sparse import map_blocks
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
@@ -115,10 +116,11 @@ def start_of(
 ) -> ClassifierStats:
     """Statistics to start from; of labelled rows only, if `labelled` and every class has some."""
     key_labels, key_parts = jax.random.split(key)
-    # A row without weight may hold anything, so a copy of a row with weight replaces it here.
+    # A row without weight may hold anything, so a copy of a row with weight replaces it here; a
+    # sparse one becomes empty.
     used = row_weights(w) > 0
     stand_in = jnp.where(used, jnp.arange(len(used)), jnp.argmax(used))
-    x = jax.tree.map(lambda a: a[stand_in], x)
+    x = map_blocks(lambda a: a[stand_in], x, sparse=lambda a: a.only(used))
     if isinstance(w, Hard):
         shares = initial_weights(
             key_labels, clf.family.distance, x, w.label, w.weight, clf.num_classes, init

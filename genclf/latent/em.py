@@ -18,7 +18,7 @@ from genclf.arguments.domains import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import check_examples, check_labels, check_rows, float_dtype
+from genclf.entry.rows import check_examples, check_labels, check_rows, float_dtype, maybe_sparse
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate
 from genclf.families.base import Scalar
@@ -76,6 +76,7 @@ def solution(params: ClassifierParams, found: FixedPoint) -> EMSolution:
 
 
 @verb(
+    x=maybe_sparse,
     unlabelled_weight=NON_NEGATIVE,
     max_steps=whole(1),
     tol=FINITE_NUMBER,
@@ -260,7 +261,7 @@ def _step(
     return jnp.where(invalid, jnp.nan, value), expected
 
 
-@verb
+@verb(x=maybe_sparse)
 def em_step(
     clf: Classifier,
     x: PyTree,

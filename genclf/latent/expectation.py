@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 from genclf.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.logarithms import drop_underflowing
 from genclf.sums.blocks import ClassWeights, Hard, fold_rows, row_weights
+from genclf.sums.sparse import holds_sparse, map_blocks
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
@@ -40,12 +41,15 @@ class Expectation(eqx.Module):
     def of_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         """The log-likelihood, without the prior density, and the expected statistics."""
         family = self.clf.family
-        # A row without weight may hold anything; a weighted row replaces it, for finite gradients.
-        stand_in = jax.tree.map(lambda a: a[jnp.argmax(self.weight > 0)][None], self.x)
+        # A row without weight may hold anything; a weighted row replaces it, for finite gradients;
+        # a sparse one becomes empty.
+        some = jnp.argmax(self.weight > 0)
+        stand_in = map_blocks(lambda a: a[some][None], self.x, sparse=lambda a: a)
 
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
             used = row_weights(w) != 0
-            x = jax.tree.map(lambda a, other: jnp.where(used[:, None], a, other), x, stand_in)
+            choose = lambda a, other: jnp.where(used[:, None], a, other)  # noqa: E731
+            x = map_blocks(choose, x, stand_in, sparse=lambda a, _: a.only(used))
             log_p, completed = family.complete(params.conditional, x)
             score = params.with_log_prior(log_p)
             r, log_lik = _responsibilities(score, params.log_prior, w)
@@ -54,6 +58,9 @@ class Expectation(eqx.Module):
             seen = Sums(count.sum()[None], log_lik[None])
             return seen, ClassifierStats(Sums(count, count), expected, family.statistic(expected))
 
+        if holds_sparse(self.x):  # which are not cut into blocks
+            found, expected = block(self.x, self.w)
+            return found.total[0], expected
         # `row_size` counts the temporaries of a row too, so that a block of rows fits in the cache.
         made = jax.tree.leaves(jax.eval_shape(family.complete, params.conditional, stand_in))
         width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -59,6 +61,7 @@ def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
     return of_class.at[jnp.maximum(w.label, 0)].get(mode="promise_in_bounds")
 
 
+@partial(jax.jit, inline=True)
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:
     """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
 
