@@ -58,9 +58,14 @@ def _sparse_binary(x: Sparse, threshold: Scalar | None) -> tuple[Sparse, Float[A
     of_values = lambda values: _binary(jnp.asarray(values), threshold) - base  # noqa: E731
     if isinstance(x, SparseRows):
         return x.with_values(of_values), base
-    if threshold is None and np.isin(x.matrix.data, (0, 1)).all():
-        return x, base
-    return x.with_values(lambda values: np.asarray(of_values(values))), base
+    if threshold is not None:
+        return x.with_values(lambda values: np.asarray(of_values(values))), base
+    return x.with_values(_host_binary), base
+
+
+def _host_binary(values: np.ndarray) -> np.ndarray:
+    valid = values * values == values
+    return values if valid.all() else np.where(valid, values, np.nan)
 
 
 def _seen(x: Array, threshold: float | Array | None, code: int) -> Float[Array, "*batch twice_d"]:

@@ -115,7 +115,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
             )
         x = self._rows(X, reset=reset)
         labels = encoded(y, getattr(self, "semi_supervised", False), classes)
-        count = len(jax.tree.leaves(x)[0])
+        count = jax.tree.leaves(x)[0].shape[0]
         if len(labels.number) != count:
             raise ValueError(f"X has {count} rows and y {len(labels.number)} labels")
         w = _check_sample_weight(

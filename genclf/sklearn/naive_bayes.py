@@ -7,6 +7,8 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.preprocessing import binarize
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
@@ -21,12 +23,19 @@ from genclf.sklearn.estimator import Estimator
 class _Counts(Estimator):
     """Naive Bayes with a Dirichlet smoothing; a subclass names the family."""
 
+    _takes_sparse: ClassVar[bool] = True
+
     def _family(self) -> Any:
         """The family of the rows."""
         raise NotImplementedError
 
     def _model(self, num_classes: int) -> Classifier:
         return Classifier(self._family(), num_classes, self.class_alpha, self._given_prior())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
 
 
 class _Positive(_Counts):
@@ -90,8 +99,10 @@ class BernoulliNB(_Counts):
     def _family(self) -> Bernoulli:
         return Bernoulli(alpha=self.alpha)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
-        x = validate_data(self, X, reset=reset, dtype="numeric")
+    def _rows(self, X: Any, *, reset: bool = False) -> Any:
+        x = validate_data(self, X, reset=reset, dtype="numeric", accept_sparse="csr")
+        if issparse(x):  # a threshold below 0 would leave no zeros, and is an error
+            return x if self.binarize is None else binarize(x, threshold=self.binarize)
         return x if self.binarize is None else (x > self.binarize).astype(np.int8)
 
     def __sklearn_tags__(self) -> Any:
@@ -149,8 +160,9 @@ class MultinomialNB(_Positive):
     def _family(self) -> Multinomial:
         return Multinomial(alpha=self.alpha, presence=self.presence)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
-        return validate_data(self, X, reset=reset, dtype=np.float64, ensure_non_negative=True)
+    def _rows(self, X: Any, *, reset: bool = False) -> Any:
+        how = dict(dtype=np.float64, accept_sparse="csr", ensure_non_negative=True)
+        return validate_data(self, X, reset=reset, **how)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -184,6 +196,7 @@ class CategoricalNB(_Positive):
         ['a' 'b']
     """
 
+    _takes_sparse: ClassVar[bool] = False
     _parameter_constraints: ClassVar = {
         "alpha": [NON_NEGATIVE],
         "num_values": [Interval(Integral, 1, None, closed="left"), "array-like", None],

@@ -82,25 +82,29 @@ class SparseRows(eqx.Module):
 
 
 class HostRows:
-    """Sparse rows as a matrix of SciPy, whose values are converted when they are used."""
+    """Sparse rows as a matrix of SciPy, whose values are converted when they are used, by parts."""
 
-    def __init__(self, matrix: Any):
+    def __init__(self, matrix: Any, convert: Callable[[np.ndarray], np.ndarray] = lambda a: a):
         """From a CSR matrix of numbers, with each cell at most once."""
-        self.matrix = matrix
+        self.matrix, self.convert = matrix, convert
         self.shape: tuple[int, int] = matrix.shape
         self.dtype = jax.dtypes.canonicalize_dtype(matrix.dtype)
 
     def with_values(self, f: Callable[[np.ndarray], np.ndarray]) -> HostRows:
         """The same cells with values `f(values)`, for an f with f(0) = 0."""
-        return HostRows(_like(self.matrix, f(self.matrix.data)))
+        return HostRows(self.matrix, lambda values: f(self.convert(values)))
 
     def dot(self, table: np.ndarray) -> Float[np.ndarray, "n m"]:
         """The product of the rows with a matrix, in float64 unless both are float32."""
+        table = np.ascontiguousarray(table, np.result_type(table, self.matrix.dtype))
 
         def part(rows: slice, cells: tuple[np.ndarray, ...]) -> np.ndarray:
-            return type(self.matrix)(cells, (rows.stop - rows.start, self.shape[1])) @ table
+            return self._matrix(rows, cells) @ table
 
         return np.concatenate(self._parts(part, _CELLS))
+
+    def _matrix(self, rows: slice, cells: tuple[np.ndarray, ...]) -> Any:
+        return type(self.matrix)(cells, (rows.stop - rows.start, self.shape[1]))
 
     def _parts(self, f: Callable[[slice, tuple[np.ndarray, ...]], R], size: int) -> list[R]:
         """`f(rows, (values, columns, starts))` of parts of about `size` cells, in threads."""
@@ -110,8 +114,8 @@ class HostRows:
 
         def part(first: int, last: int) -> R:
             cells, own = slice(starts[first], starts[last]), starts[first : last + 1]
-            arrays = matrix.data[cells], matrix.indices[cells], own - starts[first]
-            return f(slice(first, last), arrays)
+            values = self.convert(matrix.data[cells])
+            return f(slice(first, last), (values, matrix.indices[cells], own - starts[first]))
 
         if len(cuts) == 2:
             return [part(*cuts)]
@@ -124,13 +128,16 @@ class HostRows:
         total = self._sums(w, weight)
         if np.isnan(total).any():
             used = np.repeat(weight != 0, np.diff(self.matrix.indptr))
-            rows = self.with_values(lambda values: np.where(used, values, 0))
-            total = rows._sums(w, weight)
+            matrix = self.matrix.copy()
+            matrix.data = np.where(used, matrix.data, 0)
+            total = HostRows(matrix, self.convert)._sums(w, weight)
         return jnp.asarray(total, weight.dtype)
 
     def _sums(self, w: ClassWeights, weight: np.ndarray) -> np.ndarray:
         if not isinstance(w, Hard):
-            return (self.matrix.T @ np.asarray(w, float)).T
+            soft = np.asarray(w, float)
+            of_rows = lambda rows, cells: (self._matrix(rows, cells).T @ soft[rows]).T  # noqa: E731
+            return sum(self._parts(of_rows, _CELLS), start=np.zeros((w.shape[1], self.shape[1])))
         d, label = self.shape[1], np.maximum(np.asarray(w.label), 0)
         size = w.num_classes * d
         integer = np.int32 if size <= np.iinfo(np.int32).max else np.int64
@@ -152,7 +159,7 @@ class HostRows:
         matrix, n = self.matrix, self.shape[0]
         rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(matrix.indptr))
         with np.errstate(over="ignore"):  # numbers too large for float32 become infinite: invalid
-            values = np.array(matrix.data, self.dtype)
+            values = np.array(self.convert(matrix.data), self.dtype)
         arrays = values, matrix.indices.astype(np.int32), rows, matrix.indptr.astype(np.int32)
         with jax.ensure_compile_time_eval():
             values, columns, rows, starts = map(jax.device_put, arrays)
@@ -177,7 +184,11 @@ def sparse_rows(given: Any, name: str) -> Sparse:
         raise ValueError(f"{name} has shape {given.shape}, expected (n, d): one row per example")
     if given.dtype.kind not in "iufb":
         raise ValueError(f"{name} has dtype {given.dtype}, expected real numbers")
-    return _of_bcoo(given, name) if _is_bcoo(given) else _of_scipy(given, name)
+    if not _is_bcoo(given):
+        return _of_scipy(given, name)
+    if given.n_batch or given.n_dense:
+        raise ValueError(f"{name} is {given}, expected a BCOO without batch and dense axes")
+    return _of_bcoo(given) if is_traced(given) or _is_elsewhere(given) else _on_host(given, name)
 
 
 def _is_bcoo(given: Any) -> bool:
@@ -199,9 +210,21 @@ def _of_scipy(given: Any, name: str) -> HostRows:
     return HostRows(matrix)
 
 
-def _of_bcoo(given: Any, name: str) -> SparseRows:
-    if given.n_batch or given.n_dense:
-        raise ValueError(f"{name} is {given}, expected a BCOO without batch and dense axes")
+def _is_elsewhere(given: Any) -> bool:
+    """Whether the cells are not in the memory of this process."""
+    return any(device.platform != "cpu" for device in given.data.devices())
+
+
+def _on_host(given: Any, name: str) -> HostRows:
+    from scipy.sparse import coo_array  # which takes long to import
+
+    values, (rows, columns) = np.asarray(given.data), np.asarray(given.indices).T
+    inside = (rows < given.shape[0]) & (columns < given.shape[1])  # other cells are padding
+    cells = values[inside], (rows[inside], columns[inside])
+    return _of_scipy(coo_array(cells, shape=given.shape), name)
+
+
+def _of_bcoo(given: Any) -> SparseRows:
     if not given.unique_indices:
         given = given.sum_duplicates(nse=given.nse)
     elif not given.indices_sorted:
@@ -234,8 +257,3 @@ def _is_rows(a: Any) -> bool:
 def is_traced(*given: Any) -> bool:
     """Whether any array is traced."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
-
-
-def _like(matrix: Any, values: np.ndarray) -> Any:
-    cells = values, matrix.indices, matrix.indptr
-    return type(matrix)(cells, matrix.shape, copy=False)
