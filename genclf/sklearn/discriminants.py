@@ -12,10 +12,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from genclf.classifier import Classifier
 from genclf.families.gaussian import Gaussian
 from genclf.multivariate.axes import discriminant_axes, transform
-from genclf.sklearn.estimator import Estimator
+from genclf.sklearn.estimator import FamilyEstimator
 
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="both")
@@ -33,18 +32,7 @@ _COVARIANCE: dict[str, list[Any]] = {
 }
 
 
-class _Discriminant(Estimator):
-    """Gaussian classes; a subclass says which covariances they have."""
-
-    def _gaussian(self) -> Gaussian:
-        """The family."""
-        raise NotImplementedError
-
-    def _model(self, num_classes: int) -> Classifier:
-        return Classifier(self._gaussian(), num_classes, self.class_alpha, self._given_prior())
-
-
-class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Discriminant):
+class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FamilyEstimator):
     """Linear discriminant analysis: Gaussian classes with one shared covariance.
 
     The covariance is that of maximum likelihood, with divisor n, as in scikit-learn 1.9; `ddof=K`
@@ -107,7 +95,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Dis
         self.n_components = n_components
         self.semi_supervised = semi_supervised
 
-    def _gaussian(self) -> Gaussian:
+    def _family(self) -> Gaussian:
         return Gaussian(
             shared=True,
             ridge=self.ridge,
@@ -137,7 +125,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Dis
         return most if self.n_components is None else min(self.n_components, most)
 
 
-class QuadraticDiscriminant(_Discriminant):
+class QuadraticDiscriminant(FamilyEstimator):
     """Quadratic discriminant analysis: Gaussian classes, each with its covariance.
 
     The covariances are those of maximum likelihood, with divisor n_k, as in scikit-learn 1.9;
@@ -190,13 +178,13 @@ class QuadraticDiscriminant(_Discriminant):
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised
 
-    def _gaussian(self) -> Gaussian:
+    def _family(self) -> Gaussian:
         return Gaussian(
             ridge=self.ridge, ddof=self.ddof, shrinkage=self.shrinkage, target=self.target
         )
 
 
-class RegularizedDiscriminant(_Discriminant):
+class RegularizedDiscriminant(FamilyEstimator):
     """Friedman's regularised discriminant analysis: between quadratic and linear.
 
     The covariance of a class is `(1 - shrinkage) M + shrinkage tr(M) / d I`, with M its own
@@ -243,11 +231,11 @@ class RegularizedDiscriminant(_Discriminant):
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised
 
-    def _gaussian(self) -> Gaussian:
+    def _family(self) -> Gaussian:
         return Gaussian(pooling=self.pooling, shrinkage=self.shrinkage)
 
 
-class GaussianNB(_Discriminant):
+class GaussianNB(FamilyEstimator):
     """Gaussian naive Bayes: features independent within classes, each with its variance there.
 
     Args:
@@ -291,5 +279,5 @@ class GaussianNB(_Discriminant):
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised
 
-    def _gaussian(self) -> Gaussian:
+    def _family(self) -> Gaussian:
         return Gaussian("diag", ridge=self.ridge, ddof=self.ddof)

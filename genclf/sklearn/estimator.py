@@ -16,7 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from genclf.classifier import Classifier
 from genclf.entry.rows import widths
+from genclf.families.base import Family
 from genclf.families.capabilities import is_additive
 from genclf.families.combinator import any_prefers_rows
 from genclf.fitting import fit
@@ -155,11 +157,6 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         self.n_iter_ = int(found.steps)
         return found.params
 
-    def _given_prior(self) -> np.ndarray | None:
-        """The parameter `class_prior` as an array."""
-        given = getattr(self, "class_prior", None)
-        return None if given is None else np.asarray(given, np.float64)
-
     def _scores(self, X: Any) -> Float[np.ndarray, "n K"]:
         """Log-posteriors of the rows, or linear scores, which differ by a number for each row."""
         self._check_fitted()
@@ -251,6 +248,19 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         with jax.enable_x64(True):
             x, y = on_host(sample(jax.random.key(seed), self.params_, (n_samples,)))
         return x, self.classes_[y]
+
+
+class FamilyEstimator(Estimator):
+    """An estimator of one family, with a prior of the classes or its smoothing."""
+
+    @abc.abstractmethod
+    def _family(self) -> Family:
+        """The family of the rows."""
+
+    def _model(self: Any, num_classes: int) -> Classifier:
+        given = self.class_prior
+        prior = None if given is None else np.asarray(given, np.float64)
+        return Classifier(self._family(), num_classes, self.class_alpha, prior)
 
 
 def _is_sum(clf: Model, x: PyTree) -> bool:

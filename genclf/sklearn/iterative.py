@@ -21,12 +21,12 @@ from genclf.fitting import fit
 from genclf.latent.em import em
 from genclf.presets import lda
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
-from genclf.sklearn.estimator import Estimator, warn_unless
+from genclf.sklearn.estimator import Estimator, FamilyEstimator, warn_unless
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 
 
-class MixtureDiscriminant(Estimator):
+class MixtureDiscriminant(FamilyEstimator):
     """Mixture discriminant analysis: each class is a mixture of Gaussians, fitted by EM.
 
     The covariances have the prior `NormalInverseWishart()`, relative to the spread of the data,
@@ -104,11 +104,10 @@ class MixtureDiscriminant(Estimator):
         self.semi_supervised = semi_supervised
         self.random_state = random_state
 
-    def _model(self, num_classes: int) -> Classifier:
+    def _family(self) -> Mixture:
         covariance: Any = self.covariance
         each = Gaussian(covariance, shared=self.shared, prior=NormalInverseWishart())
-        mixture = Mixture(each, self.num_components, alpha=self.alpha)
-        return Classifier(mixture, num_classes, self.class_alpha, self._given_prior())
+        return Mixture(each, self.num_components, alpha=self.alpha)
 
     def _fit_rows(self, clf: Any, x: Any, y: np.ndarray, w: np.ndarray) -> Any:
         given = partial(em, clf, x, y, weights=w, max_steps=self.max_steps, tol=self.tol)

@@ -7,17 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from genclf.classifier import Classifier
 from genclf.families.categorical import Categorical
 from genclf.families.gaussian import Gaussian
 from genclf.families.multinomial import Multinomial
 from genclf.families.product import Product
 from genclf.sklearn.columns import Column, arrays_of, as_rows, as_table, columns_of
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
-from genclf.sklearn.estimator import Estimator
+from genclf.sklearn.estimator import FamilyEstimator
 
 
-class MixedNB(Estimator):
+class MixedNB(FamilyEstimator):
     """Naive Bayes of a table of numbers, categories, truth values and counts, with missing cells.
 
     Columns are independent within classes: a number is Gaussian there, a category has a smoothed
@@ -100,7 +99,7 @@ class MixedNB(Estimator):
             self.columns_ = columns_of(table, self.kinds)
         return arrays_of(table, self.columns_)
 
-    def _model(self, num_classes: int) -> Classifier:
+    def _family(self) -> Product:
         values = tuple(len(c.values) + 1 for c in self.columns_ if c.values is not None)
         families: dict[str, Any] = {
             "numeric": Gaussian("diag", ridge=self.ridge, missing="marginalize"),
@@ -110,7 +109,7 @@ class MixedNB(Estimator):
             families["categorical"] = Categorical(values, alpha=self.alpha, missing="marginalize")
         kinds = {column.kind for column in self.columns_}
         parts = {kind: family for kind, family in families.items() if kind in kinds}
-        return Classifier(Product(parts), num_classes, self.class_alpha, self._given_prior())
+        return Product(parts)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, Any]:
         """Draw rows and their labels from the fitted model.

@@ -12,25 +12,17 @@ from sklearn.preprocessing import binarize
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
-from genclf.classifier import Classifier
 from genclf.families.bernoulli import Bernoulli
 from genclf.families.categorical import Categorical
 from genclf.families.multinomial import Multinomial
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
-from genclf.sklearn.estimator import Estimator
+from genclf.sklearn.estimator import FamilyEstimator
 
 
-class _Counts(Estimator):
-    """Naive Bayes with a Dirichlet smoothing; a subclass names the family."""
+class _Counts(FamilyEstimator):
+    """Naive Bayes of counts, which may be sparse."""
 
     _takes_sparse: ClassVar[bool] = True
-
-    def _family(self) -> Any:
-        """The family of the rows."""
-        raise NotImplementedError
-
-    def _model(self, num_classes: int) -> Classifier:
-        return Classifier(self._family(), num_classes, self.class_alpha, self._given_prior())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
