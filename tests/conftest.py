@@ -56,6 +56,7 @@ jax.monitoring.register_event_duration_secs_listener(_count)
 # Cases that took more than SLOW seconds when `make test-all PYTEST_ARGS=--measure` last ran, each
 # by its id or, where all cases of a test did, by the name of the test. `make test` leaves them out,
 # and takes laws on one model of each kind.
+THEIRS = "test_their_tests.py"  # scikit-learn's own tests: `make test` leaves them out
 SLOW, SLOW_CASES = 1.25, Path(__file__).parent / "slow_cases.txt"
 CACHE_DAYS = 14
 
@@ -134,6 +135,7 @@ def pytest_collection_modifyitems(config, items):
         model = str(params.get("model", params.get("name")))
         of_model = model in names
         other = fast and of_model and model not in ONE_OF_EACH
+        other = other or (fast and THEIRS in item.nodeid)
         if other or {item.nodeid, _test_of(item.nodeid)} & slow:
             left_out.append(item)
         else:
