@@ -30,9 +30,9 @@ def run(paths: list[Path], splits: int) -> None:
     (texts, names), (test_texts, test_names) = map(read, paths)
     words = learn_vocabulary(texts, min_df=3)
     classes, y = np.unique(names, return_inverse=True)
-    train = words.counts(texts).astype(np.float32), y.astype(np.int32)
+    train = words.counts(texts).toarray(), y.astype(np.int32)
     y_test = np.searchsorted(classes, test_names).astype(np.int32)
-    test = words.counts(test_texts).astype(np.float32), y_test
+    test = words.counts(test_texts).toarray(), y_test
     clf = gcf.multinomial_nb(len(classes))
     title = f"R8: {len(y)} documents, {len(words)} words, {len(y_test)} to test on, {splits} splits"
     sizes = (10, 20, 40, 80, 160, 320, 640, 1280)

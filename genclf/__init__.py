@@ -153,6 +153,12 @@ from genclf.sums.statistics import (
     Moments as Moments,
     Sums as Sums,
 )
+from genclf.tables.comparison import (
+    Comparison as Comparison,
+    TableModel as TableModel,
+    compare as compare,
+)
+from genclf.tables.trials import ModelScore as ModelScore
 
 __version__ = _version("genclf")
 

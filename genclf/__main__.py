@@ -21,7 +21,7 @@ _COMPARE = """\
 Reads the type of each column, fits every model that applies, and prints the cross-validated
 log-loss and accuracy of each, best first. The file has a header line and is encoded in UTF-8.
 """
-_EXTRA = ("pandas", "rich", "sklearn")
+_EXTRA = ("narwhals", "pandas", "rich", "sklearn")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,13 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         return _fail(f'the command line needs {", ".join(missing)}: pip install "genclf[cli]"')
-    from genclf.cli.compare import compare
+    from genclf.cli.compare import print_comparison
     from genclf.cli.demo import demo
     from genclf.cli.files import InputError
 
     try:
         if args.command == "compare":
-            compare(args.file, args.label, args.folds, args.seed, args.sep)
+            print_comparison(args.file, args.label, args.folds, args.seed, args.sep)
         else:
             demo()
     except InputError as error:

@@ -53,7 +53,7 @@ class Diagnosis(ShowsNumbers):
     invalid_cells: PyTree[Int[Array, ""]]
     invalid_labels: Int[Array, ""]
     invalid_weights: Int[Array, ""]
-    unseen: PyTree[Bool[Array, "K d"]]
+    unseen: PyTree[Bool[Array, "K _"]]
     conditional: PyTree
 
     @property

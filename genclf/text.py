@@ -9,10 +9,11 @@ imported when first needed, not with this module.
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int32, Shaped
+from jaxtyping import Int32
 from numpy.typing import DTypeLike
 
 from genclf.arguments.domains import FLAG, whole_number
@@ -72,7 +73,7 @@ def learn_vocabulary(
         >>> vocabulary = learn_vocabulary(["free prize, free entry", "are you free"])
         >>> vocabulary.words
         ('are', 'entry', 'free', 'prize', 'you')
-        >>> vocabulary.counts(["Free! Free lunch?"])
+        >>> vocabulary.counts(["Free! Free lunch?"]).toarray()
         array([[0., 0., 2., 0., 0.]], dtype=float32)
     """
     texts = check_texts(texts)
@@ -107,7 +108,8 @@ class Vocabulary:
 
     A word that is not in the vocabulary is dropped, or counted as `"<unknown>"` if that is the last
     word. Every method takes texts, an iterable of str, and raises a ValueError when it is a single
-    str or holds something else, naming the row. All but `tokens` return NumPy arrays.
+    str or holds something else, naming the row. `counts` and `presence` return sparse arrays of
+    SciPy, `token_ids` arrays of NumPy, and `tokens` arrays of JAX.
 
     Attributes:
         words: the V words, in the order of their columns.
@@ -119,7 +121,7 @@ class Vocabulary:
         >>> vocabulary = learn_vocabulary(["win cash now", "see you now"], min_df=2, unknown=True)
         >>> vocabulary, len(vocabulary), vocabulary.words
         (Vocabulary(2 words), 2, ('now', '<unknown>'))
-        >>> vocabulary.counts(["cash now, now or never"])
+        >>> vocabulary.counts(["cash now, now or never"]).toarray()
         array([[2., 3.]], dtype=float32)
     """
 
@@ -144,44 +146,32 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} words)"
 
-    def counts(
-        self, texts: Iterable[str], dtype: DTypeLike = np.float32
-    ) -> Shaped[np.ndarray, "n V"]:
+    def counts(self, texts: Iterable[str], dtype: DTypeLike = np.float32) -> Any:
         """How often each word occurs in each text.
-
-        Dense: n V items of `dtype`. Where that is too much, `tokens` carries the same information.
 
         Args:
             texts: n texts.
             dtype: type of the result.
 
         Returns:
-            `(n, V)` counts.
+            `(n, V)` counts, a `scipy.sparse.csr_array` that holds those above 0, as `Multinomial`
+            and `Bernoulli` take it. `.toarray()` makes an array of n V items of it.
 
         Raises:
             ValueError: a count does not fit in `dtype`, or `dtype` is not a type of real numbers.
 
         Example:
             >>> from genclf.text import learn_vocabulary
-            >>> learn_vocabulary(["ham", "spam"]).counts(["spam spam ham", "eggs"])
+            >>> counts = learn_vocabulary(["ham", "spam"]).counts(["spam spam ham", "eggs"])
+            >>> counts.shape, counts.nnz
+            ((2, 2), 2)
+            >>> counts.toarray()
             array([[1., 2.],
                    [0., 0.]], dtype=float32)
         """
-        dtype = check_dtype(dtype)
-        ids, lengths = self._encode(texts)
-        row = np.repeat(np.arange(len(lengths)), lengths)
-        cell, count = np.unique(row * len(self) + ids, return_counts=True)
-        with np.errstate(over="ignore"):  # an error below reports it
-            fitted = count.astype(dtype)
-        if (fitted != count).any():
-            raise ValueError(f"a count of {count.max()} does not fit in {dtype}")
-        out = np.zeros((len(lengths), len(self)), dtype)
-        out.flat[cell] = fitted
-        return out
+        return self._counts(texts, check_dtype(dtype), lambda count: count)
 
-    def presence(
-        self, texts: Iterable[str], dtype: DTypeLike = np.float32
-    ) -> Shaped[np.ndarray, "n V"]:
+    def presence(self, texts: Iterable[str], dtype: DTypeLike = np.float32) -> Any:
         """Whether each word occurs in each text: 1 or 0.
 
         Args:
@@ -189,22 +179,36 @@ class Vocabulary:
             dtype: type of the result.
 
         Returns:
-            `(n, V)` zeros and ones; equal to `counts(texts) > 0`.
+            `(n, V)` zeros and ones, a `scipy.sparse.csr_array`; equal to `counts(texts) > 0`.
 
         Raises:
             ValueError: `dtype` is no type of real numbers.
 
         Example:
             >>> from genclf.text import learn_vocabulary
-            >>> learn_vocabulary(["ham", "spam"]).presence(["spam spam ham", "eggs"], dtype=bool)
-            array([[ True,  True],
-                   [False, False]])
+            >>> found = learn_vocabulary(["ham", "spam"]).presence(["spam spam ham", "eggs"])
+            >>> found.toarray()
+            array([[1., 1.],
+                   [0., 0.]], dtype=float32)
         """
-        dtype = check_dtype(dtype)
+        return self._counts(texts, check_dtype(dtype), np.ones_like)
+
+    def _counts(
+        self, texts: Iterable[str], dtype: np.dtype, f: Callable[[np.ndarray], np.ndarray]
+    ) -> Any:
+        """A function of the counts of the words that each text has."""
+        from scipy.sparse import csr_array  # which takes long to import
+
         ids, lengths = self._encode(texts)
-        out = np.zeros((len(lengths), len(self)), dtype)
-        out[np.repeat(np.arange(len(lengths)), lengths), ids] = 1
-        return out
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        cell, count = np.unique(row * len(self) + ids, return_counts=True)
+        with np.errstate(over="ignore"):  # an error below reports it
+            cells = f(count).astype(dtype)
+        if (cells != f(count)).any():
+            raise ValueError(f"a count of {count.max()} does not fit in {dtype}")
+        rows, columns = np.divmod(cell, len(self))
+        starts = np.searchsorted(rows, np.arange(len(lengths) + 1))
+        return csr_array((cells, columns, starts), shape=(len(lengths), len(self)))
 
     def token_ids(
         self, texts: Iterable[str], max_length: int | None = None

@@ -143,6 +143,10 @@ RIGHT = {
         "key": KEY, "statistic": lambda w: w.sum(), "num_rows": N, "num": 2, "level": 0.9,
         "groups": None, "strata": None, "batch_size": None, "progress": None,
     },
+    "compare": {
+        "table": pd.DataFrame({"a": X[:, 0], "y": Y}), "label": "y", "num_folds": 2, "seed": 0,
+        "progress": None,
+    },
     "certify": {
         "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
     },
@@ -282,6 +286,7 @@ ACCEPTED = {
     ("sliding", "metric", "a class"),
     *((name, "progress", "a class") for name in ("fit_many", "diagnose_many")),
     *((name, "progress", "a class") for name in ("searchlight", "sliding", "tune", "bootstrap")),
+    ("compare", "progress", "a class"),
     ("tune", "metric", "a class"),
     ("bootstrap", "statistic", "a class"),
     ("rda", "pooling", "None"),
@@ -322,7 +327,7 @@ NOT_CALLED = {
     "LearningCurve", "Posterior", "PriorSolution", "DiscriminantAxes", "Manova",
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
     "CrossValidation", "PermutationTest", "Searchlight", "Tuning", "Bootstrap",
-    "ClassifierStats",
+    "ClassifierStats", "Comparison", "ModelScore", "TableModel",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}
 

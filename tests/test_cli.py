@@ -13,10 +13,13 @@ from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 
 import genclf as gcf
 from genclf.__main__ import main
-from genclf.cli.columns import codes, decide, read_cells
-from genclf.cli.crossval import TrainingWords, cross_validate, stratified_folds
 from genclf.cli.report import open_console
 from genclf.cli.roads import three_roads
+from genclf.tables.cells import read_cells
+from genclf.tables.columns import codes_of, read_columns, values_of
+from genclf.tables.frames import as_table
+from genclf.tables.held_out import held_out, stratified_folds
+from genclf.tables.training_words import TrainingWords
 
 LINES = {
     "header.csv": "a,b,y\n",
@@ -146,7 +149,7 @@ def test_compare_on_mixed_columns(folder, capsys):
     assert kinds["member"] == "binary"
     assert kinds["note"] == "text"
 
-    ranked = out.split("looks at")[1].splitlines()[2:]
+    ranked = out.split("looks at")[1].split("\n\n")[0].splitlines()[2:]
     names = [line.split("  ")[0] for line in ranked if line]
     assert names[0] == "mixed naive Bayes"
     assert names[-1] == "class prior (baseline)"
@@ -223,7 +226,8 @@ def test_kinds_of_columns():
         }
     )
     strings = pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=str)
-    columns = decide(strings, pd.Series(["a", "b"] * 12))
+    table = as_table(strings.assign(label=["a", "b"] * 12))
+    columns = read_columns(table, table["label"], np.arange(n))
     kinds = {column.name: column.kind for column in columns}
     assert kinds == {
         "few whole": "categorical",
@@ -241,21 +245,25 @@ def test_kinds_of_columns():
     }
 
 
+def cells_of(strings):
+    return read_cells(as_table(pd.DataFrame({"a": strings}))["a"])
+
+
 def test_codes_put_missing_last():
-    code, names = codes(read_cells(pd.Series(["2.0", None, "10", "2", "inf"])))
-    assert code.tolist() == [0, 2, 1, 0, 2]
-    assert names == ["2", "10", "(missing)"]
-    code, names = codes(read_cells(pd.Series(["b", "a", None])))
-    assert code.tolist() == [1, 0, 2]
-    assert names == ["a", "b", "(missing)"]
+    cells = cells_of(["2.0", None, "10", "2", "inf"])
+    assert codes_of(cells).tolist() == [0, 2, 1, 0, 2]
+    assert values_of(cells) == (2.0, 10.0, "(missing)") and cells.names == ["2", "10"]
+    cells = cells_of(["b", "a", None])
+    assert codes_of(cells).tolist() == [1, 0, 2]
+    assert values_of(cells) == ("a", "b", "(missing)")
 
 
 @pytest.mark.parametrize("beside", [None, "inf", "-5"])
 def test_large_whole_numbers_stay_apart(beside):
     large = [str(2**53), str(2**53 + 1), "1" * 30 + "2", "1" * 30 + "3"]
-    code, names = codes(read_cells(pd.Series([*large, beside])))
-    assert code[:4].tolist() == ([1, 2, 3, 4] if beside == "-5" else [0, 1, 2, 3])
-    assert [name for name in names if name in large] == large
+    cells = cells_of([*large, beside])
+    assert cells.code[:4].tolist() == ([1, 2, 3, 4] if beside == "-5" else [0, 1, 2, 3])
+    assert [name for name in cells.names if name in large] == large
 
 
 def test_cross_validation_is_a_loop_of_fits(x64):
@@ -263,7 +271,7 @@ def test_cross_validation_is_a_loop_of_fits(x64):
     y = rng.integers(0, 3, 101)
     x = rng.normal(y[:, None], 1.0, (101, 5))
     clf = gcf.qda(3)
-    scores = cross_validate(clf, x, y, stratified_folds(y, 7, seed=1))
+    scores = held_out(clf, x, y, stratified_folds(y, 7, seed=1))
     folds = StratifiedKFold(7, shuffle=True, random_state=1).split(x, y)
     for f, (train, test) in enumerate(folds):
         params = gcf.fit(clf, x[train], y[train])
@@ -282,7 +290,7 @@ def test_missing_cells_are_a_fit_by_em_in_each_fold(x64, shared):
     x = rng.normal(y[:, None], 1.0, (71, 3))
     x[rng.random(x.shape) < 0.2] = np.nan
     clf = gcf.Classifier(gcf.Gaussian(shared=shared, missing="marginalize"), 2)
-    scores = cross_validate(clf, x, y, stratified_folds(y, 5, seed=2))
+    scores = held_out(clf, x, y, stratified_folds(y, 5, seed=2))
     assert not scores.singular.any() and scores.converged.all()
     folds = StratifiedKFold(5, shuffle=True, random_state=2).split(x, y)
     for f, (train, test) in enumerate(folds):
@@ -299,7 +307,7 @@ def test_a_covariance_of_few_rows_with_missing_cells_is_singular(x64):
     folds = stratified_folds(y, 5, seed=0)
     for prior, singular in [(None, True), (gcf.NormalInverseWishart(), False)]:
         clf = gcf.Classifier(gcf.Gaussian(missing="marginalize", prior=prior), 2)
-        scores = cross_validate(clf, x, y, folds)
+        scores = held_out(clf, x, y, folds)
         assert scores.singular.any() == singular
     assert np.isfinite(scores.log_loss).all()
 
@@ -317,14 +325,14 @@ def test_the_vocabulary_is_that_of_the_training_texts(x64, family, peer, binary)
     # Zipf's law: many words occur in one text only, so every fold has words of its own.
     texts = [" ".join(f"w{j}" for j in rng.zipf(1.5, 11)) for _ in range(53)]
     y = rng.integers(0, 2, 53)
-    counts = gcf.text.learn_vocabulary(texts).counts(texts, dtype=np.float64)
+    counts = gcf.text.learn_vocabulary(texts).counts(texts, dtype=np.float64).toarray()
     clf = gcf.Classifier(TrainingWords(family), num_classes=2)
-    scores = cross_validate(clf, counts, y, stratified_folds(y, 5, seed=0))
+    scores = held_out(clf, counts, y, stratified_folds(y, 5, seed=0))
     folds = StratifiedKFold(5, shuffle=True, random_state=0).split(texts, y)
     for f, (train, test) in enumerate(folds):
         vectorizer = CountVectorizer(binary=binary).fit([texts[i] for i in train])
-        learned, held_out = (vectorizer.transform([texts[i] for i in s]) for s in (train, test))
-        log_p = peer.fit(learned, y[train]).predict_log_proba(held_out)
+        learned, others = (vectorizer.transform([texts[i] for i in s]) for s in (train, test))
+        log_p = peer.fit(learned, y[train]).predict_log_proba(others)
         loss = -log_p[np.arange(len(test)), y[test]].mean()
         np.testing.assert_allclose(scores.log_loss[f], loss, rtol=1e-10)
         assert len(vectorizer.vocabulary_) < counts.shape[1]
@@ -334,7 +342,7 @@ def test_impossible_rows_are_infinite_and_undecided():
     x = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [1, 1], [1, 0]])
     y = np.array([0, 0, 1, 1, 0, 0])
     clf = gcf.multinomial_nb(2, alpha=0.0)
-    scores = cross_validate(clf, x, y, stratified_folds(y, 2, seed=0))
+    scores = held_out(clf, x, y, stratified_folds(y, 2, seed=0))
     assert scores.undecided.sum() > 0
     assert scores.overall("log_loss") == np.inf
     assert np.isnan(scores.error("log_loss"))

@@ -14,7 +14,7 @@ import zipfile
 
 import pytest
 
-import genclf.cli.compare
+import genclf.tables.comparison
 from genclf.__main__ import main
 from genclf.cli.files import read_table
 
@@ -224,6 +224,12 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+def without_fits(monkeypatch):
+    """Only the class prior is tried."""
+    all_of = genclf.tables.comparison.candidates
+    monkeypatch.setattr(genclf.tables.comparison, "candidates", lambda *given: all_of(*given)[:1])
+
+
 def refused(capsys, *arguments):
     """The one line on stderr."""
     assert main(["compare", *arguments, "--label", "y"]) == 2
@@ -242,7 +248,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_line(here, capsys, name):
 
 @pytest.mark.parametrize("name", READ)
 def test_what_a_file_is_read_as(here, capsys, monkeypatch, name):
-    monkeypatch.setattr(genclf.cli.compare, "_run", lambda *_: [])
+    without_fits(monkeypatch)
     content, expected = READ[name]
     (here / name).write_bytes(content)
     separator = ";" if content.startswith(b"a;") else ","
@@ -287,7 +293,7 @@ def test_a_missing_decompressor_is_named_and_one_that_is_there_used(here, capsys
 
     peer = type(sys)("zstandard")
     peer.ZstdDecompressor = Decompressor
-    monkeypatch.setattr(genclf.cli.compare, "_run", lambda *_: [])
+    without_fits(monkeypatch)
     monkeypatch.setitem(sys.modules, "zstandard", peer)
     assert main(["compare", "good.csv.zst", "--label", "y"]) == 0
     assert "30 numbers" in capsys.readouterr().out
@@ -305,7 +311,7 @@ def test_an_odd_separator_is_refused(capsys, separator):
 
 @pytest.mark.parametrize("separator", ["\t", ";", "|", ":", " ", ".", "^", "x", "\\"])
 def test_a_separator_is_a_character_and_no_pattern(here, capsys, monkeypatch, separator):
-    monkeypatch.setattr(genclf.cli.compare, "_run", lambda *_: [])
+    without_fits(monkeypatch)
     rows = "".join(f"{i}{separator}{'pq'[i % 2]}\n" for i in range(0, 90, 3))
     (here / "file.csv").write_text(f"a{separator}y\n{rows}")
     assert main(["compare", "file.csv", "--label", "y", "--sep", separator]) == 0
@@ -316,7 +322,7 @@ def test_a_pipe_is_read(here):
     os.mkfifo("pipe")
     writer = threading.Thread(target=lambda: (here / "pipe").write_bytes(GOOD))
     writer.start()
-    assert read_table("pipe", ",").shape == (30, 2)
+    assert read_table("pipe", ",", "y").shape == (30, 2)
     writer.join()
 
 

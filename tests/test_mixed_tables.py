@@ -5,7 +5,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import cross_val_predict
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import genclf as gcf
 from genclf.sklearn import MixedNB
@@ -135,3 +137,52 @@ def test_other_errors():
         MixedNB(kinds={"size": "drop"}).fit(x[["size"]], y)
     with pytest.raises(ValueError, match=r"kinds\['size'\] is 'number'"):
         MixedNB(kinds={"size": "number"}).fit(x, y)
+
+
+def with_texts(n=101):
+    rng = np.random.default_rng(7)
+    y = rng.integers(0, 2, n)
+    words = np.array(["alpha", "beta", "gamma", "delta"])
+    shares = np.array([[0.6, 0.2, 0.1, 0.1], [0.1, 0.2, 0.1, 0.6]])
+    notes = [" ".join(rng.choice(words, 5, p=shares[k])) for k in y]
+    table = pd.DataFrame({"height": rng.normal(y), "note": notes, "other": notes[::-1]})
+    table.loc[3, "note"] = None
+    return table, np.array(["a", "b"])[y]
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas])
+def test_each_text_is_a_document(library):
+    """The posterior is the sum of the scores of models of one column each."""
+    x, y = with_texts()
+    table = library(x)
+    found = MixedNB(0.5).fit(table, y)
+    assert [c.kind for c in found.columns_] == ["numeric", "text", "text"]
+    expected = (
+        GaussianNB(var_smoothing=0.0).fit(x[["height"]], y).predict_joint_log_proba(x[["height"]])
+    )
+    for name in ("note", "other"):
+        counts = CountVectorizer().fit_transform(x[name].fillna(""))
+        model = MultinomialNB(alpha=0.5).fit(counts, y)
+        expected = expected + counts @ model.feature_log_prob_.T
+    expected -= np.logaddexp.reduce(expected, 1)[:, None]
+    np.testing.assert_allclose(found.predict_log_proba(table), expected, rtol=1e-9, atol=1e-9)
+    parts = MixedNB(0.5).partial_fit(table[:50], y[:50], classes=["a", "b"])
+    parts.partial_fit(table[50:], y[50:])
+    np.testing.assert_allclose(parts.predict_log_proba(table), expected, rtol=1e-9, atol=1e-9)
+    drawn, _ = found.sample(7, random_state=0)
+    assert type(drawn) is type(table) and list(drawn.columns) == list(table.columns)
+    assert {word for text in drawn["note"] for word in text.split()} <= {
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+    }
+
+
+def test_a_text_that_cannot_be_read_is_named():
+    x, y = with_texts()
+    assert MixedNB(kinds={"note": "categorical"}).fit(x, y).columns_[1].kind == "categorical"
+    with pytest.raises(ValueError, match=r"column 'height', row 0 is .*, expected a str"):
+        MixedNB(kinds={"height": "text"}).fit(x, y)
+    with pytest.raises(ValueError, match=r"column 'note' is read as text: .*empty vocabulary"):
+        MixedNB(kinds={"note": "text"}).fit(x.assign(note="?"), y)

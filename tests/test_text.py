@@ -62,8 +62,8 @@ def test_parity_with_count_vectorizer(options):
     assert vocabulary.words == tuple(vectorizer.get_feature_names_out())
     for texts in (TRAIN, TEST):
         expected = vectorizer.transform(texts).toarray()
-        np.testing.assert_array_equal(vocabulary.counts(texts), expected)
-        np.testing.assert_array_equal(vocabulary.presence(texts), expected > 0)
+        np.testing.assert_array_equal(vocabulary.counts(texts).toarray(), expected)
+        np.testing.assert_array_equal(vocabulary.presence(texts).toarray(), expected > 0)
         np.testing.assert_array_equal(bincounts(vocabulary, texts), expected)
 
 
@@ -75,8 +75,8 @@ def test_unknown_counts_all_words_that_are_neither_known_nor_stop_words(options)
     kept = {k: v for k, v in options.items() if k in ("lowercase", "stop_words")}
     find_words = CountVectorizer(**kept).build_analyzer()
     for texts in (TRAIN, TEST):
-        counts = vocabulary.counts(texts)
-        np.testing.assert_array_equal(counts[:, :-1], known.counts(texts))
+        counts = vocabulary.counts(texts).toarray()
+        np.testing.assert_array_equal(counts[:, :-1], known.counts(texts).toarray())
         np.testing.assert_array_equal(counts.sum(axis=1), [len(find_words(t)) for t in texts])
 
 
@@ -87,10 +87,10 @@ def test_encodings_agree(train, test, unknown):
             learn_vocabulary(train, unknown=unknown)
         return
     vocabulary = learn_vocabulary(train, unknown=unknown)
-    counts = vocabulary.counts(test)
+    counts = vocabulary.counts(test).toarray()
     assert counts.shape == (len(test), len(vocabulary))
     np.testing.assert_array_equal(counts, bincounts(vocabulary, test))
-    np.testing.assert_array_equal(vocabulary.presence(test), counts > 0)
+    np.testing.assert_array_equal(vocabulary.presence(test).toarray(), counts > 0)
 
 
 def test_sms_spam():
@@ -99,7 +99,7 @@ def test_sms_spam():
     vocabulary, vectorizer = learn_vocabulary(train), CountVectorizer().fit(train)
     assert len(vocabulary) == len(vectorizer.vocabulary_) > 4000
     expected = vectorizer.transform(test).toarray()
-    np.testing.assert_array_equal(vocabulary.counts(test), expected)
+    np.testing.assert_array_equal(vocabulary.counts(test).toarray(), expected)
     np.testing.assert_array_equal(bincounts(vocabulary, test), expected)
 
 
@@ -150,39 +150,40 @@ def test_no_texts_encode_to_no_rows():
     assert vocabulary.token_ids([])[0].shape == (0, 0)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int32, np.float32, np.float64])
 def test_dtypes(dtype):
     vocabulary = learn_vocabulary(["ab cd"])
     for encode in (vocabulary.counts, vocabulary.presence):
         result = encode(["ab", "cd"], dtype)
         assert result.dtype == dtype
-        np.testing.assert_array_equal(result, [[1, 0], [0, 1]])
+        np.testing.assert_array_equal(result.toarray(), [[1, 0], [0, 1]])
+        assert result.nnz == 2 and result.has_canonical_format
 
 
-@pytest.mark.parametrize(("dtype", "count"), [(bool, 2), (np.uint8, 256), (np.float16, 2049)])
+@pytest.mark.parametrize(("dtype", "count"), [(bool, 2), (np.uint8, 256)])
 def test_a_count_that_does_not_fit_is_an_error(dtype, count):
     vocabulary = learn_vocabulary(["ab cd"])
     with pytest.raises(ValueError, match=f"count of {count} does not fit in {np.dtype(dtype)}"):
         vocabulary.counts(["ab " * count], dtype)
-    assert vocabulary.presence(["ab " * count], dtype).tolist() == [[1, 0]]
+    assert vocabulary.presence(["ab " * count], dtype).toarray().tolist() == [[1, 0]]
 
 
 def test_any_iterable_of_str_is_texts():
     vocabulary = learn_vocabulary(text for text in TRAIN)
     assert vocabulary == learn_vocabulary(np.array(TRAIN)) == learn_vocabulary(tuple(TRAIN))
-    expected = vocabulary.counts(TEST)
+    expected = vocabulary.counts(TEST).toarray()
     for texts in (iter(TEST), tuple(TEST), np.array(TEST), np.array(TEST, object)):
-        np.testing.assert_array_equal(vocabulary.counts(texts), expected)
+        np.testing.assert_array_equal(vocabulary.counts(texts).toarray(), expected)
 
 
 def test_vocabulary_is_a_plain_value():
     vocabulary = learn_vocabulary(TRAIN, stop_words=["the"], unknown=True)
-    expected = vocabulary.counts(TEST)
+    expected = vocabulary.counts(TEST).toarray()
     copy = pickle.loads(pickle.dumps(vocabulary))
     remade = Vocabulary(vocabulary.words, frozenset(["the"]))
     assert vocabulary == copy == remade and hash(vocabulary) == hash(remade)
     for other in (copy, remade):
-        np.testing.assert_array_equal(other.counts(TEST), expected)
+        np.testing.assert_array_equal(other.counts(TEST).toarray(), expected)
     assert vocabulary != learn_vocabulary(TRAIN, unknown=True)
     assert repr(vocabulary) == f"Vocabulary({len(vocabulary)} words)"
     with pytest.raises(AttributeError):

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -51,14 +50,15 @@ def check_frequency(value: int | float, name: str) -> int | float:
 
 
 def check_dtype(dtype: DTypeLike) -> np.dtype:
-    """Return the NumPy dtype; raise unless it is a type of real numbers."""
+    """Return the NumPy dtype; raise unless sparse arrays of SciPy can be of it, real numbers."""
     found = None
     if dtype is None or isinstance(dtype, str | type | np.dtype):
         with suppress(TypeError):
             found = np.dtype(dtype)
-    kinds = (jnp.floating, jnp.integer, jnp.bool_)
-    if found is None or not any(jnp.issubdtype(found, kind) for kind in kinds):
+    # SciPy has no sparse arrays of float16.
+    if found is None or not (found.kind in "biu" or found in (np.float32, np.float64)):
         raise ValueError(
-            f"dtype is {shown(dtype)}, expected a type of real numbers, such as np.float32"
+            f"dtype is {shown(dtype)}, expected bool, integers, float32 or float64, such as "
+            "np.float32"
         )
     return found

@@ -10,15 +10,10 @@ import numpy as np
 from rich.console import Console
 
 import genclf as gcf
-from genclf.cli.crossval import (
-    TrainingWords,
-    cross_validate,
-    cross_validate_blocks,
-    in_folds,
-    stratified_folds,
-)
 from genclf.cli.report import open_console, progress, section, show_table
 from genclf.cli.roads import three_roads
+from genclf.tables.held_out import held_out, stratified_folds
+from genclf.tables.training_words import TrainingWords
 
 SEED = 0
 SAMPLE_SEED = 2
@@ -59,16 +54,15 @@ def demo() -> None:
 def _spam(console: Console, advance: Advance) -> None:
     sms = gcf.datasets.load_sms_spam()
     vocabulary = gcf.text.learn_vocabulary(sms.texts)
-    counts = vocabulary.counts(sms.texts, dtype=np.uint8)
+    counts = vocabulary.counts(sms.texts, dtype=np.uint8).toarray()
     folds = stratified_folds(sms.y, FOLDS, SEED)
-    x, y = in_folds((counts, sms.y), folds)
     rows = []
     for name, family in EVENT_MODELS:
         advance(f"spam: {name}")
         for alpha in (1.0, 0.0):
             words = TrainingWords(replace(family, alpha=alpha))
             own, whole = (
-                cross_validate_blocks(gcf.Classifier(replace(words, whole=every), 2), x, y, folds)
+                held_out(gcf.Classifier(replace(words, whole=every), 2), counts, sms.y, folds)
                 for every in (False, True)
             )
             rows.append(
@@ -186,7 +180,7 @@ def _errors(wrong: np.ndarray) -> tuple[str, str]:
 def _votes(console: Console) -> None:
     votes = gcf.datasets.load_house_votes()
     clf = gcf.categorical_nb(len(votes.class_names), len(votes.value_names))
-    scores = cross_validate(clf, votes.x, votes.y, stratified_folds(votes.y, FOLDS, SEED))
+    scores = held_out(clf, votes.x, votes.y, stratified_folds(votes.y, FOLDS, SEED))
     # θ of the columns side by side: class, vote, value.
     log_theta, _ = gcf.linear_form(gcf.fit(clf, votes.x, votes.y))
     theta = np.exp(log_theta).reshape(len(votes.class_names), *votes.x.shape[1:], -1)

@@ -34,10 +34,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def read_table(path: str, separator: str) -> pd.DataFrame:
-    """The cells as strings, NaN where missing, under the names of the header, repeated ones too."""
+def read_table(path: str, separator: str, label: str) -> pd.DataFrame:
+    """The cells as strings, NaN where missing, under the names of the header.
+
+    A repeated name is followed by its place; raise if it is that of the label.
+    """
     try:
-        return _parse(_decode(_unpack(path, _read(path))), separator)
+        frame = _parse(_decode(_unpack(path, _read(path))), separator)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except ImportError as error:
@@ -48,6 +51,18 @@ def read_table(path: str, separator: str) -> pd.DataFrame:
     except Exception as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(f"{path}: {reason or type(error).__name__}") from None
+    names = list(frame)
+    if names.count(label) > 1:
+        raise InputError(
+            f"{names.count(label)} columns are named {label!r}: which is the label? A copy of it "
+            "among the features would reveal it; rename or remove all but one"
+        )
+    if len(set(names)) < len(names):
+        frame.columns = pd.Index(
+            name if name == label else f"{name} (column {place})"
+            for place, name in enumerate(names, 1)
+        )
+    return frame
 
 
 def _read(path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The columns of a table as arrays of numbers, categories and counts."""
+"""The columns of a table as arrays of numbers, categories, counts and words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-KINDS = ("numeric", "categorical", "count", "drop")
+from genclf.tables.frames import looks_like_text
+from genclf.text import Vocabulary, learn_vocabulary
+
+KINDS = ("numeric", "categorical", "count", "text", "drop")
 MISSING = -1
 
 
@@ -20,17 +23,18 @@ class Column(NamedTuple):
         name: its name, or its number in an array.
         kind: one of `KINDS`.
         values: the sorted values of a categorical column in the training rows; others are one more.
+        vocabulary: the words of a column of texts in the training rows; others are left out.
     """
 
     name: Any
     kind: str
-    values: Shaped[np.ndarray, "V"] | None
+    values: Shaped[np.ndarray, "V"] | None = None
+    vocabulary: Vocabulary | None = None
 
-
-def as_table(X: Any) -> nw.DataFrame[Any] | None:
-    """The table in one interface, None if X is none."""
-    found = nw.from_native(X, eager_only=True, pass_through=True)
-    return found if isinstance(found, nw.DataFrame) else None
+    @property
+    def part(self) -> str:
+        """The part of the model that has the column: one for a kind, one for each text."""
+        return f"text {self.name}" if self.kind == "text" else self.kind
 
 
 def columns_of(table: nw.DataFrame[Any], kinds: Mapping[Any, Any] | None) -> list[Column]:
@@ -53,15 +57,31 @@ def _column(series: Any, given: Any) -> Column:
                 f'booleans: make numbers of it, or leave it out, kinds={{{name!r}: "drop"}}'
             )
         given = "categorical" if of_values else "numeric"
+        if of_values and not isinstance(dtype, nw.Boolean | nw.Categorical | nw.Enum):
+            known = [cell for cell in series.to_list() if isinstance(cell, str)]
+            given = "text" if looks_like_text(known, len(set(known)), len(series)) else given
     if given not in KINDS:
         raise ValueError(
             f"kinds[{name!r}] is {given!r}, expected one of {', '.join(KINDS)}, or a list of values"
         )
-    values = None
-    if given == "categorical":
-        cells, missing = _cells(series)
-        values = np.unique(cells[~missing])
-    return Column(name, given, values)
+    if given == "text":
+        try:
+            return Column(name, given, vocabulary=learn_vocabulary(_texts(series)))
+        except ValueError as error:
+            raise ValueError(f"column {name!r} is read as text: {error}") from error
+    if given != "categorical":
+        return Column(name, given)
+    cells, missing = _cells(series)
+    return Column(name, given, np.unique(cells[~missing]))
+
+
+def _texts(series: Any) -> list[str]:
+    """The strings, empty where missing; raise for what is none."""
+    given = ["" if cell is None or cell != cell else cell for cell in series.to_list()]
+    for row, cell in enumerate(given):
+        if not isinstance(cell, str):
+            raise ValueError(f"column {series.name!r}, row {row} is {cell!r:.40}, expected a str")
+    return given
 
 
 def _cells(series: Any) -> tuple[Shaped[np.ndarray, "n"], Shaped[np.ndarray, "n"]]:
@@ -110,19 +130,22 @@ def _codes(series: Any, column: Column) -> Int[np.ndarray, "n"]:
     return np.where(missing, MISSING, np.where(known, place, len(values))).astype(np.int32)
 
 
-def arrays_of(table: nw.DataFrame[Any], columns: list[Column]) -> dict[str, np.ndarray]:
-    """The columns of each kind beside each other."""
+def arrays_of(table: nw.DataFrame[Any], columns: list[Column]) -> dict[str, Any]:
+    """The columns of each kind beside each other, and the sparse counts of the words of texts."""
     found: dict[str, list[np.ndarray]] = {}
+    texts: dict[str, Any] = {}
     for column, series in zip(columns, table.iter_columns(), strict=True):
+        if column.vocabulary is not None:
+            texts[column.part] = column.vocabulary.counts(_texts(series), np.float64)
         if column.kind == "categorical":
             found.setdefault("categorical", []).append(_codes(series, column))
         elif column.kind == "numeric":
             found.setdefault("numeric", []).append(_numbers(series))
         elif column.kind == "count":
             found.setdefault("count", []).append(_counts(series))
-    if not found:
+    if not found and not texts:
         raise ValueError("X has no column that is read: give one, or other kinds")
-    return {kind: np.stack(each, 1) for kind, each in found.items()}
+    return {kind: np.stack(each, 1) for kind, each in found.items()} | texts
 
 
 def as_rows(x: dict[str, np.ndarray], columns: list[Column], made_by: Any) -> Any:
@@ -131,6 +154,11 @@ def as_rows(x: dict[str, np.ndarray], columns: list[Column], made_by: Any) -> An
     found: dict[Any, Any] = {}
     for column in columns:
         if column.kind == "drop":
+            continue
+        if column.vocabulary is not None:
+            words = np.array(column.vocabulary.words)
+            counts = np.asarray(x[column.part]).astype(int)
+            found[column.name] = [" ".join(words.repeat(row)) for row in counts]
             continue
         cells: Any = x[column.kind][:, place[column.kind]]
         place[column.kind] += 1

@@ -24,7 +24,7 @@ _PIECE = 65_536  # rows of which the statistics are made at once
 
 def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> ClassifierStats:
     """The statistics, of pieces that are padded to a few sizes by rows of weight 0."""
-    if is_sparse(x):
+    if _holds_sparse(x):
         return stats(clf, x, y, w)
     pieces = [slice(start, start + _PIECE) for start in range(0, len(y), _PIECE)]
     cut = lambda piece: jax.tree.map(lambda a: a[piece], (x, y, w))  # noqa: E731
@@ -34,7 +34,7 @@ def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> Clas
 def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray, np.ndarray]:
     """The rows and as many of weight 0 that their number is one of a few."""
     more = padded_size(len(y)) - len(y)
-    if not more or isinstance(x, Tokens) or is_sparse(x):
+    if not more or isinstance(x, Tokens) or _holds_sparse(x):
         return x, y, w
     longer = lambda a: _longer(a, more)  # noqa: E731
     return jax.tree.map(longer, x), longer(y), np.append(w, np.zeros(more))
@@ -42,7 +42,7 @@ def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray,
 
 def by_pieces(function: Any, params: Any, x: PyTree) -> np.ndarray:
     """A compiled row-wise function of (params, x), of pieces that are padded to a few sizes."""
-    if is_sparse(x):
+    if _holds_sparse(x):
         return np.asarray(function.__wrapped__(params, x))
     leaves, form = jax.tree.flatten(x)
     count, found = len(leaves[0]), []
@@ -52,6 +52,10 @@ def by_pieces(function: Any, params: Any, x: PyTree) -> np.ndarray:
         pieces = [_longer(a[start : start + rows], more) for a in leaves]
         found.append(np.asarray(function(params, jax.tree.unflatten(form, pieces)))[:rows])
     return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _holds_sparse(x: PyTree) -> bool:
+    return any(map(is_sparse, jax.tree.leaves(x)))
 
 
 def _longer(a: np.ndarray, more: int) -> np.ndarray:

@@ -11,34 +11,38 @@ from genclf.families.categorical import Categorical
 from genclf.families.gaussian import Gaussian
 from genclf.families.multinomial import Multinomial
 from genclf.families.product import Product
-from genclf.sklearn.columns import Column, arrays_of, as_rows, as_table, columns_of
+from genclf.sklearn.columns import Column, arrays_of, as_rows, columns_of
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator
+from genclf.tables.frames import as_table
 
 
 class MixedNB(FamilyEstimator):
-    """Naive Bayes of a table of numbers, categories, truth values and counts, with missing cells.
+    """Naive Bayes of a table of numbers, categories, counts and texts, with missing cells.
 
     Columns are independent within classes: a number is Gaussian there, a category has a smoothed
-    probability for each value, and the columns of counts are one multinomial document. Missing
-    numbers and categories are integrated out: no row is dropped, and no cell filled in. Tables of
-    pandas, polars and others are read by their dtypes: strings, categories and booleans are
-    categories, numbers are numbers. Arrays are columns of numbers.
+    probability for each value, the columns of counts are one multinomial document, and each text
+    is another. Missing numbers and categories are integrated out: no row is dropped, and no cell
+    filled in; a missing text is empty. Tables of pandas, polars and others are read by their
+    dtypes: strings, categories and booleans are categories, numbers are numbers. Strings of three
+    words or more on average are texts, if over 50 differ or more than half the number of rows.
+    Arrays are columns of numbers.
 
     Args:
-        alpha: smoothing of categories and counts, >= 0.
+        alpha: smoothing of categories, counts and words, >= 0.
         ridge: share of the variance of a number that is added to its variances, >= 0.
         kinds: how columns are read, where it is not as their dtypes say: a dict from their names to
-            "numeric", "categorical", "count" or "drop", or to the list of values of a categorical
-            column.
+            "numeric", "categorical", "count", "text" or "drop", or to the list of values of a
+            categorical column.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        columns_: how each column is read: its name, kind and, of categories, the values. A value
-            that the training rows do not hold is one more, with the smoothing as its only count.
+        columns_: how each column is read: its name, kind and, of categories, the values, or, of
+            texts, the vocabulary. A value that the training rows do not hold is one more, with the
+            smoothing as its only count; such a word is left out.
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
 
     Example:
@@ -81,7 +85,7 @@ class MixedNB(FamilyEstimator):
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised
 
-    def _rows(self, X: Any, *, reset: bool = False) -> dict[str, np.ndarray]:
+    def _rows(self, X: Any, *, reset: bool = False) -> dict[str, Any]:
         table = as_table(X)
         if reset:
             self._made_by = None if table is None else table.implementation
@@ -107,8 +111,9 @@ class MixedNB(FamilyEstimator):
         }
         if values:
             families["categorical"] = Categorical(values, alpha=self.alpha, missing="marginalize")
-        kinds = {column.kind for column in self.columns_}
-        parts = {kind: family for kind, family in families.items() if kind in kinds}
+        words = families["count"]
+        parts = {column.part: families.get(column.part, words) for column in self.columns_}
+        parts.pop("drop", None)
         return Product(parts)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, Any]:

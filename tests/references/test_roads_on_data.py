@@ -34,7 +34,7 @@ def votes_as_bits():
 def sms():
     """The 200 most frequent words of the messages."""
     data = gcf.datasets.load_sms_spam()
-    counts = gcf.text.learn_vocabulary(data.texts).counts(data.texts, dtype=np.int32)
+    counts = gcf.text.learn_vocabulary(data.texts).counts(data.texts, dtype=np.int32).toarray()
     return counts[:, np.argsort(-counts.sum(0), kind="stable")[:200]], data.y
 
 

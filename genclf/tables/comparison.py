@@ -1,0 +1,218 @@
+"""`compare`: every model that applies to a table, on the same folds, and the best one fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, PyTree, Shaped
+
+from genclf.arguments.domains import shown, whole
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.entry.verb import verb
+from genclf.fitting import fit
+from genclf.scores import log_posterior
+from genclf.select.chunks import PROGRESS, Progress
+from genclf.tables.candidates import candidates
+from genclf.tables.columns import Column, read_columns
+from genclf.tables.frames import as_table, make_table
+from genclf.tables.held_out import stratified_folds
+from genclf.tables.labels import TableError, label_of, usable_rows
+from genclf.tables.notes import score_notes, table_notes
+from genclf.tables.readers import Reader
+from genclf.tables.training_words import of_all_words
+from genclf.tables.trials import ModelScore, Trial, trials_of
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A model that was fitted to a table, and what reads such tables.
+
+    Attributes:
+        name: name of the model.
+        classifier: the model.
+        params: its fitted params, arrays of NumPy in float64.
+        classes: the classes, in the order of the model: numbers if all labels are, else strings.
+    """
+
+    name: str
+    classifier: Classifier
+    params: ClassifierParams
+    classes: Shaped[np.ndarray, "K"]
+    reader: Reader
+
+    def read(self, table: Any) -> PyTree:
+        """The rows of a table as the model takes them, for verbs such as `log_marginal`.
+
+        Args:
+            table: a table with the columns that the model looks at; others are ignored. A category
+                that the training table did not have is unknown, and so is a missing one if none was
+                missing there; words that it did not have are left out.
+
+        Raises:
+            ValueError: a column is missing, a cell of a column of numbers is no number, or a number
+                is missing and the model is LDA or QDA of a table without missing numbers.
+        """
+        return self.reader(_table(table, "table"))
+
+    def log_posterior(self, table: Any) -> Float[np.ndarray, "n K"]:
+        """`log p(class | row)`, natural logarithms; NaN for a row impossible in all classes.
+
+        Args:
+            table: as for `read`.
+        """
+        with jax.enable_x64(True):
+            return np.asarray(log_posterior(self.params, self.read(table)))
+
+    def predict(self, table: Any) -> Shaped[np.ndarray, "n"]:
+        """The most probable class of each row.
+
+        Args:
+            table: as for `read`.
+
+        Raises:
+            ValueError: a row is impossible in all classes.
+        """
+        found = self.log_posterior(table)
+        if len(rows := np.flatnonzero(np.isnan(found).any(1))):
+            raise ValueError(f"table row {rows[0]} is impossible in all classes under {self.name}")
+        return self.classes[found.argmax(1)]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found in a table.
+
+    Attributes:
+        columns: how each column is read.
+        models: the scores of all models, best log-loss first; those without scores are last.
+        notes: what to know of the table and of the scores, in words; among it what was found wrong.
+        best: the first of the models, fitted to all rows that have a label.
+        shares: share of the rows in each class.
+        num_rows: number of rows that were used.
+        num_folds: number of folds.
+        table: `models` as a table of the library that made the given one.
+    """
+
+    columns: tuple[Column, ...]
+    models: tuple[ModelScore, ...]
+    notes: tuple[str, ...]
+    best: TableModel
+    shares: dict[Any, float]
+    num_rows: int
+    num_folds: int
+    table: Any
+
+    def __repr__(self) -> str:
+        best = self.models[0]
+        return (
+            f"Comparison({len(self.models)} models of {self.num_rows} rows, best: {best.model}, "
+            f"log-loss {best.log_loss:.3f}, accuracy {best.accuracy:.1%})"
+        )
+
+
+def _table(given: Any, name: str) -> Any:
+    """The table; raise if it is none, or has no rows."""
+    found = as_table(given)
+    if found is None:
+        raise ValueError(f"{name} is {shown(given)}, expected a table of pandas, polars or others")
+    if not len(found):
+        raise ValueError(f"{name} has no rows")
+    return found
+
+
+def _name(given: Any, name: str) -> Any:
+    if not isinstance(given, str):
+        raise ValueError(f"{name} is {shown(given)}, expected the name of a column")
+    return given
+
+
+@verb(table=_table, label=_name, num_folds=whole(2), seed=whole(0, 2**32 - 1), progress=PROGRESS)
+def compare(
+    table: Any,
+    label: str,
+    *,
+    num_folds: int = 10,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Cross-validate every model that applies to a table, and fit the best one.
+
+    Columns are read by these rules. Numbers are numeric, unless whole with at most 10 values.
+    Strings, booleans and such whole numbers are categorical if their values repeat twice on
+    average, binary if there are two; a missing cell is a value too. Strings of three words or more
+    on average are text, if over 50 differ or they rarely repeat. Strings that look like numbers
+    ("1,234" or "0,5" in all rows) are numbers. Others are dropped, with the reason. A missing
+    number is integrated out; no row is dropped but those without a label, and those of classes of
+    one row.
+
+    The models are the class prior; LDA, QDA and Gaussian naive Bayes of the numbers; Bernoulli and
+    categorical naive Bayes; multinomial naive Bayes of the words of each text; and naive Bayes of
+    all columns. If a covariance is singular in some fold, a ridge of 0.001 of each feature's
+    variance is tried, or a prior where numbers are missing. Smoothing is alpha = 1. The values of a
+    column are declared from the whole table; everything else is learned from training rows.
+
+    It is the function behind `python -m genclf compare`.
+
+    Args:
+        table: a table of pandas, polars, pyarrow or any library that narwhals knows.
+        label: the name of the column to predict.
+        num_folds: number of folds, stratified; at most the size of the largest class is used.
+        seed: seed of the shuffle of the folds.
+        progress: called with the numbers of models that are done and of all.
+
+    Returns:
+        `Comparison`.
+
+    Raises:
+        ValueError: there is no such column; the label has fewer than two classes of two rows, or
+            looks continuous; or no column can be used.
+        ImportError: narwhals or scikit-learn is not installed.
+
+    Example:
+        >>> import pandas as pd, genclf as gcf
+        >>> table = pd.DataFrame({
+        ...     "weight": [4.1, 3.9, 4.4, 9.8, 10.4, 11.0],
+        ...     "animal": ["cat", "cat", "cat", "dog", "dog", "dog"],
+        ... })
+        >>> found = gcf.compare(table, label="animal", num_folds=3)
+        >>> print(found.best.name, found.best.predict(pd.DataFrame({"weight": [4.0, 10.0]})))
+        LDA ['cat' 'dog']
+    """
+    labels = label_of(table, label)
+    usable = usable_rows(labels)
+    y, rows = usable.y, usable.rows
+    columns = read_columns(table[rows.tolist()], labels[rows.tolist()], rows)
+    table = table[rows.tolist()]
+    if all(column.kind == "dropped" for column in columns):
+        reasons = "; ".join(f"{column.name}: {column.detail}" for column in columns[:5])
+        raise TableError(f"no column can be used as a feature ({reasons or 'there is no other'})")
+    count, asked = np.bincount(y), num_folds
+    num_folds = min(num_folds, int(count.max()))
+    with jax.enable_x64(True):  # a user's numbers may need it, and tables are small
+        folds = stratified_folds(y, num_folds, seed)
+        tried = candidates(table, columns, len(count), num_folds)
+        trials: list[Trial] = []
+        for done, candidate in enumerate(tried):
+            trials += trials_of(candidate, candidate.read(table), y, len(count), folds)
+            if progress is not None:
+                progress(done + 1, len(tried))
+        trials.sort(key=lambda trial: trial.rank)
+        clf, read = Classifier(of_all_words(trials[0].family), len(count)), trials[0].read
+        params = jax.tree.map(np.asarray, fit(clf, read(table), y))
+    models = tuple(trial.score for trial in trials)
+    notes = table_notes(usable, columns, asked, num_folds) + score_notes(trials)
+    return Comparison(
+        columns=columns,
+        models=models,
+        notes=tuple(notes),
+        best=TableModel(models[0].model, clf, params, usable.classes, read),
+        shares=dict(zip(usable.names, (count / len(y)).tolist(), strict=True)),
+        num_rows=len(y),
+        num_folds=num_folds,
+        table=make_table(
+            {name: [getattr(model, name) for model in models] for name in ModelScore._fields}, table
+        ),
+    )

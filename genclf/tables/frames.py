@@ -1,0 +1,46 @@
+"""Tables of pandas, polars and others, by one interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+MANY = 50  # more different strings than this are no categories if they are sentences
+
+
+def as_table(given: Any) -> Any:
+    """The table as a `DataFrame` of narwhals, None if it is none."""
+    nw = _narwhals()
+    found = nw.from_native(given, eager_only=True, pass_through=True)
+    return found if isinstance(found, nw.DataFrame) else None
+
+
+def floats(series: Any) -> Float[np.ndarray, "n"]:
+    """The cells of a column of numbers or truth values, NaN where missing."""
+    return series.cast(_narwhals().Float64).to_numpy()
+
+
+def make_table(columns: dict[Any, Any], like: Any) -> Any:
+    """A table of the library that made another one."""
+    return _narwhals().from_dict(columns, backend=like.implementation).to_native()
+
+
+def _narwhals() -> Any:
+    try:
+        import narwhals.stable.v2
+    except ImportError as error:
+        raise ImportError('tables need narwhals: pip install "genclf[sklearn]"') from error
+    return narwhals.stable.v2
+
+
+def looks_like_text(strings: Sequence[str], num_distinct: int, num_rows: int) -> bool:
+    """Whether strings are texts rather than categories.
+
+    They have three words or more on average, and are over 50 different ones or rarely repeat.
+    """
+    words = sum(len(string.split()) for string in strings)
+    rare = num_distinct > MANY or num_distinct > num_rows / 2
+    return rare and words >= 3 * len(strings) > 0

@@ -1,0 +1,135 @@
+"""Scores of a model in each of several folds, and whether its fits are determined."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from genclf.classifier import Classifier
+from genclf.families.capabilities import is_hidden
+from genclf.families.gaussian import Gaussian, GaussianDiagnosis
+from genclf.latent.em import em, em_step
+from genclf.scores import log_posterior
+from genclf.select.cross_validation import Layout, cross_validate, in_row_order, layout, take
+from genclf.select.folds import folds as folds_of
+
+EM_TOL = 1e-8  # gain in the mean log-likelihood of a row, as in `fit`
+EM_STEPS = 200
+
+
+def stratified_folds(y: np.ndarray, num_folds: int, seed: int) -> Int[np.ndarray, "n"]:
+    """The folds of scikit-learn's `StratifiedKFold(num_folds, shuffle=True, random_state=seed)`."""
+    from sklearn.model_selection import StratifiedKFold
+
+    with warnings.catch_warnings():
+        # A class with fewer rows than folds has at most one row in each fold.
+        warnings.filterwarnings("ignore", "The least populated class")
+        split = StratifiedKFold(num_folds, shuffle=True, random_state=seed).split(y, y)
+        return folds_of(list(split))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Scores of a model on rows that it was not fitted to; one number per fold.
+
+    Attributes:
+        accuracy: share of rows predicted correctly, shape (F,); an undecided row counts as wrong.
+        log_loss: mean of -log p(y | x), nats, shape (F,); inf if the true class of a row, or the
+            row itself, was given probability 0.
+        undecided: share of rows impossible in every class, for which no class is predicted, (F,).
+        impossible: number of rows with infinite log-loss.
+        singular: folds in which the training rows do not determine a covariance, shape (F,).
+        fold_sizes: rows in each fold, shape (F,).
+        converged: folds in which EM reached its tolerance or was not needed, shape (F,).
+    """
+
+    accuracy: np.ndarray
+    log_loss: np.ndarray
+    undecided: np.ndarray
+    impossible: int
+    singular: np.ndarray
+    fold_sizes: np.ndarray
+    converged: np.ndarray
+
+    def overall(self, name: str) -> float:
+        """`accuracy`, `log_loss` or `undecided` over all rows."""
+        return float(np.average(getattr(self, name), weights=self.fold_sizes))
+
+    def error(self, name: str) -> float:
+        """Standard error of that score over the folds: sd / √F, where sd has the divisor F - 1."""
+        values = getattr(self, name)
+        if not np.isfinite(values).all():
+            return float("nan")
+        return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def held_out(clf: Classifier, x: PyTree, y: np.ndarray, folds: np.ndarray) -> HeldOut:
+    """For each fold, fit on all others and score it."""
+    if is_hidden(clf.family):
+        log_p, singular, converged = map(np.asarray, _by_em(clf, x, jnp.asarray(y), layout(folds)))
+    else:
+        found = cross_validate(clf, x, y, folds, diagnosed=True)
+        log_p = np.asarray(found.log_posterior)
+        assert found.diagnosis is not None
+        singular = np.asarray(_singular(found.diagnosis.conditional, int(folds.max()) + 1))
+        converged = np.ones(len(singular), bool)
+    undecided = np.isnan(log_p).any(1)
+    loss = np.where(undecided, np.inf, -log_p[np.arange(len(y)), y])
+    right = ~undecided & (np.where(undecided[:, None], 0, log_p).argmax(1) == y)
+    sizes = np.bincount(folds)
+    per_fold = lambda a: np.bincount(folds, a) / sizes  # noqa: E731
+    return HeldOut(
+        accuracy=per_fold(right),
+        log_loss=per_fold(loss),
+        undecided=per_fold(undecided),
+        impossible=int(np.isinf(loss).sum()),
+        singular=singular,
+        fold_sizes=sizes,
+        converged=converged,
+    )
+
+
+@jax.jit
+def _by_em(
+    clf: Classifier, x: PyTree, y: Int[Array, "n"], where: Layout
+) -> tuple[Float[Array, "n K"], Bool[Array, "F"], Bool[Array, "F"]]:
+    """The log-posteriors of all rows, each by the fit without its fold, and how each fit ended."""
+    dtype = jax.tree.leaves(x)[0].dtype
+    labels = jax.nn.one_hot(y, clf.num_classes, dtype=dtype)
+
+    def one(fold: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+        w = (where.folds != fold[0]).astype(dtype)
+        found = em(clf, x, labels, key=jax.random.key(0), weights=w, tol=EM_TOL, max_steps=EM_STEPS)
+        expect = em_step(clf, x, labels, w)
+        family = expect.clf.family
+        diagnosis = family.diagnose(expect(found.params)[1].conditional)
+        # No step lowers the objective, but for a loss of digits, where it has no bound.
+        before, last = found.objective[found.steps - jnp.array([2, 1], found.steps.dtype)]
+        fell = (found.steps > 1) & (before - last > EM_TOL * w.sum())
+        singular = _singular(diagnosis) | fell
+        if isinstance(family, Gaussian) and family.prior is None and not family.shared:
+            # Unseen cells add an expected variance, so full rank does not prove that rows suffice.
+            singular |= diagnosis.too_few.any()
+        return log_posterior(found.params, take(x, fold[1])), singular, found.converged
+
+    numbers = jnp.arange(len(where.rows), dtype=where.folds.dtype)
+    log_p, singular, converged = lax.map(one, (numbers, where.rows))
+    return in_row_order(log_p, where.rows, len(y)), singular, converged
+
+
+def _singular(found: Any, *batch: int) -> Bool[Array, "..."]:
+    """Whether any Gaussian in a diagnosis has a covariance short of full rank."""
+    parts = jax.tree.leaves(found, is_leaf=lambda node: isinstance(node, GaussianDiagnosis))
+    singular = jnp.zeros(batch, bool)
+    for part in parts:
+        if isinstance(part, GaussianDiagnosis):
+            short = part.rank < part.constant.shape[-1]
+            singular |= short.reshape(*batch, -1).any(-1)
+    return singular

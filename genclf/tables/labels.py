@@ -1,0 +1,107 @@
+"""The label of a table: its classes, and the rows that can be used."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from genclf.tables.cells import Cells, read_cells, read_strings
+
+
+class TableError(ValueError):
+    """A table that cannot be used, or its label."""
+
+
+def label_of(table: Any, name: str) -> Any:
+    """The column of labels; raise if there is none."""
+    names = table.columns
+    if name not in names:
+        lower = {column.lower(): column for column in map(str, names)}
+        close = difflib.get_close_matches(str(name).lower(), lower, n=3)
+        hint = f"did you mean {' or '.join(repr(lower[c]) for c in close)}? " if close else ""
+        raise TableError(
+            f"label: table has no column {name!r}; {hint}the columns are {_some(names)}"
+        )
+    label = table[name]
+    cells = read_cells(label)
+    n = int((~cells.missing).sum()) + cells.infinite
+    if not n:
+        raise TableError(f"label {name!r} is missing in every row")
+    num_classes = len(cells.values)
+    if num_classes > 20:
+        number = cells.number[~cells.missing] if cells.notation is not None else None
+        whole = number is not None and not cells.infinite and (number == number.round()).all()
+        if number is not None and not (whole and num_classes <= n / 10):
+            raise TableError(
+                f"label {name!r} has {num_classes} different numbers in {n} rows: it "
+                "looks continuous; classification needs classes, e.g. bin it by genclf.discretize"
+            )
+        if num_classes > n / 2:
+            raise TableError(
+                f"label {name!r} has {num_classes} classes in {n} rows, too many to learn"
+            )
+    return label
+
+
+@dataclass(frozen=True)
+class UsableRows:
+    """The rows with a label, of classes of two rows or more.
+
+    Attributes:
+        rows: their places in the table, (n,).
+        y: the class of each, (n,).
+        classes: the classes, numbers if all labels are, truth values, or strings, (K,).
+        names: the same as strings.
+        alone: names of the classes that were left out.
+        num_unlabelled: number of rows without a label.
+    """
+
+    rows: Int[np.ndarray, "n"]
+    y: Int[np.ndarray, "n"]
+    classes: Shaped[np.ndarray, "K"]
+    names: list[str]
+    alone: list[str]
+    num_unlabelled: int
+
+
+def usable_rows(label: Any) -> UsableRows:
+    """The rows of a column of labels; raise if fewer than two classes are left."""
+    cells = read_cells(label)
+    if cells.infinite:  # an infinite number is a class like any other
+        cells = read_strings(label)
+    names, count = cells.names, np.bincount(cells.code[~cells.missing])
+    if len(names) < 2:
+        raise TableError(
+            f"label {label.name!r} has one class only, {names[0]!r}: nothing to tell apart"
+        )
+    kept, alone = np.flatnonzero(count > 1), [names[k] for k in np.flatnonzero(count == 1)]
+    if len(kept) < 2:
+        has = f"class {alone[0]!r} has" if len(alone) == 1 else f"each of {len(alone)} classes has"
+        raise TableError(
+            f"{has} one usable row, so it cannot be both learned and tested, and "
+            f"{len(kept) or 'no'} other class is left; merge classes, or collect more rows"
+        )
+    rows = np.flatnonzero(np.isin(cells.code, kept))
+    y = np.searchsorted(kept, cells.code[rows]).astype(np.int32)
+    classes = _classes(label, cells)[kept]
+    unlabelled = int(cells.missing.sum())
+    return UsableRows(rows, y, classes, [names[k] for k in kept], alone, unlabelled)
+
+
+def _classes(label: Any, cells: Cells) -> Shaped[np.ndarray, "K"]:
+    values = list(cells.values)
+    if cells.notation is not None:
+        return np.array([int(v) for v in values] if all(v == int(v) for v in values) else values)
+    if str(label.dtype) == "Boolean":
+        return np.array([value == "True" for value in values])
+    return np.array(values)
+
+
+def _some(names: Sequence[Any]) -> str:
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:20]) + (f" and {len(shown) - 20} more" if len(shown) > 20 else "")

@@ -1,0 +1,91 @@
+"""What to know of a table and of the scores of models, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from genclf.tables.candidates import RIDGE
+from genclf.tables.columns import Column, codes_of
+from genclf.tables.held_out import EM_STEPS
+from genclf.tables.labels import UsableRows
+from genclf.tables.trials import SINGULAR, TOO_LONG, Trial
+
+
+def table_notes(
+    usable: UsableRows, columns: Sequence[Column], asked: int, num_folds: int
+) -> list[str]:
+    """What the user may want to correct in the table, and how the folds differ from those asked."""
+    count, notes = np.bincount(usable.y), []
+    if usable.num_unlabelled:
+        n = len(usable.y) + usable.num_unlabelled + len(usable.alone)
+        notes.append(f"Left out, without a label: {usable.num_unlabelled} of {n} rows.")
+    if usable.alone:
+        notes.append(
+            "Left out, classes of one row, which cannot be both learned and tested: "
+            f"{_some(usable.alone)}."
+        )
+    if infinite := [f"{c.name} {c.cells.infinite}" for c in columns if c.cells.infinite]:
+        notes.append(f"Infinite numbers are taken for missing: {_some(infinite)}.")
+    if telling := [column.name for column in columns if _renames(column, usable.y)]:
+        notes.append(
+            f"One value for each class, and one class for each value: {_some(telling)}. If that is "
+            "the label under another name, remove the column."
+        )
+    of_folds = []
+    if num_folds < asked:
+        of_folds.append(
+            f"{num_folds} folds rather than {asked}: no class has more than {num_folds} rows."
+        )
+    if rare := [f"{usable.names[k]} {count[k]}" for k in np.flatnonzero(count < num_folds)]:
+        of_folds.append(
+            f"Fewer rows than folds: {_some(rare)}. Such a class has no row in some test folds, "
+            "but at least one training row for every fold, so its rows are scored like all others."
+        )
+    return [*notes, " ".join(of_folds)] if of_folds else notes
+
+
+def _renames(column: Column, y: np.ndarray) -> bool:
+    """Whether the values are the classes by other names."""
+    if column.kind not in ("binary", "categorical"):
+        return False
+    code = codes_of(column.cells)
+    pairs = np.unique(np.stack([code, y]), axis=1).shape[1]
+    return pairs == len(np.unique(code)) == len(np.unique(y))
+
+
+def score_notes(trials: Sequence[Trial]) -> list[str]:
+    """What the scores do not say."""
+    problems, notes = {trial.problem for trial in trials}, []
+    if SINGULAR in problems:
+        notes.append(
+            "singular: in some fold a covariance is not determined by the training rows (too few "
+            "rows, or features that are constant or combinations of others within a class). The "
+            f"ridge adds {RIDGE:g} of each feature's variance; the prior, for a fit by EM, is "
+            "NormalInverseWishart()."
+        )
+    if TOO_LONG in problems:
+        notes.append(
+            "too long: with a missing number LDA and QDA are fitted by EM, which for so many "
+            "columns and rows would take too long. Fill in the numbers, or remove columns."
+        )
+    for trial in trials:
+        if trial.scores is None or trial.problem:
+            continue
+        if trial.scores.impossible:
+            notes.append(
+                f"inf: {trial.model} gave probability 0 to the true class of "
+                f"{trial.scores.impossible} rows."
+            )
+        if not trial.scores.converged.all():
+            notes.append(
+                f"{trial.model} is not at its maximum in {(~trial.scores.converged).sum()} folds: "
+                f"EM stopped after {EM_STEPS} steps."
+            )
+    return notes
+
+
+def _some(names: Sequence[str], most: int = 10) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

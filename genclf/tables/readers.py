@@ -1,0 +1,131 @@
+"""From a table to the arrays that a model takes, in the same way as from the training table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from genclf.families.tokens import Tokens
+from genclf.tables.cells import codes_like, numbers_like, texts_of
+from genclf.tables.columns import MISSING, Column, values_of
+from genclf.text import Vocabulary, learn_vocabulary
+
+MAX_WORDS = 1000  # read from each text: all rows are padded to the longest
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """Rows without information about the class, for the class prior alone."""
+
+    def __call__(self, table: Any) -> Int[np.ndarray, "n 1"]:
+        """Zeros."""
+        return np.zeros((len(table), 1), np.int32)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Columns of numbers, divided by powers of two, so that their squares fit in float64.
+
+    This changes no posterior: ridge and prior of a Gaussian are relative to the scale of the data.
+    """
+
+    names: tuple[str, ...]
+    notations: tuple[str, ...]
+    exponents: tuple[int, ...]
+    missing_is_known: bool
+
+    @staticmethod
+    def of(columns: list[Column], missing_is_known: bool) -> Numbers:
+        """The reader of these columns; whether its model takes missing cells."""
+        largest = [np.nanmax(np.abs(column.cells.number)) for column in columns]
+        exponents = tuple(np.frexp(largest)[1].tolist())
+        notations = tuple(column.cells.notation or "" for column in columns)
+        return Numbers(_names(columns), notations, exponents, missing_is_known)
+
+    def __call__(self, table: Any) -> Float[np.ndarray, "n d"]:
+        """The numbers, NaN where missing or infinite."""
+        each = zip(self.names, self.notations, self.exponents, strict=True)
+        x = [np.ldexp(numbers_like(_column(table, name), how), -e) for name, how, e in each]
+        if not self.missing_is_known:
+            for name, cells in zip(self.names, x, strict=True):
+                if len(rows := np.flatnonzero(np.isnan(cells))):
+                    raise ValueError(
+                        f"column {name!r}, row {rows[0]} is missing, and no number was in the "
+                        "table that the model was fitted to: fill it in, or leave the row out"
+                    )
+        return np.stack(x, 1)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Columns of categories, as the places of their values among those of the training table."""
+
+    names: tuple[str, ...]
+    notations: tuple[str | None, ...]
+    values: tuple[tuple[Any, ...], ...]
+
+    @staticmethod
+    def of(columns: list[Column]) -> Codes:
+        """The reader of these columns."""
+        values = tuple(values_of(column.cells) for column in columns)
+        return Codes(_names(columns), tuple(c.cells.notation for c in columns), values)
+
+    def __call__(self, table: Any) -> Int[np.ndarray, "n d"]:
+        """The codes: of a missing cell its own, if the training table had some; else -1, unknown.
+
+        So is a value that the training table did not have.
+        """
+        x = []
+        for name, notation, values in zip(self.names, self.notations, self.values, strict=True):
+            has_missing = values[-1:] == (MISSING,)
+            code = codes_like(_column(table, name), values[: len(values) - has_missing], notation)
+            x.append(np.where(code == -1, len(values) - 1 if has_missing else -1, code))
+        return np.maximum(np.stack(x, 1), -1).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A column of texts, as the words of a vocabulary in their order."""
+
+    name: str
+    vocabulary: Vocabulary
+
+    @staticmethod
+    def of(column: Column, table: Any) -> Words:
+        """The reader of this column, with all words of a table."""
+        return Words(column.name, learn_vocabulary(texts_of(table[column.name])))
+
+    def __call__(self, table: Any) -> Tokens:
+        """The first words of each text, none of a missing one."""
+        padded = self.vocabulary.tokens(texts_of(_column(table, self.name)), max_length=MAX_WORDS)
+        longest = max(int(padded.mask.sum(1).max(initial=0)), 1)
+        return jax.tree.map(lambda leaf: leaf[:, :longest], padded)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The columns of each kind, for a model with a part for each."""
+
+    parts: Mapping[str, Any]
+
+    def __call__(self, table: Any) -> dict[str, Any]:
+        """What each reader makes of the table."""
+        return {name: read(table) for name, read in self.parts.items()}
+
+
+Reader = Nothing | Numbers | Codes | Words | Parts
+
+
+def _names(columns: list[Column]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def _column(table: Any, name: str) -> Any:
+    if name not in table.columns:
+        raise ValueError(f"table has no column {name!r}, which the model reads")
+    return table[name]

@@ -1,0 +1,73 @@
+"""Models of words that know the training words alone, for cross-validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+from genclf.families.base import Parametric, Params
+from genclf.families.bernoulli import Bernoulli
+from genclf.families.multinomial import Multinomial
+from genclf.families.support import Support
+from genclf.sums.blocks import ClassWeights
+from genclf.sums.merging import merge
+from genclf.sums.statistics import Sums
+
+
+class TrainingWords(Parametric):
+    """A model of word counts whose vocabulary is the words of its training texts.
+
+    x has a column for every word of all texts, so that all folds have one shape. A word without a
+    count in the statistics was not in the training texts: it is left out of the V that smoothing
+    spreads over, and it says nothing about a text to be classified. The posteriors are those of
+    the family fitted with the columns of the training words alone.
+
+    Args:
+        family: the model of the words.
+        whole: treat every column as a word of the vocabulary, as the family alone does. It is a
+            leaf, so that one compiled function serves both cases.
+    """
+
+    family: Bernoulli | Multinomial
+    whole: bool | Bool[Array, ""] = False
+
+    @property
+    def support(self) -> Support:
+        return self.family.support
+
+    def stats(self, x: PyTree, w: ClassWeights) -> Sums:
+        return self.family.stats(x, w)
+
+    def estimate(self, stats: Sums) -> Params:
+        seen = (stats.total.sum(0, keepdims=True) > 0) | self.whole
+        if isinstance(self.family, Bernoulli):
+            bernoulli = self.family.estimate(stats)
+            # Logits equal in all classes cancel from the posterior.
+            return replace(bernoulli, logits=jnp.where(seen, bernoulli.logits, 0))
+        # Smoothing merges pseudo-counts; here only words in the training texts have one.
+        imagined = jnp.broadcast_to(jnp.where(seen, self.family.alpha, 0), stats.total.shape)
+        smoothed = merge(stats, Sums(jnp.zeros_like(stats.count), imagined))
+        multinomial = replace(self.family, alpha=0.0).estimate(smoothed)
+        return replace(multinomial, log_theta=jnp.where(seen, multinomial.log_theta, 0))
+
+    def plain(self) -> TrainingWords:
+        return replace(self, family=self.family.plain())
+
+    def log_prior_density(self, params: Any, stats: Sums) -> Array:
+        return self.family.log_prior_density(params, stats)
+
+    def num_parameters(self, num_classes: int, d: Any) -> int:
+        return self.family.num_parameters(num_classes, d)
+
+    def problems(self, d: Any = None) -> list[str]:
+        return self.family.problems(d)
+
+
+def of_all_words(family: Any) -> Any:
+    """The same model, with the models of words themselves in place of those of training words."""
+    is_words = lambda node: isinstance(node, TrainingWords)  # noqa: E731
+    return jax.tree.map(lambda a: a.family if is_words(a) else a, family, is_leaf=is_words)

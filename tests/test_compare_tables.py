@@ -1,0 +1,136 @@
+"""`compare` on tables of pandas and polars, and what its best model reads."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import genclf as gcf
+from tests.test_cli import mixed
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Numbers, categories, text and holes, with few enough columns to be quick."""
+    return mixed().drop(columns=["[red]weight", "sparse", "rooms"])
+
+
+@pytest.fixture(scope="module")
+def found(table):
+    return gcf.compare(table, label="kind", num_folds=3)
+
+
+def test_what_is_found_does_not_depend_on_the_library_of_the_table(table, found):
+    seen = gcf.compare(pl.from_pandas(table), "kind", num_folds=3)
+    assert seen.models == found.models and seen.notes == found.notes
+    assert isinstance(seen.table, pl.DataFrame) and isinstance(found.table, pd.DataFrame)
+    assert seen.table["model"].to_list() == found.table["model"].to_list()
+    assert [(c.name, c.kind, c.detail) for c in seen.columns] == [
+        (c.name, c.kind, c.detail) for c in found.columns
+    ]
+    np.testing.assert_array_equal(
+        seen.best.predict(pl.from_pandas(table)), found.best.predict(table)
+    )
+
+
+def test_the_best_model_is_the_first_of_the_table_fitted_to_all_rows(table, found):
+    labelled = table[table.kind.notna()]
+    assert found.best.name == found.models[0].model == found.table["model"].iloc[0]
+    assert found.models[0].log_loss == min(m.log_loss for m in found.models if not m.problem)
+    classes, y = np.unique(labelled.kind, return_inverse=True)
+    np.testing.assert_array_equal(found.best.classes, classes)
+    log_p = found.best.log_posterior(labelled)
+    assert log_p.dtype == np.float64
+    np.testing.assert_allclose(np.exp(log_p).sum(1), 1.0, rtol=1e-12)
+    # Better on the rows that it was fitted to than on rows held out.
+    assert -log_p[np.arange(len(y)), y].mean() < found.models[0].log_loss
+    x = found.best.read(labelled)
+    own = gcf.log_posterior(found.best.params, x)
+    np.testing.assert_allclose(own, log_p, rtol=1e-4, atol=1e-4)
+    params = gcf.fit(found.best.classifier, x, y)
+    np.testing.assert_allclose(gcf.log_posterior(params, x), log_p, rtol=1e-3, atol=1e-3)
+
+
+def test_a_table_is_read_by_the_names_of_its_columns(table, found):
+    expected = found.best.log_posterior(table)
+    shuffled = table[table.columns[::-1]].assign(more="ignored").drop(columns="kind")
+    np.testing.assert_array_equal(found.best.log_posterior(shuffled), expected)
+    written = pd.DataFrame({name: table[name].astype(str) for name in shuffled if name != "more"})
+    written = written.mask(table[written.columns].isna(), None)
+    np.testing.assert_allclose(found.best.log_posterior(written), expected, rtol=1e-12)
+
+
+def test_an_unknown_value_is_no_evidence(found, table):
+    row = table.iloc[[0]].astype({"city": object})
+    unknown = found.best.log_posterior(row.assign(city="Atlantis", note="zzz zzz"))
+    cities = [found.best.log_posterior(row.assign(city=c, note="")) for c in ("Oslo", "Rome")]
+    assert np.isfinite(unknown).all()
+    assert not np.allclose(cities[0], cities[1])
+    log_p = found.best.params.log_prior
+    nothing = row.assign(city="Atlantis", note="", height=np.nan, member="?")
+    np.testing.assert_allclose(found.best.log_posterior(nothing)[0], log_p, atol=1e-12)
+
+
+def test_what_the_best_model_cannot_read_is_named(found, table):
+    with pytest.raises(ValueError, match="no column 'height'"):
+        found.best.predict(table.drop(columns="height"))
+    with pytest.raises(ValueError, match="column 'height', row 1 is 'tall', expected a number"):
+        found.best.predict(table.iloc[:2].assign(height=["1.5", "tall"]))
+    with pytest.raises(ValueError, match="expected a table of pandas"):
+        found.best.predict([[1, 2]])
+
+
+def test_a_missing_number_is_named_if_the_model_does_not_take_it():
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 61)
+    x = rng.normal(size=(61, 2)) @ [[1.0, 0.9], [0.0, 0.3]] + 2 * y[:, None] * [1.0, -1.0]
+    table = pd.DataFrame(x, columns=["a", "b"]).assign(label=y)
+    found = gcf.compare(table, "label", num_folds=3)
+    assert found.best.name in ("LDA", "QDA")
+    assert found.best.predict(table).dtype.kind == "i"
+    with pytest.raises(ValueError, match="column 'b', row 1 is missing"):
+        found.best.predict(pd.DataFrame({"a": [0.5, 1.0], "b": [0.0, None]}))
+
+
+def test_labels_keep_their_type():
+    x = np.repeat([0.0, 5.0], 11) + np.arange(22) / 7
+    for labels, kind in (
+        (np.repeat([3, 8], 11), "i"),
+        (np.repeat([False, True], 11), "b"),
+        (np.repeat([0.5, 1.5], 11), "f"),
+        (np.repeat(["a", "b"], 11), "U"),
+    ):
+        table = pd.DataFrame({"x": x, "y": labels})
+        guess = gcf.compare(table, "y", num_folds=2).best.predict(table)
+        assert guess.dtype.kind == kind
+        np.testing.assert_array_equal(guess, labels)
+
+
+def test_dates_are_dropped_with_a_reason():
+    table = pl.DataFrame(
+        {
+            "day": pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 1, 22), eager=True),
+            "x": np.arange(22) / 7,
+            "y": ["a", "b"] * 11,
+        }
+    )
+    found = gcf.compare(table, "y", num_folds=2)
+    assert (found.columns[0].kind, found.columns[0].detail) == (
+        "dropped",
+        "Date: make numbers or strings of it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ([[1, 2]], "table is .*expected a table"),
+        (pd.DataFrame({"a": [], "y": []}), "table has no rows"),
+        (pd.DataFrame({"a": [1.5, 2.5]}), "no column 'y'; the columns are 'a'"),
+        (pd.DataFrame({"a": [1.5, 2.5], "y": [None, None]}), "label 'y' is missing in every row"),
+        (pd.DataFrame([[1, "p", "p"]] * 5, columns=["a", "y", "y"]), "y"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused(given, problem):
+    with pytest.raises(ValueError, match=problem):
+        gcf.compare(given, "y")
