@@ -64,6 +64,8 @@ from genclf.families.von_mises_fisher import (
     VonMisesFisher as VonMisesFisher,
     VonMisesFisherParams as VonMisesFisherParams,
 )
+from genclf.files.from_sklearn import from_sklearn as from_sklearn
+from genclf.files.saved import load as load, save as save
 from genclf.fitting import fit as fit
 from genclf.forms import (
     indicators as indicators,

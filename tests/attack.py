@@ -6,6 +6,7 @@ argument. Prints the calls that do not, one a line, and then how many calls ther
 """
 
 import sys
+import tempfile
 import traceback
 import warnings
 from dataclasses import fields
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import scipy.sparse
+from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
 from tests import registry
@@ -36,6 +38,9 @@ FOLDS = np.arange(N) % 3
 STATS = gcf.stats(CLF, X, Y)
 BATCHED = jax.tree.map(lambda a: jnp.stack([a, a]), STATS)
 TOKENS = gcf.Tokens(jnp.zeros((N, 2), jnp.int32), jnp.ones((N, 2), bool), D)
+
+SAVED = f"{tempfile.mkdtemp()}/saved.genclf"
+gcf.save(SAVED, PARAMS)
 
 SCORES = ("predict", "log_joint", "log_posterior", "log_marginal", "discriminant")
 
@@ -147,6 +152,9 @@ RIGHT = {
         "table": pd.DataFrame({"a": X[:, 0], "y": Y}), "label": "y", "num_folds": 2, "seed": 0,
         "progress": None,
     },
+    "save": {"path": f"{tempfile.mkdtemp()}/a.genclf", "given": PARAMS},
+    "load": {"path": SAVED},
+    "from_sklearn": {"estimator": GaussianNB().fit(X, Y)},
     "certify": {
         "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
     },
@@ -289,6 +297,10 @@ ACCEPTED = {
     ("compare", "progress", "a class"),
     ("tune", "metric", "a class"),
     ("bootstrap", "statistic", "a class"),
+    *(("save", "given", kind) for kind in ("None", "a string", "a list of strings", "NaN")),
+    *(("save", "given", kind) for kind in ("an array of rank 4", "a negative number")),
+    ("save", "path", "a string"),
+    ("load", "path", "a string"),
     ("rda", "pooling", "None"),
     ("rda", "shrinkage", "None"),
     ("nearest_shrunken_centroids", "soft_threshold", "None"),

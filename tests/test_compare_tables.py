@@ -8,6 +8,8 @@ import pytest
 import genclf as gcf
 from tests.test_cli import mixed
 
+pytestmark = pytest.mark.xdist_group("compare")  # one worker makes the comparison that they share
+
 
 @pytest.fixture(scope="module")
 def table():

@@ -88,7 +88,7 @@ class MixedNB(FamilyEstimator):
     def _rows(self, X: Any, *, reset: bool = False) -> dict[str, Any]:
         table = as_table(X)
         if reset:
-            self._made_by = None if table is None else table.implementation
+            self._made_by = None if table is None else table.implementation.value
         if table is None:
             if reset and self.kinds is not None:
                 raise ValueError("kinds is given and X is no table: give one with named columns")

@@ -1,0 +1,1 @@
+"""Files of params, models, statistics and estimators, and params of the estimators of others."""

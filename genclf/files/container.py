@@ -1,0 +1,125 @@
+"""The bytes of a file: a first line with a checksum, then arrays and a structure by safetensors.
+
+    genclf file 1 sha256:<64 hexadecimal digits>
+    <a safetensors file, whose metadata holds the structure as JSON>
+
+The checksum is of all bytes after the first line. Nothing in a file names code to run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VERSION = 1
+_FIRST_LINE = re.compile(rb"genclf file (\d{1,4}) sha256:([0-9a-f]{64})\n")
+_LONGEST_HEADER = 2**26  # bytes: a table of words is in the structure
+
+
+class FileError(ValueError):
+    """A file that cannot be read: not one of these, of a later version, or damaged."""
+
+
+def to_bytes(structure: Any, arrays: dict[str, np.ndarray]) -> bytes:
+    """The content of a file."""
+    numpy = _safetensors()
+    text = json.dumps(structure, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    body = numpy.save(arrays, metadata={"structure": text})
+    return b"genclf file %d sha256:%s\n%s" % (VERSION, _checksum(body), body)
+
+
+def from_bytes(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
+    """The structure and the arrays; `FileError` unless all of it is as it was written."""
+    found = _FIRST_LINE.match(content)
+    if found is None:
+        raise FileError("it is no file of genclf.save")
+    if not 1 <= int(found[1]) <= VERSION:
+        raise FileError(f"it has version {int(found[1])}: a later genclf wrote it, this reads 1")
+    body = content[found.end() :]
+    if _checksum(body) != found[2]:
+        raise FileError("its checksum does not fit: it is truncated, or damaged")
+    header = _header(body)
+    try:
+        arrays = _safetensors().load(body)
+    except Exception as error:  # the library has errors of its own
+        raise FileError(f"its arrays cannot be read: {error}") from error
+    return _json(header["__metadata__"]["structure"]), arrays
+
+
+def _header(body: bytes) -> dict[str, Any]:
+    """The header of the arrays, whose names differ, with a structure."""
+    size = int.from_bytes(body[:8], "little")
+    if len(body) < 8 or size > min(len(body) - 8, _LONGEST_HEADER):
+        raise FileError(f"its header is said to have {size} bytes, more than there can be")
+    header = _json(body[8 : 8 + size])
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("structure"), str):
+        raise FileError("it has no structure")
+    return header
+
+
+def _json(text: str | bytes) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"its structure cannot be read: {str(error) or 'it is too deep'}") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"it holds {constant}")
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest().encode()
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that after a crash the old one or the new one is there, whole."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, _mode(path))
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    if os.name == "posix":  # the name too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _mode(path: Path) -> int:
+    """The permissions of the file before, or those of a new file."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError('files need safetensors: pip install "genclf[files]"') from error
+    return safetensors.numpy

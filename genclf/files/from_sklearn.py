@@ -1,0 +1,139 @@
+"""`from_sklearn`: fitted estimators of scikit-learn as params of this library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from genclf.arguments.domains import shown
+from genclf.classifier import ClassifierParams
+from genclf.discriminative.softmax import SoftmaxParams
+from genclf.entry.verb import verb
+from genclf.families.bernoulli import BernoulliParams
+from genclf.families.categorical_params import CategoricalParams, Columns
+from genclf.families.gaussian_params import GaussianParams
+from genclf.families.multinomial_params import MultinomialParams
+from genclf.model import Fitted
+
+
+@verb(estimator=None)
+def from_sklearn(estimator: Any) -> Fitted:
+    """The params of a fitted estimator of scikit-learn, which give the same posteriors.
+
+    Takes `LinearDiscriminantAnalysis`, `QuadraticDiscriminantAnalysis`, `GaussianNB`,
+    `BernoulliNB`, `MultinomialNB` and `CategoricalNB`. The classes are in the order of
+    `estimator.classes_`.
+
+    Args:
+        estimator: a fitted estimator.
+
+    Returns:
+        `ClassifierParams`, in float64 where `jax_enable_x64` is set: then their posteriors are
+        those of the estimator to 1e-12. A `LinearDiscriminantAnalysis` without `covariance_`
+        (the solver "svd" has it with `store_covariance=True`) or with a singular one does not hold
+        the density: it gives `SoftmaxParams`, of posteriors alone.
+
+    Raises:
+        ValueError: it is another estimator, or is not fitted; or a covariance is singular.
+
+    Example:
+        >>> import numpy as np, genclf as gcf
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> x, y = np.array([[0.0], [1.0], [8.0], [9.5]]), np.array([0, 0, 1, 1])
+        >>> params = gcf.from_sklearn(GaussianNB().fit(x, y))
+        >>> print(gcf.predict(params, x), params.conditional.mean.ravel())
+        [0 0 1 1] [0.5  8.75]
+    """
+    names = [c.__name__ for c in type(estimator).__mro__ if c.__module__.startswith("sklearn.")]
+    convert = next((_CONVERSIONS[name] for name in names if name in _CONVERSIONS), None)
+    if convert is None:
+        raise ValueError(
+            f"estimator is {shown(estimator)}, expected one of {', '.join(_CONVERSIONS)}"
+        )
+    if not hasattr(estimator, "classes_"):
+        raise ValueError(f"estimator is not fitted: {shown(estimator)}")
+    return convert(estimator)
+
+
+def _linear(fitted: Any) -> Fitted:
+    covariance = getattr(fitted, "covariance_", None)
+    if covariance is not None and np.linalg.matrix_rank(covariance, hermitian=True) == len(
+        covariance
+    ):
+        scale = _array(np.linalg.cholesky(covariance)[None])
+        density = GaussianParams(_array(fitted.means_), scale, "full", shared=True)
+        return ClassifierParams(_array(np.log(fitted.priors_)), density)
+    coef, intercept = np.asarray(fitted.coef_, float), np.asarray(fitted.intercept_, float)
+    if len(fitted.classes_) == 2:  # the first class has the score 0
+        coef, intercept = np.vstack([0 * coef, coef]), np.append(0 * intercept, intercept)
+    return SoftmaxParams(
+        coef=_array(coef),
+        intercept=_array(intercept),
+        matrix=None,
+        centre=_array(np.zeros(coef.shape[1])),
+        converged=jnp.array(True),
+        separable=jnp.array(False),
+        steps=jnp.array(0, jnp.int32),
+        gradient_norm=_array(np.nan),
+    )
+
+
+def _quadratic(fitted: Any) -> ClassifierParams:
+    mean = np.asarray(fitted.means_, float)
+    scale = []
+    pairs = zip(fitted.rotations_, fitted.scalings_, strict=True)
+    for k, (rotation, variances) in enumerate(pairs):
+        if rotation.shape[1] < mean.shape[1] or not (variances > 0).all():
+            raise ValueError(f"estimator has a singular covariance of class {fitted.classes_[k]}")
+        # The Cholesky factor by QR: the covariance itself would have the square of its condition.
+        upper = np.asarray(np.linalg.qr(np.sqrt(variances)[:, None] * rotation.T, mode="r"))
+        scale.append(upper.T * np.sign(np.diag(upper)))
+    density = GaussianParams(_array(mean), _array(np.stack(scale)), "full", shared=False)
+    return ClassifierParams(_array(np.log(fitted.priors_)), density)
+
+
+def _gaussian(fitted: Any) -> ClassifierParams:
+    mean, scale = _array(fitted.theta_), _array(np.sqrt(fitted.var_))
+    density = GaussianParams(mean, scale, "diag", shared=False)
+    return ClassifierParams(_array(np.log(fitted.class_prior_)), density)
+
+
+def _bernoulli(fitted: Any) -> ClassifierParams:
+    log_p = np.asarray(fitted.feature_log_prob_, float)
+    threshold = None if fitted.binarize is None else _array(fitted.binarize)
+    density = BernoulliParams(_array(log_p - np.log1p(-np.exp(log_p))), threshold)
+    return ClassifierParams(_class_log_prior(fitted), density)
+
+
+def _multinomial(fitted: Any) -> ClassifierParams:
+    length = _array(fitted.feature_count_.sum() / fitted.class_count_.sum())
+    density = MultinomialParams(_array(fitted.feature_log_prob_), length, presence=False)
+    return ClassifierParams(_class_log_prior(fitted), density)
+
+
+def _categorical(fitted: Any) -> ClassifierParams:
+    columns = Columns(tuple(map(int, fitted.n_categories_)), "error")
+    density = CategoricalParams(_array(np.concatenate(fitted.feature_log_prob_, 1)), columns)
+    return ClassifierParams(_class_log_prior(fitted), density)
+
+
+def _class_log_prior(fitted: Any) -> Array:
+    return _array(fitted.class_log_prior_)
+
+
+def _array(values: Any) -> Array:
+    return jnp.asarray(np.asarray(values, float))
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Fitted]] = {
+    "LinearDiscriminantAnalysis": _linear,
+    "QuadraticDiscriminantAnalysis": _quadratic,
+    "GaussianNB": _gaussian,
+    "BernoulliNB": _bernoulli,
+    "MultinomialNB": _multinomial,
+    "CategoricalNB": _categorical,
+}
