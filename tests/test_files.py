@@ -295,8 +295,9 @@ def test_files_of_version_1_are_read():
         (np.array([1 + 2j]), "given has the dtype complex128"),
         (np.array([{}]), "given holds objects that are no strings"),
         (np.array([np.nan]), "given holds NaN: not saved"),
+        (np.ma.masked_array([1.0], [True]), "given is a masked array, which no file holds"),
     ],
-    ids=str,
+    ids=["function", "object", "complex", "dicts", "NaN", "masked"],
 )
 def test_what_cannot_be_saved_is_named(given, message, tmp_path):
     path = tmp_path / "a.genclf"
