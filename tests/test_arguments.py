@@ -14,12 +14,13 @@ SHARES = [NAMES[i::3] for i in range(3)]
 
 
 @pytest.mark.parametrize("names", SHARES, ids=["first", "second", "third"])
-def test_every_bad_argument_is_named(names, pytestconfig):
+def test_every_bad_argument_is_named(names, pytestconfig, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tests.attack", *names],
-        cwd=Path(__file__).parent.parent,
+        cwd=tmp_path,  # a string is a path to `save`
         env=os.environ
         | {
+            "PYTHONPATH": str(Path(__file__).parent.parent),
             "JAX_PLATFORMS": "cpu",
             "JAX_COMPILATION_CACHE_DIR": str(pytestconfig.cache.mkdir("jax")),
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
