@@ -35,6 +35,7 @@ from genclf.estimation import (
     stats as stats,
     with_prior as with_prior,
 )
+from genclf.explanation import Explanation as Explanation, explain as explain
 from genclf.families.bernoulli import Bernoulli as Bernoulli, BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
 from genclf.families.categorical_params import CategoricalParams as CategoricalParams

@@ -20,7 +20,14 @@ from genclf.class_prior import ClassPrior
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
 from genclf.families.base import FAMILY, Scalar
-from genclf.families.capabilities import HasLinearForm, HasQuadraticForm, require
+from genclf.families.capabilities import (
+    HasLinearForm,
+    HasQuadraticForm,
+    HasTerms,
+    has_terms,
+    lacks,
+    require,
+)
 from genclf.families.support import Support
 from genclf.model import Fitted, Model
 from genclf.sums.blocks import broadcast_rows
@@ -106,6 +113,10 @@ class ClassifierParams(Fitted):
     conditional: Any
 
     @property
+    def num_classes(self) -> int:
+        return self.log_prior.shape[-1]
+
+    @property
     def support(self) -> PyTree[Support]:
         return self.conditional.support
 
@@ -129,6 +140,12 @@ class ClassifierParams(Fitted):
         require(self.conditional, HasQuadraticForm, "quadratic_form")
         matrix, coef, intercept = self.conditional.quadratic()
         return matrix, coef, intercept + self.log_prior
+
+    def terms(self, x: PyTree, y: Array, other: Array) -> tuple[PyTree, Array]:
+        if not has_terms(self.conditional):
+            raise lacks(self.conditional, HasTerms, "explain")
+        constant = self.log_prior[y] - self.log_prior[other] + self.conditional.constant(y, other)
+        return self.conditional.terms(x, y, other), constant
 
     def with_log_prior(self, score: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
         """The scores of the densities plus `log_prior`."""

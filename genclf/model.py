@@ -32,6 +32,11 @@ class Fitted(eqx.Module):
 
     @property
     @abc.abstractmethod
+    def num_classes(self) -> int:
+        """K."""
+
+    @property
+    @abc.abstractmethod
     def support(self) -> PyTree[Support]:
         """What one example may hold, in the structure of x."""
 
@@ -47,6 +52,10 @@ class Fitted(eqx.Module):
     @abc.abstractmethod
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
         """(coef, intercept) of the discriminant where it is linear in x."""
+
+    @abc.abstractmethod
+    def terms(self, x: PyTree, y: Array, other: Array) -> tuple[PyTree, Array]:
+        """The terms of `log p(y | x) - log p(other | x)` of the features, and the constant."""
 
     @abc.abstractmethod
     def quadratic(self) -> tuple[Array, Array, Array]:

@@ -74,6 +74,7 @@ RIGHT = {
     "scale": {"stats": STATS, "weight": 0.5},
     "pool": {"stats": BATCHED, "axis": 0},
     **{name: {"params": PARAMS, "x": X} for name in SCORES},
+    "explain": {"params": PARAMS, "x": X, "of": np.zeros(N, int), "against": 1},
     "condition": {"params": PARAMS, "x": X, "y": Y},
     "log_lik": {"params": PARAMS, "stats": STATS},
     "sample": {"key": KEY, "params": PARAMS, "shape": (2,)},

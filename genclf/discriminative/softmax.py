@@ -63,6 +63,10 @@ class SoftmaxParams(Fitted):
     gradient_norm: Float[Array, ""]
 
     @property
+    def num_classes(self) -> int:
+        return self.coef.shape[-2]
+
+    @property
     def support(self) -> Support:
         return FINITE
 
@@ -88,6 +92,17 @@ class SoftmaxParams(Fitted):
             return score + broadcast_rows(self.intercept, score)
 
         return over_rows(rows, x, 1, d if self.matrix is None else d * num_classes)
+
+    def terms(self, x: Array, y: Array, other: Array) -> tuple[Array, Array]:
+        if self.matrix is not None:
+            raise ValueError(
+                "explain needs log-odds that are a sum over the features, and those of a softmax "
+                "of quadratic features are not: use SoftmaxRegression()"
+            )
+        z = nan_outside_support(x, FINITE).astype(self.coef.dtype)
+        z = z - broadcast_rows(self.centre, z)
+        constant = self.intercept[y] - self.intercept[other]
+        return (self.coef[y] - self.coef[other]) * z, constant
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """(coef, intercept) of x itself."""

@@ -21,6 +21,7 @@ from genclf.families.missing import (
     Missing,
     allow_missing,
     is_missing,
+    observed,
 )
 from genclf.families.seeding import hamming_distance
 from genclf.families.smoothed import CountParams, Smoothed
@@ -151,6 +152,16 @@ class BernoulliParams(CountParams):
     def discriminant(self, x: Shaped[Array, "*batch d"] | Sparse) -> Any:
         """`log_prob` minus its mean over the classes."""
         return self._scored(self._score().centred(), x)
+
+    def terms(
+        self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """`log p_y - log p_other` where x is 1, `log (1-p_y) - log (1-p_other)` where it is 0."""
+        seen = observed(x, self.missing, self.missing_code)
+        log_p, log_q = (a[y] - a[other] for a in self._logs())
+        ones = _binary(jnp.where(seen, x, 0), self.threshold)
+        found = jnp.where(ones > 0, log_p, jnp.where(ones == 0, log_q, jnp.nan))
+        return jnp.where(seen, found, 0)
 
     def condition(
         self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]

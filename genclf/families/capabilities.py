@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.conjugate.base import Conjugate, Prior
@@ -182,6 +183,34 @@ class HasQuadraticForm(Density):
         """(matrix, coef, intercept) of the discriminant."""
 
 
+class HasTerms(Density):
+    """The log-ratio of the densities of two classes is a sum over the features: `explain`."""
+
+    needs: ClassVar = "a log-density ratio that is a sum over the features"
+    instead: ClassVar = (
+        "densities of independent features, words and directions have one, and so have Gaussians "
+        "with one covariance"
+    )
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether it is, with these hyper-parameters."""
+        return True
+
+    @abc.abstractmethod
+    def terms(
+        self, x: PyTree, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> PyTree[Float[Array, "*batch _"]]:
+        """Terms of `log p(x | y) - log p(x | other)`, in the structure of x.
+
+        There is one per feature, 0 where the cell is missing; `constant` is left out.
+        """
+
+    def constant(self, y: Int[Array, "*batch"], other: Int[Array, "*batch"]) -> Array:
+        """What of the log-ratio does not depend on x, (*batch,); 0 for most densities."""
+        return jnp.zeros(y.shape)
+
+
 _OF_STATISTICS = "sufficient statistics", "use fit, and sum log_joint over examples"
 
 
@@ -200,15 +229,23 @@ def lacking(node: Family | Density, capability: Any) -> Family | Density | None:
 
 def require(node: Family | Density, capability: Any, verb: str) -> None:
     """Raise if the node, or one of its parts, lacks the capability that `verb` needs."""
-    found = lacking(node, capability)
-    if found is None:
-        return
+    if (found := lacking(node, capability)) is not None:
+        raise lacks(found, capability, verb)
+
+
+def lacks(node: Family | Density, capability: Any, verb: str) -> ValueError:
+    """The error that the node does not have the capability that `verb` needs."""
     needs, instead = _OF_STATISTICS
     if capability not in (Parametric, Params):
         needs, instead = capability.needs, capability.instead
-    raise ValueError(
-        f"{verb} needs {needs}, and {type(found).__name__} does not have that: {instead}"
+    return ValueError(
+        f"{verb} needs {needs}, and {type(node).__name__} does not have that: {instead}"
     )
+
+
+def has_terms(density: Density) -> bool:
+    """Whether the log-ratio of two classes is a sum over the features."""
+    return isinstance(density, HasTerms) and density.has_terms
 
 
 def is_hidden(family: Family) -> bool:

@@ -133,6 +133,14 @@ class CategoricalParams(CountParams):
         common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0, keepdims=True)
         return self._look_up(self.log_theta - common, x)
 
+    def terms(
+        self, x: Array, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """`log p(x_j | y) - log p(x_j | other)`."""
+        place, known = self.columns.places(x)
+        of, against = (self.log_theta[k[..., None], place] for k in (y, other))
+        return jnp.where(self.support.valid(x), jnp.where(known, of - against, 0), jnp.nan)
+
     def marginalized(self) -> CategoricalParams:
         return replace(self, columns=replace(self.columns, missing="marginalize"))
 

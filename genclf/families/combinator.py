@@ -6,6 +6,7 @@ import abc
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.families.base import Family, Parametric, Params
@@ -14,15 +15,17 @@ from genclf.families.capabilities import (
     HasConditionals,
     HasLinearForm,
     HasRoads,
+    HasTerms,
     Init,
     Latent,
+    has_terms,
     is_hidden,
 )
 from genclf.families.parts import InParts
 from genclf.sums.blocks import ClassWeights
 
 
-class CombinedParams(InParts, HasConditionals, HasLinearForm, Params):
+class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
     """The density of independent parts, whose log-densities add up."""
 
     @property
@@ -53,6 +56,17 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, Params):
         keys = self.split_key(key, self.inside)
         return self.join(self.map(lambda part, key: part.sample(key, y), keys))
 
+    def terms(
+        self, x: PyTree, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> PyTree[Float[Array, "*batch _"]]:
+        """The terms of each part; of a part that has none the log-ratio itself."""
+        return self.join(self.map(lambda part, x: _terms_of(part, x, y, other), self.split(x)))
+
+    def constant(self, y: Int[Array, "*batch"], other: Int[Array, "*batch"]) -> Array:
+        """The sum over the parts."""
+        of = lambda part: part.constant(y, other) if has_terms(part) else jnp.zeros(y.shape)  # noqa: E731
+        return self.total(self.map(of))
+
     def marginalized(self) -> CombinedParams:
         return self.assemble(self.map(lambda part: part.marginalized()))
 
@@ -65,6 +79,14 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, Params):
         keys = self.split_key(key, self.inside)
         draw = lambda part, key, x: part.sample_missing(key, x, y)  # noqa: E731
         return self.join(self.map(draw, keys, self.split(x)))
+
+
+def _terms_of(part: Any, x: PyTree, y: Array, other: Array) -> PyTree:
+    if has_terms(part):
+        return part.terms(x, y, other)
+    score = part.discriminant(x)
+    of, against = (jnp.take_along_axis(score, k[..., None], axis=-1) for k in (y, other))
+    return of - against
 
 
 class _Complete(NamedTuple):

@@ -13,7 +13,13 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.families.base import Params
-from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm
+from genclf.families.capabilities import (
+    HasConditionals,
+    HasLinearForm,
+    HasQuadraticForm,
+    HasTerms,
+)
+from genclf.families.gaussian_terms import independent_terms, shared_terms, terms_of_seen
 from genclf.families.mahalanobis import (
     Covariance,
     Means,
@@ -59,7 +65,7 @@ def describe_moments(d: int, covariance: Covariance, shared: bool, missing: Miss
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
-class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
+class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, Params):
     """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
 
     Attributes:
@@ -175,6 +181,21 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, Params):
 
         d = self.mean.shape[-1]
         return over_rows(rows, x, 1, 2 * d * d if self.covariance == "full" else 2 * d)
+
+    @property
+    def has_terms(self) -> bool:
+        return self.shared or self.covariance != "full" or self.num_features == 1
+
+    def terms(
+        self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """Terms that depend neither on the origin nor on the units of x; see `gaussian_terms`."""
+        if self.covariance != "full" or self.num_features == 1:
+            scale = self.scale[..., 0] if self.covariance == "full" else self.scale
+            return independent_terms(x, y, other, self._means(), scale, self.missing)
+        if self.missing == "marginalize":
+            return terms_of_seen(x, y, other, self._means(), self.covariances[0])
+        return shared_terms(x, y, other, self._means(), self.linear()[0])
 
     def complete(self, x: Shaped[Array, "n d"]) -> tuple[Float[Array, "n K"], Completion]:
         """`log_prob` of rows with missing cells, and their conditional means and covariances."""

@@ -29,6 +29,11 @@ def is_missing(x: Array, code: int = -1) -> Bool[Array, "..."]:
     return x == jnp.asarray(code, x.dtype)
 
 
+def observed(x: Array, missing: Missing, code: int = -1) -> Bool[Array, "..."]:
+    """Which cells hold a value: all of them, unless some may be missing."""
+    return jnp.ones(x.shape, bool) if missing == "error" else ~is_missing(x, code)
+
+
 def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support:
     """The support; with missing="marginalize", missing cells are valid too."""
     if missing == "error":

@@ -95,6 +95,28 @@ class MultinomialParams(CountParams):
         length = counts.sum(-1, keepdims=True)
         return score(counts) - length * jnp.log(jnp.where(mass > 0, mass, 1))
 
+    def terms(
+        self, x: Array | Tokens, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch _"]:
+        """`x_j (log θ_yj - log θ_other,j)` of each word; of tokens that of each position."""
+        if isinstance(x, Tokens):
+            rows = x.distinct() if self.presence else x
+            valid = (rows.ids >= 0) & (rows.ids < self.num_features)
+            word = jnp.where(valid, rows.ids, 0)
+            of, against = (self.log_theta[k[..., None], word] for k in (y, other))
+            return jnp.where(rows.mask, jnp.where(valid, of - against, jnp.nan), 0)
+        if self.missing == "error":
+            counts, ratio = counts_of(x, self.presence), self.log_theta[y] - self.log_theta[other]
+        else:
+            counts, seen = self.counted(x)
+            log_mass = jnp.log(self.counted_mass(seen))
+            of, against = (
+                self.log_theta[k] - jnp.take_along_axis(log_mass, k[..., None], -1)
+                for k in (y, other)
+            )
+            ratio = of - against
+        return jnp.where(counts == 0, 0, counts * ratio)
+
     def counted(self, x: Array) -> tuple[Float[Array, "*batch V"], Bool[Array, "*batch V"]]:
         """Counts, 0 where missing, and a mask of the counted words."""
         seen = ~is_missing(x, self.missing_code)

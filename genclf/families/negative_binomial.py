@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.families.base import Density
+from genclf.families.capabilities import HasTerms
 from genclf.families.events import EVENTS, counted, log_factorial_remainder
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.missing import Missing, allow_missing
@@ -22,7 +22,7 @@ from genclf.sums.products import matmul
 _LARGE = 64  # above this count, what all classes share is much larger than what differs
 
 
-class NegativeBinomialParams(Density):
+class NegativeBinomialParams(HasTerms):
     """The density of counts whose rates have gamma distributions: the predictive of `Poisson`.
 
     `p(x | k) = Π_j Γ(a_kj + x_j) / (Γ(a_kj) x_j!) (b_kj / (b_kj + 1))^a_kj / (b_kj + 1)^x_j`, with
@@ -75,6 +75,20 @@ class NegativeBinomialParams(Density):
             return lax.cond((counts > _LARGE).any(), lambda: self._beyond(counts, seen), small)
 
         return over_rows(rows, x, 1, self.num_features)
+
+    def terms(
+        self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """The difference of the log-densities of each count."""
+        counts, seen = self._counted(x)
+
+        def each(k: Array) -> Array:
+            a, b = self.shape[k], self.rate[k]
+            return (
+                log_pochhammer_remainder(a, counts) - counts * jnp.log1p(b) - a * jnp.log1p(1 / b)
+            )
+
+        return jnp.where(seen, each(y) - each(other), 0)
 
     def _beyond(self, counts: Array, seen: Array) -> Float[Array, "n K"]:
         """The scores minus `Σ_j x_j log x_j - x_j`, which hides their differences in float32."""

@@ -81,6 +81,15 @@ class PoissonParams(CountParams):
         """`log_prob` minus its value at the mean of the classes' rates."""
         return self._scored(x, lambda counts, seen: jnp.zeros_like(counts[..., :1]))
 
+    def terms(
+        self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """`x_j log (λ_yj / λ_other,j) - (λ_yj - λ_other,j)`."""
+        counts, seen = counted(x, self.missing, self.missing_code)
+        ratio = self.log_rate[y] - self.log_rate[other]
+        more = jnp.where(counts == 0, 0, counts * ratio)
+        return jnp.where(seen, more - (self.rate[y] - self.rate[other]), 0)
+
     def _typical(self) -> Float[Array, "d"]:
         return self.rate.mean(0)
 

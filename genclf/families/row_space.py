@@ -17,8 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.families.base import Parametric, Params
-from genclf.families.capabilities import HasLinearForm
+from genclf.families.capabilities import HasLinearForm, HasTerms
 from genclf.families.gaussian_params import GaussianParams, describe_moments
+from genclf.families.gaussian_terms import shared_terms
+from genclf.families.mahalanobis import Means
 from genclf.families.support import Support
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, broadcast_rows, row_weights
@@ -33,7 +35,7 @@ from genclf.sums.statistics import Moments, divide
 _LOG_2PI = math.log(2 * math.pi)
 
 
-class RowSpaceParams(HasLinearForm, Params):
+class RowSpaceParams(HasLinearForm, HasTerms, Params):
     """Gaussian densities whose covariance is a multiple of the identity outside some space.
 
     In units of the features, `Σ_k = V Σ'_k Vᵀ + τ_k (I - V Vᵀ)`, V the basis of the space.
@@ -103,6 +105,12 @@ class RowSpaceParams(HasLinearForm, Params):
         """`log_prob` up to a common term; if Σ is shared, the discriminant in the space."""
         shared = self.inside.shared
         return self.inside.discriminant(self._coordinates(x)) if shared else self.log_prob(x)
+
+    def terms(
+        self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """As of `GaussianParams` with one covariance."""
+        return shared_terms(x, y, other, Means(self.mean), self.linear()[0])
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`V a_k / unit` and `b_k - a_kᵀ Vᵀ origin / unit`, a and b those in the space."""

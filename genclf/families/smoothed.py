@@ -13,12 +13,13 @@ from genclf.families.capabilities import (
     HasConjugatePrior,
     HasLinearForm,
     HasRoads,
+    HasTerms,
     Latent,
 )
 from genclf.families.missing import missing_problems
 
 
-class CountParams(HasConditionals, HasLinearForm, Params):
+class CountParams(HasConditionals, HasLinearForm, HasTerms, Params):
     """Params of features that are independent given the class, and that may be missing."""
 
     @property

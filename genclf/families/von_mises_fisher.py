@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, Scalar
 from genclf.families.base import Params
 from genclf.families.bessel import log_bessel_and_ratios
-from genclf.families.capabilities import HasLinearForm, Latent
+from genclf.families.capabilities import HasLinearForm, HasTerms, Latent
 from genclf.families.support import Support, nan_outside_support
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, broadcast_rows, fold_rows, over_rows
@@ -77,7 +77,7 @@ def concentration_of(
     return jnp.where(inside, kappa, ends)
 
 
-class VonMisesFisherParams(HasLinearForm, Params):
+class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
     """Fitted directions, as `VonMisesFisher.estimate` returns them.
 
     Attributes:
@@ -132,6 +132,18 @@ class VonMisesFisherParams(HasLinearForm, Params):
         across = across / jnp.linalg.norm(across, axis=-1, keepdims=True)
         below = below[..., None]
         return (1 - below) * mean + jnp.sqrt(below * (2 - below)) * across
+
+    def terms(
+        self, x: Array, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """`(κ_y μ_yj - κ_other μ_other,j) x_j`."""
+        coef, _ = self.linear()
+        return (coef[y] - coef[other]) * nan_outside_support(x, UNIT)
+
+    def constant(self, y: Int[Array, "*batch"], other: Int[Array, "*batch"]) -> Array:
+        """`log C_d(κ_y) - log C_d(κ_other)`."""
+        _, intercept = self.linear()
+        return intercept[y] - intercept[other]
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`κ_k μ_k` and `log C_d(κ_k)`."""

@@ -52,6 +52,9 @@ class Tuning(ShowsNumbers):
         nested: posteriors of rows of each fold by the best candidate of all other folds, fitted to
             these; None unless it was asked for.
         chosen: the number of that candidate for each fold, (F,); None likewise.
+        best_row: the row of `best` in the table.
+        one_se_row: that of `one_se`.
+        metric: the score, as it was given.
     """
 
     best: Any
@@ -59,6 +62,9 @@ class Tuning(ShowsNumbers):
     table: dict[str, Any]
     nested: CrossValidation | None
     chosen: Int[np.ndarray, "F"] | None
+    best_row: int
+    one_se_row: int
+    metric: Any
 
 
 @verb(
@@ -151,11 +157,12 @@ def tune(
     columns: dict[str, Any]
     columns = {name: [one[name] for one in candidates] for name in candidates[0]}
     columns |= {"score": table[:, 0], "standard_error": error}
+    rows = best, one_se, metric
     if not nested:
-        return Tuning(models[best], models[one_se], columns, None, None)
+        return Tuning(models[best], models[one_se], columns, None, None, *rows)
     chosen = np.where(np.isnan(inner), -np.inf, sign * inner).argmax(0)
     outer = CrossValidation(_by_chosen(models, chosen, x, y, folds, w), folds, None)
-    return Tuning(models[best], models[one_se], columns, outer, chosen)
+    return Tuning(models[best], models[one_se], columns, outer, chosen, *rows)
 
 
 def _choice(scores: np.ndarray, metric: Any) -> tuple[int, int, np.ndarray]:

@@ -1,0 +1,100 @@
+"""What all figures share: the axes to draw in, names, and how a class looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+
+from genclf.arguments.domains import Domain, shown
+from genclf.classifier import ClassifierParams
+
+AX = Domain(
+    "axes of matplotlib, or None for new ones", lambda a: isinstance(a, Axes), optional=True
+)
+# Paul Tol's "bright" palette: told apart by the colour-blind; markers and dashes do so in grey.
+_COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999")
+_MARKERS = "os^DvPX*<>p"
+_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
+
+
+class Look(NamedTuple):
+    """How one class is drawn."""
+
+    name: str
+    colour: str
+    marker: str
+    dash: Any
+
+
+def looks(num_classes: int, class_names: Sequence[str] | None) -> list[Look]:
+    """The look of each class; raise unless there is a name for each."""
+    names = names_of(class_names, num_classes, "class_names", "class {}")
+    kinds = zip(names, cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    return [Look(*kind) for kind in islice(kinds, num_classes)]
+
+
+def names_of(given: Any, number: int, argument: str, default: str) -> list[str]:
+    """The names as strings, made from `default` if none are given; raise for another number."""
+    if given is None:
+        return [default.format(i) for i in range(number)]
+    if isinstance(given, str) or not hasattr(given, "__len__"):
+        raise ValueError(f"{argument} is {shown(given)}, expected {number} names")
+    if len(given) != number:
+        raise ValueError(f"{argument} has {len(given)} names, expected {number}")
+    return [str(name) for name in given]
+
+
+def new_axes(ax: Axes | None) -> Axes:
+    """The given axes, or those of a new figure."""
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def generative(value: Any, name: str) -> ClassifierParams:
+    """The params of one classifier; raise for anything else."""
+    if not isinstance(value, ClassifierParams) or value.batch_shape:
+        raise ValueError(f"{name} is {shown(value)}, expected the params of one fitted classifier")
+    return value
+
+
+def rows_and_labels(x: Any, y: Any, num_features: int, num_classes: int) -> tuple[Any, Any]:
+    """Rows and labels as arrays of NumPy; raise where their shapes do not fit."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.ndim != 2 or x.shape[1] != num_features:
+        raise ValueError(f"x has shape {x.shape}, expected (n, {num_features})")
+    return x, labels(y, len(x), num_classes)
+
+
+def labels(y: Any, num_rows: int, num_classes: int) -> np.ndarray:
+    """Labels as an array of NumPy; raise for another shape or dtype, or a class out of range."""
+    y = np.asarray(y)
+    if y.shape != (num_rows,) or y.dtype.kind not in "iu":
+        raise ValueError(
+            f"y has shape {y.shape} and dtype {y.dtype}, expected ({num_rows},) integer labels "
+            f"0..{num_classes - 1}, or -1 for none"
+        )
+    for row in np.flatnonzero((y < -1) | (y >= num_classes))[:1]:
+        raise ValueError(f"y[{row}] is {y[row]}, expected 0..{num_classes - 1}, or -1 for none")
+    return y
+
+
+def scatter(ax: Axes, points: np.ndarray, y: np.ndarray, kinds: Sequence[Look]) -> None:
+    """Points (n, 2) in the look of their class; grey where there is no label."""
+    ax.plot(*points[y < 0].T, ".", color="0.75", markersize=3)
+    for k, look in enumerate(kinds):
+        ax.plot(
+            *points[y == k].T, look.marker, color=look.colour, markersize=4,
+            markeredgecolor="white", markeredgewidth=0.4, label=look.name,
+        )  # fmt: skip
+
+
+def tints(kinds: Sequence[Look]) -> Iterator[tuple[float, float, float]]:
+    """A pale version of the colour of each class."""
+    for look in kinds:
+        red, green, blue = (0.75 + 0.25 * part for part in to_rgb(look.colour))
+        yield red, green, blue

@@ -1,0 +1,146 @@
+"""The class densities of one feature, beside the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from genclf.arguments.domains import shown
+from genclf.classifier import ClassifierParams
+from genclf.entry.verb import ArrayLike, verb
+from genclf.families.base import Density
+from genclf.families.capabilities import HasConditionals, require
+from genclf.families.multinomial_params import MultinomialParams
+from genclf.plot.classes import AX, Look, generative, looks, new_axes, rows_and_labels
+
+_POINTS = 400  # of a curve
+_MOST = 1_000  # counts that are tried
+_LEAST = 1e-4  # probability of a count that is drawn
+
+
+def _feature(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} is {shown(value)}, expected the number of a feature, from 0")
+    return int(value)
+
+
+@verb(params=generative, feature=_feature, x=None, y=None, ax=AX)
+def densities(
+    params: ClassifierParams,
+    feature: int,
+    *,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_name: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """`p(x_j | y=k)` of one feature for each class: curves, or bars where x_j is discrete.
+
+    The other features are integrated out.
+
+    Args:
+        params: a classifier whose features can be integrated out, or of a single feature.
+        feature: j, from 0.
+        x: rows to draw as histograms behind the curves, shape (n, d); with y.
+        y: their labels, integers 0..K-1, or -1 for none, shape (n,).
+        class_names: K names for the legend.
+        feature_name: what x_j is.
+        ax: axes to draw in; None for new ones.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: features cannot be integrated out; there is no such feature; or an argument does
+            not fit.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_vowel()
+        >>> params = gcf.fit(gcf.gaussian_nb(11), data.x_train, data.y_train)
+        >>> ax = plot.densities(params, 0, class_names=data.class_names)
+    """
+    d, ax = params.num_features, new_axes(ax)
+    if not isinstance(d, int):
+        raise ValueError("params is of named parts of x: give those of one part")
+    if not 0 <= feature < d:
+        raise ValueError(f"feature is {feature}, expected a number in 0..{d - 1}")
+    if (x is None) != (y is None):
+        raise ValueError("x and y are given together, or neither is")
+    if x is not None:
+        x, y = rows_and_labels(x, y, d, params.num_classes)
+    draw_densities(ax, params, feature, looks(params.num_classes, class_names), x, y)
+    ax.set(
+        xlabel=feature_name or f"feature {feature}",
+        ylabel="probability" if is_discrete(params.conditional) else "density",
+    )
+    ax.legend()
+    return ax
+
+
+def is_discrete(density: Density) -> bool:
+    """Whether a feature takes whole numbers alone."""
+    half = jnp.full((1, density.num_features), 0.5)
+    return not bool(np.asarray(density.support.valid(half)).all())
+
+
+def draw_densities(
+    ax: Axes, params: ClassifierParams, feature: int, kinds: Sequence[Look], x: Any, y: Any
+) -> None:
+    """The density of each class, over the rows if there are any; nothing is named but classes."""
+    if is_discrete(params.conditional):
+        categories = getattr(params.conditional, "columns", None)
+        most = categories.num_values[feature] if categories else _MOST
+        values = np.arange(most, dtype=np.float32)
+        p = np.nan_to_num(np.exp(log_densities(params.conditional, feature, values)))
+        values = values[: np.flatnonzero((p > _LEAST).any(1)).max(initial=0) + 1]
+        width = 0.8 / len(kinds)
+        for k, look in enumerate(kinds):
+            offset = (k - (len(kinds) - 1) / 2) * width
+            ax.bar(values + offset, p[: len(values), k], width, color=look.colour, label=look.name)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        return
+    values = _range(params, feature, x)
+    p = np.exp(log_densities(params.conditional, feature, values))
+    for k, look in enumerate(kinds):
+        if x is not None:
+            ax.hist(x[y == k, feature], 20, density=True, color=look.colour, alpha=0.2)
+        ax.plot(values, p[:, k], linestyle=look.dash, color=look.colour, label=look.name)
+
+
+def _range(params: ClassifierParams, feature: int, x: Any) -> Float[np.ndarray, "points"]:
+    """Values of a feature from end to end of the rows, or of draws of the model."""
+    if x is None:
+        drawn = params.conditional.sample(
+            jax.random.key(0), jnp.arange(2_000, dtype=jnp.int32) % params.num_classes
+        )
+        x = np.asarray(drawn)
+    low, high = np.nanmin(x[:, feature]), np.nanmax(x[:, feature])
+    margin = 0.1 * (high - low) or 1.0
+    return np.linspace(low - margin, high + margin, _POINTS, dtype=np.result_type(x, np.float32))
+
+
+def log_densities(
+    density: Any, feature: int, values: Float[np.ndarray, "n"]
+) -> Float[np.ndarray, "n K"]:
+    """`log p(x_j | y=k)` at values of one feature, the others integrated out."""
+    d = density.num_features
+    if d == 1:
+        return np.asarray(density.log_prob(jnp.asarray(values)[:, None]))
+    require(density, HasConditionals, "densities")
+    if isinstance(density, MultinomialParams) or getattr(density, "threshold", None) is not None:
+        raise ValueError(
+            "words, and features above a threshold, have no densities; see genclf.plot.log_odds"
+        )
+    rows = np.full((len(values), d), np.nan, values.dtype)
+    rows[:, feature] = values
+    return np.asarray(density.marginalized().log_prob(jnp.asarray(rows)))

@@ -1,0 +1,207 @@
+"""Figures of what features say: coefficients of a model, and the terms of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+
+from genclf.arguments.domains import Domain, whole
+from genclf.classifier import ClassifierParams
+from genclf.entry.verb import verb
+from genclf.explanation import Explanation
+from genclf.families.categorical_params import CategoricalParams
+from genclf.families.gaussian_params import GaussianParams
+from genclf.forms import linear_form
+from genclf.model import Fitted
+from genclf.plot.classes import AX, looks, names_of, new_axes
+
+_CLASS = whole(0, optional=True)
+
+
+@verb(any_model=True, top=whole(1), of=whole(0), against=_CLASS, ax=AX)
+def log_odds(
+    params: Fitted,
+    *,
+    top: int = 20,
+    of: int = 1,
+    against: int | None = None,
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The features with the largest coefficients in the log-odds of a class: `linear_form`.
+
+    A bar is `coef_a - coef_b`: what one more unit of the feature adds to `log p(a | x) / p(b | x)`;
+    of a word, one more occurrence, and of a 0/1 feature, its presence. If the densities are
+    Gaussian, the unit is the standard deviation within classes.
+
+    Args:
+        params: a model that is linear in x.
+        top: how many features.
+        of: a.
+        against: b; None for the mean of the coefficients of all other classes.
+        class_names: K names for the title.
+        feature_names: d names; of categorical columns, to which values are added.
+        ax: axes to draw in; None for new ones.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: the model is not linear in x or has a `Product`; a coefficient is infinite; or
+            there is no such class.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_house_votes()
+        >>> params = gcf.fit(gcf.bernoulli_nb(2), data.x == 1, data.y)
+        >>> ax = plot.log_odds(params, top=5, feature_names=data.feature_names)
+    """
+    coef, _ = linear_form(params)
+    if isinstance(coef, dict):
+        raise ValueError("params is of named parts of x: draw each part alone")
+    coef, num_classes = np.asarray(coef), params.num_classes
+    for name, k in (("of", of), ("against", against)):
+        if k is not None and k >= num_classes:
+            raise ValueError(f"{name} is {k}, expected 0..{num_classes - 1}")
+    if not np.isfinite(coef).all():
+        k, j = np.argwhere(~np.isfinite(coef))[0]
+        raise ValueError(f"the coefficient of feature {j} in class {k} is infinite: smooth the fit")
+    other = np.delete(coef, of, 0).mean(0) if against is None else coef[against]
+    bars, unit = coef[of] - other, ""
+    density = params.conditional if isinstance(params, ClassifierParams) else None
+    if isinstance(density, GaussianParams):
+        bars = bars * np.sqrt(np.diagonal(np.asarray(density.covariances)[0]))
+        unit = " per standard deviation"
+    classes = [look.name for look in looks(num_classes, class_names)]
+    versus = "the others" if against is None else classes[against]
+    if num_classes == 2:
+        versus = classes[1 - of]
+    ax = _bars(ax, bars, _coefficient_names(density, feature_names, len(bars)), top)
+    ax.set(xlabel=f"log-odds of {classes[of]} against {versus}{unit}")
+    return ax
+
+
+def _coefficient_names(density: Any, given: Any, size: int) -> list[str]:
+    """A name for each coefficient; of a categorical column one for each value."""
+    if not isinstance(density, CategoricalParams):
+        return names_of(given, size, "feature_names", "feature {}")
+    sizes = density.columns.num_values
+    columns = names_of(given, len(sizes), "feature_names", "feature {}")
+    pairs = zip(columns, sizes, strict=True)
+    return [f"{name} = {value}" for name, number in pairs for value in range(number)]
+
+
+@verb(
+    found=Domain(
+        "an Explanation, as genclf.explain returns it", lambda a: isinstance(a, Explanation)
+    ),
+    row=whole(0),
+    top=whole(1),
+    ax=AX,
+)
+def explanation(
+    found: Explanation,
+    row: int = 0,
+    *,
+    top: int = 20,
+    class_names: Sequence[str] | None = None,
+    feature_names: Any = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Which features speak for the class of one row, and how much: the terms of its log-odds.
+
+    The last bars are the features that are not shown, the class prior, and the sum of all.
+
+    Args:
+        found: from `genclf.explain`, of rows (n, d) or one row (d,).
+        row: the number of the row.
+        top: how many features.
+        class_names: K names.
+        feature_names: names in the structure of `found.features`: d names, or a dict of such.
+        ax: axes to draw in; None for new ones.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: there is no such row, or an argument does not fit.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_house_votes()
+        >>> params = gcf.fit(gcf.bernoulli_nb(2), data.x == 1, data.y)
+        >>> found = gcf.explain(params, data.x[:3] == 1)
+        >>> ax = plot.explanation(found, row=2, top=5, feature_names=data.feature_names)
+    """
+    shape = found.of.shape
+    if len(shape) > 1 or (row and not shape) or (shape and row >= shape[0]):
+        raise ValueError(f"row is {row}, and the explanation is of rows of shape {shape}")
+    one = jax.tree.map(lambda a: a[row] if shape else a, found)
+    terms, names = _flat(one.features, feature_names)
+    if not np.isfinite(terms).all():
+        raise ValueError(
+            f"a term of row {row} is not finite: the row is invalid, or smooth the fit"
+        )
+    order = np.argsort(-np.abs(terms), kind="stable")
+    rest = (
+        {f"{len(terms) - top} others": float(terms[order[top:]].sum())} if len(terms) > top else {}
+    )
+    last = rest | {"class prior": float(one.constant), "sum": float(one.log_odds)}
+    ax = _bars(ax, terms, names, top, last)
+    sides = [
+        str(class_names[k]) if class_names is not None else f"class {k}"
+        for k in (one.of, one.against)
+    ]
+    ax.set(xlabel=f"log-odds of {sides[0]} against {sides[1]}")
+    return ax
+
+
+def _flat(features: Any, names: Any) -> tuple[Float[np.ndarray, "terms"], list[str]]:
+    """The terms of all parts after each other, and their names."""
+    if not isinstance(features, dict):
+        return np.asarray(features), names_of(names, len(features), "feature_names", "feature {}")
+    found: list[str] = []
+    terms = []
+    for part, own in features.items():
+        given = None if names is None else names[part]
+        alone = np.size(own) == 1
+        if alone and given is not None:
+            given = [", ".join(map(str, given))]
+        of_part, named = _flat(own, given)
+        terms.append(of_part)
+        if given is None:
+            named = [part] if alone else [f"{part}: {name}" for name in named]
+        found += named
+    return np.concatenate(terms), found
+
+
+def _bars(
+    ax: Axes | None,
+    values: np.ndarray,
+    names: Sequence[str],
+    top: int,
+    last: Mapping[str, float] = MappingProxyType({}),
+) -> Axes:
+    """Horizontal bars of the largest values, largest first, and those of `last` below them."""
+    ax = new_axes(ax)
+    order = np.argsort(-np.abs(values), kind="stable")[:top]
+    order = order[np.argsort(-values[order], kind="stable")]
+    shown = [*values[order], *last.values()]
+    colours = ["#4477AA" if value > 0 else "#EE6677" for value in values[order]] + ["0.6"] * len(
+        last
+    )
+    hatches = ["" if value > 0 else "//" for value in values[order]] + [""] * len(last)
+    places = -np.arange(len(shown), dtype=float)
+    ax.barh(places, shown, color=colours, hatch=hatches, edgecolor="white", linewidth=0)
+    ax.set_yticks(places, [*(names[j] for j in order), *last])
+    ax.axvline(0, color="0.3", linewidth=0.8)
+    return ax

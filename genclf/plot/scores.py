@@ -1,0 +1,287 @@
+"""Figures of what cross-validation, tuning and permutations found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from genclf.arguments.domains import Domain, shown, whole
+from genclf.entry.rows import as_arrays
+from genclf.entry.verb import ArrayLike, verb
+from genclf.plot.classes import AX, labels, looks, names_of, new_axes
+from genclf.select.calibration import calibration
+from genclf.select.learning_curve import LearningCurve
+from genclf.select.permutation import PermutationTest
+from genclf.select.tune import Tuning
+
+
+def _a(kind: type, source: str) -> Domain:
+    return Domain(
+        f"a {kind.__name__}, as genclf.{source} returns it", lambda a: isinstance(a, kind)
+    )
+
+
+@verb(log_posterior=as_arrays, num_bins=whole(1), ax=AX)
+def reliability(
+    log_posterior: ArrayLike, y: ArrayLike, *, num_bins: int = 10, ax: Axes | None = None
+) -> Axes:
+    """How often the most probable class is right, by its probability, in the bins of `calibration`.
+
+    A point on the diagonal means that probabilities can be taken at their word. The bars are 95 %
+    intervals of a share (Wilson); the area of a point is that of the number of rows.
+
+    Args:
+        log_posterior: of rows that the model was not fitted to, shape (n, K): as
+            `CrossValidation.log_posterior`.
+        y: labels, integers 0..K-1, shape (n,).
+        num_bins: B >= 1.
+        ax: axes to draw in; None for new ones.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: as `calibration` does.
+
+    Example:
+        >>> import jax, genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_vowel()
+        >>> x, y = data.x_train, data.y_train
+        >>> cv = gcf.cross_validate(gcf.qda(11), x, y, gcf.kfold(jax.random.key(0), y, 5))
+        >>> ax = plot.reliability(cv.log_posterior, y)
+
+    References:
+        Wilson (1927), "Probable inference, the law of succession, and statistical inference".
+    """
+    error = calibration(log_posterior, y, num_bins=num_bins).expected_error
+    p, ax = np.exp(np.asarray(log_posterior)), new_axes(ax)
+    confidence, hit = p.max(1), p.argmax(1) == np.asarray(y)
+    place = np.searchsorted(np.arange(1, num_bins) / num_bins, confidence)
+    count = np.bincount(place, minlength=num_bins)
+    used = np.flatnonzero(count)
+    mean, share = (np.bincount(place, a)[used] / count[used] for a in (confidence, hit))
+    low, high = _wilson(share, count[used])
+    ax.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    ax.vlines(mean, low, high, color="0.4")
+    ax.scatter(mean, share, 200 * count[used] / count.sum() + 12, color="#4477AA", zorder=3)
+    ax.set(
+        xlabel="probability of the most probable class", ylabel="share of rows where it is right",
+        xlim=(0, 1.02), ylim=(0, 1.02), title=f"expected calibration error {float(error):.3f}",
+    )  # fmt: skip
+    return ax
+
+
+def _wilson(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the 95 % score interval of a share of n rows."""
+    z = 1.959964
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return middle - half, middle + half
+
+
+@verb(curve=_a(LearningCurve, "learning_curve"), ax=AX)
+def learning_curve(curve: LearningCurve, *, ax: Axes | None = None) -> Axes:
+    """Mean test error of each model by the number of training rows; bars of two standard errors.
+
+    Args:
+        curve: from `genclf.learning_curve`.
+        ax: axes to draw in; None for new ones.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> import jax, genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_vowel()
+        >>> models = {"lda": gcf.lda(11), "nb": gcf.gaussian_nb(11)}
+        >>> curve = gcf.learning_curve(
+        ...     models, data.x_train, data.y_train, [100, 200], key=jax.random.key(0), num_splits=5
+        ... )
+        >>> ax = plot.learning_curve(curve)
+    """
+    ax, sizes = new_axes(ax), np.asarray(curve.sizes)
+    for look, (name, mean) in zip(looks(len(curve.mean), None), curve.mean.items(), strict=True):
+        ax.errorbar(
+            sizes, mean, 2 * np.asarray(curve.standard_error[name]), marker=look.marker,
+            markersize=4, linestyle=look.dash, color=look.colour, capsize=2, label=name,
+        )  # fmt: skip
+    ax.set(xscale="log", xlabel="training rows", ylabel="test error", ylim=(0, None))
+    ax.set_xticks(sizes, map(str, sizes))
+    ax.minorticks_off()
+    ax.legend()
+    return ax
+
+
+@verb(tuning=_a(Tuning, "tune"), ax=AX)
+def cv_curve(tuning: Tuning, *, over: str | None = None, ax: Axes | None = None) -> Axes:
+    """Cross-validated score by a hyper-parameter, with the best one and that of one standard error.
+
+    The band is one standard error wide on each side. Numbers that span more than two orders of
+    magnitude are on a logarithmic axis.
+
+    Args:
+        tuning: from `genclf.tune`.
+        over: the hyper-parameter of the horizontal axis; None for the only one that varies. Of the
+            others, each combination has a line.
+        ax: axes to draw in; None for new ones.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: several hyper-parameters vary and `over` names none of them.
+
+    Example:
+        >>> import jax, numpy as np, genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_vowel()
+        >>> folds = gcf.kfold(jax.random.key(0), data.y_train, 5)
+        >>> tuning = gcf.tune(
+        ...     lambda ridge: gcf.lda(11, ridge=ridge), {"ridge": [1.0, 0.1, 0.01]},
+        ...     data.x_train, data.y_train, folds,
+        ... )
+        >>> ax = plot.cv_curve(tuning)
+    """
+    columns = {k: v for k, v in tuning.table.items() if k not in ("score", "standard_error")}
+    varying = [name for name, values in columns.items() if len({*map(repr, values)}) > 1]
+    if over is None and len(varying) == 1:
+        over = varying[0]
+    if over not in columns:
+        raise ValueError(f"over is {shown(over)}, expected one of {varying or list(columns)}")
+    score, error = (np.asarray(tuning.table[name]) for name in ("score", "standard_error"))
+    at, ticks = _places(columns[over])
+    others = [name for name in varying if name != over]
+    lines = [", ".join(f"{name} {columns[name][i]}" for name in others) for i in range(len(score))]
+    ax, distinct = new_axes(ax), list(dict.fromkeys(lines))
+    for look, line in zip(looks(len(distinct), distinct), distinct, strict=True):
+        rows = np.flatnonzero([line == own for own in lines])
+        rows = rows[np.argsort(at[rows], kind="stable")]
+        ax.plot(at[rows], score[rows], marker=look.marker, markersize=4, linestyle=look.dash,
+                color=look.colour, label=line or None)  # fmt: skip
+        band = score[rows] - error[rows], score[rows] + error[rows]
+        ax.fill_between(at[rows], *band, color=look.colour, alpha=0.15, linewidth=0)
+    for row, label, dash in (
+        (tuning.best_row, "best", "-"),
+        (tuning.one_se_row, "one standard error", ":"),
+    ):
+        ax.axvline(at[row], color="0.4", linestyle=dash, linewidth=1, label=label)
+    if ticks is not None:
+        ax.set_xticks(at, ticks)
+    elif at.min() > 0 and at.max() > 100 * at.min():
+        ax.set_xscale("log")
+    name = tuning.metric if isinstance(tuning.metric, str) else "score"
+    ax.set(xlabel=over, ylabel=f"cross-validated {name.replace('_', ' ')}")
+    ax.legend()
+    return ax
+
+
+def _places(values: Sequence[Any]) -> tuple[np.ndarray, list[str] | None]:
+    """Where values stand on an axis, and their names unless they are numbers."""
+    if all(
+        isinstance(v, int | float) or (np.ndim(v) == 0 and np.asarray(v).dtype.kind in "iuf")
+        for v in values
+    ):
+        return np.asarray(values, float), None
+    names = [str(value) for value in values]
+    return np.asarray([names.index(name) for name in names], float), names
+
+
+@verb(test=_a(PermutationTest, "permutation_test"), ax=AX)
+def null(test: PermutationTest, *, metric: str = "score", ax: Axes | None = None) -> Axes:
+    """The scores of permuted labels, and that of the labels as they are with its p-value.
+
+    Args:
+        test: from `genclf.permutation_test`, of all rows together.
+        metric: name of the score, for the axis.
+        ax: axes to draw in; None for new ones.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: the test is of several groups (`by`).
+
+    Example:
+        >>> import jax, genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_vowel()
+        >>> x, y = data.x_train, data.y_train
+        >>> folds = gcf.kfold(jax.random.key(0), y, 5)
+        >>> test = gcf.permutation_test(jax.random.key(1), gcf.lda(11), x, y, folds, num=50)
+        >>> ax = plot.null(test, metric="balanced accuracy")
+    """
+    if np.ndim(test.observed):
+        raise ValueError(
+            f"test has scores of {len(test.observed)} groups, expected one: draw each group's "
+            "`null[:, g]` on its own"
+        )
+    ax, scores = new_axes(ax), np.asarray(test.null)
+    ax.hist(scores[np.isfinite(scores)], 30, color="0.7", label=f"{len(scores)} permutations")
+    label = f"labels as they are, p = {float(test.p_value):.3g}"
+    ax.axvline(float(test.observed), color="#AA3377", linestyle="--", label=label)
+    ax.set(xlabel=metric, ylabel="permutations")
+    ax.legend()
+    return ax
+
+
+@verb(y=None, predicted=None, ax=AX)
+def confusion(
+    y: ArrayLike,
+    predicted: ArrayLike,
+    *,
+    class_names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """How many rows of each class (down) were predicted as each class (across).
+
+    The shade is the share of the row's class.
+
+    Args:
+        y: labels, integers 0..K-1, shape (n,); -1 for rows to leave out.
+        predicted: predicted classes, integers 0..K-1, shape (n,).
+        class_names: K names; None for numbers up to the largest in y and predicted.
+        ax: axes to draw in; None for new ones.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: the shapes differ, or a class is out of range.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_vowel()
+        >>> params = gcf.fit(gcf.lda(11), data.x_train, data.y_train)
+        >>> predicted = gcf.predict(params, data.x_test)
+        >>> ax = plot.confusion(data.y_test, predicted, class_names=data.class_names)
+    """
+    y, predicted = np.asarray(y), np.asarray(predicted)
+    largest = max(
+        (int(a.max()) for a in (y, predicted) if a.size and a.dtype.kind in "iu"), default=0
+    )
+    size = largest + 1 if class_names is None else len(class_names)
+    labels(y, len(y), size)
+    if predicted.shape != y.shape or ((predicted < 0) | (predicted >= size)).any():
+        raise ValueError(
+            f"predicted has shape {predicted.shape} and classes {predicted.min()}.."
+            f"{predicted.max()}, expected {y.shape} and 0..{size - 1}"
+        )
+    names, ax = names_of(class_names, size, "class_names", "{}"), new_axes(ax)
+    table = np.zeros((size, size), int)
+    np.add.at(table, (y[y >= 0], predicted[y >= 0]), 1)
+    share = table / np.maximum(table.sum(1, keepdims=True), 1)
+    ax.imshow(share, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    for (i, j), count in np.ndenumerate(table):
+        if count:
+            dark = "white" if share[i, j] > 0.5 else "0.2"
+            ax.text(j, i, str(count), ha="center", va="center", color=dark, fontsize="small")
+    ax.set_xticks(range(size), names, rotation=45 if max(map(len, names)) > 3 else 0)
+    ax.set_yticks(range(size), names)
+    ax.set(xlabel="predicted", ylabel="class")
+    return ax
