@@ -1,4 +1,4 @@
-"""The command line: `python -m genclf` and `python -m genclf compare FILE.csv --label COLUMN`."""
+"""The command line: `python -m genclf` and `python -m genclf compare FILE --label COLUMN`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ _EPILOG = """\
 examples:
   python -m genclf                                   the models on the shipped data
   python -m genclf compare iris.csv --label species  the models on a file of yours
+  python -m genclf compare iris.csv --label species --html iris.html
 """
 _COMPARE = """\
 Reads the type of each column, fits every model that applies, and prints the cross-validated
-log-loss and accuracy of each, best first. The file has a header line and is encoded in UTF-8.
+log-loss and accuracy of each, best first. A text file has a header line and is encoded in UTF-8.
 """
 _EXTRA = ("narwhals", "pandas", "rich", "sklearn")
+_OF_PAGE = ("jinja2", "matplotlib")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit code, which is 2 for a user error."""
     args = _parser().parse_args(argv)
-    if missing := [name for name in _EXTRA if find_spec(name) is None]:
+    needed = _EXTRA + (_OF_PAGE if getattr(args, "html", None) else ())
+    if missing := [name for name in needed if find_spec(name) is None]:
         return _fail(f'the command line needs {", ".join(missing)}: pip install "genclf[cli]"')
     from genclf.cli.compare import print_comparison
     from genclf.cli.demo import demo
@@ -35,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         if args.command == "compare":
-            print_comparison(args.file, args.label, args.folds, args.seed, args.sep)
+            print_comparison(args.file, args.label, args.folds, args.seed, args.sep, args.html)
         else:
             demo()
     except InputError as error:
@@ -53,15 +56,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"genclf {version('genclf')}")
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
     compare = commands.add_parser(
-        "compare", help="compare all models that apply to a CSV file", description=_COMPARE
+        "compare", help="compare all models that apply to a file", description=_COMPARE
     )
-    compare.add_argument("file", metavar="FILE.csv", help="a CSV file with a header line")
+    compare.add_argument(
+        "file", metavar="FILE", help="a CSV or TSV file with a header line, Parquet or Feather"
+    )
     compare.add_argument("--label", metavar="COLUMN", required=True, help="the column to predict")
     compare.add_argument("--folds", type=_folds, default=10, help="number of folds (10)")
     compare.add_argument("--seed", type=_seed, default=0, help="seed of the shuffle (0)")
     compare.add_argument(
-        "--sep", type=_separator, default=",", help=r"separator (,); '\t' is a tab"
+        "--sep", type=_separator, help=r"separator (, or, of a .tsv file, a tab); '\t' is a tab"
     )
+    compare.add_argument("--html", metavar="PAGE", help="write the same, with figures, as a page")
     return parser
 
 

@@ -30,13 +30,13 @@ class Explanation(ShowsNumbers):
         constant: what does not depend on x, shape (...): the log-ratio of the class priors.
     """
 
-    of: Int[Array, "*batch"]
-    against: Int[Array, "*batch"]
-    features: PyTree[Float[Array, "*batch _"]]
-    constant: Float[Array, "*batch"]
+    of: Int[Array | np.ndarray, "*batch"]
+    against: Int[Array | np.ndarray, "*batch"]
+    features: PyTree[Float[Array | np.ndarray, "*batch _"]]
+    constant: Float[Array | np.ndarray, "*batch"]
 
     @property
-    def log_odds(self) -> Float[Array, "*batch"]:
+    def log_odds(self) -> Any:
         """`log p(of | x) - log p(against | x)`: the constant plus the sum of all terms."""
         return self.constant + sum(a.sum(-1) for a in jax.tree.leaves(self.features))
 
@@ -114,7 +114,7 @@ def explain(
     check_examples(params, x)
     if params.num_classes < 2:
         raise ValueError("the model has one class, and log-odds compare two")
-    batch = jax.eval_shape(params.discriminant, x).shape[:-1]
+    batch = jax.eval_shape(lambda params, x: params.discriminant(x), params, x).shape[:-1]
     for name, classes in (("of", of), ("against", against)):
         _check_classes(classes, name, batch, params.num_classes)
     return _explain(params, x, of, against)

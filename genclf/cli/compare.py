@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from genclf.cli.files import InputError, read_table
@@ -13,8 +15,19 @@ from genclf.tables.readers import MAX_WORDS
 from genclf.tables.trials import ModelScore
 
 
-def print_comparison(path: str, label: str, num_folds: int, seed: int, separator: str) -> None:
-    """Print the cross-validated comparison; `InputError` if the file does not allow it."""
+def print_comparison(
+    path: str, label: str, num_folds: int, seed: int, separator: str | None, html: str | None
+) -> None:
+    """Print the cross-validated comparison; `InputError` if the file does not allow it.
+
+    Args:
+        path: the file.
+        label: the column to predict.
+        num_folds: number of folds.
+        seed: seed of the shuffle of the folds.
+        separator: of columns; None for that of the file name extension.
+        html: where to write the same as a page; None for nowhere.
+    """
     table = read_table(path, separator, label)
     console = open_console()
     with progress(console) as bar:
@@ -57,6 +70,13 @@ def print_comparison(path: str, label: str, num_folds: int, seed: int, separator
     for note in found.notes:
         console.print()
         say(console, note)
+    if html is not None:
+        from genclf.cli.page import write_page
+
+        lines = map(_line, found.models)
+        write_page(html, found, table, lines, title=Path(path).name, label=label, seed=seed)
+        console.print()
+        say(console, f"The report is in {html}.")
 
 
 def _line(score: ModelScore) -> tuple[str, ...]:

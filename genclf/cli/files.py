@@ -1,4 +1,4 @@
-"""A user's file as a table of strings, or one line that says why it cannot be read."""
+"""A user's file as a table, or one line that says why it cannot be read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ import tarfile
 import warnings
 import zipfile
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+_PARQUET, _FEATHER = (".parquet", ".pq"), (".feather", ".arrow")
+_BINARY = _PARQUET + _FEATHER
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
@@ -34,13 +38,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def read_table(path: str, separator: str, label: str) -> pd.DataFrame:
-    """The cells as strings, NaN where missing, under the names of the header.
+def read_table(path: str, separator: str | None, label: str) -> Any:
+    """The table in the file: cells of text files as strings, NaN where missing.
 
     A repeated name is followed by its place; raise if it is that of the label.
     """
     try:
-        frame = _parse(_decode(_unpack(path, _read(path))), separator)
+        data = _read(path)
+        if path.lower().endswith(_BINARY):
+            return _binary(path, data)
+        frame = _parse(_decode(_unpack(path, data)), separator or _separator_of(path))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except ImportError as error:
@@ -63,6 +70,22 @@ def read_table(path: str, separator: str, label: str) -> pd.DataFrame:
             for place, name in enumerate(names, 1)
         )
     return frame
+
+
+def _separator_of(path: str) -> str:
+    return "\t" if {".tsv", ".tab"} & {*Path(path.lower()).suffixes} else ","
+
+
+def _binary(path: str, data: bytes) -> Any:
+    """A table of Parquet or Feather, by polars or else pyarrow, with the types of its columns."""
+    what = "parquet" if path.lower().endswith(_PARQUET) else "feather"
+    if find_spec("polars") is not None:
+        polars = import_module("polars")
+        read = polars.read_parquet if what == "parquet" else polars.read_ipc
+        return read(io.BytesIO(data))
+    if find_spec("pyarrow") is None:
+        raise InputError(f"a {what} file needs polars or pyarrow: pip install polars")
+    return import_module(f"pyarrow.{what}").read_table(io.BytesIO(data))
 
 
 def _read(path: str) -> bytes:

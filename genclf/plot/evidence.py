@@ -84,7 +84,7 @@ def log_odds(
     versus = "the others" if against is None else classes[against]
     if num_classes == 2:
         versus = classes[1 - of]
-    ax = _bars(ax, bars, _coefficient_names(density, feature_names, len(bars)), top)
+    ax = draw_bars(ax, bars, _coefficient_names(density, feature_names, len(bars)), top)
     ax.set(xlabel=f"log-odds of {classes[of]} against {versus}{unit}")
     return ax
 
@@ -156,7 +156,7 @@ def explanation(
         {f"{len(terms) - top} others": float(terms[order[top:]].sum())} if len(terms) > top else {}
     )
     last = rest | {"class prior": float(one.constant), "sum": float(one.log_odds)}
-    ax = _bars(ax, terms, names, top, last)
+    ax = draw_bars(ax, terms, names, top, last)
     sides = [
         str(class_names[k]) if class_names is not None else f"class {k}"
         for k in (one.of, one.against)
@@ -184,7 +184,7 @@ def _flat(features: Any, names: Any) -> tuple[Float[np.ndarray, "terms"], list[s
     return np.concatenate(terms), found
 
 
-def _bars(
+def draw_bars(
     ax: Axes | None,
     values: np.ndarray,
     names: Sequence[str],

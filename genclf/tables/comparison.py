@@ -7,11 +7,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, PyTree, Shaped
+from jaxtyping import Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import shown, whole
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
+from genclf.explanation import Explanation, explain
 from genclf.fitting import fit
 from genclf.scores import log_posterior
 from genclf.select.chunks import PROGRESS, Progress
@@ -21,7 +22,7 @@ from genclf.tables.frames import as_table, make_table
 from genclf.tables.held_out import stratified_folds
 from genclf.tables.labels import TableError, label_of, usable_rows
 from genclf.tables.notes import score_notes, table_notes
-from genclf.tables.readers import Reader
+from genclf.tables.readers import Parts, Reader, Words
 from genclf.tables.training_words import of_all_words
 from genclf.tables.trials import ModelScore, Trial, trials_of
 
@@ -80,6 +81,50 @@ class TableModel:
             raise ValueError(f"table row {rows[0]} is impossible in all classes under {self.name}")
         return self.classes[found.argmax(1)]
 
+    @property
+    def parts(self) -> list[tuple[Any, str | None]]:
+        """What reads each part of a row, and the name of that part in the model; None if whole."""
+        if not isinstance(self.reader, Parts):
+            return [(self.reader, None)]
+        return [(one, part) for part, one in self.reader.parts.items()]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the terms of `explain` belong to, in their order."""
+        return tuple(name for reader, _ in self.parts for name in reader.names)
+
+    def explain(self, table: Any, *, of: Any = None, against: Any = None) -> Explanation:
+        """Which columns speak for the class of each row, and how much; see `genclf.explain`.
+
+        Args:
+            table: as for `read`.
+            of: a class of `classes`; None for the most probable one other than `against`.
+            against: a class of `classes`; None for the most probable one other than `of`.
+
+        Returns:
+            `Explanation`, whose `features` have shape (n, d), a term for each of `columns`; that of
+            a text is the sum over its words. `of` and `against` are places in `classes`.
+
+        Raises:
+            ValueError: as `genclf.explain` does, of QDA for instance; or there is no such class.
+        """
+        place = {name: self._place(a, name) for name, a in (("of", of), ("against", against))}
+        with jax.enable_x64(True):
+            found = jax.tree.map(np.asarray, explain(self.params, self.read(table), **place))
+        terms = []
+        for reader, part in self.parts:
+            own = found.features if part is None else found.features[part]
+            terms.append(own.sum(-1, keepdims=True) if isinstance(reader, Words) else own)
+        return Explanation(found.of, found.against, np.concatenate(terms, -1), found.constant)
+
+    def _place(self, given: Any, name: str) -> int | None:
+        if given is None:
+            return None
+        found = np.flatnonzero(self.classes == given)
+        if not len(found):
+            raise ValueError(f"{name} is {shown(given)}, expected one of {self.classes.tolist()}")
+        return int(found[0])
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -94,6 +139,10 @@ class Comparison:
         num_rows: number of rows that were used.
         num_folds: number of folds.
         table: `models` as a table of the library that made the given one.
+        rows: the rows of the table that were used, shape (n,).
+        y: their classes, 0..K-1, shape (n,).
+        log_posterior: `log p(class | row)` of the first of the models, by fits without the row,
+            shape (n, K): for `genclf.score` and `genclf.plot.reliability`.
     """
 
     columns: tuple[Column, ...]
@@ -104,6 +153,9 @@ class Comparison:
     num_rows: int
     num_folds: int
     table: Any
+    rows: Int[np.ndarray, "n"]
+    y: Int[np.ndarray, "n"]
+    log_posterior: Float[np.ndarray, "n K"]
 
     def __repr__(self) -> str:
         best = self.models[0]
@@ -200,6 +252,7 @@ def compare(
             if progress is not None:
                 progress(done + 1, len(tried))
         trials.sort(key=lambda trial: trial.rank)
+        assert trials[0].scores is not None  # the class prior has scores
         clf, read = Classifier(of_all_words(trials[0].family), len(count)), trials[0].read
         params = jax.tree.map(np.asarray, fit(clf, read(table), y))
     models = tuple(trial.score for trial in trials)
@@ -215,4 +268,7 @@ def compare(
         table=make_table(
             {name: [getattr(model, name) for model in models] for name in ModelScore._fields}, table
         ),
+        rows=rows,
+        y=y,
+        log_posterior=trials[0].scores.log_posterior,
     )

@@ -48,6 +48,7 @@ class HeldOut:
         singular: folds in which the training rows do not determine a covariance, shape (F,).
         fold_sizes: rows in each fold, shape (F,).
         converged: folds in which EM reached its tolerance or was not needed, shape (F,).
+        log_posterior: log p(y | x) of each row, (n, K).
     """
 
     accuracy: np.ndarray
@@ -57,6 +58,7 @@ class HeldOut:
     singular: np.ndarray
     fold_sizes: np.ndarray
     converged: np.ndarray
+    log_posterior: np.ndarray
 
     def overall(self, name: str) -> float:
         """`accuracy`, `log_loss` or `undecided` over all rows."""
@@ -93,6 +95,7 @@ def held_out(clf: Classifier, x: PyTree, y: np.ndarray, folds: np.ndarray) -> He
         singular=singular,
         fold_sizes=sizes,
         converged=converged,
+        log_posterior=log_p,
     )
 
 

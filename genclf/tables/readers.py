@@ -22,6 +22,8 @@ MAX_WORDS = 1000  # read from each text: all rows are padded to the longest
 class Nothing:
     """Rows without information about the class, for the class prior alone."""
 
+    names: tuple[str, ...] = ("nothing",)
+
     def __call__(self, table: Any) -> Int[np.ndarray, "n 1"]:
         """Zeros."""
         return np.zeros((len(table), 1), np.int32)
@@ -94,6 +96,11 @@ class Words:
 
     name: str
     vocabulary: Vocabulary
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column, as of other readers."""
+        return (self.name,)
 
     @staticmethod
     def of(column: Column, table: Any) -> Words:

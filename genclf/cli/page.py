@@ -1,0 +1,147 @@
+"""`--html`: what `genclf.compare` found, as one page that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from jinja2 import Environment, PackageLoader
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from genclf import plot
+from genclf.checks import validate
+from genclf.classifier import ClassifierParams
+from genclf.cli.files import InputError
+from genclf.diagnosis import diagnose
+from genclf.explanation import Explanation
+from genclf.plot.evidence import draw_bars
+from genclf.sums.covariance import GaussianDiagnosis
+from genclf.tables.comparison import Comparison
+from genclf.tables.frames import as_table
+from genclf.tables.readers import Words
+
+_ROWS = 2_000  # that the terms of columns are averaged over
+
+
+def write_page(
+    path: str, found: Comparison, table: Any, lines: Iterable[Sequence[str]], **names: Any
+) -> None:
+    """Write the page; `InputError` if there can be no such file.
+
+    Args:
+        path: the file.
+        found: what there is to say.
+        table: the table that was compared.
+        lines: the table of models, as it is printed.
+        **names: title, label and seed.
+    """
+    mpl.use("agg")  # no window
+    table = as_table(table)
+    template = Environment(loader=PackageLoader("genclf.cli", "."), autoescape=True)
+    page = template.get_template("page.html").render(
+        found=found,
+        lines=list(lines),
+        figures=list(_figures(found, table)),
+        checks=_checks(found, table),
+        version=version("genclf"),
+        **names,
+    )
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+
+
+def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
+    """Name, SVG in base64, and caption of each figure."""
+    names = [str(name) for name in found.shares]
+    ax = plot.reliability(found.log_posterior, found.y)
+    yield (
+        "reliability",
+        _drawn(ax),
+        "Reliability: on the diagonal, probabilities can be taken at their word. Rows that the "
+        "model was not fitted to; bars are 95 % intervals.",
+    )
+    decided = ~np.isnan(found.log_posterior).any(1)
+    predicted = found.log_posterior[decided].argmax(1)
+    ax = plot.confusion(found.y[decided], predicted, class_names=names)
+    yield "confusion", _drawn(ax), "Rows of each class (down) by the class predicted (across)."
+    try:
+        terms = found.best.explain(table[:_ROWS])
+    except ValueError:  # of QDA there are none
+        return
+    yield (
+        "evidence",
+        _drawn(_evidence(terms, found.best.columns)),
+        "How much each column speaks for the most probable class against the next: its term of the "
+        "log-odds, the mean of the absolute value over rows of the file.",
+    )
+    yield from _of_words(found)
+
+
+def _of_words(found: Comparison) -> Iterator[tuple[str, str, str]]:
+    """The words that tell most, of each column of texts."""
+    best, names = found.best, [str(name) for name in found.shares]
+    for reader, part in best.parts:
+        if isinstance(reader, Words):
+            whole = best.params.conditional
+            own = jax.tree.map(jnp.asarray, whole.parts[part] if part else whole)
+            params = ClassifierParams(jnp.asarray(best.params.log_prior), own)
+            of = int(np.argmax(list(found.shares.values()))) if len(names) > 2 else 1
+            words = reader.vocabulary.words
+            ax = plot.log_odds(params, of=of, class_names=names, feature_names=words)
+            yield (
+                f"words of {reader.name}",
+                _drawn(ax),
+                f"What one more occurrence of a word of {reader.name} adds to the log-odds.",
+            )
+
+
+def _evidence(terms: Explanation, columns: Sequence[str]) -> Axes:
+    each = np.abs(np.asarray(terms.features))
+    ax = draw_bars(None, np.where(np.isfinite(each), each, 0).mean(0), columns, 20)
+    ax.set(xlabel="mean of |term|, nats")
+    return ax
+
+
+def _drawn(ax: Axes) -> str:
+    file, figure = io.BytesIO(), ax.figure
+    assert isinstance(figure, Figure)
+    figure.set_size_inches(5.6, 4.2)
+    figure.savefig(file, format="svg")
+    plt.close(figure)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _checks(found: Comparison, table: Any) -> list[str]:
+    """What `validate` and `diagnose` say of the best model and all rows."""
+    best = found.best
+    with jax.enable_x64(True):
+        x = best.read(table[found.rows.tolist()])
+        try:
+            validate(best.classifier, x, found.y)
+            said = ["validate found nothing wrong."]
+        except ValueError as error:
+            said = [f"validate: {error}."]
+        diagnosis = jax.tree.map(np.asarray, diagnose(best.classifier, x, found.y))
+    is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
+    parts = jax.tree.leaves(diagnosis.conditional, is_leaf=is_gaussian)
+    for part in filter(is_gaussian, parts):
+        said.append(
+            f"diagnose: the covariances have ranks {part.rank.min()} to {part.rank.max()} of "
+            f"{part.constant.shape[-1]}, and condition numbers up to {part.condition.max():.3g}."
+        )
+    unseen = sum(int(a.sum()) for a in jax.tree.leaves(diagnosis.unseen))
+    if unseen:
+        said.append(f"diagnose: {unseen} times a class has no value of a column.")
+    return [*said, f"diagnose: {'something' if diagnosis.degenerate else 'nothing'} is degenerate."]
