@@ -14,7 +14,7 @@ copyright = "The genclf authors"
 release = version = metadata.version("genclf")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "notebooks"]
 html_theme = "furo"
 html_title = "genclf"
 html_copy_source = False
@@ -41,7 +41,7 @@ autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 
 # The modules whose `__all__` is public; the API page must name all that is in them.
-PUBLIC_MODULES = ["genclf", "genclf.text", "genclf.discretize", "genclf.datasets"]
+PUBLIC_MODULES = ["genclf", "genclf.text", "genclf.discretize", "genclf.datasets", "genclf.plot"]
 
 
 def own_docstring(obj: object) -> str:
