@@ -2,11 +2,16 @@
 
 import importlib
 import inspect
+import sys
 from importlib import metadata
+from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import SphinxError
+
+sys.path.insert(0, str(Path(__file__).parent))
+import rendered
 
 project = "genclf"
 author = "The genclf authors"
@@ -70,6 +75,14 @@ def check_api_page(app: Sphinx, env: BuildEnvironment) -> None:
         raise SphinxError("the API page is not complete:\n  " + "\n  ".join(faults))
 
 
+def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
+    """Keep the executed pages as notebooks beside the sources."""
+    executed = app.config.nb_execution_mode == "force"
+    if exception is None and executed and app.builder.name == "html":
+        rendered.write(Path(app.outdir).parent / "jupyter_execute")
+
+
 def setup(app: Sphinx) -> None:
-    """Register the check."""
+    """Register the check, and what is kept."""
     app.connect("env-check-consistency", check_api_page)
+    app.connect("build-finished", write_notebooks)

@@ -36,7 +36,8 @@ from genclf.estimation import (
     with_prior as with_prior,
 )
 from genclf.explanation import Explanation as Explanation, explain as explain
-from genclf.families.bernoulli import Bernoulli as Bernoulli, BernoulliParams as BernoulliParams
+from genclf.families.bernoulli import Bernoulli as Bernoulli
+from genclf.families.bernoulli_params import BernoulliParams as BernoulliParams
 from genclf.families.categorical import Categorical as Categorical
 from genclf.families.categorical_params import CategoricalParams as CategoricalParams
 from genclf.families.dirichlet_multinomial import (

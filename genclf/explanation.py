@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
+from genclf.arguments.domains import shown
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.entry.rows import as_arrays, check_examples
@@ -39,6 +40,16 @@ class Explanation(ShowsNumbers):
     def log_odds(self) -> Any:
         """`log p(of | x) - log p(against | x)`: the constant plus the sum of all terms."""
         return self.constant + sum(a.sum(-1) for a in jax.tree.leaves(self.features))
+
+
+def place_of(given: Any, classes: np.ndarray, name: str) -> int | None:
+    """The number of a class that is given by its label; None of None."""
+    if given is None:
+        return None
+    found = np.flatnonzero(classes == given)
+    if len(found) != 1:
+        raise ValueError(f"{name} is {shown(given)}, expected one of {classes.tolist()}")
+    return int(found[0])
 
 
 def _rows(value: Any, name: str) -> Any:

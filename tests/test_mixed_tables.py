@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import genclf as gcf
-from genclf.sklearn import MixedNB
+from genclf.sklearn import LinearDiscriminant, MixedNB, MultinomialNB as OurMultinomialNB
 
 N = 151
 
@@ -186,3 +186,32 @@ def test_a_text_that_cannot_be_read_is_named():
         MixedNB(kinds={"height": "text"}).fit(x, y)
     with pytest.raises(ValueError, match=r"column 'note' is read as text: .*empty vocabulary"):
         MixedNB(kinds={"note": "text"}).fit(x.assign(note="?"), y)
+
+
+def test_terms_of_columns_add_up_to_the_log_odds():
+    x, y = table()
+    x["note"] = [f"row {i} says {'win' if k == 'x' else 'lose'} or not" for i, k in enumerate(y)]
+    found = MixedNB(kinds=KINDS | {"grade": "drop"}).fit(x, y)
+    log_p = found.predict_log_proba(x)
+    why = found.explain(x, of="z", against="x")
+    assert why.features.shape == (N, len(found.feature_names_in_))
+    np.testing.assert_allclose(why.log_odds, log_p[:, 2] - log_p[:, 0], atol=1e-9)
+    assert (why.features[:, list(x).index("grade")] == 0).all()
+    assert (why.features[::7, 0] == 0).all() and (why.features[1::7, 0] != 0).all()
+    alone = found.explain(x[:1].assign(note=None))
+    assert alone.features[0, -1] == 0
+    with pytest.raises(ValueError, match="against is 'w', expected one of"):
+        found.explain(x, against="w")
+
+
+def test_terms_of_sparse_words_and_of_numbers():
+    words = CountVectorizer().fit_transform(["win cash", "see you", "cash", "you and you"] * 5)
+    y = np.array([1, 0, 1, 0] * 5)
+    found = OurMultinomialNB().fit(words, y)
+    log_p = found.predict_log_proba(words)
+    assert found.explain(words, of=1).features.shape == words.shape
+    np.testing.assert_allclose(found.explain(words, of=1).log_odds, log_p[:, 1] - log_p[:, 0])
+    numbers = np.random.default_rng(0).normal(size=(20, 3)) + y[:, None]
+    found = LinearDiscriminant().fit(numbers, y)
+    log_odds = found.explain(numbers, of=1, against=0).log_odds
+    np.testing.assert_allclose(log_odds, found.decision_function(numbers))

@@ -13,7 +13,7 @@ from genclf.arguments.domains import shown
 from genclf.classifier import ClassifierParams
 from genclf.discriminative.softmax import SoftmaxParams
 from genclf.entry.verb import verb
-from genclf.families.bernoulli import BernoulliParams
+from genclf.families.bernoulli_params import BernoulliParams
 from genclf.families.categorical_params import CategoricalParams, Columns
 from genclf.families.gaussian_params import GaussianParams
 from genclf.families.multinomial_params import MultinomialParams

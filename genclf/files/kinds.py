@@ -11,7 +11,8 @@ from genclf.conjugate.dirichlet import Dirichlet
 from genclf.conjugate.gamma import Gamma
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.discriminative.softmax import SoftmaxParams, SoftmaxRegression
-from genclf.families.bernoulli import Bernoulli, BernoulliParams
+from genclf.families.bernoulli import Bernoulli
+from genclf.families.bernoulli_params import BernoulliParams
 from genclf.families.categorical import Categorical
 from genclf.families.categorical_params import CategoricalParams, Columns
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams

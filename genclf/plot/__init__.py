@@ -2,11 +2,11 @@
 
 from genclf.plot.densities import densities as densities
 from genclf.plot.evidence import explanation as explanation, log_odds as log_odds
+from genclf.plot.pairs import pairs as pairs
 from genclf.plot.planes import (
     axes as axes,
     boundary as boundary,
     ellipses as ellipses,
-    pairs as pairs,
 )
 from genclf.plot.scores import (
     confusion as confusion,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -18,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from genclf.classifier import Classifier
 from genclf.entry.rows import widths
+from genclf.explanation import Explanation, explain, place_of
 from genclf.families.base import Family
 from genclf.families.capabilities import is_additive
 from genclf.families.combinator import any_prefers_rows
@@ -28,6 +30,7 @@ from genclf.scores import log_marginal, log_posterior, sample
 from genclf.sklearn.attributes import Attributes
 from genclf.sklearn.fits import by_pieces, estimated, merged, on_host, padded, statistics
 from genclf.sklearn.labels import Labels, encoded
+from genclf.sums.sparse import is_sparse
 
 _log_posterior, _log_marginal = jax.jit(log_posterior), jax.jit(log_marginal)
 
@@ -219,6 +222,34 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         others = np.repeat(scores[:, None], scores.shape[1], 1)
         others[:, np.arange(scores.shape[1]), np.arange(scores.shape[1])] = -np.inf
         return scores - np.logaddexp.reduce(others, -1)
+
+    def explain(self, X: Any, *, of: Any = None, against: Any = None) -> Explanation:
+        """Which columns speak for the class of each row, and how much; see `genclf.explain`.
+
+        Args:
+            X: rows, (n, d); a few.
+            of: a class of `classes_`; None for the most probable one other than `against`.
+            against: a class of `classes_`; None for the most probable one other than `of`.
+
+        Returns:
+            `Explanation` with arrays of NumPy; `features` is (n, d), and `of` and `against` are
+            places in `classes_`.
+
+        Raises:
+            ValueError: the log-odds are no sum over the columns, as of QDA; there is no such class.
+        """
+        self._check_fitted()
+        dense = lambda a: np.asarray(a.toarray() if is_sparse(a) else a)  # noqa: E731
+        x = jax.tree.map(dense, self._rows(X), is_leaf=is_sparse)
+        places = {"of": of, "against": against}
+        given = {name: place_of(a, self.classes_, name) for name, a in places.items()}
+        with jax.enable_x64(True):
+            found = on_host(explain(self.params_, x, **given))
+        return replace(found, features=self._terms_of_columns(found.features))
+
+    def _terms_of_columns(self, features: Any) -> Float[np.ndarray, "n d"]:
+        """The terms of the parts of the model as those of the columns of X."""
+        return features
 
     @_if("_generative", "has no density of rows")
     def score_samples(self, X: Any) -> Float[np.ndarray, "n"]:

@@ -116,6 +116,14 @@ class MixedNB(FamilyEstimator):
         parts.pop("drop", None)
         return Product(parts)
 
+    def _terms_of_columns(self, features: Any) -> np.ndarray:
+        """The term of a text is that of its words together; of a dropped column it is 0."""
+        found = np.zeros((len(next(iter(features.values()))), len(self.columns_)))
+        for part, own in features.items():
+            places = [i for i, column in enumerate(self.columns_) if column.part == part]
+            found[:, places] = own if own.shape[1] == len(places) else own.sum(1, keepdims=True)
+        return found
+
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, Any]:
         """Draw rows and their labels from the fitted model.
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, PyTree, Shaped
 from genclf.arguments.domains import shown, whole
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
-from genclf.explanation import Explanation, explain
+from genclf.explanation import Explanation, explain, place_of
 from genclf.fitting import fit
 from genclf.scores import log_posterior
 from genclf.select.chunks import PROGRESS, Progress
@@ -108,7 +108,10 @@ class TableModel:
         Raises:
             ValueError: as `genclf.explain` does, of QDA for instance; or there is no such class.
         """
-        place = {name: self._place(a, name) for name, a in (("of", of), ("against", against))}
+        place = {
+            name: place_of(given, self.classes, name)
+            for name, given in (("of", of), ("against", against))
+        }
         with jax.enable_x64(True):
             found = jax.tree.map(np.asarray, explain(self.params, self.read(table), **place))
         terms = []
@@ -116,14 +119,6 @@ class TableModel:
             own = found.features if part is None else found.features[part]
             terms.append(own.sum(-1, keepdims=True) if isinstance(reader, Words) else own)
         return Explanation(found.of, found.against, np.concatenate(terms, -1), found.constant)
-
-    def _place(self, given: Any, name: str) -> int | None:
-        if given is None:
-            return None
-        found = np.flatnonzero(self.classes == given)
-        if not len(found):
-            raise ValueError(f"{name} is {shown(given)}, expected one of {self.classes.tolist()}")
-        return int(found[0])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 from numpyro.distributions import constraints
 
 from genclf.families.base import Density
-from genclf.families.bernoulli import BernoulliParams
+from genclf.families.bernoulli_params import BernoulliParams
 from genclf.families.categorical_params import CategoricalParams
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
 from genclf.families.gaussian import GaussianParams
