@@ -340,7 +340,7 @@ NOT_CALLED = {
     "LearningCurve", "Posterior", "PriorSolution", "DiscriminantAxes", "Manova",
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
     "CrossValidation", "PermutationTest", "Searchlight", "Tuning", "Bootstrap",
-    "ClassifierStats", "Comparison", "ModelScore", "TableModel",
+    "ClassifierStats", "Comparison", "Explanation", "ModelScore", "TableModel",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}
 
