@@ -92,9 +92,9 @@ def explain(
         softmax regression              (coef_a - coef_b)_j (x_j - centre_j)
 
     Independent features are those of naive Bayes, `Independent`, `Product` and Poisson counts. With
-    a shared covariance a term is zero midway between the two classes, and depends neither on the
-    units nor on the origin of x; but where features are correlated, terms of opposite sign may
-    cancel. If cells are missing, the covariance is that of the observed ones.
+    a shared covariance a term is zero where x_j is midway between the class means, and depends
+    neither on the units nor on the origin of x; but where features are correlated, terms of
+    opposite sign may cancel. If cells are missing, the covariance is that of the observed ones.
 
     Args:
         params: a fitted classifier.
@@ -169,5 +169,6 @@ def _best_but(score: Float[Array, "*batch K"], other: Array | None) -> Int[Array
     """The class of the highest score, other than `other`."""
     if other is not None:
         places = jnp.arange(score.shape[-1], dtype=other.dtype).reshape((1,) * other.ndim + (-1,))
-        score = jnp.where(places == other[..., None], -jnp.inf, score)
+        possible = jnp.maximum(score, jnp.finfo(score.dtype).min)  # a class that never occurs too
+        score = jnp.where(places == other[..., None], -jnp.inf, possible)
     return score.argmax(-1).astype(jnp.int32)

@@ -113,3 +113,9 @@ def test_an_impossible_value_speaks_without_bound():
     found = gcf.explain(params, np.array([[1], [0]]))
     assert found.features.tolist()[0] == [np.inf]
     assert_near(found.features[1, 0], np.log(2), 1e-12)
+
+
+def test_a_class_that_never_occurs_is_what_is_left_to_compare_with():
+    params = gcf.fit(gcf.gaussian_nb(2), np.array([[0.0], [1.0], [3.0]]), np.array([0, 0, 0]))
+    found = gcf.explain(params, np.array([[0.5]]))
+    assert (found.of.item(), found.against.item(), found.log_odds.item()) == (0, 1, np.inf)
