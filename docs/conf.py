@@ -46,7 +46,14 @@ autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 
 # The modules whose `__all__` is public; the API page must name all that is in them.
-PUBLIC_MODULES = ["genclf", "genclf.text", "genclf.discretize", "genclf.datasets", "genclf.plot"]
+PUBLIC_MODULES = [
+    "genclf",
+    "genclf.text",
+    "genclf.discretize",
+    "genclf.datasets",
+    "genclf.plot",
+    "genclf.stream",
+]
 
 
 def own_docstring(obj: object) -> str:

@@ -39,6 +39,9 @@ STATS = gcf.stats(CLF, X, Y)
 BATCHED = jax.tree.map(lambda a: jnp.stack([a, a]), STATS)
 TOKENS = gcf.Tokens(jnp.zeros((N, 2), jnp.int32), jnp.ones((N, 2), bool), D)
 
+BATCH = {"a": X[:, 0], "b": X[:, 1], "y": Y}
+SCHEMA = gcf.Schema.of(CLF, BATCH, label="y")
+
 SAVED = f"{tempfile.mkdtemp()}/saved.genclf"
 gcf.save(SAVED, PARAMS)
 
@@ -155,6 +158,11 @@ RIGHT = {
     },
     "save": {"path": f"{tempfile.mkdtemp()}/a.genclf", "given": PARAMS},
     "load": {"path": SAVED},
+    "partial": {
+        "clf": CLF, "schema": SCHEMA, "batches": [BATCH], "part_id": "one", "params": None,
+        "xla": False,
+    },
+    "combine": {"parts": [gcf.partial(CLF, SCHEMA, [BATCH], part_id="one")]},
     "from_sklearn": {"estimator": GaussianNB().fit(X, Y)},
     "certify": {
         "clf": CLF, "params": PARAMS, "x": X, "y": Y, "weights": np.ones(N, np.float32), "tol": 1e-3
@@ -302,6 +310,9 @@ ACCEPTED = {
     *(("save", "given", kind) for kind in ("an array of rank 4", "a negative number")),
     ("save", "path", "a string"),
     ("load", "path", "a string"),
+    # Batches without the columns: the error names these.
+    *(("partial", "batches", kind) for kind in ("objects", "a table of strings")),
+    ("partial", "part_id", "a string"),
     ("rda", "pooling", "None"),
     ("rda", "shrinkage", "None"),
     ("nearest_shrunken_centroids", "soft_threshold", "None"),
@@ -341,6 +352,7 @@ NOT_CALLED = {
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
     "CrossValidation", "PermutationTest", "Searchlight", "Tuning", "Bootstrap",
     "ClassifierStats", "Comparison", "Explanation", "ModelScore", "TableModel",
+    "Part", "Schema",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith("Params")}
 

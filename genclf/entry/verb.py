@@ -68,7 +68,7 @@ def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) 
                 is_domain = isinstance(check, Domain)
                 given[name] = (check.checked if is_domain else check)(given[name], name)
         for name in ("clf", "params"):
-            if name in names and not any_model:
+            if given.get(name) is not None and not any_model:
                 require_generative(given[name], called)
         if "clf" in names:
             d = widths(given["x"]) if own_checks.get("x") else None

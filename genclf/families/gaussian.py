@@ -166,7 +166,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         shrinkage, third and fourth moments stand beside scatters of each class: merged ones need
         these.
         """
-        if self._needs_fourth:
+        if self.needs_fourth:
             return fourth_moments(x, w, each=self.target == "diagonal")
         if self.missing == "error":
             return moments(x, w, full=self.covariance == "full", pooled=self.shared)
@@ -180,14 +180,14 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return moments(x, masked(seen[:, 0], w), full=True, pooled=self.shared)
 
     @property
-    def _needs_fourth(self) -> bool:
+    def needs_fourth(self) -> bool:
         return isinstance(self.shrinkage, Estimated) and self.shrinkage.method != "oas"
 
     def per_class(self) -> Gaussian:
         return replace(self, shared=False)
 
     def pooled(self, stats: Moments) -> Moments:
-        return stats.pool_classes() if self.shared and not self._needs_fourth else stats
+        return stats.pool_classes() if self.shared and not self.needs_fourth else stats
 
     def heuristics(self) -> list[str]:
         """The names of the rules that regularise, where they are concrete and do something."""
@@ -353,7 +353,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
                 f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
                 f"got {stats!r}"
             )
-        if self._needs_fourth and not isinstance(stats, FourthMoments):
+        if self.needs_fourth and not isinstance(stats, FourthMoments):
             raise ValueError(
                 f"shrinkage={self.shrinkage!r} needs fourth moments, which these statistics do not "
                 "have: make them with this model"

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
 from genclf.forms import linear_form
-from genclf.sklearn.fits import on_host
+from genclf.stream.pieces import on_host
 
 _linear_form = jax.jit(linear_form)
 

@@ -28,8 +28,8 @@ from genclf.latent.em import em
 from genclf.model import Model, check_hyperparameters
 from genclf.scores import log_marginal, log_posterior, sample
 from genclf.sklearn.attributes import Attributes
-from genclf.sklearn.fits import by_pieces, estimated, merged, on_host, padded, statistics
 from genclf.sklearn.labels import Labels, encoded
+from genclf.stream.pieces import by_pieces, estimated, merged, on_host, padded, statistics
 from genclf.sums.sparse import is_sparse
 
 _log_posterior, _log_marginal = jax.jit(log_posterior), jax.jit(log_marginal)

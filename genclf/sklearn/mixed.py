@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from genclf.families.categorical import Categorical
-from genclf.families.gaussian import Gaussian
-from genclf.families.multinomial import Multinomial
+from genclf.families.mixed import mixed_product
 from genclf.families.product import Product
 from genclf.sklearn.columns import Column, arrays_of, as_rows, columns_of
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
@@ -105,16 +103,8 @@ class MixedNB(FamilyEstimator):
 
     def _family(self) -> Product:
         values = tuple(len(c.values) + 1 for c in self.columns_ if c.values is not None)
-        families: dict[str, Any] = {
-            "numeric": Gaussian("diag", ridge=self.ridge, missing="marginalize"),
-            "count": Multinomial(alpha=self.alpha),
-        }
-        if values:
-            families["categorical"] = Categorical(values, alpha=self.alpha, missing="marginalize")
-        words = families["count"]
-        parts = {column.part: families.get(column.part, words) for column in self.columns_}
-        parts.pop("drop", None)
-        return Product(parts)
+        parts = {column.part for column in self.columns_} - {"drop"}
+        return mixed_product(parts, values, alpha=self.alpha, ridge=self.ridge)
 
     def _terms_of_columns(self, features: Any) -> np.ndarray:
         """The term of a text is that of its words together; of a dropped column it is 0."""

@@ -1,0 +1,173 @@
+"""The public names and where they are: what `genclf.__getattr__` imports, and types."""
+
+from . import (
+    bayes as bayes,
+    datasets as datasets,
+    discretize as discretize,
+    stream as stream,
+    text as text,
+)
+from .bayes.evidence import (
+    PriorSolution as PriorSolution,
+    fit_prior as fit_prior,
+    log_evidence as log_evidence,
+)
+from .bayes.posterior import (
+    Posterior as Posterior,
+    posterior as posterior,
+    predictive as predictive,
+)
+from .checks import validate as validate
+from .classifier import Classifier as Classifier, ClassifierParams as ClassifierParams
+from .conjugate.beta import Beta as Beta
+from .conjugate.dirichlet import Dirichlet as Dirichlet
+from .conjugate.gamma import Gamma as Gamma
+from .conjugate.normal_inverse_wishart import (
+    NormalInverseWishart as NormalInverseWishart,
+)
+from .diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
+from .discriminative.softmax import (
+    SoftmaxParams as SoftmaxParams,
+    SoftmaxRegression as SoftmaxRegression,
+    softmax_form as softmax_form,
+)
+from .estimation import (
+    empty as empty,
+    estimate as estimate,
+    pool_classes as pool_classes,
+    stats as stats,
+    with_prior as with_prior,
+)
+from .explanation import Explanation as Explanation, explain as explain
+from .families.bernoulli import Bernoulli as Bernoulli
+from .families.bernoulli_params import BernoulliParams as BernoulliParams
+from .families.categorical import Categorical as Categorical
+from .families.categorical_params import CategoricalParams as CategoricalParams
+from .families.dirichlet_multinomial import (
+    DirichletMultinomialParams as DirichletMultinomialParams,
+)
+from .families.gaussian import Gaussian as Gaussian, GaussianDiagnosis as GaussianDiagnosis
+from .families.gaussian_params import GaussianParams as GaussianParams
+from .families.independent import (
+    Independent as Independent,
+    IndependentParams as IndependentParams,
+)
+from .families.kernel_density import (
+    KernelDensity as KernelDensity,
+    KernelDensityParams as KernelDensityParams,
+)
+from .families.marginal import GaussianFeatures as GaussianFeatures
+from .families.mixture import Mixture as Mixture, MixtureParams as MixtureParams
+from .families.multinomial import Multinomial as Multinomial
+from .families.multinomial_params import MultinomialParams as MultinomialParams
+from .families.negative_binomial import NegativeBinomialParams as NegativeBinomialParams
+from .families.poisson import Poisson as Poisson, PoissonParams as PoissonParams
+from .families.product import Product as Product, ProductParams as ProductParams
+from .families.student_t import StudentTParams as StudentTParams
+from .families.tokens import Tokens as Tokens
+from .families.von_mises_fisher import (
+    VonMisesFisher as VonMisesFisher,
+    VonMisesFisherParams as VonMisesFisherParams,
+)
+from .files.from_sklearn import from_sklearn as from_sklearn
+from .files.saved import load as load, save as save
+from .fitting import fit as fit
+from .forms import (
+    indicators as indicators,
+    linear_form as linear_form,
+    logistic_form as logistic_form,
+    num_boundary_parameters as num_boundary_parameters,
+    num_parameters as num_parameters,
+    quadratic_form as quadratic_form,
+)
+from .latent.condition import Conditional as Conditional, condition as condition
+from .latent.em import EMSolution as EMSolution, em as em
+from .latent.label_shift import adapt_prior as adapt_prior
+from .many.fits import (
+    diagnose_many as diagnose_many,
+    fit_many as fit_many,
+    predict_many as predict_many,
+)
+from .many.searchlight import (
+    Searchlight as Searchlight,
+    searchlight as searchlight,
+    sliding as sliding,
+)
+from .multivariate.axes import (
+    DiscriminantAxes as DiscriminantAxes,
+    discriminant_axes as discriminant_axes,
+    reduced_rank as reduced_rank,
+    transform as transform,
+)
+from .multivariate.cat_scores import CatScores as CatScores, cat_scores as cat_scores
+from .multivariate.manova import Manova as Manova, manova as manova
+from .multivariate.ranking import (
+    FeatureRanking as FeatureRanking,
+    ThresholdPath as ThresholdPath,
+    rank_features as rank_features,
+    threshold_path as threshold_path,
+)
+from .multivariate.row_space import RowSpace as RowSpace, row_space as row_space
+from .presets import (
+    bernoulli_nb as bernoulli_nb,
+    categorical_nb as categorical_nb,
+    gaussian_nb as gaussian_nb,
+    lda as lda,
+    multinomial_nb as multinomial_nb,
+    nearest_shrunken_centroids as nearest_shrunken_centroids,
+    qda as qda,
+    rda as rda,
+)
+from .roads.ascent import GradientSolution as GradientSolution
+from .roads.certificate import Certificate as Certificate, certify as certify
+from .roads.constrained import (
+    ConstrainedSolution as ConstrainedSolution,
+    solve_constrained as solve_constrained,
+)
+from .roads.gradient import fit_gradient as fit_gradient
+from .roads.lagrange import LagrangeSolution as LagrangeSolution, fit_lagrange as fit_lagrange
+from .roads.standard_errors import standard_errors as standard_errors
+from .scores import (
+    discriminant as discriminant,
+    log_joint as log_joint,
+    log_lik as log_lik,
+    log_marginal as log_marginal,
+    log_posterior as log_posterior,
+    predict as predict,
+    sample as sample,
+)
+from .select.bootstrap import Bootstrap as Bootstrap, bootstrap as bootstrap
+from .select.calibration import Calibration as Calibration, calibration as calibration
+from .select.cross_validation import (
+    CrossValidation as CrossValidation,
+    cross_validate as cross_validate,
+)
+from .select.folds import folds as folds, kfold as kfold
+from .select.learning_curve import (
+    LearningCurve as LearningCurve,
+    learning_curve as learning_curve,
+)
+from .select.leave_one_out import leave_one_out as leave_one_out
+from .select.permutation import (
+    PermutationTest as PermutationTest,
+    permutation_test as permutation_test,
+)
+from .select.score import score as score
+from .select.tune import Tuning as Tuning, tune as tune
+from .stream.part import Part as Part, combine as combine
+from .stream.partial import partial as partial
+from .stream.schema import Schema as Schema
+from .sums.merging import merge as merge, pool as pool, remove as remove, scale as scale
+from .sums.statistics import (
+    ClassifierStats as ClassifierStats,
+    Moments as Moments,
+    Sums as Sums,
+)
+from .tables.comparison import (
+    Comparison as Comparison,
+    TableModel as TableModel,
+    compare as compare,
+)
+from .tables.trials import ModelScore as ModelScore
+
+__version__: str

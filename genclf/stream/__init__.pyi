@@ -1,0 +1,1 @@
+from .fit import fit_batches as fit_batches, sum_batches as sum_batches

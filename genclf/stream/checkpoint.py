@@ -1,0 +1,137 @@
+"""Sums over a stream in one pass, which a crash does not undo."""
+
+from __future__ import annotations
+
+import abc
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from genclf.files.container import FileError, replace_file
+from genclf.stream.host import merge_host
+from genclf.stream.part import Part
+from genclf.stream.reading import host_part
+from genclf.stream.schema import Schema
+from genclf.stream.units import tables_of, units
+
+Summed = Callable[[Schema, Any, str], Part]
+"""A function of a schema, batches and a name that returns their part, as `host_part`."""
+
+
+class Store(abc.ABC):
+    """Where the sum of a stream is kept."""
+
+    @abc.abstractmethod
+    def read(self, schema: Schema) -> Part | None:
+        """The sum that is there; None if there is none, an error if it is of another schema."""
+
+    @abc.abstractmethod
+    def write(self, part: Part) -> None:
+        """Put a sum in place of the one before."""
+
+
+@dataclass(frozen=True)
+class PartFile(Store):
+    """A file of a part, which is replaced at once."""
+
+    path: Path
+
+    def read(self, schema: Schema) -> Part | None:
+        if not self.path.exists():
+            return None
+        try:
+            found = Part.from_bytes(self.path.read_bytes())
+        except FileError as error:
+            raise FileError(f"checkpoint {os.fspath(self.path)!r}: {error}") from error
+        check_digest(found.digest, schema, self.path)
+        return found
+
+    def write(self, part: Part) -> None:
+        replace_file(self.path, part.to_bytes())
+
+
+def check_digest(digest: str, schema: Schema, path: Path) -> None:
+    """Raise if a checkpoint is of another schema."""
+    if digest != schema.digest:
+        raise ValueError(
+            f"checkpoint {os.fspath(path)!r} is of another schema, {digest[:12]}, and this one is "
+            f"{schema.digest[:12]}: take another file"
+        )
+
+
+def sum_units(
+    schema: Schema,
+    batches: Iterable[Any],
+    *,
+    store: Store | None,
+    summed: Summed = host_part,
+    every: float | int = 60,
+    progress: bool = False,
+    processes: int = 1,
+) -> Part:
+    """The part of all units, merged in their order; see `genclf.stream.sum_batches`.
+
+    Args:
+        schema: what the columns are to the model.
+        batches: files or batches.
+        store: where the sum is kept; None for nowhere.
+        summed: what makes the part of a unit.
+        every: seconds between checkpoints.
+        progress: whether to show a line.
+        processes: number of processes.
+    """
+    total = (store and store.read(schema)) or replace(summed(schema, [], ""), part_ids=())
+    ids = list(total.part_ids)
+    done, last = set(ids), time.monotonic()
+    todo = ((name, given) for name, given in units(batches) if name not in done)
+    with _bar(progress, total.rows) as bar:
+        for part in _parts(schema, todo, summed, processes):
+            ids += part.part_ids
+            total = _added(total, part)
+            bar.update(part.rows)
+            if store is not None and time.monotonic() - last >= every:
+                store.write(replace(total, part_ids=tuple(ids)))
+                last = time.monotonic()
+    total = replace(total, part_ids=tuple(ids))
+    if store is not None:
+        store.write(total)
+    return total
+
+
+def _added(total: Part, part: Part) -> Part:
+    """The sum of both; the ids are kept elsewhere, as there may be many."""
+    return replace(
+        total,
+        labels=total.labels.merge(part.labels),
+        conditional=merge_host(total.conditional, part.conditional),
+        rows=total.rows + part.rows,
+        weight=total.weight + part.weight,
+        statistic=part.statistic,
+    )
+
+
+def _parts(
+    schema: Schema, todo: Iterator[tuple[str, Any]], summed: Summed, processes: int
+) -> Iterator[Part]:
+    """The part of each unit, in their order."""
+    if processes == 1:
+        return (_part(schema, name, given, summed) for name, given in todo)
+    import joblib
+
+    run = joblib.Parallel(n_jobs=processes, return_as="generator", pre_dispatch="2*n_jobs")
+    return run(joblib.delayed(_part)(schema, name, given, summed) for name, given in todo)
+
+
+def _part(schema: Schema, name: str, given: Any, summed: Summed) -> Part:
+    return summed(schema, tables_of(schema, name, given), name)
+
+
+def _bar(progress: bool, rows: int) -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError('streams need tqdm: pip install "genclf[stream]"') from error
+    return tqdm(initial=rows, unit=" rows", unit_scale=True, disable=not progress)

@@ -1,0 +1,224 @@
+"""Columns of a data set, and their cells as arrays of NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+Kind = Literal["numeric", "count", "categorical", "text"]
+
+MISSING, UNSEEN = -1, -2  # codes
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column is to a model.
+
+    Attributes:
+        name: its name.
+        kind: "numeric", "count", "categorical" or "text".
+        part: the part of the model that has it; None for a model without parts.
+        width: the numbers in a cell; more than 1 for a list of a fixed length, as an embedding is.
+        values: the values of a categorical column, or the words of a column of texts, in order.
+        lowercase: whether texts are lowercased first.
+    """
+
+    name: str
+    kind: Kind
+    part: str | None = None
+    width: int = 1
+    values: tuple[Any, ...] = ()
+    lowercase: bool = True
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run of rows of a file, to say where a cell is.
+
+    Attributes:
+        source: the file, or the name of the part.
+        first: the row of the file that comes first.
+    """
+
+    source: str
+    first: int = 0
+
+    def error(self, what: str, column: str | None = None, row: int | None = None) -> ValueError:
+        """A `ValueError` that says where, and what is wrong."""
+        where = [repr(self.source)]
+        where += [] if row is None else [f"row {self.first + int(row)}"]
+        where += [] if column is None else [f"column {column!r}"]
+        return ValueError(f"{', '.join(where)}: {what}")
+
+    def refuse(self, wrong: np.ndarray, cells: Any, column: str, expected: str) -> None:
+        """Raise for the first row that is wrong, if one is."""
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            found = cells[row]
+            found = found.as_py() if hasattr(found, "as_py") else found
+            raise self.error(f"{found!r:.40}, expected {expected}", column, row)
+
+
+def as_tables(batches: Any) -> Iterator[Any]:
+    """The batches as tables of Arrow: they may be of any library of tables, or dicts of arrays."""
+    single = isinstance(batches, Mapping) or hasattr(batches, "schema") or _is_frame(batches)
+    if not single and not isinstance(batches, Iterable):
+        raise ValueError(f"batches is {batches!r:.60}, {_EXPECTED}")
+    for batch in [batches] if single else batches:
+        yield _as_table(batch)
+
+
+_EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
+
+
+def _is_frame(given: Any) -> bool:
+    return hasattr(given, "columns") and hasattr(given, "shape")  # not a NumPy array
+
+
+def _as_table(batch: Any) -> Any:
+    pa = _arrow()
+    if isinstance(batch, pa.Table):
+        return batch
+    if isinstance(batch, pa.RecordBatch):
+        return pa.Table.from_batches([batch])
+    if isinstance(batch, Mapping):
+        return pa.table({str(name): _as_column(name, cells) for name, cells in batch.items()})
+    import narwhals.stable.v2 as nw
+
+    try:
+        return nw.from_native(batch, eager_only=True).to_arrow()
+    except TypeError as error:
+        raise ValueError(f"batches hold {batch!r:.60}, {_EXPECTED}") from error
+
+
+def _as_column(name: Any, cells: Any) -> Any:
+    pa = _arrow()
+    if isinstance(cells, pa.Array | pa.ChunkedArray):
+        return cells
+    cells = np.asarray(cells)
+    if cells.ndim == 2:
+        flat = pa.array(np.ascontiguousarray(cells).ravel())
+        return pa.FixedSizeListArray.from_arrays(flat, cells.shape[1])
+    if cells.ndim != 1:
+        raise ValueError(f"the array {name!r} has shape {cells.shape}, expected (n,) or (n, d)")
+    return pa.array(cells, from_pandas=True)
+
+
+def what_is(dtype: Any) -> str:
+    """What the cells of a type of Arrow are, in words."""
+    types = _arrow().types
+    if types.is_dictionary(dtype):
+        return what_is(dtype.value_type)
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
+        return "numbers"
+    if types.is_boolean(dtype):
+        return "truth values"
+    if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
+        return "strings"
+    if types.is_null(dtype):
+        return "nulls"
+    if types.is_fixed_size_list(dtype) and what_is(dtype.value_type) == "numbers":
+        return "lists of numbers"
+    return str(dtype)
+
+
+def numbers_of(cells: Any, column: Column, place: Place) -> Float[np.ndarray, "n width"]:
+    """The numbers of a column, NaN where missing; raise for other cells and infinite ones."""
+    pa = _arrow()
+    given, found = cells, what_is(cells.type)
+    if column.width > 1:
+        if found != "lists of numbers" or cells.type.list_size != column.width:
+            raise place.error(
+                f"{cells.type}, expected lists of {column.width} numbers", column.name
+            )
+        place.refuse(cells.is_null().to_numpy(), cells, column.name, "a list of numbers")
+        cells = pa.chunked_array([c.flatten() for c in cells.chunks], cells.type.value_type)
+    elif found not in ("numbers", "truth values", "nulls"):
+        raise place.error(f"{found}, expected numbers", column.name)
+    if _arrow().types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    if found == "truth values":
+        cells = cells.cast(pa.int8())
+    numbers = cells.cast(pa.float64(), safe=False).to_numpy().reshape(-1, column.width)
+    place.refuse(np.isinf(numbers).any(1), given, column.name, "finite numbers")
+    return numbers
+
+
+def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.ndarray, "n"]]:
+    """The different values of a column, and the place of each cell among them, -1 for null.
+
+    Whole numbers are ints whatever the type of the column, which nulls can make one of floats.
+    """
+    pa = _arrow()
+    if what_is(cells.type) not in ("numbers", "truth values", "strings", "nulls"):
+        raise place.error(
+            f"{cells.type}, expected numbers, strings or truth values: make strings of it", name
+        )
+    cells = cells.unify_dictionaries() if pa.types.is_dictionary(cells.type) else cells
+    encoded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
+    if not encoded.num_chunks:
+        return [], np.zeros(0, np.int64)
+    values = [_plain(value) for value in encoded.chunk(0).dictionary.to_pylist()]
+    # Past the last value there is one for null.
+    each = [c.indices.fill_null(len(values)).to_numpy(zero_copy_only=False) for c in encoded.chunks]
+    code = np.concatenate(each)
+    of_value = np.array([MISSING if v is None else i for i, v in enumerate([*values, None])])
+    return values, of_value[code]
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    number = float(value)
+    if number != number:
+        return None
+    return int(value) if number == value and number.is_integer() else number
+
+
+def codes_of(cells: Any, values: tuple[Any, ...], name: str, place: Place) -> Int[np.ndarray, "n"]:
+    """The place of each cell among these values: `MISSING` for null, `UNSEEN` for another one."""
+    found, code = distinct(cells, name, place)
+    known = [value for value in found if value is not None]
+    if known and values and type_of(known[0]) != type_of(values[0]):
+        raise place.error(
+            f"{type_of(known[0])}, and the schema has {type_of(values[0])}, as {values[0]!r}", name
+        )
+    where = {value: i for i, value in enumerate(values)}
+    new = [MISSING if value is None else where.get(value, UNSEEN) for value in found]
+    return np.array([*new, MISSING])[code]
+
+
+def type_of(value: Any) -> str:
+    """What a value of a column of categories is, in words."""
+    if isinstance(value, bool):
+        return "truth values"
+    return "strings" if isinstance(value, str) else "numbers"
+
+
+def texts_of(cells: Any, name: str, place: Place) -> list[str]:
+    """The texts of a column, empty where missing."""
+    if what_is(cells.type) not in ("strings", "nulls"):
+        raise place.error(f"{what_is(cells.type)}, expected texts", name)
+    return ["" if cell is None else cell for cell in cells.to_pylist()]
+
+
+def words_in(texts: Iterable[str], column: Column) -> Any:
+    """How often each word of a column occurs in each text, sparse."""
+    from scipy.sparse import csr_array
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    places = {word: i for i, word in enumerate(column.values)}
+    counter = CountVectorizer(vocabulary=places, lowercase=column.lowercase, dtype=np.float64)
+    return csr_array(counter.transform(texts))
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError('record batches need pyarrow: pip install "genclf[stream]"') from error
+    return pyarrow

@@ -1,0 +1,51 @@
+"""Statistics of JAX as those of NumPy, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums
+from genclf.sums.statistics import ClassifierStats, Moments, Sums
+
+
+def as_host(node: Any) -> HostStats:
+    """Statistics of JAX as those of NumPy, in float64."""
+    if isinstance(node, dict):
+        return {name: as_host(item) for name, item in node.items()}
+    if type(node) is Sums:
+        return HostSums(*_whole((node.count, node.total), node.rounding))
+    if type(node) is Moments:
+        return HostMoments(*_whole((node.count, node.mean, node.scatter), node.rounding))
+    if isinstance(node, ClassifierStats):
+        return HostClassifier(as_host(node.labels), as_host(node.conditional), node.statistic)
+    raise ValueError(f"{type(node).__name__} has no form as a part: use genclf.stats and merge")
+
+
+def _whole(high: tuple[Any, ...], low: Any) -> list[np.ndarray]:
+    found = [np.asarray(a, np.float64) for a in high]
+    if low is None:
+        return found
+    return [a + np.asarray(b, np.float64) for a, b in zip(found, low, strict=True)]
+
+
+def as_stats(node: HostStats) -> Any:
+    """Statistics of NumPy in JAX's dtype; the rest of their digits is in the low parts."""
+    if isinstance(node, dict):
+        return {name: as_stats(item) for name, item in node.items()}
+    if isinstance(node, HostClassifier):
+        inside = as_stats(node.labels), as_stats(node.conditional)
+        return ClassifierStats(*inside, node.statistic)
+    if isinstance(node, HostSums):
+        return Sums(*_split(node.count, node.total))
+    return Moments(*_split(node.count, node.mean, node.scatter))
+
+
+def _split(*whole: np.ndarray) -> tuple[Any, ...]:
+    high = [jnp.asarray(a) for a in whole]
+    if high[0].dtype == np.float64:
+        return tuple(high)
+    low = tuple(jnp.asarray(a - np.asarray(h, a.dtype)) for a, h in zip(whole, high, strict=True))
+    return (*high, low)

@@ -1,0 +1,133 @@
+"""Fits to streams of batches, of any number of rows, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from genclf.arguments.domains import FLAG, NON_NEGATIVE, Domain, whole
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.entry.verb import verb
+from genclf.estimation import estimate
+from genclf.families.capabilities import is_additive
+from genclf.stream.checkpoint import PartFile, Summed, sum_units
+from genclf.stream.on_device import device_part
+from genclf.stream.part import Part
+from genclf.stream.partial import PARAMS, SCHEMA, check_schema
+from genclf.stream.passes import fit_passes
+from genclf.stream.reading import host_part
+from genclf.stream.schema import Schema
+
+_OPTIONS: dict[str, Any] = {
+    "schema": SCHEMA,
+    "checkpoint": Domain(
+        "the path of a file, or None",
+        lambda value: isinstance(value, str | os.PathLike),
+        optional=True,
+    ),
+    "every": NON_NEGATIVE,
+    "progress": FLAG,
+    "processes": whole(1),
+}
+
+
+@verb(**_OPTIONS, xla=FLAG)
+def sum_batches(
+    clf: Classifier,
+    batches: Iterable[Any],
+    schema: Schema,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float | int = 60,
+    progress: bool = False,
+    processes: int = 1,
+    xla: bool = False,
+) -> Part:
+    """The statistics of a stream, in one pass: the part that `fit_batches` estimates from.
+
+    The arguments are those of `fit_batches`; `xla` is that of `genclf.partial`.
+
+    Returns:
+        A `Part`, with an id for each file or batch.
+
+    Raises:
+        ValueError: as `fit_batches`.
+    """
+    check_schema(clf, schema)
+    store = None if checkpoint is None else PartFile(Path(checkpoint))
+    options: Any = {"store": store, "every": every, "progress": progress}
+    summed: Summed = host_part
+    if xla or not schema.by_numpy:
+        if processes > 1:
+            raise ValueError(f"processes is {processes}, and JAX sums this model: expected 1")
+        summed = partial(device_part, clf)
+    return sum_units(schema, batches, summed=summed, processes=processes, **options)
+
+
+@verb(**_OPTIONS, passes=whole(1), init=PARAMS)
+def fit_batches(
+    clf: Classifier,
+    batches: Iterable[Any],
+    schema: Schema,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float | int = 60,
+    progress: bool = False,
+    passes: int = 1,
+    init: ClassifierParams | None = None,
+    processes: int = 1,
+) -> ClassifierParams:
+    """Fit a model to a stream of batches of any length, in memory that does not grow with it.
+
+    Reads 65,536 rows at a time. Beside these, memory holds the statistics three times: K d numbers
+    for naive Bayes, d² for a shared covariance, K d² for covariances of the classes.
+
+    With a checkpoint, a run that was killed goes on where it was, and ends with the same bits as
+    one that was not: units are summed in their order, and each of them once. Units are files, or
+    batches where no files are given.
+
+    Models with unobserved components or cells, and rows without a label, take several passes: each
+    is a step of EM.
+
+    Args:
+        clf: the model that the schema was made with.
+        batches: paths of files of Parquet, Arrow, ORC or CSV; or record batches of Arrow, tables or
+            dicts of arrays. For more than one pass, something that can be read again, as a list.
+        schema: what the columns are to the model.
+        checkpoint: a file for the sums and the names of what they are of; None for none. If it is
+            there, the run goes on from it.
+        every: seconds between checkpoints, which are written after a unit.
+        progress: whether to show a line with the rows, and those per second.
+        passes: number of passes: 1 for models with statistics, else of steps of EM.
+        init: params to start EM from; None for those of `em` on the first rows, 65,536 at most.
+        processes: number of processes that read files; the result has the same bits for any.
+
+    Returns:
+        `ClassifierParams`.
+
+    Raises:
+        ValueError: a file cannot be read, or a cell does not fit the schema: the message names
+            file, row and column; or the checkpoint is of another schema, or damaged.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf.stream import fit_batches
+        >>> batches = [{"x": [1.0, 2.0], "y": [0, 0]}, {"x": [8.0, 9.0], "y": [1, 1]}]
+        >>> clf = gcf.lda(2)
+        >>> schema = gcf.Schema.scan(clf, batches, label="y")
+        >>> print(fit_batches(clf, batches, schema).conditional.mean.ravel())
+        [1.5 8.5]
+    """
+    options: Any = {"checkpoint": checkpoint, "every": every, "progress": progress}
+    if is_additive(clf.family) and passes == 1:
+        part = sum_batches(clf, batches, schema, processes=processes, **options)
+        return jax.jit(estimate)(clf, part.stats)
+    check_schema(clf, schema)
+    if processes != 1:
+        raise ValueError(f"processes is {processes}, and EM is summed by JAX: expected 1")
+    return fit_passes(clf, batches, schema, passes=passes, init=init, **options)

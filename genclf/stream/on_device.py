@@ -1,0 +1,72 @@
+"""From batches of rows to a part, by JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.estimation import stats
+from genclf.latent.expectation import Expectation
+from genclf.stream.convert import as_host
+from genclf.stream.part import Part
+from genclf.stream.pieces import merged, padded, statistics
+from genclf.stream.reading import part_of, pieces
+from genclf.stream.schema import Rows, Schema
+from genclf.sums.blocks import Hard
+from genclf.sums.statistics import ClassifierStats
+
+
+def device_part(clf: Classifier, schema: Schema, batches: Any, part_id: str) -> Part:
+    """The part of these batches, summed by JAX in float64."""
+    return _summed(partial(stats, clf), partial(statistics, clf), schema, batches, part_id)
+
+
+def expected_part(
+    clf: Classifier, params: ClassifierParams, schema: Schema, batches: Any, part_id: str
+) -> Part:
+    """The part that is expected under params, of rows whose labels or cells may be missing."""
+    of_rows = partial(_expected, clf, params)
+    by_pieces = lambda x, y, w: of_rows(*padded(x, y, w))  # noqa: E731
+    return _summed(of_rows, by_pieces, schema, batches, part_id)
+
+
+Summing = Callable[[PyTree, Any, Any], ClassifierStats]
+
+
+def _summed(of_rows: Summing, by_pieces: Summing, schema: Schema, batches: Any, name: str) -> Part:
+    with jax.enable_x64(True):
+        one = jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), arrays_of(schema.no_rows())
+        )
+        zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)  # noqa: E731
+        total, rows = jax.tree.map(zeros, jax.eval_shape(of_rows, *one)), 0
+        for piece in pieces(schema, batches, name):
+            if len(piece.label):
+                total = merged(total, by_pieces(*arrays_of(piece)))
+                rows += len(piece.label)
+        labels, conditional = as_host(total.labels), as_host(total.conditional)
+    return part_of(schema, labels, conditional, rows, (name,), total.statistic)
+
+
+@jax.jit
+def _expected(
+    clf: Classifier, params: ClassifierParams, x: PyTree, y: Array, w: Array
+) -> ClassifierStats:
+    rows = Hard(y, w, clf.num_classes)
+    return Expectation(clf, x, rows).of_rows(params)[1]
+
+
+def arrays_of(rows: Rows) -> tuple[PyTree, np.ndarray, np.ndarray]:
+    """The rows, labels and weights as a model takes them."""
+    weight = np.ones(len(rows.label)) if rows.weight is None else rows.weight
+    is_list = lambda node: isinstance(node, list)  # noqa: E731
+    as_codes = lambda a: np.stack(a, 1).astype(np.int32) if is_list(a) else a  # noqa: E731
+    x = jax.tree.map(as_codes, rows.x, is_leaf=is_list)
+    return x, rows.label.astype(np.int32), weight

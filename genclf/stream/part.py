@@ -1,0 +1,161 @@
+"""Parts: the statistics of some of the rows, small, in a file or a message; and their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from genclf.files.container import FileError, from_bytes, to_bytes
+from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums, merge_host
+
+
+@dataclass(frozen=True)
+class Part:
+    """The statistics of some of the rows of a data set.
+
+    They are sums in float64, by NumPy; `stats` gives them to `genclf.estimate`.
+
+    Attributes:
+        labels: the weight of each class.
+        conditional: the statistics of x.
+        rows: the number of rows, with those that have no label.
+        weight: the total weight of the rows with a label.
+        part_ids: what was summed, in order: files, partitions or batches.
+        digest: that of the schema.
+        statistic: what is summed, in words.
+    """
+
+    labels: HostSums
+    conditional: HostStats
+    rows: int
+    weight: float
+    part_ids: tuple[str, ...]
+    digest: str
+    statistic: str | None
+
+    @property
+    def stats(self) -> Any:
+        """The statistics as `genclf.stats` returns them, in the dtype of JAX's setting.
+
+        In float32 they keep the digits of float64, in high and low parts.
+        """
+        from genclf.stream.convert import as_stats
+
+        return as_stats(HostClassifier(self.labels, self.conditional, self.statistic))
+
+    def merge(self, other: Part) -> Part:
+        """The part of the rows of both, this one's first; raise if they do not add up."""
+        if other.digest != self.digest:
+            raise ValueError(
+                f"part {_named(other)} has the digest {other.digest[:12]}, and {_named(self)} "
+                f"{self.digest[:12]}: they are of different schemas"
+            )
+        if twice := set(self.part_ids) & set(other.part_ids):
+            raise ValueError(f"part {sorted(twice)[0]!r} is there twice")
+        return replace(
+            self,
+            labels=merge_host(self.labels, other.labels),
+            conditional=merge_host(self.conditional, other.conditional),
+            rows=self.rows + other.rows,
+            weight=self.weight + other.weight,
+            part_ids=(*self.part_ids, *other.part_ids),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The part as a checksummed file, without code: the format of `genclf.save`."""
+        arrays: dict[str, np.ndarray] = {}
+        rest = {f.name: getattr(self, f.name) for f in fields(self)}
+        tree = {name: _put(rest.pop(name), name, arrays) for name in ("labels", "conditional")}
+        return to_bytes({"part": {**rest, **tree}}, arrays)
+
+    @staticmethod
+    def from_bytes(content: bytes) -> Part:
+        """The part that `to_bytes` wrote; `FileError` unless all of it is as it was."""
+        structure, arrays = from_bytes(content)
+        try:
+            part = dict(structure["part"])
+            tree = {name: _take(part.pop(name), name, arrays) for name in ("labels", "conditional")}
+            part["part_ids"] = tuple(part["part_ids"])
+            return Part(**part, **tree)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FileError(f"it holds no part: {error}") from error
+
+
+_KINDS: dict[str, type] = {
+    "sums": HostSums,
+    "moments": HostMoments,
+    "classifier": HostClassifier,
+}
+
+
+def _put(node: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """The structure of statistics; their arrays are put in `arrays`."""
+    if isinstance(node, np.ndarray):
+        arrays[name] = np.ascontiguousarray(node)
+        return None
+    if node is None or isinstance(node, str):
+        return node
+    if isinstance(node, dict):
+        return {key: _put(item, f"{name}/{key}", arrays) for key, item in node.items()}
+    kind = next(kind for kind, cls in _KINDS.items() if isinstance(node, cls))
+    own = {f.name: getattr(node, f.name) for f in fields(node)}
+    return [kind, {key: _put(item, f"{name}/{key}", arrays) for key, item in own.items()}]
+
+
+def _take(node: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """The statistics of a structure that `_put` made."""
+    if name in arrays:
+        return arrays[name]
+    if node is None or isinstance(node, str):
+        return node
+    kind, inside = node if isinstance(node, list) else (None, node)
+    found = {key: _take(item, f"{name}/{key}", arrays) for key, item in inside.items()}
+    return found if kind is None else _KINDS[kind](**found)
+
+
+def combine(parts: Iterable[Part]) -> Part:
+    """The part of all rows, from parts of some of them.
+
+    The parts are sorted by the first of their ids, and merged in pairs, and these in pairs: the
+    result has the same bits in whatever order they are given.
+
+    Args:
+        parts: parts of one schema.
+
+    Returns:
+        The `Part` of all of them.
+
+    Raises:
+        ValueError: there is no part, a part is there twice, or their schemas differ.
+
+    Example:
+        >>> import genclf as gcf
+        >>> batch = {"x": [1.0, 2.0, 8.0], "y": ["a", "a", "b"]}
+        >>> clf = gcf.gaussian_nb(2)
+        >>> schema = gcf.Schema.of(clf, batch, label="y")
+        >>> parts = [gcf.partial(clf, schema, [batch], part_id=name) for name in ("one", "two")]
+        >>> whole = gcf.combine(parts)
+        >>> whole.rows, whole.part_ids
+        (6, ('one', 'two'))
+        >>> print(gcf.estimate(clf, whole.stats).conditional.mean.ravel())
+        [1.5 8. ]
+    """
+    given = list(parts) if isinstance(parts, Iterable) else [parts]
+    if strange := [part for part in given if not isinstance(part, Part)]:
+        raise ValueError(
+            f"parts hold {strange[0]!r:.60}, expected Parts, as genclf.partial returns"
+        )
+    level = sorted(given, key=lambda part: part.part_ids)
+    if not level:
+        raise ValueError("parts is empty: there is no part to combine")
+    while len(level) > 1:
+        pairs = [level[i].merge(level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[2 * len(pairs) :]
+    return level[0]
+
+
+def _named(part: Part) -> str:
+    return ", ".join(map(repr, part.part_ids))[:80]

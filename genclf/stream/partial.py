@@ -1,0 +1,78 @@
+"""`partial`: batches of rows in, one small part out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genclf.arguments.domains import FLAG, Domain
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.entry.verb import verb
+from genclf.stream.on_device import device_part, expected_part
+from genclf.stream.part import Part
+from genclf.stream.plan import parts_of
+from genclf.stream.reading import host_part
+from genclf.stream.schema import Schema
+
+SCHEMA = Domain("a genclf.Schema", lambda value: isinstance(value, Schema))
+_NAME = Domain("a string", lambda value: isinstance(value, str))
+PARAMS = Domain(
+    "ClassifierParams, or None", lambda value: isinstance(value, ClassifierParams), optional=True
+)
+
+
+@verb(schema=SCHEMA, part_id=_NAME, params=PARAMS, xla=FLAG)
+def partial(
+    clf: Classifier,
+    schema: Schema,
+    batches: Any,
+    *,
+    part_id: str,
+    params: ClassifierParams | None = None,
+    xla: bool = False,
+) -> Part:
+    """The statistics of some of the rows of a data set: a part, which `combine` adds to others.
+
+    Reads the batches once, 65,536 rows at a time, in float64.
+
+    Args:
+        clf: the model that the schema was made with.
+        schema: what the columns are to it.
+        batches: an iterable of record batches of Arrow, tables, or dicts of arrays; or one of them.
+        part_id: the name of the part, as the file of the rows. Errors name it.
+        params: params under which unobserved labels, components and cells have expectations: the
+            part is then what a step of EM sums. None for models with statistics.
+        xla: sum by JAX, on its device. NumPy does it otherwise, if the model is made of `Gaussian`,
+            `Categorical`, `Bernoulli`, `Multinomial` and `Poisson`; JAX sums any model.
+
+    Returns:
+        A `Part`.
+
+    Raises:
+        ValueError: a cell does not fit the schema: the message names part, row and column; or the
+            schema is of another model.
+
+    Example:
+        >>> import genclf as gcf
+        >>> batch = {"x": [1.0, 2.0, 8.0], "y": ["a", "a", "b"]}
+        >>> clf = gcf.gaussian_nb(2)
+        >>> schema = gcf.Schema.of(clf, batch, label="y")
+        >>> part = gcf.partial(clf, schema, [batch, batch], part_id="file-0007")
+        >>> part.rows, part.labels.count.tolist()
+        (6, [4.0, 2.0])
+    """
+    check_schema(clf, schema)
+    if params is not None:
+        return expected_part(clf, params, schema, batches, part_id)
+    if xla or not schema.by_numpy:
+        return device_part(clf, schema, batches, part_id)
+    return host_part(schema, batches, part_id)
+
+
+def check_schema(clf: Classifier, schema: Schema) -> None:
+    """Raise unless the schema was made with this model, or one that sums the same."""
+    found = parts_of(clf, schema.columns, schema.classes, schema.unseen)
+    if found != (schema.parts, schema.statistic):
+        raise ValueError(
+            f"the schema is of another model, of {schema.statistic or schema.parts!r}; this one is "
+            f"of {found[1] or found[0]!r}: make a schema with it"
+        )

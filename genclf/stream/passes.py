@@ -1,0 +1,110 @@
+"""EM over a stream: each step is one pass, which sums the statistics expected under the params."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.files.saved import load, save
+from genclf.latent.clusters import check_for_em
+from genclf.latent.em import em
+from genclf.stream.checkpoint import Store, check_digest, sum_units
+from genclf.stream.on_device import arrays_of, expected_part
+from genclf.stream.part import Part
+from genclf.stream.pieces import estimated
+from genclf.stream.reading import pieces
+from genclf.stream.schema import Schema
+from genclf.stream.units import tables_of, units
+
+_STEPS = 20  # of EM on the first rows
+
+
+@dataclass(frozen=True)
+class PassFile(Store):
+    """A file of the params before a pass, its number, and the sum so far."""
+
+    path: Path
+    params: ClassifierParams
+    step: int
+
+    def read(self, schema: Schema) -> Part | None:
+        """The sum of this pass so far."""
+        state = _read(self.path, schema)
+        return None if state is None or state[1] != self.step else state[2]
+
+    def write(self, part: Part) -> None:
+        """Keep the sum, with the params and the number of the pass."""
+        sums = np.frombuffer(part.to_bytes(), np.uint8)
+        save(self.path, {"params": self.params, "step": self.step, "sums": sums})
+
+
+def _read(path: Path, schema: Schema) -> tuple[ClassifierParams, int, Part] | None:
+    if not path.exists():
+        return None
+    state = load(path)
+    part = Part.from_bytes(np.asarray(state["sums"]).tobytes())
+    check_digest(part.digest, schema, path)
+    return state["params"], state["step"], part
+
+
+def fit_passes(
+    clf: Classifier,
+    batches: Iterable[Any],
+    schema: Schema,
+    *,
+    passes: int,
+    init: ClassifierParams | None,
+    checkpoint: str | os.PathLike[str] | None,
+    every: float | int,
+    progress: bool,
+) -> ClassifierParams:
+    """The params after so many steps of EM; see `genclf.stream.fit_batches`."""
+    check_for_em(clf)
+    if isinstance(batches, Iterator):
+        raise ValueError("batches is an iterator, which is read once: give a list for more passes")
+    path = None if checkpoint is None else Path(checkpoint)
+    state = None if path is None else _read(path, schema)
+    with jax.enable_x64(True):
+        if state is not None:
+            params, first, _ = state
+        else:
+            params, first = _start(clf, batches, schema) if init is None else init, 0
+        for step in range(first, passes):
+            part = sum_units(
+                schema,
+                batches,
+                store=None if path is None else PassFile(path, params, step),
+                summed=partial(expected_part, clf, params),
+                every=every,
+                progress=progress,
+            )
+            params = _estimated(clf, part)
+    return _estimated(clf, part) if first < passes else params
+
+
+def _estimated(clf: Classifier, part: Part) -> ClassifierParams:
+    """The M step, in the dtype of JAX's setting."""
+    return estimated(clf.plain() if clf.inference == "ml" else clf, part.stats)
+
+
+def _start(clf: Classifier, batches: Iterable[Any], schema: Schema) -> ClassifierParams:
+    """The params of EM on the first rows."""
+    each = (
+        piece
+        for name, given in units(batches)
+        for piece in pieces(schema, tables_of(schema, name, given), name)
+        if len(piece.label)
+    )
+    first = next(each, None)
+    if first is None:
+        raise ValueError("batches have no row to start EM from: give init=")
+    x, y, w = arrays_of(first)
+    return em(clf, x, y, weights=w, key=jax.random.key(0), max_steps=_STEPS).params

@@ -1,0 +1,150 @@
+"""What a model reads and sums, told to machines without JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from genclf.classifier import Classifier
+from genclf.estimation import empty
+from genclf.families.base import Family
+from genclf.families.bernoulli import Bernoulli
+from genclf.families.capabilities import is_additive
+from genclf.families.categorical import Categorical
+from genclf.families.combinator import leaf_families
+from genclf.families.gaussian import Gaussian
+from genclf.families.mixed import mixed_product
+from genclf.families.multinomial import Multinomial
+from genclf.families.poisson import Poisson
+from genclf.families.product import Product
+from genclf.stream.columns import Column, Kind
+from genclf.stream.recipes import (
+    OfBits,
+    OfCategories,
+    OfEvents,
+    OfMoments,
+    OfWords,
+    PartOfModel,
+    Recipe,
+)
+
+
+def kinds_of(clf: Classifier) -> dict[str | None, Kind]:
+    """The kind of the columns of each part of a model; of one without parts under None."""
+    return {name: _kind(part) for name, part in _parts(clf).items()}
+
+
+def _parts(clf: Classifier) -> dict[str | None, Family]:
+    family = clf.family
+    if not isinstance(family, Product):
+        return {None: family}
+    return {str(name): part for name, part in family.parts.items()}
+
+
+def _kind(family: Family) -> Kind:
+    inner = {type(leaf) for (leaf,) in leaf_families(family)}
+    if inner == {Categorical}:
+        return "categorical"
+    return "count" if inner <= {Multinomial, Poisson} else "numeric"
+
+
+def mixed_model(
+    columns: Sequence[Column],
+    num_classes: int,
+    unseen: str,
+    *,
+    alpha: float = 1.0,
+    ridge: float = 0.0,
+    class_alpha: float = 0.0,
+) -> Classifier:
+    """Naive Bayes of columns of any kinds."""
+    sizes = tuple(_size(c, unseen) for c in columns if c.kind == "categorical")
+    product = mixed_product([str(c.part) for c in columns], sizes, alpha=alpha, ridge=ridge)
+    return Classifier(product, num_classes, class_alpha)
+
+
+def _size(column: Column, unseen: str) -> int:
+    return len(column.values) + (unseen == "other")
+
+
+def parts_of(
+    clf: Classifier, columns: Sequence[Column], classes: Sequence[Any], unseen: str
+) -> tuple[tuple[PartOfModel, ...], str | None]:
+    """The parts of a model with what they sum, and this in words; raise if a number differs."""
+    if clf.num_classes != len(classes):
+        raise ValueError(
+            f"the rows have {len(classes)} classes, {', '.join(map(repr, classes)):.100}, and the "
+            f"model {clf.num_classes}: give all classes by classes=, or scan all batches"
+        )
+    found, rows = [], {}
+    for name, family in _parts(clf).items():
+        own = [column for column in columns if column.part == name]
+        sizes = tuple(_size(column, unseen) for column in own if column.kind == "categorical")
+        missing = any(_may_miss(leaf) for (leaf,) in leaf_families(family))
+        found.append(PartOfModel(name, _kind(family), missing, recipe_of(family, own, sizes)))
+        rows[name] = _abstract(own)
+    if not is_additive(clf.family):
+        return tuple(found), None
+    with jax.enable_x64(True):
+        made = empty(clf, rows[None] if None in rows else rows)
+    return tuple(found), made.statistic
+
+
+def _may_miss(family: Any) -> bool:
+    return getattr(family, "missing", "error") != "error"
+
+
+def _abstract(columns: Sequence[Column]) -> PyTree:
+    if columns[0].kind == "categorical":
+        return jax.ShapeDtypeStruct((1, len(columns)), np.int32)
+    width = sum(len(c.values) if c.kind == "text" else c.width for c in columns)
+    return jax.ShapeDtypeStruct((1, width), np.float64)
+
+
+@singledispatch
+def recipe_of(family: Any, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
+    """What a family sums over these columns; None if only JAX can do it."""
+    return None
+
+
+@recipe_of.register
+def _(family: Gaussian, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
+    full, missing = family.covariance == "full", _may_miss(family)
+    if family.needs_fourth or (full and missing):
+        return None
+    return OfMoments(full, family.shared, missing)
+
+
+@recipe_of.register
+def _(family: Categorical, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
+    expected = family.columns(len(sizes)).num_values
+    for column, size, own in zip(columns, sizes, expected, strict=True):
+        if size != own:
+            raise ValueError(
+                f"column {column.name!r} has {size} values, {column.values!r:.100}, and the model "
+                f"{own}: give them by kinds=, or scan all batches"
+            )
+    return OfCategories(sizes, _may_miss(family))
+
+
+@recipe_of.register
+def _(family: Bernoulli, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
+    threshold: Any = family.threshold
+    if np.ndim(threshold):
+        return None
+    return OfBits(None if threshold is None else float(threshold), _may_miss(family))
+
+
+@recipe_of.register
+def _(family: Multinomial, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
+    return OfWords(family.presence) if family.missing == "error" else None
+
+
+@recipe_of.register
+def _(family: Poisson, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
+    return OfEvents(_may_miss(family))

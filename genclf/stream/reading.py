@@ -1,0 +1,66 @@
+"""From batches of rows to a part, by NumPy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from genclf.stream.columns import Place, as_tables
+from genclf.stream.host import HostStats, HostSums, LabelledRows, merge_host
+from genclf.stream.part import Part
+from genclf.stream.schema import Rows, Schema
+
+ROWS = 65_536  # that are arrays at a time
+
+
+def pieces(schema: Schema, batches: Any, part_id: str, labelled: bool = True) -> Iterator[Rows]:
+    """The rows of the batches, a few at a time."""
+    first = 0
+    for table in as_tables(batches):
+        for start in range(0, max(len(table), 1), ROWS):
+            place = Place(part_id, first + start)
+            yield schema.read(table.slice(start, ROWS), place, labelled)
+        first += len(table)
+
+
+def host_part(schema: Schema, batches: Any, part_id: str) -> Part:
+    """The part of these batches, without JAX."""
+    total, rows = _sums(schema, schema.no_rows()), 0
+    for piece in pieces(schema, batches, part_id):
+        total = merge_host(total, _sums(schema, piece))
+        rows += len(piece.label)
+    return part_of(schema, total["labels"], total["conditional"], rows, (part_id,))
+
+
+def part_of(
+    schema: Schema,
+    labels: HostSums,
+    conditional: HostStats,
+    rows: int,
+    part_ids: tuple[str, ...],
+    statistic: str | None = None,
+) -> Part:
+    """The part of these sources."""
+    weight, words = float(labels.count.sum()), statistic or schema.statistic
+    return Part(labels, conditional, rows, weight, part_ids, schema.digest, words)
+
+
+def _sums(schema: Schema, rows: Rows) -> dict[str, Any]:
+    """What the model sums over the rows that have a label."""
+    seen = rows.label >= 0
+    rows = rows if seen.all() else Rows(*(_only(seen, given) for given in rows))
+    labelled = LabelledRows(rows.label, rows.weight, len(schema.classes))
+    count, found = labelled.counts(), schema.sums(rows.x, labelled)
+    conditional = found[None] if None in found else found
+    return {"labels": HostSums(count, count), "conditional": conditional}
+
+
+def _only(seen: np.ndarray, given: Any) -> Any:
+    """The rows that are seen, of all arrays."""
+    if isinstance(given, dict):
+        return {name: _only(seen, item) for name, item in given.items()}
+    if isinstance(given, list):
+        return [_only(seen, item) for item in given]
+    return given if given is None else given[seen]

@@ -1,0 +1,253 @@
+"""The schema of a data set: what each column is to a model, the same for all of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+
+from genclf.stream.columns import MISSING, Column, Place, as_tables
+from genclf.stream.host import LabelledRows
+from genclf.stream.learning import assigned, learned
+from genclf.stream.recipes import RECIPES, PartOfModel
+from genclf.stream.rows import Rows, cells_of, labels_of, no_cells, weights_of
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the columns of a data set are to a model: the same for all of its files.
+
+    `Schema.of` and `Schema.scan` make one. To read rows with it needs no JAX.
+
+    Attributes:
+        columns: the columns that the model reads, in order.
+        label: the column of labels.
+        weight: the column of weights; None for ones.
+        classes: the classes in order.
+        unseen: what becomes of a value that is not among those of its column: "error", or "other",
+            one more value; a row of another class has no label then.
+        parts: the parts of the model.
+        statistic: what is summed, in words; None where this depends on params.
+    """
+
+    columns: tuple[Column, ...]
+    label: str
+    weight: str | None
+    classes: tuple[Any, ...]
+    unseen: Literal["error", "other"]
+    parts: tuple[PartOfModel, ...]
+    statistic: str | None
+
+    @staticmethod
+    def of(
+        clf: Any,
+        batch: Any,
+        label: str,
+        *,
+        weight: str | None = None,
+        kinds: Mapping[str, Any] | None = None,
+        parts: Mapping[str, Sequence[str]] | None = None,
+        classes: Sequence[Any] | None = None,
+        unseen: Literal["error", "other"] = "error",
+    ) -> Schema:
+        """The schema of a data set whose first batch holds all classes and values.
+
+        A model without parts reads all columns. In a `Product`, a part with the name of a column
+        reads that column; other columns go to the part of their kind. By their types, numbers are
+        numeric and strings and truth values are categories. Strings of three words or more on
+        average are texts, if over 50 differ or more than half the number of rows.
+
+        Args:
+            clf: the model; None for naive Bayes of columns of any kinds, `schema.model()`.
+            batch: a record batch or table of Arrow, a table of pandas, polars and others, or a
+                dict of arrays, (n,) or (n, d).
+            label: the column of labels.
+            weight: the column of weights; None for ones.
+            kinds: how columns are read, where it is not as their types and the model say: a dict
+                from their names to "numeric", "categorical", "count", "text", "drop", the list of
+                values of a categorical column, or the `Vocabulary` of texts.
+            parts: the columns of each part of the model, where their kinds do not say.
+            classes: the classes in order; None for those of the batch, sorted.
+            unseen: what becomes of other values later; see the attribute.
+
+        Raises:
+            ValueError: a column does not fit the model, or numbers of classes or values differ.
+
+        Example:
+            >>> import genclf as gcf
+            >>> batch = {"height": [1.6, 1.9, 1.7], "weight": [55.0, 90.0, 64.0], "y": list("aba")}
+            >>> schema = gcf.Schema.of(gcf.qda(2), batch, label="y")
+            >>> schema.classes, [column.kind for column in schema.columns]
+            (('a', 'b'), ['numeric', 'numeric'])
+        """
+        given: Any = {"weight": weight, "kinds": kinds, "parts": parts, "classes": classes}
+        return Schema.scan(clf, [batch], label, unseen=unseen, **given)
+
+    @staticmethod
+    def scan(
+        clf: Any,
+        batches: Iterable[Any],
+        label: str,
+        *,
+        weight: str | None = None,
+        kinds: Mapping[str, Any] | None = None,
+        parts: Mapping[str, Sequence[str]] | None = None,
+        classes: Sequence[Any] | None = None,
+        unseen: Literal["error", "other"] = "error",
+    ) -> Schema:
+        """The schema of a data set, from a first pass that collects classes, values and words.
+
+        The arguments are those of `of`, but the data: the kinds of the columns are those of the
+        first batch.
+
+        Args:
+            clf: the model, or None.
+            batches: batches as `of` takes one.
+            label: the column of labels.
+            weight: the column of weights.
+            kinds: how columns are read.
+            parts: the columns of each part of the model.
+            classes: the classes in order.
+            unseen: what becomes of other values later.
+
+        Raises:
+            ValueError: as for `of`, or a column has another type in a later batch.
+
+        Example:
+            >>> import genclf as gcf
+            >>> batches = [{"size": ["L", "S"], "y": [0, 1]}, {"size": ["M"], "y": [1]}]
+            >>> schema = gcf.Schema.scan(None, batches, label="y")
+            >>> schema.columns[0].values
+            ('L', 'M', 'S')
+        """
+        from genclf.stream import plan
+
+        if unseen not in ("error", "other"):
+            raise ValueError(f'unseen is {unseen!r}, expected "error" or "other"')
+        tables = as_tables(batches)
+        first = next(tables, None)
+        if first is None:
+            raise ValueError("batches is empty: there are no columns")
+        wanted = None if clf is None else plan.kinds_of(clf)
+        columns = assigned(wanted, first, [label, weight], kinds, parts)
+        columns, found = learned(columns, label, chain([first], tables), classes)
+        clf = plan.mixed_model(columns, len(found), unseen) if clf is None else clf
+        made, statistic = plan.parts_of(clf, columns, found, unseen)
+        return Schema(columns, label, weight, found, unseen, made, statistic)
+
+    def model(self, *, alpha: float = 1.0, ridge: float = 0.0, class_alpha: float = 0.0) -> Any:
+        """Naive Bayes of these columns, as `genclf.sklearn.MixedNB` fits it.
+
+        Args:
+            alpha: smoothing of categories, counts and words, >= 0.
+            ridge: share of the variance of a number that is added to its variances, >= 0.
+            class_alpha: smoothing of the class prior, >= 0.
+
+        Returns:
+            A `Classifier` of a `Product`; for a schema that was made without a model.
+        """
+        from genclf.stream import plan
+
+        given = self.columns, len(self.classes), self.unseen
+        return plan.mixed_model(*given, alpha=alpha, ridge=ridge, class_alpha=class_alpha)
+
+    def to_json(self) -> str:
+        """The schema as text, the same for equal schemas."""
+        fields = asdict(self)
+        for part, given in zip(fields["parts"], self.parts, strict=True):
+            part["recipe"] = given.recipe and [type(given.recipe).__name__, part["recipe"]]
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Schema:
+        """The schema that `to_json` wrote."""
+        fields = json.loads(text)
+        columns = tuple(Column(**_with_tuple(column, "values")) for column in fields["columns"])
+        parts = []
+        for part in fields["parts"]:
+            if part["recipe"] is not None:
+                kind, own = part["recipe"]
+                part["recipe"] = RECIPES[kind](**_with_tuple(own, "num_values"))
+            parts.append(PartOfModel(**part))
+        fields |= {"columns": columns, "parts": tuple(parts)}
+        return Schema(**_with_tuple(fields, "classes"))
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the schema: parts of different digests do not add up."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that are read, with those of labels and weights."""
+        others = [self.label] if self.weight is None else [self.label, self.weight]
+        return [column.name for column in self.columns] + others
+
+    @property
+    def by_numpy(self) -> bool:
+        """Whether NumPy can sum what the model sums."""
+        return all(part.recipe is not None for part in self.parts)
+
+    @property
+    def num_values(self) -> tuple[int, ...]:
+        """The number of values of each categorical column, with that of unseen ones."""
+        return tuple(self._num_values(c) for c in self.columns if c.kind == "categorical")
+
+    def _num_values(self, column: Column) -> int:
+        return len(column.values) + (self.unseen == "other")
+
+    def read(self, table: Any, place: Place, labelled: bool = True) -> Rows:
+        """The rows of a table of Arrow as arrays; raise for a cell that does not fit.
+
+        Args:
+            table: the table.
+            place: where it is from.
+            labelled: whether to read labels and weights.
+        """
+        wanted = self.names if labelled else [column.name for column in self.columns]
+        for name in wanted:
+            if (number := table.column_names.count(name)) != 1:
+                raise place.error(
+                    f"{number or 'no'} columns {name!r}, expected one; the columns are "
+                    f"{', '.join(map(repr, table.column_names)):.200}"
+                )
+        x = {
+            part.name: cells_of(part, self._of(part), self.unseen, table, place)
+            for part in self.parts
+        }
+        whole = x[None] if None in x else x
+        if not labelled:
+            return Rows(whole, np.full(len(table), MISSING), None)
+        label = labels_of(table, self.label, self.classes, self.unseen, place)
+        return Rows(
+            whole, label, None if self.weight is None else weights_of(table, self.weight, place)
+        )
+
+    def _of(self, part: PartOfModel) -> list[Column]:
+        return [column for column in self.columns if column.part == part.name]
+
+    def sums(self, x: Any, rows: LabelledRows) -> dict[Any, Any]:
+        """What each part of the model sums over rows with labels."""
+        found = {}
+        for part in self.parts:
+            if part.recipe is None:
+                raise ValueError(
+                    "this model is summed by JAX alone: " + (part.name or "it has no parts")
+                )
+            found[part.name] = part.recipe(x if part.name is None else x[part.name], rows)
+        return found
+
+    def no_rows(self) -> Rows:
+        """Arrays of no rows."""
+        x = {part.name: no_cells(part, self._of(part)) for part in self.parts}
+        return Rows(x[None] if None in x else x, np.zeros(0, np.int64), None)
+
+
+def _with_tuple(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return fields | {name: tuple(fields[name])} if name in fields else fields

@@ -1,0 +1,73 @@
+"""The units of a stream: files, or batches, each with a name; and how a file is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from genclf.stream.columns import as_tables
+from genclf.stream.reading import ROWS
+from genclf.stream.schema import Schema
+
+_READAHEAD = 4  # batches that Arrow reads ahead, so that its memory is bounded
+
+
+def units(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Each file or batch with its name; raise for a file that is there twice."""
+    seen = set()
+    for number, given in enumerate([batches] if _is_file(batches) else batches):
+        if not _is_file(given):
+            yield f"batch-{number:09d}", given
+            continue
+        name = os.fspath(given)
+        if name in seen:
+            raise ValueError(f"the file {name!r} is there twice")
+        seen.add(name)
+        yield name, given
+
+
+def _is_file(given: Any) -> bool:
+    return isinstance(given, str | os.PathLike)
+
+
+def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> Iterator[Any]:
+    """The batches of a unit: of a file, the columns that the model reads."""
+    if not _is_file(given):
+        yield from as_tables(given)
+        return
+    import pyarrow as pa
+
+    wanted = schema.names if labelled else [column.name for column in schema.columns]
+    try:
+        data = _open(schema, given)
+        if lacking := [column for column in wanted if column not in data.schema.names]:
+            raise ValueError(
+                f"{name!r}: no column {lacking[0]!r}; the columns are "
+                f"{', '.join(map(repr, data.schema.names)):.200}"
+            )
+        limits = {"batch_size": ROWS, "batch_readahead": _READAHEAD, "fragment_readahead": 1}
+        yield from data.to_batches(columns=wanted, **limits)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{name!r} cannot be read: {error}") from error
+
+
+def _open(schema: Schema, path: Any) -> Any:
+    """A data set of Arrow of one file; categories of Parquet stay codes of a dictionary."""
+    from pyarrow import csv, dataset, parquet
+
+    kind = {".arrow": "feather", ".feather": "feather", ".csv": "csv", ".orc": "orc"}
+    found = kind.get(Path(path).suffix.lower(), "parquet")
+    if found == "csv":
+        nulls = csv.ConvertOptions(strings_can_be_null=True)  # an empty cell
+        return dataset.dataset(os.fspath(path), format=dataset.CsvFileFormat(convert_options=nulls))
+    if found != "parquet":
+        return dataset.dataset(os.fspath(path), format=found)
+    own = parquet.read_schema(os.fspath(path))
+    strings = {field.name for field in own if str(field.type) in ("string", "large_string")}
+    codes = [c.name for c in schema.columns if c.kind == "categorical"] + [schema.label]
+    options = {"dictionary_columns": [name for name in codes if name in strings]}
+    return dataset.dataset(os.fspath(path), format=dataset.ParquetFileFormat(read_options=options))
