@@ -11,7 +11,7 @@ PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the targets share one environment
-.PHONY: help demo test test-all test-cpus lint types docs bench wheel clean
+.PHONY: help demo test test-all test-scale test-cpus lint types docs bench wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 11
@@ -20,12 +20,18 @@ demo: $(VENV)/.cli ## fit the models to the shipped data and print what they say
 	@$(PY) -m genclf
 
 PYTEST := -m pytest -n 2 --dist loadgroup
+# Spark needs Java; where there is none, the tests of the engines are left to test-scale.
+SCALE := $(if $(shell command -v java),$(VENV)/.scale)
+SOME := $(if $(SCALE),,-m "not scale")
 
-test: lint types ## lint, types, doctests, and tests on one model of each kind
-	$(PY) $(PYTEST) --fast $(PYTEST_ARGS)
+test: lint types $(SCALE) ## lint, types, doctests, and tests on one model of each kind
+	$(PY) $(PYTEST) --fast $(SOME) $(PYTEST_ARGS)
 
-test-all: lint types ## the same on every model, with the slow cases
-	$(PY) $(PYTEST) $(PYTEST_ARGS)
+test-all: lint types $(SCALE) ## the same on every model, with the slow cases
+	$(PY) $(PYTEST) $(SOME) $(PYTEST_ARGS)
+
+test-scale: $(VENV)/.test $(VENV)/.scale ## the engines of several processes alone
+	$(PY) $(PYTEST) -m scale $(PYTEST_ARGS)
 
 # Rounding differs with the vector units that NumPy and XLA find. NumPy is told to leave out all that it can, which it calls
 # found; the second and third run limit XLA too. What XLA compiles is cached by its flags, so the runs share the cache.
@@ -61,7 +67,7 @@ clean: ## remove everything made here, the environment too
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per extra: .venv/.test is newer than pyproject.toml when genclf[test] is installed as it says.
-$(VENV)/.cli $(VENV)/.test $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: $(VENV)/.made pyproject.toml
+$(VENV)/.cli $(VENV)/.test $(VENV)/.docs $(VENV)/.bench $(VENV)/.scale: $(VENV)/.%: $(VENV)/.made pyproject.toml
 	@echo "installing genclf[$*] into $(VENV)"
 	@$(PIP) install --editable '.[$*]'
 	@touch $@

@@ -4,6 +4,8 @@ from . import (
     bayes as bayes,
     datasets as datasets,
     discretize as discretize,
+    distributed as distributed,
+    engines as engines,
     stream as stream,
     text as text,
 )

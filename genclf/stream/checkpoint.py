@@ -5,8 +5,9 @@ from __future__ import annotations
 import abc
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
 from genclf.stream.units import tables_of, units
 
-Summed = Callable[[Schema, Any, str], Part]
-"""A function of a schema, batches and a name that returns their part, as `host_part`."""
+Summed = Callable[[str, Any], Part]
+"""A function of the name of a unit and the unit that returns its part."""
 
 
 class Store(abc.ABC):
     """Where the sum of a stream is kept."""
 
     @abc.abstractmethod
-    def read(self, schema: Schema) -> Part | None:
-        """The sum that is there; None if there is none, an error if it is of another schema."""
+    def read(self, digest: str) -> Part | None:
+        """The sum that is there; None if there is none, an error if it has another digest."""
 
     @abc.abstractmethod
     def write(self, part: Part) -> None:
@@ -39,35 +40,45 @@ class PartFile(Store):
 
     path: Path
 
-    def read(self, schema: Schema) -> Part | None:
+    def read(self, digest: str) -> Part | None:
         if not self.path.exists():
             return None
         try:
             found = Part.from_bytes(self.path.read_bytes())
         except FileError as error:
             raise FileError(f"checkpoint {os.fspath(self.path)!r}: {error}") from error
-        check_digest(found.digest, schema, self.path)
+        check_digest(found.digest, digest, self.path)
         return found
 
     def write(self, part: Part) -> None:
         replace_file(self.path, part.to_bytes())
 
 
-def check_digest(digest: str, schema: Schema, path: Path) -> None:
+def check_digest(found: str, digest: str, path: Path) -> None:
     """Raise if a checkpoint is of another schema."""
-    if digest != schema.digest:
+    if found != digest:
         raise ValueError(
-            f"checkpoint {os.fspath(path)!r} is of another schema, {digest[:12]}, and this one is "
-            f"{schema.digest[:12]}: take another file"
+            f"checkpoint {os.fspath(path)!r} is of another schema, {found[:12]}, and this one is "
+            f"{digest[:12]}: take another file"
         )
 
 
+def host_sum(schema: Schema, batches: Any, **options: Any) -> Part:
+    """`sum_units` without JAX."""
+    nothing = host_part(schema, [], "nothing")
+    return sum_units(batches, nothing=nothing, summed=partial(_host_unit, schema), **options)
+
+
+def _host_unit(schema: Schema, name: str, given: Any) -> Part:
+    return host_part(schema, tables_of(schema, name, given), name)
+
+
 def sum_units(
-    schema: Schema,
-    batches: Iterable[Any],
+    batches: Any,
     *,
+    nothing: Part,
+    summed: Summed,
     store: Store | None,
-    summed: Summed = host_part,
     every: float | int = 60,
     progress: bool = False,
     processes: int = 1,
@@ -75,20 +86,20 @@ def sum_units(
     """The part of all units, merged in their order; see `genclf.stream.sum_batches`.
 
     Args:
-        schema: what the columns are to the model.
         batches: files or batches.
-        store: where the sum is kept; None for nowhere.
+        nothing: the part of no rows.
         summed: what makes the part of a unit.
+        store: where the sum is kept; None for nowhere.
         every: seconds between checkpoints.
         progress: whether to show a line.
         processes: number of processes.
     """
-    total = (store and store.read(schema)) or replace(summed(schema, [], ""), part_ids=())
+    total = (store and store.read(nothing.digest)) or replace(nothing, part_ids=())
     ids = list(total.part_ids)
     done, last = set(ids), time.monotonic()
     todo = ((name, given) for name, given in units(batches) if name not in done)
     with _bar(progress, total.rows) as bar:
-        for part in _parts(schema, todo, summed, processes):
+        for part in _parts(todo, summed, processes):
             ids += part.part_ids
             total = _added(total, part)
             bar.update(part.rows)
@@ -113,20 +124,14 @@ def _added(total: Part, part: Part) -> Part:
     )
 
 
-def _parts(
-    schema: Schema, todo: Iterator[tuple[str, Any]], summed: Summed, processes: int
-) -> Iterator[Part]:
+def _parts(todo: Iterator[tuple[str, Any]], summed: Summed, processes: int) -> Iterator[Part]:
     """The part of each unit, in their order."""
     if processes == 1:
-        return (_part(schema, name, given, summed) for name, given in todo)
+        return (summed(name, given) for name, given in todo)
     import joblib
 
     run = joblib.Parallel(n_jobs=processes, return_as="generator", pre_dispatch="2*n_jobs")
-    return run(joblib.delayed(_part)(schema, name, given, summed) for name, given in todo)
-
-
-def _part(schema: Schema, name: str, given: Any, summed: Summed) -> Part:
-    return summed(schema, tables_of(schema, name, given), name)
+    return run(joblib.delayed(summed)(name, given) for name, given in todo)
 
 
 def _bar(progress: bool, rows: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -65,7 +66,7 @@ class Place:
 
 def as_tables(batches: Any) -> Iterator[Any]:
     """The batches as tables of Arrow: they may be of any library of tables, or dicts of arrays."""
-    single = isinstance(batches, Mapping) or hasattr(batches, "schema") or _is_frame(batches)
+    single = is_batch(batches)
     if not single and not isinstance(batches, Iterable):
         raise ValueError(f"batches is {batches!r:.60}, {_EXPECTED}")
     for batch in [batches] if single else batches:
@@ -75,8 +76,10 @@ def as_tables(batches: Any) -> Iterator[Any]:
 _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
 
 
-def _is_frame(given: Any) -> bool:
-    return hasattr(given, "columns") and hasattr(given, "shape")  # not a NumPy array
+def is_batch(given: Any) -> bool:
+    """Whether this is one table, of any library, or a dict of arrays."""
+    is_frame = hasattr(given, "columns") and hasattr(given, "shape")
+    return isinstance(given, Mapping) or hasattr(given, "schema") or is_frame
 
 
 def _as_table(batch: Any) -> Any:
@@ -99,13 +102,25 @@ def _as_column(name: Any, cells: Any) -> Any:
     pa = _arrow()
     if isinstance(cells, pa.Array | pa.ChunkedArray):
         return cells
+    if isinstance(cells, list | tuple):
+        return _array(name, cells)
+    if isinstance(cells, np.ma.MaskedArray) and cells.ndim == 1:
+        return pa.array(cells.data, mask=np.ma.getmaskarray(cells), from_pandas=True)
     cells = np.asarray(cells)
     if cells.ndim == 2:
         flat = pa.array(np.ascontiguousarray(cells).ravel())
         return pa.FixedSizeListArray.from_arrays(flat, cells.shape[1])
     if cells.ndim != 1:
         raise ValueError(f"the array {name!r} has shape {cells.shape}, expected (n,) or (n, d)")
-    return pa.array(cells, from_pandas=True)
+    return _array(name, cells)
+
+
+def _array(name: Any, cells: Any) -> Any:
+    pa = _arrow()
+    try:
+        return pa.array(cells, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"column {name!r}: {error}; expected cells of one type") from error
 
 
 def what_is(dtype: Any) -> str:
@@ -130,7 +145,7 @@ def numbers_of(cells: Any, column: Column, place: Place) -> Float[np.ndarray, "n
     """The numbers of a column, NaN where missing; raise for other cells and infinite ones."""
     pa = _arrow()
     given, found = cells, what_is(cells.type)
-    if column.width > 1:
+    if column.width > 1 or found == "lists of numbers":
         if found != "lists of numbers" or cells.type.list_size != column.width:
             raise place.error(
                 f"{cells.type}, expected lists of {column.width} numbers", column.name
@@ -158,11 +173,13 @@ def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.nda
         raise place.error(
             f"{cells.type}, expected numbers, strings or truth values: make strings of it", name
         )
-    cells = cells.unify_dictionaries() if pa.types.is_dictionary(cells.type) else cells
+    if pa.types.is_dictionary(cells.type) and cells.num_chunks > 1:
+        holes = any(chunk.dictionary.null_count for chunk in cells.chunks)
+        cells = cells.cast(cells.type.value_type) if holes else cells.unify_dictionaries()
     encoded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
     if not encoded.num_chunks:
         return [], np.zeros(0, np.int64)
-    values = [_plain(value) for value in encoded.chunk(0).dictionary.to_pylist()]
+    values = [plain(value) for value in encoded.chunk(0).dictionary.to_pylist()]
     # Past the last value there is one for null.
     each = [c.indices.fill_null(len(values)).to_numpy(zero_copy_only=False) for c in encoded.chunks]
     code = np.concatenate(each)
@@ -170,13 +187,14 @@ def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.nda
     return values, of_value[code]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as one of Python, so that 2 and 2.0 are one; None for NaN."""
     if value is None or isinstance(value, bool | str):
         return value
-    number = float(value)
-    if number != number:
+    if value != value:  # NaN
         return None
-    return int(value) if number == value and number.is_integer() else number
+    whole = math.isfinite(value) and value == int(value)
+    return int(value) if whole else float(value)
 
 
 def codes_of(cells: Any, values: tuple[Any, ...], name: str, place: Place) -> Int[np.ndarray, "n"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
 from genclf.estimation import estimate
 from genclf.families.capabilities import is_additive
-from genclf.stream.checkpoint import PartFile, Summed, sum_units
+from genclf.stream.checkpoint import PartFile, host_sum, sum_units
 from genclf.stream.on_device import device_part
 from genclf.stream.part import Part
 from genclf.stream.partial import PARAMS, SCHEMA, check_schema
 from genclf.stream.passes import fit_passes
-from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
+from genclf.stream.units import tables_of
 
 _OPTIONS: dict[str, Any] = {
     "schema": SCHEMA,
@@ -39,7 +38,7 @@ _OPTIONS: dict[str, Any] = {
 @verb(**_OPTIONS, xla=FLAG)
 def sum_batches(
     clf: Classifier,
-    batches: Iterable[Any],
+    batches: Any,
     schema: Schema,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -61,18 +60,23 @@ def sum_batches(
     check_schema(clf, schema)
     store = None if checkpoint is None else PartFile(Path(checkpoint))
     options: Any = {"store": store, "every": every, "progress": progress}
-    summed: Summed = host_part
-    if xla or not schema.by_numpy:
-        if processes > 1:
-            raise ValueError(f"processes is {processes}, and JAX sums this model: expected 1")
-        summed = partial(device_part, clf)
-    return sum_units(schema, batches, summed=summed, processes=processes, **options)
+    if schema.by_numpy and not xla:
+        return host_sum(schema, batches, processes=processes, **options)
+    if processes > 1:
+        raise ValueError(f"processes is {processes}, and JAX sums this model: expected 1")
+    summed = partial(_device_unit, clf, schema)
+    return sum_units(batches, nothing=summed("nothing", []), summed=summed, **options)
+
+
+def _device_unit(clf: Classifier, schema: Schema, name: str, given: Any) -> Part:
+    """The part of a file or batch, by JAX."""
+    return device_part(clf, schema, tables_of(schema, name, given), name)
 
 
 @verb(**_OPTIONS, passes=whole(1), init=PARAMS)
 def fit_batches(
     clf: Classifier,
-    batches: Iterable[Any],
+    batches: Any,
     schema: Schema,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -100,11 +104,13 @@ def fit_batches(
             dicts of arrays. For more than one pass, something that can be read again, as a list.
         schema: what the columns are to the model.
         checkpoint: a file for the sums and the names of what they are of; None for none. If it is
-            there, the run goes on from it.
+            there, the run goes on from it: what it names is counted and not read again. Batches
+            that are no files are named by their number.
         every: seconds between checkpoints, which are written after a unit.
         progress: whether to show a line with the rows, and those per second.
         passes: number of passes: 1 for models with statistics, else of steps of EM.
-        init: params to start EM from; None for those of `em` on the first rows, 65,536 at most.
+        init: params to start EM from; None for those of `em` on the first rows, 65,536 at most,
+            which should be like the others: where files are sorted by class, give params.
         processes: number of processes that read files; the result has the same bits for any.
 
     Returns:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from genclf.stream.columns import Column, Kind, Place, distinct, texts_of, type_of, what_is
+import numpy as np
+
+from genclf.stream.columns import Column, Kind, Place, distinct, plain, texts_of, type_of, what_is
 from genclf.tables.frames import looks_like_text
 
 _KINDS = (*get_args(Kind), "drop")
@@ -29,7 +31,8 @@ def assigned(
         kinds: how columns are read.
         parts: the columns of each part.
     """
-    names, kinds = table.column_names, dict(kinds or {})
+    lists = lambda v: v.tolist() if isinstance(v, np.ndarray) else v  # noqa: E731
+    names, kinds = table.column_names, {name: lists(v) for name, v in (kinds or {}).items()}
     part_of = {name: part for part, own in (parts or {}).items() for name in own}
     for name in [*(o for o in others if o is not None), *kinds, *part_of]:
         if name not in names:
@@ -55,6 +58,13 @@ def assigned(
     read = {column.part for column in found}
     if idle := [part for part in wanted or [] if part not in read]:
         raise ValueError(f"part {idle[0]!r} of the model has no column: name it by parts=")
+    for part in read:
+        own = [column for column in found if column.part == part]
+        if len(own) > 1 and (text := [c for c in own if c.kind == "text"]):
+            raise ValueError(
+                f"column {text[0].name!r} is text and shares its part of the model with "
+                f"{[c.name for c in own if c is not text[0]]}: give each text a part of a Product"
+            )
     if not found:
         raise ValueError(f"there is no column beside {others[0]!r}")
     return tuple(found)
@@ -65,9 +75,14 @@ def _as_given(name: str, given: Any, cells: Any) -> Column:
     what = what_is(cells.type)
     width = cells.type.list_size if what == "lists of numbers" else 1
     if hasattr(given, "words"):
+        if given.words[-1:] == ("<unknown>",):
+            raise ValueError(
+                f"kinds[{name!r}] is a Vocabulary that counts unknown words: expected one without "
+                "unknown=True"
+            )
         return Column(name, "text", values=tuple(given.words), lowercase=given.lowercase)
     if isinstance(given, Sequence) and not isinstance(given, str):
-        return Column(name, "categorical", values=tuple(given))
+        return Column(name, "categorical", values=_different(given, f"kinds[{name!r}]"))
     if given is not None and given not in _KINDS:
         raise ValueError(
             f"kinds[{name!r}] is {given!r}, expected one of {', '.join(_KINDS)}, a list of values "
@@ -115,7 +130,7 @@ def _fitted_to(column: Column, kind: Kind, is_given: bool) -> Column:
 
 
 def learned(
-    columns: tuple[Column, ...], label: str, tables: Iterable[Any], classes: Sequence[Any] | None
+    columns: tuple[Column, ...], label: str, tables: Iterable[Any], classes: Iterable[Any] | None
 ) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
     """The columns with their values, and the classes, of all tables."""
     open_ones = [c for c in columns if c.kind in ("categorical", "text") and not c.values]
@@ -144,8 +159,19 @@ def learned(
     values = {name: tuple(sorted(own)) for name, own in found.items()}
     return (
         tuple(replace(c, values=values.get(c.name, c.values)) for c in columns),
-        tuple(sorted(seen)) if classes is None else tuple(classes),
+        tuple(sorted(seen)) if classes is None else _different(classes, "classes"),
     )
+
+
+def _different(given: Any, name: str) -> tuple[Any, ...]:
+    """The values that a user gives, as those of Python; raise if one is there twice, or is none."""
+    values = [plain(value.item() if hasattr(value, "item") else value) for value in given]
+    if None in values:
+        raise ValueError(f"{name} holds {list(given)[values.index(None)]!r}, expected values")
+    if len(set(values)) < len(values):
+        twice = next(value for value in values if values.count(value) > 1)
+        raise ValueError(f"{name} holds {twice!r} twice")
+    return tuple(values)
 
 
 def _add(values: set[Any], table: Any, name: str, place: Place) -> None:

@@ -68,7 +68,7 @@ class Part:
         """The part as a checksummed file, without code: the format of `genclf.save`."""
         arrays: dict[str, np.ndarray] = {}
         rest = {f.name: getattr(self, f.name) for f in fields(self)}
-        tree = {name: _put(rest.pop(name), name, arrays) for name in ("labels", "conditional")}
+        tree = {name: _put(rest.pop(name), arrays) for name in ("labels", "conditional")}
         return to_bytes({"part": {**rest, **tree}}, arrays)
 
     @staticmethod
@@ -77,7 +77,7 @@ class Part:
         structure, arrays = from_bytes(content)
         try:
             part = dict(structure["part"])
-            tree = {name: _take(part.pop(name), name, arrays) for name in ("labels", "conditional")}
+            tree = {name: _take(part.pop(name), arrays) for name in ("labels", "conditional")}
             part["part_ids"] = tuple(part["part_ids"])
             return Part(**part, **tree)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -91,28 +91,28 @@ _KINDS: dict[str, type] = {
 }
 
 
-def _put(node: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
-    """The structure of statistics; their arrays are put in `arrays`."""
+def _put(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The structure of statistics; their arrays are put in `arrays`, under numbers."""
     if isinstance(node, np.ndarray):
+        name = str(len(arrays))
         arrays[name] = np.ascontiguousarray(node)
-        return None
+        return ["array", name]
     if node is None or isinstance(node, str):
         return node
     if isinstance(node, dict):
-        return {key: _put(item, f"{name}/{key}", arrays) for key, item in node.items()}
+        return {key: _put(item, arrays) for key, item in node.items()}
     kind = next(kind for kind, cls in _KINDS.items() if isinstance(node, cls))
-    own = {f.name: getattr(node, f.name) for f in fields(node)}
-    return [kind, {key: _put(item, f"{name}/{key}", arrays) for key, item in own.items()}]
+    return [kind, {f.name: _put(getattr(node, f.name), arrays) for f in fields(node)}]
 
 
-def _take(node: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+def _take(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The statistics of a structure that `_put` made."""
-    if name in arrays:
-        return arrays[name]
     if node is None or isinstance(node, str):
         return node
     kind, inside = node if isinstance(node, list) else (None, node)
-    found = {key: _take(item, f"{name}/{key}", arrays) for key, item in inside.items()}
+    if kind == "array":
+        return arrays[inside]
+    found = {key: _take(item, arrays) for key, item in inside.items()}
     return found if kind is None else _KINDS[kind](**found)
 
 

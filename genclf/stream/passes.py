@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,9 +35,9 @@ class PassFile(Store):
     params: ClassifierParams
     step: int
 
-    def read(self, schema: Schema) -> Part | None:
+    def read(self, digest: str) -> Part | None:
         """The sum of this pass so far."""
-        state = _read(self.path, schema)
+        state = _read(self.path, digest)
         return None if state is None or state[1] != self.step else state[2]
 
     def write(self, part: Part) -> None:
@@ -46,18 +46,18 @@ class PassFile(Store):
         save(self.path, {"params": self.params, "step": self.step, "sums": sums})
 
 
-def _read(path: Path, schema: Schema) -> tuple[ClassifierParams, int, Part] | None:
+def _read(path: Path, digest: str) -> tuple[ClassifierParams, int, Part] | None:
     if not path.exists():
         return None
     state = load(path)
     part = Part.from_bytes(np.asarray(state["sums"]).tobytes())
-    check_digest(part.digest, schema, path)
+    check_digest(part.digest, digest, path)
     return state["params"], state["step"], part
 
 
 def fit_passes(
     clf: Classifier,
-    batches: Iterable[Any],
+    batches: Any,
     schema: Schema,
     *,
     passes: int,
@@ -71,18 +71,19 @@ def fit_passes(
     if isinstance(batches, Iterator):
         raise ValueError("batches is an iterator, which is read once: give a list for more passes")
     path = None if checkpoint is None else Path(checkpoint)
-    state = None if path is None else _read(path, schema)
+    state = None if path is None else _read(path, schema.digest)
     with jax.enable_x64(True):
         if state is not None:
             params, first, _ = state
         else:
             params, first = _start(clf, batches, schema) if init is None else init, 0
         for step in range(first, passes):
+            summed = partial(_expected_unit, clf, params, schema)
             part = sum_units(
-                schema,
                 batches,
+                nothing=summed("nothing", []),
+                summed=summed,
                 store=None if path is None else PassFile(path, params, step),
-                summed=partial(expected_part, clf, params),
                 every=every,
                 progress=progress,
             )
@@ -90,12 +91,18 @@ def fit_passes(
     return _estimated(clf, part) if first < passes else params
 
 
+def _expected_unit(
+    clf: Classifier, params: ClassifierParams, schema: Schema, name: str, given: Any
+) -> Part:
+    return expected_part(clf, params, schema, tables_of(schema, name, given), name)
+
+
 def _estimated(clf: Classifier, part: Part) -> ClassifierParams:
     """The M step, in the dtype of JAX's setting."""
     return estimated(clf.plain() if clf.inference == "ml" else clf, part.stats)
 
 
-def _start(clf: Classifier, batches: Iterable[Any], schema: Schema) -> ClassifierParams:
+def _start(clf: Classifier, batches: Any, schema: Schema) -> ClassifierParams:
     """The params of EM on the first rows."""
     each = (
         piece
@@ -107,4 +114,9 @@ def _start(clf: Classifier, batches: Iterable[Any], schema: Schema) -> Classifie
     if first is None:
         raise ValueError("batches have no row to start EM from: give init=")
     x, y, w = arrays_of(first)
+    if missing := [name for k, name in enumerate(schema.classes) if k not in y and -1 not in y]:
+        raise ValueError(
+            f"class {missing[0]!r} has no row among the first {len(y)}, from which EM starts: mix "
+            "the rows, or give init="
+        )
     return em(clf, x, y, weights=w, key=jax.random.key(0), max_steps=_STEPS).params

@@ -84,6 +84,8 @@ def parts_of(
     found, rows = [], {}
     for name, family in _parts(clf).items():
         own = [column for column in columns if column.part == name]
+        if not own:
+            raise ValueError(f"part {name!r} of the model has no column in the schema")
         sizes = tuple(_size(column, unseen) for column in own if column.kind == "categorical")
         missing = any(_may_miss(leaf) for (leaf,) in leaf_families(family))
         found.append(PartOfModel(name, _kind(family), missing, recipe_of(family, own, sizes)))

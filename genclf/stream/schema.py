@@ -53,7 +53,7 @@ class Schema:
         weight: str | None = None,
         kinds: Mapping[str, Any] | None = None,
         parts: Mapping[str, Sequence[str]] | None = None,
-        classes: Sequence[Any] | None = None,
+        classes: Iterable[Any] | None = None,
         unseen: Literal["error", "other"] = "error",
     ) -> Schema:
         """The schema of a data set whose first batch holds all classes and values.
@@ -98,7 +98,7 @@ class Schema:
         weight: str | None = None,
         kinds: Mapping[str, Any] | None = None,
         parts: Mapping[str, Sequence[str]] | None = None,
-        classes: Sequence[Any] | None = None,
+        classes: Iterable[Any] | None = None,
         unseen: Literal["error", "other"] = "error",
     ) -> Schema:
         """The schema of a data set, from a first pass that collects classes, values and words.

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from genclf.stream.columns import as_tables
+from genclf.stream.columns import as_tables, is_batch
 from genclf.stream.reading import ROWS
 from genclf.stream.schema import Schema
 
 _READAHEAD = 4  # batches that Arrow reads ahead, so that its memory is bounded
 
 
-def units(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def units(batches: Any) -> Iterator[tuple[str, Any]]:
     """Each file or batch with its name; raise for a file that is there twice."""
     seen = set()
-    for number, given in enumerate([batches] if _is_file(batches) else batches):
-        if not _is_file(given):
+    for number, given in enumerate([batches] if is_file(batches) or is_batch(batches) else batches):
+        if not is_file(given):
             yield f"batch-{number:09d}", given
             continue
         name = os.fspath(given)
-        if name in seen:
+        place = os.path.realpath(given)
+        if place in seen:
             raise ValueError(f"the file {name!r} is there twice")
-        seen.add(name)
+        seen.add(place)
         yield name, given
 
 
-def _is_file(given: Any) -> bool:
+def is_file(given: Any) -> bool:
+    """Whether this is the path of a file."""
     return isinstance(given, str | os.PathLike)
 
 
 def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> Iterator[Any]:
     """The batches of a unit: of a file, the columns that the model reads."""
-    if not _is_file(given):
+    if not is_file(given):
         yield from as_tables(given)
         return
     import pyarrow as pa
@@ -62,7 +64,8 @@ def _open(schema: Schema, path: Any) -> Any:
     kind = {".arrow": "feather", ".feather": "feather", ".csv": "csv", ".orc": "orc"}
     found = kind.get(Path(path).suffix.lower(), "parquet")
     if found == "csv":
-        nulls = csv.ConvertOptions(strings_can_be_null=True)  # an empty cell
+        empty = {"null_values": [""], "quoted_strings_can_be_null": False}
+        nulls = csv.ConvertOptions(strings_can_be_null=True, **empty)
         return dataset.dataset(os.fspath(path), format=dataset.CsvFileFormat(convert_options=nulls))
     if found != "parquet":
         return dataset.dataset(os.fspath(path), format=found)

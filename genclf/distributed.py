@@ -1,0 +1,260 @@
+"""Fits on many JAX processes: GPU and TPU clusters, or hosts without accelerators.
+
+Each process sums its own rows on its own devices, at its own pace, and one collective merges the
+sums. Start the processes with `jax.distributed.initialize(..., heartbeat_timeout_seconds=30)`: when
+one dies or freezes, the others know it that long after its last heartbeat (100 seconds by default):
+they raise a `ConnectionError`, or JAX ends them, as it does when the first process died, which
+coordinates the others. JAX takes no process back, so end them all then, by `os._exit`, since JAX
+waits for the others at a normal exit. A new run goes on from the checkpoints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
+
+from genclf.arguments.domains import NON_NEGATIVE, POSITIVE, Domain
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.entry.verb import verb
+from genclf.estimation import estimate
+from genclf.stream.checkpoint import sum_units
+from genclf.stream.convert import as_host, as_stats
+from genclf.stream.host import HostClassifier
+from genclf.stream.local_rows import array_rows, cut, form_of, own_devices, sum_rows, sums_over
+from genclf.stream.meeting import Meetings, agreed
+from genclf.stream.on_device import arrays_of
+from genclf.stream.part import Part
+from genclf.stream.partial import check_schema
+from genclf.stream.pieces import merged
+from genclf.stream.rank_files import RankFiles
+from genclf.stream.reading import pieces
+from genclf.stream.schema import Schema
+from genclf.stream.units import is_file, tables_of
+from genclf.sums.merging import pool
+from genclf.sums.sparse import is_sparse
+from genclf.sums.statistics import ClassifierStats
+
+
+@verb(
+    mesh=Domain("a jax.sharding.Mesh", lambda mesh: isinstance(mesh, Mesh)),
+    schema=Domain("a genclf.Schema, or None", lambda s: isinstance(s, Schema), optional=True),
+    checkpoint=Domain(
+        "the path of a folder, or None", lambda p: isinstance(p, str | os.PathLike), optional=True
+    ),
+    every=NON_NEGATIVE,
+    timeout=POSITIVE,
+)
+def fit(
+    clf: Classifier,
+    local_batches: Iterable[Any],
+    mesh: Mesh,
+    *,
+    schema: Schema | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float | int = 60,
+    timeout: float | int = 600,
+) -> ClassifierParams:
+    """Fit a model to the rows of all processes together.
+
+    All processes call it alike, each with its own rows, of any number, or none. A batch is padded
+    with rows of weight 0 to one of a few sizes and spread over the process's devices; sparse rows
+    are summed by one. Before they read, the processes compare what they are to sum; after it, one
+    all-reduce in float64 merges the statistics: K d numbers for naive Bayes, d² for a shared
+    covariance, K d² for covariances of the classes. All have the same bits then. TPUs reduce pairs
+    of float32, in which counts are exact up to 2²⁴.
+
+    Args:
+        clf: the model.
+        local_batches: this process's batches, (x, y) or (x, y, weights) as `genclf.fit` takes them;
+            with a schema, files or batches as `genclf.stream.fit_batches` takes them.
+        mesh: a mesh of devices of all processes.
+        schema: what the columns are to the model; None for arrays.
+        checkpoint: a folder that all processes see, for the sums of each; None for none. What is
+            summed there is not summed again: files, also when another number of processes goes on;
+            and batches, which are known by their place among those of a process.
+        every: seconds between checkpoints.
+        timeout: seconds to wait for the slowest process, each time that they meet.
+
+    Returns:
+        `ClassifierParams`, the same on all processes.
+
+    Raises:
+        ValueError: the processes do not sum the same, the message says which and how; a batch of
+            this process is wrong; or no row has a label.
+        RuntimeError: another process failed, the message says which and how.
+        TimeoutError: a process did not come in time.
+        ConnectionError: a process ended; JAX knows this after its heartbeat.
+
+    Example:
+        >>> import jax, numpy as np, genclf as gcf
+        >>> from genclf import distributed
+        >>> mesh = jax.make_mesh((len(jax.devices()),), ("rows",))
+        >>> x, y = np.array([[0.0], [1.0], [8.0], [9.0]]), np.array([0, 0, 1, 1])
+        >>> params = distributed.fit(gcf.lda(2), [(x[:3], y[:3]), (x[3:], y[3:])], mesh)
+        >>> print(params.conditional.mean.ravel())
+        [0.5 8.5]
+    """
+    meetings = Meetings.of_call(timeout)
+    with meetings.before("start"):
+        devices = own_devices(mesh)
+        batches, example = _begun(clf, local_batches, schema)
+        word = _word(clf, example, schema, mesh, checkpoint)
+        zeros = None if example is None else _zeros(clf, example)
+    words = [json.loads(said) for said in meetings.words("start", json.dumps(word).encode())]
+    digest = _digest(agreed(words))
+    nothing = _nothing(meetings, words, zeros, digest)
+    store = None if checkpoint is None else _opened(meetings, Path(checkpoint), digest)
+    done = frozenset() if store is None else store.elsewhere
+    todo = (b for b in batches if not (is_file(b) and os.fspath(b) in done))
+    summed = partial(_part, clf, schema, word["rows"], devices, nothing)
+    with meetings.before("sums"):
+        part = sum_units(todo, nothing=nothing, summed=summed, store=store, every=every)
+    meetings.meet("sums")
+    meetings.end()
+    total = meetings.collective(partial(_over_processes, part, mesh))
+    if float(total.labels.count.sum()) == 0:
+        raise ValueError("no row of any process has both a label and a weight above 0")
+    return estimate(clf, as_stats(total))
+
+
+def _begun(
+    clf: Classifier, local_batches: Iterable[Any], schema: Schema | None
+) -> tuple[Iterable[Any], PyTree | None]:
+    """The batches, and rows as they hold them; None if there is no batch to tell."""
+    if schema is not None:
+        check_schema(clf, schema)
+        return local_batches, arrays_of(schema.no_rows())
+    batches = iter(local_batches)
+    first = next(batches, None)
+    if first is None:
+        return (), None
+    return chain([first], batches), array_rows(clf, first, "batch-000000000")
+
+
+def _word(
+    clf: Classifier, example: PyTree | None, schema: Schema | None, mesh: Mesh, checkpoint: Any
+) -> dict[str, str | None]:
+    """What this process is to sum: all must say the same, but a process without batches."""
+    values = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(clf)]
+    whole = hashlib.sha256(repr((jax.tree.structure(clf), values)).encode()).hexdigest()
+    model = f"{' '.join(repr(clf).split()):.300} ({whole[:16]})"
+    return {
+        "model": model,
+        "schema": "none" if schema is None else schema.digest,
+        "dtype of JAX": jnp.result_type(float).name,
+        "mesh": str(dict(mesh.shape)),
+        "checkpoint": "none" if checkpoint is None else "a folder",
+        "rows": None if example is None else form_of(example[0]),
+    }
+
+
+def _digest(said: dict[str, str | None]) -> str:
+    """A fingerprint of what is summed; another number of processes can go on with it."""
+    if said["rows"] is None:
+        raise ValueError("local_batches is empty: give a batch of no rows, x of shape (0, d)")
+    summed = {what: own for what, own in said.items() if what not in ("mesh", "checkpoint")}
+    return hashlib.sha256(json.dumps(summed, sort_keys=True).encode()).hexdigest()
+
+
+def _zeros(clf: Classifier, example: PyTree) -> ClassifierStats:
+    one = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), jax.dtypes.canonicalize_dtype(a.dtype)),
+        example,
+        is_leaf=is_sparse,
+    )
+    zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)  # noqa: E731
+    return jax.tree.map(zeros, jax.eval_shape(sum_rows, clf, *one))
+
+
+def _nothing(
+    meetings: Meetings, words: list[dict[str, Any]], zeros: ClassifierStats | None, digest: str
+) -> Part:
+    """The part of no rows; a process without batches is told it by another one."""
+    own = None if zeros is None else _as_part(zeros, 0, "nothing", digest)
+    knows = [word["rows"] is not None for word in words]
+    if all(knows) and own is not None:
+        return own
+    told = b"" if own is None else zlib.compress(own.to_bytes(), 1)
+    return Part.from_bytes(zlib.decompress(meetings.words("nothing", told)[knows.index(True)]))
+
+
+def _opened(meetings: Meetings, folder: Path, digest: str) -> RankFiles:
+    """The checkpoints, if all processes see the same, and none writes before all have read."""
+    with meetings.before("checkpoint"):
+        store = RankFiles.open(folder, jax.process_index(), jax.process_count(), digest)
+    own = () if store.start is None else store.start.part_ids
+    seen = "\n".join(sorted(store.elsewhere.union(own)))
+    views = meetings.words("checkpoint", hashlib.sha256(seen.encode()).digest())
+    if len(set(views)) > 1:
+        raise ValueError(
+            f"checkpoint {str(folder)!r} holds other files for some processes: copy them all to a "
+            "folder that all processes see"
+        )
+    return store
+
+
+def _part(
+    clf: Classifier,
+    schema: Schema | None,
+    form: str | None,
+    devices: list[Any],
+    nothing: Part,
+    name: str,
+    given: Any,
+) -> Part:
+    """The part of a unit, summed by the devices of this process."""
+    total, rows = None, 0
+    if schema is None:
+        x, y, w = array_rows(clf, given, name)
+        if (found := form_of(x)) != form:
+            raise ValueError(f"{name} of local_batches has {found}, and the first one {form}")
+        each: Iterable[Any] = cut(x, y, w)
+    else:
+        each = map(arrays_of, pieces(schema, tables_of(schema, name, given), name))
+    for x, y, w in each:
+        if len(y):
+            one = sums_over(clf, devices, x, y, w)
+            total, rows = one if total is None else merged(total, one), rows + len(y)
+    if total is None:
+        return replace(nothing, part_ids=(name,))
+    return _as_part(total, rows, name, nothing.digest)
+
+
+def _as_part(total: ClassifierStats, rows: int, name: str, digest: str) -> Part:
+    labels, conditional = as_host(total.labels), as_host(total.conditional)
+    weight = float(labels.count.sum())
+    return Part(labels, conditional, rows, weight, (name,), digest, total.statistic)
+
+
+def _over_processes(own: Part, mesh: Mesh) -> HostClassifier:
+    """The statistics of all processes, merged by a device of each."""
+    if jax.process_count() == 1:
+        return HostClassifier(own.labels, own.conditional, own.statistic)
+    devices = {d.process_index: d for d in reversed(mesh.devices.ravel().tolist())}
+    each = Mesh(np.array([devices[i] for i in sorted(devices)]), ("processes",))
+    over = PartitionSpec("processes")
+    of_one = lambda s: pool(jax.tree.map(lambda a: a[0], s), "processes")  # noqa: E731
+    merge = jax.shard_map(of_one, mesh=each, in_specs=over, out_specs=PartitionSpec())
+    # Sums of float32 would not keep counts past 2²⁴ exact; not all TPUs sum float64.
+    with jax.enable_x64(each.devices[0].platform != "tpu"):
+        spread = jax.tree.map(
+            lambda a: jax.make_array_from_process_local_data(
+                NamedSharding(each, over), np.asarray(a)[None]
+            ),
+            own.stats,
+        )
+        return as_host(jax.tree.map(lambda a: a.addressable_data(0), jax.jit(merge)(spread)))

@@ -1,0 +1,5 @@
+"""Fits on engines that read rows in parallel, each of which needs an extra of its own."""
+
+import lazy_loader as _lazy
+
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, ["dask", "spark"])

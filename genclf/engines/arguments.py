@@ -1,0 +1,31 @@
+"""Checks of the arguments that all engines take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from genclf.arguments.domains import Domain
+from genclf.stream.schema import Schema
+
+NAME = Domain("a string", lambda value: isinstance(value, str))
+OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
+
+
+def check_recipes(schema: Schema) -> None:
+    """Raise unless NumPy sums what the model sums."""
+    if alone := [part for part in schema.parts if part.recipe is None]:
+        what = "the model" if alone[0].name is None else f"part {alone[0].name!r} of the model"
+        raise ValueError(
+            f"schema: JAX alone sums the statistics of {what}, and workers have none: expected "
+            "Gaussian, Categorical, Bernoulli, Multinomial or Poisson; others take "
+            "genclf.stream.fit_batches"
+        )
+
+
+def check_names(wanted: Iterable[str], names: Sequence[str], more: Sequence[str] = ()) -> None:
+    """Raise unless the table has the columns that are read, and none of those to be added."""
+    known = f"the columns are {', '.join(map(repr, names)):.200}"
+    if lacking := [name for name in wanted if name not in names]:
+        raise ValueError(f"df has no column {lacking[0]!r}; {known}")
+    if taken := [name for i, name in enumerate(more) if name in (*names, *more[:i])]:
+        raise ValueError(f"df has a column {taken[0]!r}, expected a new name; {known}")

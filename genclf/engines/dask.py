@@ -1,0 +1,114 @@
+"""Fits and predictions of tables of Dask, whose workers need no JAX; needs `genclf[dask]`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genclf.arguments.domains import Domain, shown
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.engines.arguments import NAME, OPTIONAL_NAME, check_names, check_recipes
+from genclf.engines.partitions import Predicting, part_of_partition
+from genclf.entry.verb import verb
+from genclf.estimation import estimate
+from genclf.stream.part import Part
+from genclf.stream.partial import SCHEMA, check_schema
+from genclf.stream.schema import Schema
+from genclf.stream.score_plan import host_scores
+
+_DATAFRAME = Domain("a DataFrame of Dask", lambda df: hasattr(df, "map_partitions"))
+
+
+@verb(schema=SCHEMA)
+def partial(schema: Schema, df: Any) -> Part:
+    """The part of a table of Dask: one of each partition, merged in pairs, and these in pairs.
+
+    It is computed where Dask computes: by threads, or by the workers of the `Client` that is
+    connected. These need genclf and PyArrow, and import no JAX. A task whose worker is lost is run
+    again, and its part counts once.
+
+    Args:
+        schema: what the columns are to the model.
+        df: a `dask.dataframe.DataFrame`, or a list of delayed tables.
+
+    Returns:
+        A `Part`.
+
+    Raises:
+        ValueError: NumPy cannot sum what the model sums; or a cell does not fit the schema: the
+            message names partition, row and column.
+    """
+    import dask
+
+    check_recipes(schema)
+    if not hasattr(df, "to_delayed") and not isinstance(df, list):
+        raise ValueError(f"df is {shown(df)}, expected a DataFrame of Dask, or delayed tables")
+    tables = df
+    if hasattr(df, "to_delayed"):
+        check_names(schema.names, list(df.columns))
+        tables = df[schema.names].to_delayed()
+    # Names made at random: Dask would else read all of the schema for each partition.
+    told = dask.delayed(schema, traverse=False, pure=False)
+    summed, merged = (dask.delayed(f, pure=False) for f in (part_of_partition, Part.merge))
+    level = [summed(told, i, table) for i, table in enumerate(tables)]
+    if not level:
+        raise ValueError("df has no partition")
+    while len(level) > 1:
+        pairs = [merged(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[2 * len(pairs) :]
+    (whole,) = dask.compute(level[0])
+    return whole
+
+
+@verb(schema=SCHEMA)
+def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
+    """Fit a model to a table of Dask, of any size; see `partial`.
+
+    Args:
+        clf: the model that the schema was made with.
+        df: a `dask.dataframe.DataFrame`, or a list of delayed tables.
+        schema: what the columns are to the model.
+
+    Returns:
+        `ClassifierParams`.
+
+    Raises:
+        ValueError: the schema is of another model; or as `partial`.
+    """
+    check_schema(clf, schema)
+    return estimate(clf, partial(schema, df).stats)
+
+
+@verb(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
+def predict(
+    params: ClassifierParams,
+    df: Any,
+    schema: Schema,
+    *,
+    prediction: str = "prediction",
+    posterior: str | None = None,
+) -> Any:
+    """A table with the most probable class of each row in a column more.
+
+    Rows and other columns stay as they are, in their order. The workers score in float64. The new
+    columns have types of Arrow, which know of missing cells.
+
+    Args:
+        params: a fitted classifier that `host_scores` takes.
+        df: a `dask.dataframe.DataFrame`; it needs no labels.
+        schema: what the columns are to the model.
+        prediction: the name of the column of classes; missing for a row that has no posterior.
+        posterior: the name of a column of `p(y=k | x)`, a list in the order of the classes; None
+            for no such column.
+
+    Returns:
+        A `dask.dataframe.DataFrame`, which Dask computes when it is asked.
+
+    Raises:
+        ValueError: the params do not fit the schema, or JAX alone scores them; or a column of one
+            of the names is there already. A cell that does not fit raises when Dask computes.
+    """
+    scores = host_scores(params, schema)
+    more = [prediction] if posterior is None else [prediction, posterior]
+    check_names([column.name for column in schema.columns], list(df.columns), more)
+    predicted = Predicting(schema, scores, prediction, posterior).of_frame
+    return df.map_partitions(predicted, meta=predicted(df._meta))

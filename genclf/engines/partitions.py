@@ -1,0 +1,242 @@
+"""What the machines of a cluster do with a partition of the rows, without JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from genclf.stream.columns import Place, as_tables
+from genclf.stream.part import Part
+from genclf.stream.reading import host_part
+from genclf.stream.schema import Schema
+from genclf.stream.scoring import HostScores, log_posterior, most_probable
+
+SIZE = 4 * 2**20  # bytes of a chunk
+
+
+class Chunk(NamedTuple):
+    """A piece of the bytes of a part.
+
+    Attributes:
+        part_id: the part.
+        sequence: the number of the piece, from 0.
+        of: how many pieces the part has.
+        bytes: the piece.
+    """
+
+    part_id: str
+    sequence: int
+    of: int
+    bytes: bytes
+
+
+def to_chunks(name: str, part: Part) -> Iterator[Chunk]:
+    """The pieces of a part, which goes by this name."""
+    content = part.to_bytes()
+    starts = range(0, len(content), SIZE)
+    for sequence, start in enumerate(starts):
+        yield Chunk(name, sequence, len(starts), content[start : start + SIZE])
+
+
+def from_chunks(chunks: Iterable[Any]) -> list[Part]:
+    """The parts of these pieces; raise unless all pieces of each part are there once."""
+    found: dict[str, dict[int, Any]] = {}
+    for chunk in chunks:
+        own = found.setdefault(chunk.part_id, {})
+        if chunk.sequence in own:
+            raise ValueError(
+                f"part {chunk.part_id!r}: chunk {chunk.sequence} came twice, as of a task that ran "
+                "twice: nothing is summed"
+            )
+        own[chunk.sequence] = chunk
+    parts = []
+    for name, own in found.items():
+        wanted = next(iter(own.values())).of
+        if missing := sorted({*range(wanted)} - {*own}):
+            raise ValueError(f"part {name!r}: chunk {missing[0]} of {wanted} did not come")
+        parts.append(Part.from_bytes(b"".join(bytes(own[i].bytes) for i in range(wanted))))
+    return parts
+
+
+def partition_name(number: int) -> str:
+    """The name of the part of a partition."""
+    return f"partition-{number:05d}"
+
+
+def parts_in(chunks: Iterable[Chunk], numbers: range) -> Iterator[Part]:
+    """The parts of these partitions, from their chunks.
+
+    Args:
+        chunks: chunks; those of a part come one after the other, and the parts in order.
+        numbers: which parts there are.
+
+    Raises:
+        ValueError: a part or one of its chunks is missing, or is there twice.
+    """
+    wanted = map(partition_name, numbers)
+    for name, own in groupby(chunks, key=lambda chunk: chunk.part_id):
+        if name != (expected := next(wanted, None)):
+            raise ValueError(f"part {name!r} came, expected {expected or 'no more'!r}, {numbers}")
+        yield from from_chunks(own)
+    if (missing := next(wanted, None)) is not None:
+        raise ValueError(f"part {missing!r} of {len(numbers)} did not come")
+
+
+def merged(parts: Iterable[Part]) -> Part:
+    """What `combine` makes of these parts in order, with few of them in memory at once."""
+    done: list[tuple[int, Part]] = []
+    for part in parts:
+        level = 0
+        while done and done[-1][0] == level:
+            part, level = done.pop()[1].merge(part), level + 1
+        done.append((level, part))
+    _, whole = done.pop()
+    for _, part in reversed(done):
+        whole = part.merge(whole)
+    return whole
+
+
+def part_of_partition(schema: Schema, number: int, batches: Any) -> Part:
+    """The part of a partition."""
+    return host_part(schema, tables_of(schema, batches), partition_name(number))
+
+
+def tables_of(schema: Schema, batches: Any) -> Iterator[Any]:
+    """The batches as tables; lists of numbers have a fixed length, which engines do not keep."""
+    import pyarrow as pa
+
+    for table in as_tables(batches):
+        for column in schema.columns:
+            place = table.schema.get_field_index(column.name)
+            if column.width == 1 or place < 0 or not _has_lists(table.schema.types[place]):
+                continue
+            try:
+                cells = table[place].cast(pa.list_(pa.float64(), column.width))
+            except pa.ArrowInvalid:  # another length: the schema says which column it is
+                continue
+            table = table.set_column(place, column.name, cells)
+        yield table
+
+
+def _has_lists(dtype: Any) -> bool:
+    from pyarrow import types
+
+    return types.is_list(dtype) or types.is_large_list(dtype)
+
+
+@dataclass(frozen=True)
+class Summing:
+    """From the batches of a partition of Spark to the chunks of its part."""
+
+    schema: Schema
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The chunks, one in a batch."""
+        import pyarrow as pa
+
+        number = _own_partition()
+        kinds = [pa.string(), pa.int32(), pa.int32(), pa.binary()]
+        part = part_of_partition(self.schema, number, batches)
+        for chunk in to_chunks(partition_name(number), part):
+            cells = [pa.array([cell], kind) for cell, kind in zip(chunk, kinds, strict=True)]
+            yield pa.RecordBatch.from_arrays(cells, list(Chunk._fields))
+
+
+def _own_partition() -> int:
+    """The number of the partition that this task of Spark has."""
+    from pyspark import TaskContext
+
+    task: Any = TaskContext.get()
+    return task.partitionId()
+
+
+def keyed(row: Any) -> tuple[tuple[int, int], Chunk]:
+    """A chunk with what it is sorted by: its partition and sequence."""
+    chunk = Chunk(*row)
+    return (int(chunk.part_id.rpartition("-")[2]), chunk.sequence), chunk
+
+
+@dataclass(frozen=True)
+class Merging:
+    """From the chunks of consecutive parts to those of their sum.
+
+    Attributes:
+        together: how many parts are merged.
+        total: how many there are.
+    """
+
+    together: int
+    total: int
+
+    def group_of(self, key: tuple[int, int]) -> int:
+        """The group of a chunk, from its key."""
+        return key[0] // self.together
+
+    def __call__(self, group: int, chunks: Iterator[tuple[Any, Chunk]]) -> Iterator[Chunk]:
+        """The chunks of the sum of a group, from sorted ones with their keys."""
+        first = group * self.together
+        numbers = range(first, min(first + self.together, self.total))
+        whole = merged(parts_in((chunk for _, chunk in chunks), numbers))
+        return to_chunks(partition_name(group), whole)
+
+
+@dataclass(frozen=True)
+class Predicting:
+    """From batches to the same with columns of predictions."""
+
+    schema: Schema
+    scores: HostScores
+    prediction: str
+    posterior: str | None
+
+    def columns(self, table: Any, place: Place) -> dict[str, Any]:
+        """The columns to add to a table."""
+        import pyarrow as pa
+
+        (table,) = tables_of(self.schema, table)
+        joint = self.scores.log_joint(self.schema.read(table, place, labelled=False))
+        code = most_probable(joint)
+        values = pa.array(self.schema.classes, type_of_classes(self.schema))
+        found = {self.prediction: values.take(pa.array(code, mask=code < 0))}
+        if self.posterior is not None:
+            cells = np.exp(log_posterior(joint))
+            ends = np.arange(len(cells) + 1, dtype=np.int32) * cells.shape[1]
+            found[self.posterior] = pa.ListArray.from_arrays(ends, cells.ravel())
+        return found
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches of a partition of Spark, with predictions."""
+        import pyarrow as pa
+
+        source, first = partition_name(_own_partition()), 0
+        for batch in batches:
+            more = self.columns(batch, Place(source, first))
+            names = [*batch.schema.names, *more]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *more.values()], names)
+            first += len(batch)
+
+    def of_frame(self, frame: Any, partition_info: Any = None) -> Any:
+        """A partition of Dask, with predictions; Dask gives the number of the partition."""
+        import pandas as pd
+
+        number = (partition_info or {}).get("number", 0)
+        (table,) = as_tables(frame[[column.name for column in self.schema.columns]])
+        found = self.columns(table, Place(partition_name(number)))
+        arrays = {k: pd.array(cells, pd.ArrowDtype(cells.type)) for k, cells in found.items()}
+        return frame.assign(**arrays)
+
+
+def type_of_classes(schema: Schema) -> Any:
+    """The type of Arrow of the classes."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in schema.classes}
+    if kinds == {str}:
+        return pa.string()
+    if kinds == {bool}:
+        return pa.bool_()
+    return pa.int64() if kinds == {int} else pa.float64()

@@ -1,0 +1,142 @@
+"""Fits and predictions on Spark, whose workers need no JAX; needs `genclf[spark]`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genclf.arguments.domains import Domain
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.engines.arguments import (
+    NAME,
+    OPTIONAL_NAME,
+    check_names,
+    check_recipes,
+)
+from genclf.engines.partitions import (
+    Merging,
+    Predicting,
+    Summing,
+    keyed,
+    merged,
+    part_of_partition,
+    parts_in,
+    type_of_classes,
+)
+from genclf.entry.verb import verb
+from genclf.estimation import estimate
+from genclf.stream.part import Part
+from genclf.stream.partial import SCHEMA, check_schema
+from genclf.stream.schema import Schema
+from genclf.stream.score_plan import host_scores
+
+_DATAFRAME = Domain("a DataFrame of Spark", lambda df: hasattr(df, "mapInArrow"))
+_AT_DRIVER = 256 * 2**20  # bytes of parts; more are merged in the cluster first
+_TOGETHER = 8  # parts that a worker merges; a power of 2, so that the result has the same bits
+_CHUNKS = "part_id string, sequence int, of int, bytes binary"
+
+
+@verb(schema=SCHEMA, df=_DATAFRAME)
+def partial(schema: Schema, df: Any) -> Part:
+    """The statistics of the rows of a DataFrame: each partition is summed where it is.
+
+    Workers send parts, which have the size of the statistics, and the driver combines them. If
+    they are over 256 MiB together, workers merge eight at a time first. Spark may run a task again
+    or twice; the part counts each row once, and its bits do not depend on that.
+
+    Args:
+        schema: what the columns are to the model.
+        df: a DataFrame of Spark, not of Spark Connect.
+
+    Returns:
+        A `Part`.
+
+    Raises:
+        ValueError: the model has statistics that JAX alone sums; or a part did not arrive exactly
+            once.
+    """
+    check_recipes(schema)
+    if type(df).__module__.startswith("pyspark.sql.connect"):
+        raise ValueError("df is a DataFrame of Spark Connect, expected one of a session with RDDs")
+    check_names(schema.names, df.columns)
+    chunks = df.select(*_quoted(schema.names)).mapInArrow(Summing(schema), _CHUNKS).rdd
+    count = chunks.getNumPartitions()
+    nothing = part_of_partition(schema, 0, [])
+    size = len(nothing.to_bytes())
+    while count > 1 and count * size > _AT_DRIVER:
+        chunks, count = _merged_by_workers(chunks, count)
+    return _at_driver(chunks.collect(), count) if count else nothing
+
+
+def _quoted(names: list[str]) -> list[str]:
+    return [f"`{name.replace('`', '``')}`" for name in names]
+
+
+def _merged_by_workers(chunks: Any, count: int) -> tuple[Any, int]:
+    """The chunks of sums of consecutive parts, and the number of these sums."""
+    merging, groups = Merging(_TOGETHER, count), -(-count // _TOGETHER)
+    by_group = chunks.map(keyed).repartitionAndSortWithinPartitions(groups, merging.group_of)
+    return by_group.mapPartitionsWithIndex(merging), groups
+
+
+def _at_driver(rows: list[Any], count: int) -> Part:
+    """The sum of the parts whose chunks these rows are."""
+    chunks = sorted(map(keyed, rows), key=lambda one: one[0])
+    return merged(parts_in((chunk for _, chunk in chunks), range(count)))
+
+
+@verb(schema=SCHEMA, df=_DATAFRAME)
+def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
+    """Fit a model to the rows of a DataFrame: `genclf.estimate` of their statistics.
+
+    Args:
+        clf: the model that the schema was made with.
+        df: a DataFrame of Spark, not of Spark Connect.
+        schema: what the columns are to the model.
+
+    Returns:
+        Params as `genclf.fit` returns them.
+
+    Raises:
+        ValueError: as for `partial`, or the schema is of another model.
+    """
+    check_schema(clf, schema)
+    return estimate(clf, partial(schema, df).stats)
+
+
+@verb(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
+def predict(
+    params: ClassifierParams,
+    df: Any,
+    schema: Schema,
+    *,
+    prediction: str = "prediction",
+    posterior: str | None = None,
+) -> Any:
+    """A DataFrame with the most probable class of each row in a column more.
+
+    Rows and other columns stay as they are, in their order. The workers score in float64.
+
+    Args:
+        params: a fitted classifier that `host_scores` takes.
+        df: a DataFrame of Spark; it needs no labels.
+        schema: what the columns are to the model.
+        prediction: the name of the column of classes; null for a row that has no posterior.
+        posterior: the name of a column of `p(y=k | x)`, an array in the order of the classes; None
+            for no such column.
+
+    Returns:
+        A DataFrame, which Spark computes when it is used.
+
+    Raises:
+        ValueError: the params do not fit the schema, or JAX alone scores them; or a column of one
+            of the names is there already. A cell that does not fit raises when Spark computes.
+    """
+    from pyspark.sql.types import ArrayType, DoubleType, StructType
+
+    scores = host_scores(params, schema)
+    more = [prediction] if posterior is None else [prediction, posterior]
+    check_names([column.name for column in schema.columns], df.columns, more)
+    kinds = {"string": "string", "bool": "boolean", "int64": "long", "double": "double"}
+    form = StructType(list(df.schema.fields)).add(prediction, kinds[str(type_of_classes(schema))])
+    form = form if posterior is None else form.add(posterior, ArrayType(DoubleType()))
+    return df.mapInArrow(Predicting(schema, scores, prediction, posterior), form)

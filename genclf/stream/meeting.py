@@ -1,0 +1,141 @@
+"""Where JAX processes meet: each says a word, and waits no longer than it was told to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeVar
+
+import jax
+from jax._src import distributed as _processes  # no public barrier has a time-out
+
+T = TypeVar("T")
+_CALLS = count()
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """The meetings of one call, which all processes make alike; of one process, nothing happens.
+
+    Attributes:
+        name: the same on all processes, and another one for each call.
+        timeout: seconds to wait for the slowest process, each time.
+    """
+
+    name: str
+    timeout: float | int
+
+    @staticmethod
+    def of_call(timeout: float | int) -> Meetings:
+        """The meetings of the next call of this process."""
+        return Meetings(f"genclf-{next(_CALLS)}", timeout)
+
+    def words(self, topic: str, own: bytes) -> list[bytes]:
+        """What each process says, in the order of their ranks, once all have come."""
+        client = _client()
+        if client is None:
+            return [own]
+        with self._errors():
+            client.key_value_set_bytes(f"{self.name}/{topic}/{jax.process_index():08d}", own)
+        self.meet(topic)
+        with self._errors():
+            return [word for _, word in sorted(client.key_value_dir_get_bytes(self._at(topic)))]
+
+    def meet(self, topic: str) -> None:
+        """Wait until all processes are here; raise if one failed, ended or is late."""
+        client = _client()
+        if client is None:
+            return
+        with self._errors():
+            self._raise_failures()
+            client.wait_at_barrier(self._at(topic), int(1000 * self.timeout))
+
+    @contextmanager
+    def before(self, topic: str) -> Iterator[None]:
+        """What a process does before a meeting: if it fails, the others do not wait for it."""
+        try:
+            yield
+        except Exception as error:
+            if (client := _client()) is not None:
+                rank = jax.process_index()
+                with suppress(jax.errors.JaxRuntimeError):
+                    told = f"{type(error).__name__}: {error}"[:500]
+                    client.key_value_set(f"{self._at('failed')}{rank:08d}", told)
+                    # A barrier that is said to be of other processes fails for all who wait at it.
+                    client.wait_at_barrier(self._at(topic), 1000, [rank])
+            raise
+
+    def end(self) -> None:
+        """Forget the words, once all processes have met for the last time."""
+        if (client := _client()) is not None and jax.process_index() == 0:
+            client.key_value_delete(f"{self.name}/")
+
+    def collective(self, function: Callable[[], T]) -> T:
+        """The result of a function that waits for a collective, which has no time-out itself.
+
+        It runs in a thread of its own, without the settings of this one.
+        """
+        if _client() is None:
+            return function()
+        found: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                found.set_result(function())
+            except Exception as error:
+                found.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        with self._errors():
+            try:
+                return found.result(self.timeout)
+            except TimeoutError as error:
+                raise TimeoutError(f"{self._late}: the collective did not end") from error
+
+    def _at(self, topic: str) -> str:
+        return f"{self.name}/{topic}/"
+
+    @property
+    def _late(self) -> str:
+        return f"a process did not come within {self.timeout} s (timeout=)"
+
+    def _raise_failures(self) -> None:
+        if failed := sorted(_client().key_value_dir_get(self._at("failed"))):
+            each = [f"process {int(key[-8:])} failed: {told}" for key, told in failed[:3]]
+            raise RuntimeError("; ".join(each))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Errors of the coordination service as those of Python."""
+        try:
+            yield
+        except jax.errors.JaxRuntimeError as error:
+            told = " ".join(str(error).split())[:500]
+            if "DEADLINE_EXCEEDED" in told or "Conflicting tasks" in told:
+                self._raise_failures()
+                raise TimeoutError(f"{self._late}: {told}") from error
+            raise ConnectionError(f"a process ended: {told}") from error
+
+
+def agreed(words: list[dict[str, str | None]]) -> dict[str, str | None]:
+    """What all processes say, but those that do not know; raise if two say different things."""
+    whole: dict[str, str | None] = {}
+    for what in words[0]:
+        said: dict[str, list[int]] = {}
+        for rank, word in enumerate(words):
+            if (own := word[what]) is not None:
+                said.setdefault(own, []).append(rank)
+        if len(said) > 1:
+            each = [f"{own} on processes {ranks!s:.60}" for own, ranks in said.items()]
+            raise ValueError(f"the processes do not sum the same: {what} is {'; '.join(each)}")
+        whole[what] = next(iter(said), None)
+    return whole
+
+
+def _client() -> Any:
+    """The client of JAX's coordination service; None if there is a single process."""
+    return _processes.global_state.client

@@ -1,0 +1,81 @@
+"""Checkpoints of many processes in one folder, also for another number of processes later."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from genclf.stream.checkpoint import PartFile, Store
+from genclf.stream.part import Part, combine
+
+_NAME = re.compile(r"process-(\d+)-of-(\d+)\.genclf")
+
+
+@dataclass(frozen=True)
+class RankFiles(Store):
+    """The file of one process in a folder of those of all.
+
+    Attributes:
+        path: the file of this process.
+        start: what this process goes on from: its own sum, and those of processes that are no more.
+        elsewhere: the units that other processes go on from.
+    """
+
+    path: Path
+    start: Part | None
+    elsewhere: frozenset[str]
+
+    @staticmethod
+    def open(folder: Path, rank: int, count: int, digest: str) -> RankFiles:
+        """The files of a folder as they are now: all processes open it before one writes."""
+        own: list[Part] = []
+        left: list[Part] = []
+        others: list[Part] = []
+        for place, part in _largest(folder, digest):
+            if place[1] != count:
+                left.append(part)
+            else:
+                (own if place[0] == rank else others).append(part)
+        if any(name.startswith("batch-") for part in left for name in part.part_ids):
+            raise ValueError(
+                f"checkpoint {str(folder)!r} has sums of another number of processes over batches "
+                "without names: go on with that number, or give files"
+            )
+        mine = own + left[rank::count]
+        theirs = others + [part for i, part in enumerate(left) if i % count != rank]
+        elsewhere = frozenset(name for part in theirs for name in part.part_ids)
+        path = folder / f"process-{rank:05d}-of-{count:05d}.genclf"
+        return RankFiles(path, combine(mine) if mine else None, elsewhere)
+
+    def read(self, digest: str) -> Part | None:
+        """What this process goes on from."""
+        return self.start
+
+    def write(self, part: Part) -> None:
+        """Put the sum in place of the one before."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        PartFile(self.path).write(part)
+
+
+def _largest(folder: Path, digest: str) -> list[tuple[tuple[int, int], Part]]:
+    """The files that no other one holds, each with its process and the number of processes.
+
+    A process that goes on from files of others holds them whole in its own, so that two files have
+    no unit in common, or one holds the other.
+    """
+    found = []
+    for path in sorted(folder.glob("process-*.genclf")):
+        name, part = _NAME.fullmatch(path.name), PartFile(path).read(digest)
+        if name is not None and part is not None:
+            found.append(((int(name[1]), int(name[2])), part))
+    found.sort(key=lambda one: -len(one[1].part_ids))
+    kept: list[tuple[tuple[int, int], Part]] = []
+    seen: set[tuple[tuple[int, int] | None, str]] = set()
+    for place, part in found:
+        # A batch without a name is known by its place among those of its process.
+        ids = {(place if name.startswith("batch-") else None, name) for name in part.part_ids}
+        if not ids <= seen:
+            kept.append((place, part))
+            seen |= ids
+    return sorted(kept, key=lambda one: one[0])

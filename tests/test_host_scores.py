@@ -1,0 +1,181 @@
+"""Scores by NumPy are those of JAX in float64."""
+
+import pickle
+import re
+
+import jax
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import genclf as gcf
+from genclf.stream.columns import Place
+from genclf.stream.on_device import arrays_of
+from genclf.stream.score_plan import host_scores
+from genclf.stream.scoring import log_posterior, most_probable
+from genclf.text import learn_vocabulary
+
+N, K = 211, 3
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, K, N)
+
+
+def holes(column):
+    return np.where(RNG.random(N) < 0.2, np.nan, column)
+
+
+TABLE = {
+    "a": RNG.normal(size=N),
+    "b": RNG.normal(1e3, 2, N) + Y,
+    "c": RNG.normal(size=N) * (1 + Y),
+    "far": RNG.normal(1e6 * Y, 1e-2),
+    "holes": holes(RNG.normal(Y)),
+    "bit": RNG.integers(0, 2, N),
+    "never": np.where(Y == 0, 0, RNG.integers(0, 2, N)),
+    "bits": holes(np.where(Y == 0, 1, RNG.integers(0, 2, N))),
+    "count": RNG.poisson(3 + Y),
+    "many": RNG.poisson(1e6 * (1 + Y)),
+    "none": np.where(Y == 1, 0, RNG.poisson(2, N)),
+    "counts": holes(RNG.poisson(2 + Y)),
+    "colour": np.array(["red", "green", "blue", "grey"])[RNG.integers(0, 3 + (Y > 0), N)],
+    "size": np.array(["S", "L", None], object)[RNG.integers(0, 3, N)],
+    "sms": np.array([" ".join(w) for w in np.array(["free", "prize", "you"])[RNG.integers(
+        0, 2 + (Y[:, None] > 0), (N, 5))]]),
+    "y": np.array(["u", "v", "w"])[Y],
+}  # fmt: skip
+FULL, DIAG, ROUND = (gcf.Gaussian(c) for c in ("full", "diag", "spherical"))
+SEEN = {"missing": "marginalize"}
+COLOUR = gcf.Categorical((4,), alpha=0.0)
+FAMILIES = {
+    "full": (FULL, "a b c"),
+    "full, one column": (FULL, "c"),
+    "shared": (gcf.Gaussian(shared=True), "a b c"),
+    "shared, far apart": (gcf.Gaussian(shared=True), "a far"),
+    "diag": (DIAG, "a b c"),
+    "diag, shared": (gcf.Gaussian("diag", shared=True), "a b c"),
+    "spherical": (ROUND, "a c"),
+    "spherical, shared": (gcf.Gaussian("spherical", shared=True), "a c"),
+    "diag, seen": (gcf.Gaussian("diag", **SEEN), "a holes"),
+    "diag, shared, seen": (gcf.Gaussian("diag", shared=True, **SEEN), "a holes"),
+    "shrunken": (gcf.Gaussian(shared=True, shrinkage="ledoit-wolf"), "a b c"),
+    "bernoulli": (gcf.Bernoulli(), "bit never"),
+    "bernoulli of zeros": (gcf.Bernoulli(alpha=0.0), "bit never"),
+    "threshold": (gcf.Bernoulli(threshold=0.1), "a b"),
+    "bits": (gcf.Bernoulli(alpha=0.0, **SEEN), "bit bits"),
+    "threshold, seen": (gcf.Bernoulli(threshold=0.1, **SEEN), "a holes"),
+    "multinomial": (gcf.Multinomial(alpha=0.0), "count none"),
+    "presence": (gcf.Multinomial(presence=True), "count none"),
+    "words": (gcf.Multinomial(alpha=0.0), "sms"),
+    "words, presence": (gcf.Multinomial(presence=True), "sms"),
+    "poisson": (gcf.Poisson(alpha=0.0), "count none many"),
+    "poisson, seen": (gcf.Poisson(alpha=0.0, **SEEN), "none counts"),
+    "categorical": (COLOUR, "colour"),
+    "categorical, seen": (gcf.Categorical((4, 2), **SEEN), "colour size"),
+    "categorical, ignore": (gcf.Categorical((4, 2), unseen="ignore", **SEEN), "colour size"),
+    "mixed": (None, "a holes colour size count"),
+    "product": (gcf.Product({"rest": FULL, "colour": COLOUR}), "a b colour"),
+}
+
+
+def read(family, columns, **options):
+    """A fitted model, its schema, and the rows."""
+    columns = columns.split()
+    table = pa.table({name: pa.array(TABLE[name], from_pandas=True) for name in [*columns, "y"]})
+    kinds = {"sms": learn_vocabulary(TABLE["sms"])} if "sms" in columns else None
+    clf = None if family is None else gcf.Classifier(family, K, **options)
+    schema = gcf.Schema.of(clf, table, label="y", kinds=kinds)
+    rows = schema.read(table, Place("a table"))
+    x, y, _ = arrays_of(rows)
+    return gcf.fit(clf or schema.model(), x, y), schema, rows
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_scores_are_those_of_jax(name, x64):
+    params, schema, rows = read(*FAMILIES[name])
+    scores = pickle.loads(pickle.dumps(host_scores(params, schema)))
+    found = scores.log_joint(rows)
+    x = arrays_of(rows)[0]
+    with jax.numpy_dtype_promotion("standard"):
+        expected = np.asarray(gcf.log_joint(params, x))
+        posterior = np.asarray(gcf.log_posterior(params, x))
+        classes = np.asarray(gcf.predict(params, x))
+    assert found.shape == (N, K) and found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, 1e-10, 1e-10)
+    np.testing.assert_allclose(log_posterior(found), posterior, 1e-10, 1e-10)
+    np.testing.assert_array_equal(most_probable(found), classes)
+
+
+def test_scores_of_float32_params_keep_the_digits_of_the_means():
+    x = RNG.normal(1e4 + Y[:, None], 1, (N, 2))
+    schema = gcf.Schema.of(gcf.lda(K), {"x": x, "y": Y}, label="y")
+    part = gcf.partial(gcf.lda(K), schema, {"x": x, "y": Y}, part_id="p")
+    rows = schema.read(pa.table({"x": pa.FixedSizeListArray.from_arrays(x.ravel(), 2)}), Place("p"),
+                       labelled=False)  # fmt: skip
+    single = host_scores(gcf.estimate(gcf.lda(K), part.stats), schema)
+    with jax.enable_x64(True):
+        double = host_scores(gcf.estimate(gcf.lda(K), part.stats), schema)
+    np.testing.assert_allclose(single.log_joint(rows), double.log_joint(rows), 1e-4)
+
+
+def test_rows_in_blocks_and_no_rows(x64, monkeypatch):
+    params, schema, rows = read(*FAMILIES["mixed"])
+    scores = host_scores(params, schema)
+    whole = scores.log_joint(rows)
+    monkeypatch.setattr("genclf.stream.scoring._BLOCK", 7)
+    np.testing.assert_allclose(scores.log_joint(rows), whole, 1e-13)
+    assert scores.log_joint(schema.no_rows()).shape == (0, K)
+
+
+def test_what_cannot_be_scored_is_nan_as_in_jax(x64):
+    with_holes = {"a": np.array([0.5, np.nan]), "y": [0, 1]}
+    clf = gcf.Classifier(gcf.Gaussian("diag", missing="marginalize"), 2)
+    schema = gcf.Schema.of(clf, with_holes, label="y")
+    strict = gcf.fit(gcf.gaussian_nb(2), np.array([[0.0], [1.0], [4.0], [6.0]]), [0, 0, 1, 1])
+    rows = schema.read(pa.table(with_holes), Place("p"), labelled=False)
+    joint = host_scores(strict, schema).log_joint(rows)
+    assert most_probable(joint).tolist() == [0, -1]
+    assert np.isnan(log_posterior(joint)[1]).all()
+    # A class of probability 0 stays impossible, whatever x is.
+    never = gcf.with_prior(strict, np.array([1.0, 0.0]))
+    joint = host_scores(never, schema).log_joint(rows)
+    expected = np.asarray(gcf.log_joint(never, rows.x))
+    np.testing.assert_array_equal(joint[:, 1], expected[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("family", "columns", "what"),
+    [
+        (gcf.Independent(DIAG), "a b", "params of IndependentParams are scored by JAX alone"),
+        (gcf.Mixture(DIAG, 2), "a b", "params of MixtureParams are scored by JAX alone"),
+        (gcf.Gaussian(missing="marginalize"), "a holes", "Gaussians of full covariance"),
+        (gcf.Multinomial(missing="marginalize"), "count none", "Multinomials with uncounted"),
+    ],
+)
+def test_other_params_are_refused(family, columns, what):
+    _, schema, rows = read(DIAG if "holes" not in columns else FAMILIES["diag, seen"][0], columns)
+    clf = gcf.Classifier(family, K)
+    x, y, _ = arrays_of(rows)
+    fit = gcf.em if isinstance(family, gcf.Mixture) else gcf.fit
+    more = {"key": jax.random.key(0)} if isinstance(family, gcf.Mixture) else {}
+    params = fit(clf, x, y, **more)
+    params = params.params if hasattr(params, "params") else params
+    with pytest.raises(ValueError, match=what):
+        host_scores(params, schema)
+
+
+def test_params_of_another_schema_are_refused():
+    params, schema, _ = read(DIAG, "a b")
+    mixed, of_mixed, _ = read(None, "a colour")
+    _, colours, _ = read(COLOUR, "colour")
+    two = gcf.fit(gcf.gaussian_nb(2), np.eye(2), [0, 1])
+    wrong = [
+        (params.conditional, schema, "params is .*, expected"),
+        (two, schema, re.escape("has shape (2,), and the schema has 3 classes: expected (3,)")),
+        (params, read(DIAG, "a b c")[1], "'a', 'b', 'c' have a width of 3, and params 2"),
+        (params, of_mixed, "the parts .one without a name., and the schema 'categorical'"),
+        (mixed, schema, "the parts 'categorical', 'numeric', and the schema .one without a name."),
+        (params, colours, "'colour' have the kind categorical, and params are GaussianParams"),
+    ]
+    for given, of, what in wrong:
+        with pytest.raises(ValueError, match=what):
+            host_scores(given, of)
