@@ -55,7 +55,8 @@ jax.monitoring.register_event_duration_secs_listener(_count)
 
 # Cases that took more than SLOW seconds when `make test-all PYTEST_ARGS=--measure` last ran, each
 # by its id or, where all cases of a test did, by the name of the test. `make test` leaves them out,
-# and takes laws on one model of each kind.
+# and takes laws on one model of each kind. Those that start processes are all slow: which of these
+# it leaves out is chosen by hand.
 THEIRS = "test_their_tests.py"  # scikit-learn's own tests: `make test` leaves them out
 SLOW, SLOW_CASES = 1.25, Path(__file__).parent / "slow_cases.txt"
 CACHE_DAYS = 14
@@ -78,6 +79,10 @@ def _write_slow_cases(reports):
     slow = {case for case, duration in seconds.items() if duration > SLOW}
     partly = {_test_of(case) for case in seconds.keys() - slow}
     lines = {case if _test_of(case) in partly else _test_of(case) for case in slow}
+    scale = {report.nodeid.partition("::")[0] for report in reports if "scale" in report.keywords}
+    listed = SLOW_CASES.read_text().splitlines()
+    chosen = {case for case in listed if case.partition("::")[0] in scale}
+    lines = {case for case in lines if case.partition("::")[0] not in scale} | chosen
     SLOW_CASES.write_text("\n".join(sorted(lines)) + "\n")
 
 

@@ -33,6 +33,9 @@ def test_what_is_found_does_not_depend_on_the_library_of_the_table(table, found)
     np.testing.assert_array_equal(
         seen.best.predict(pl.from_pandas(table)), found.best.predict(table)
     )
+    nullable = table.convert_dtypes()  # holes are pd.NA, which has no truth value
+    assert nullable.isna().to_numpy().any()
+    np.testing.assert_array_equal(seen.best.predict(nullable), found.best.predict(table))
 
 
 def test_the_best_model_is_the_first_of_the_table_fitted_to_all_rows(table, found):

@@ -75,7 +75,9 @@ try:
     params = distributed.fit(clf, local, mesh, **options)
 except (ValueError, RuntimeError, OSError) as error:
     print(json.dumps({"error": type(error).__name__, "message": str(error)}), flush=True)
-    os._exit(3)  # JAX would wait for the others
+    if isinstance(error, OSError):  # a process died or is late, and JAX would wait for it
+        os._exit(3)
+    sys.exit(3)
 labels, low = summed[0].labels, summed[0].labels.rounding
 exact = np.asarray(labels.count, float) + (0 if low is None else np.asarray(low[0], float))
 leaves = [np.asarray(leaf) for leaf in jax.tree.leaves((params, summed))]

@@ -5,6 +5,7 @@ import warnings
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import logsumexp
 from sklearn import metrics, naive_bayes
@@ -184,6 +185,15 @@ def test_rows_without_a_label_take_part(none, x64):
     assert found.n_iter_ > 1 and (found.classes_ == np.arange(3)).all()
     with pytest.raises(ValueError, match="y has no label"):
         estimators.QuadraticDiscriminant(semi_supervised=True).fit(x, np.full(150, -1))
+
+
+@pytest.mark.parametrize("made", [list, pd.Series, pd.array, pd.Categorical])
+def test_a_missing_string_is_no_class(made):
+    x, y = np.arange(6.0)[:, None], made(["no", "no", None, "yes", "yes", "yes"])
+    with pytest.raises(ValueError, match="Input y contains NaN: row 2 has no label"):
+        estimators.LinearDiscriminant().fit(x, y)
+    found = estimators.GaussianNB(semi_supervised=True).fit(x, y)
+    assert found.classes_.tolist() == ["no", "yes"]
 
 
 @pytest.mark.parametrize("one", GENERATIVE)

@@ -71,6 +71,10 @@ def test_all_tables_are_read_alike():
     as_category = x.assign(colour=pd.Categorical(x["colour"]), indoors=x["indoors"].astype(str))
     again = MixedNB(kinds=KINDS).fit(as_category, y).predict_proba(as_category)
     np.testing.assert_array_equal(again, expected)
+    nullable = x.convert_dtypes()  # holes are pd.NA, which has no truth value
+    assert nullable.isna().to_numpy().any()
+    again = MixedNB(kinds=KINDS).fit(nullable, y).predict_proba(nullable)
+    np.testing.assert_array_equal(again, expected)
     assert (of_polars.feature_names_in_ == found.feature_names_in_).all()
     drawn, labels = found.sample(5, random_state=0)
     assert list(drawn) == list(x) and len(labels) == 5

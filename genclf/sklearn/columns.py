@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from genclf.tables.frames import looks_like_text
+from genclf.tables.frames import is_missing, looks_like_text
 from genclf.text import Vocabulary, learn_vocabulary
 
 KINDS = ("numeric", "categorical", "count", "text", "drop")
@@ -77,7 +77,7 @@ def _column(series: Any, given: Any) -> Column:
 
 def _texts(series: Any) -> list[str]:
     """The strings, empty where missing; raise for what is none."""
-    given = ["" if cell is None or cell != cell else cell for cell in series.to_list()]
+    given = ["" if is_missing(cell) else cell for cell in series.to_list()]
     for row, cell in enumerate(given):
         if not isinstance(cell, str):
             raise ValueError(f"column {series.name!r}, row {row} is {cell!r:.40}, expected a str")
@@ -90,7 +90,7 @@ def _cells(series: Any) -> tuple[Shaped[np.ndarray, "n"], Shaped[np.ndarray, "n"
         cells = _numbers(series)
         return cells, np.isnan(cells)
     given = series.to_list()
-    missing = np.array([cell is None or cell != cell for cell in given], bool)
+    missing = np.array([is_missing(cell) for cell in given], bool)
     return np.array(["" if m else str(c) for c, m in zip(given, missing, strict=True)]), missing
 
 

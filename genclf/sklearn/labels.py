@@ -9,6 +9,8 @@ from jaxtyping import Int, Shaped
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from genclf.tables.frames import is_missing
+
 
 class Labels(NamedTuple):
     """The sorted classes, and which one each row is of; -1 for rows without a label."""
@@ -26,9 +28,15 @@ def encoded(y: Any, unlabelled: bool, classes: Any = None) -> Labels:
         classes: sorted classes of which y is; None for those that y holds.
 
     Raises:
-        ValueError: no row has a label, or a label is none of the classes.
+        ValueError: no row has a label, a row has none and may not, or a label is none of the
+            classes.
     """
     y = column_or_1d(y, warn=True)
+    if not unlabelled and y.dtype == object and (holes := list(map(is_missing, y))).count(True):
+        raise ValueError(
+            f"Input y contains NaN: row {holes.index(True)} has no label; leave such rows out, or "
+            "set semi_supervised=True where the estimator has it"
+        )
     known = _is_label(y) if unlabelled else np.ones(len(y), bool)
     some = y[known]
     if not len(some):
@@ -54,7 +62,7 @@ def _is_label(y: Shaped[np.ndarray, "n"]) -> np.ndarray:
     if y.dtype != object:
         number = np.issubdtype(y.dtype, np.number)
         return (y == y) & (y != -1) if number else np.ones(len(y), bool)
-    return np.array([v is not None and v == v and not _is_minus_one(v) for v in y])
+    return np.array([not (is_missing(v) or _is_minus_one(v)) for v in y])
 
 
 def _is_minus_one(value: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from genclf.tables.frames import floats
+from genclf.tables.frames import floats, is_missing
 
 _PLAIN = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.I)
 _GROUPED = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?")
@@ -139,7 +139,7 @@ def texts_of(series: Any) -> list[str]:
 def _given(series: Any) -> tuple[list[Any], bool]:
     """The cells, None where missing, and whether they are numbers; others are strings."""
     is_numeric = series.dtype.is_numeric()
-    cells = [None if cell is None or cell != cell else cell for cell in series.to_list()]
+    cells = [None if is_missing(cell) else cell for cell in series.to_list()]
     if is_numeric:
         return cells, True
     return [cell if cell is None or isinstance(cell, str) else str(cell) for cell in cells], False

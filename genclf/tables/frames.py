@@ -23,6 +23,14 @@ def floats(series: Any) -> Float[np.ndarray, "n"]:
     return series.cast(_narwhals().Float64).to_numpy()
 
 
+def is_missing(cell: Any) -> bool:
+    """Whether a cell holds no value: None, NaN, or the NA of pandas, which has no truth value."""
+    try:
+        return cell is None or bool(cell != cell)
+    except TypeError:
+        return True
+
+
 def make_table(columns: dict[Any, Any], like: Any) -> Any:
     """A table of the library that made another one."""
     return _narwhals().from_dict(columns, backend=like.implementation).to_native()
