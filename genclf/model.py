@@ -154,6 +154,8 @@ def check_params(params: Any, name: str, verb: str) -> None:
             hint = "; this is a model before its fit: params = genclf.fit(clf, x, y)"
         elif isinstance(params, jax.Array | np.ndarray):
             hint = f"; the arguments are {verb}(params, x)" if verb in _OF_X else ""
+        elif hasattr(params, "params_"):
+            hint = "; of an estimator, give its params_"
         else:
             hint = ""
         raise ValueError(

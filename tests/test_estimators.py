@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_checks
+from sklearn.utils import estimator_checks, get_tags
 
 import genclf as gcf
 from genclf import sklearn as estimators
@@ -185,6 +185,25 @@ def test_rows_without_a_label_take_part(none, x64):
     assert found.n_iter_ > 1 and (found.classes_ == np.arange(3)).all()
     with pytest.raises(ValueError, match="y has no label"):
         estimators.QuadraticDiscriminant(semi_supervised=True).fit(x, np.full(150, -1))
+
+
+@pytest.mark.parametrize("covariance, shared", [("full", False), ("full", True), ("diag", True)])
+def test_missing_cells_are_integrated_out(covariance, shared, x64):
+    x, y = load_iris(return_X_y=True)
+    x[np.random.default_rng(0).random(x.shape) < 0.2] = np.nan
+    model = gcf.Classifier(gcf.Gaussian(covariance, shared=shared, missing="marginalize"), 3)
+    found = estimators.GenerativeClassifier(model).fit(x, y)
+    params = gcf.fit(model, x, y)
+    for seen in (x, x[:1]):
+        expected = gcf.log_posterior(params, seen)
+        np.testing.assert_allclose(found.predict_log_proba(seen), expected, atol=1e-9)
+    assert get_tags(found).input_tags.allow_nan
+    plain = estimators.GenerativeClassifier(gcf.lda(3))
+    row, column = np.argwhere(np.isnan(x))[0]
+    with pytest.raises(ValueError, match=rf"contains NaN: X\[{row}, {column}\] .*missing='margin"):
+        plain.fit(x, y)
+    with pytest.raises(ValueError, match="contains NaN"):
+        plain.fit(x[:1].repeat(9, 0) * 0 + 1, y[[0, 60, 120] * 3]).predict(x)
 
 
 @pytest.mark.parametrize("made", [list, pd.Series, pd.array, pd.Categorical])

@@ -23,6 +23,7 @@ from sklearn.discriminant_analysis import (
     QuadraticDiscriminantAnalysis,
 )
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
 
 import genclf as gcf
 from genclf import sklearn as estimators
@@ -95,10 +96,7 @@ def test_estimators_come_back(name, tmp_path):
         with pytest.raises(ValueError, match="given is CrossValidatedScore, which no file holds"):
             gcf.save(tmp_path / "a.genclf", estimators.CrossValidatedScore(gcf.lda(3)))
         return
-    if name == "GenerativeClassifier":
-        made = estimators.GenerativeClassifier(gcf.gaussian_nb(3))
-    else:
-        made = getattr(estimators, name)()
+    made = getattr(estimators, name)()
     x = np.round(abs(x)) if name in ("MultinomialNB", "CategoricalNB") else x
     x = (x > 1).astype(float) if name == "BernoulliNB" else x
     if name == "MixedNB":
@@ -290,14 +288,18 @@ def test_files_of_version_1_are_read():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (print, "given is builtin_function_or_method, which no file holds"),
+        (print, "given is builtin_function_or_method, which no file holds: give a model, such as"),
+        (
+            make_pipeline(GaussianNB()),
+            "given is Pipeline, which no file holds: save what is in its named_steps",
+        ),
         ({"a": object()}, r"given\['a'\] is object, which no file holds"),
         (np.array([1 + 2j]), "given has the dtype complex128"),
         (np.array([{}]), "given holds objects that are no strings"),
         (np.array([np.nan]), "given holds NaN: not saved"),
         (np.ma.masked_array([1.0], [True]), "given is a masked array, which no file holds"),
     ],
-    ids=["function", "object", "complex", "dicts", "NaN", "masked"],
+    ids=["function", "pipeline", "object", "complex", "dicts", "NaN", "masked"],
 )
 def test_what_cannot_be_saved_is_named(given, message, tmp_path):
     path = tmp_path / "a.genclf"
@@ -319,6 +321,10 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_nothing_is_there():
     with pytest.raises(FileNotFoundError):
         gcf.load("nowhere/none.genclf")
+    with pytest.raises(
+        FileNotFoundError, match=r"path is 'nowhere/none\.genclf', and there is no f"
+    ):
+        gcf.save("nowhere/none.genclf", 1)
 
 
 X, Y = example()

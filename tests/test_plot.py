@@ -16,7 +16,7 @@ from matplotlib.testing.compare import compare_images
 from matplotlib.testing.decorators import remove_ticks_and_titles
 
 import genclf as gcf
-from genclf import plot
+from genclf import plot, sklearn as estimators
 from tests.registry import K, N, labels
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -172,6 +172,10 @@ def test_names_of_the_parts_of_a_table(plain):
     assert ticks(plot.explanation(found, feature_names=named)) == {"a, b", *"cdefg"}
 
 
+def fitted(_):
+    return estimators.GaussianNB().fit(X, Y)
+
+
 @pytest.mark.parametrize(
     "call, message",
     [
@@ -181,6 +185,9 @@ def test_names_of_the_parts_of_a_table(plain):
         (lambda f: plot.boundary(f["lda"], X, Y, class_names=["a"]), "class_names has 1 names"),
         (lambda f: plot.boundary(f["lda"], X, Y, ax=3), "ax is 3, expected axes of matplotlib"),
         (lambda f: plot.boundary(3, X, Y), "params is 3"),
+        (lambda f: plot.boundary(fitted(f), X, Y), "params is .*; of an estimator, give its par"),
+        (lambda f: plot.ellipses(fitted(f)), "params is .*; of an estimator, give its par"),
+        (lambda f: plot.boundary(f["lda"], X, Y.astype(str)), r"y has .*; numpy\.unique\(y, ret"),
         (lambda f: plot.ellipses(f["bernoulli"]), "params has class densities BernoulliParams"),
         (lambda f: plot.ellipses(f["lda"], level=90), "level is 90, expected a share"),
         (lambda f: plot.ellipses(f["lda"], features=(0, 2)), r"features is \(0, 2\), expected two"),

@@ -29,6 +29,16 @@ from genclf.families.product import Product, ProductParams
 from genclf.families.row_space import RowSpaceParams
 from genclf.families.student_t import StudentTParams
 from genclf.families.von_mises_fisher import VonMisesFisher, VonMisesFisherParams
+from genclf.presets import (
+    bernoulli_nb,
+    categorical_nb,
+    gaussian_nb,
+    lda,
+    multinomial_nb,
+    nearest_shrunken_centroids,
+    qda,
+    rda,
+)
 from genclf.sums.fourth import FourthMoments
 from genclf.sums.rotation import Rotation
 from genclf.sums.shrinkage import Estimated
@@ -50,6 +60,13 @@ _KINDS = (
     *(TableModel, Codes, Nothing, Numbers, Parts, Words, Vocabulary),
 )
 KINDS: dict[str, type] = {kind.__name__: kind for kind in _KINDS}
+
+
+_PRESETS = (
+    *(lda, qda, rda, nearest_shrunken_centroids),
+    *(gaussian_nb, bernoulli_nb, multinomial_nb, categorical_nb),
+)
+PRESETS: dict[str, Any] = {preset.__name__: preset for preset in _PRESETS}
 
 
 @cache

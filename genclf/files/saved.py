@@ -35,6 +35,7 @@ def save(path: str | os.PathLike[str], given: Any) -> None:
     Raises:
         ValueError: it holds an object of another kind, or params that are NaN or outside their
             sets.
+        FileNotFoundError: there is no such folder.
         ImportError: safetensors is not installed.
 
     Example:
@@ -48,6 +49,8 @@ def save(path: str | os.PathLike[str], given: Any) -> None:
     """
     if wrong := problem(given, "given"):
         raise ValueError(f"{wrong}: not saved")
+    if not (folder := Path(path).absolute().parent).is_dir():
+        raise FileNotFoundError(f"path is {str(path)!r}, and there is no folder {str(folder)!r}")
     writer = Writer()
     structure = writer.node(given, "given")
     replace_file(Path(path), to_bytes(structure, writer.arrays))

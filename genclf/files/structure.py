@@ -13,7 +13,7 @@ import numpy as np
 
 from genclf.arguments.hyperparameters import Declared
 from genclf.files.container import FileError
-from genclf.files.kinds import KINDS, estimators
+from genclf.files.kinds import KINDS, PRESETS, estimators
 
 _NUMBERS = "biuf"
 
@@ -46,7 +46,9 @@ class Writer:
         if isinstance(value, tuple | list):
             name = "tuple" if isinstance(value, tuple) else "list"
             return {name: [self.node(item, f"{where}[{i}]") for i, item in enumerate(value)]}
-        raise ValueError(f"{where} is {type(value).__name__}, which no file holds")
+        if (preset := getattr(value, "__name__", "")) and PRESETS.get(preset) is value:
+            return {"preset": preset}
+        raise ValueError(f"{where} is {type(value).__name__}, which no file holds{_hint(value)}")
 
     def _array(self, value: Any, where: str) -> Any:
         if isinstance(value, jax.core.Tracer):
@@ -98,6 +100,8 @@ def read(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             return tuple(read(item, arrays) for item in items)
         case {"list": list(items), **rest} if not rest:
             return [read(item, arrays) for item in items]
+        case {"preset": str(name), **rest} if not rest and name in PRESETS:
+            return PRESETS[name]
         case {"kind": str(kind), "fields": dict(fields), **rest} if not rest:
             return _made(kind, {name: read(item, arrays) for name, item in fields.items()})
     raise FileError(f"its structure has an entry of {sorted(node)}, which is none")
@@ -112,6 +116,14 @@ def _kind_of(value: Any) -> str | None:
         return None
     name = f"sklearn.{name}"
     return name if estimators().get(name) is type(value) else None
+
+
+def _hint(value: Any) -> str:
+    """What of an object a file could hold."""
+    if callable(value):
+        return ": give a model, such as genclf.lda(3), or a preset, such as genclf.lda"
+    found = [name for name in ("best", "best_estimator_", "named_steps") if hasattr(value, name)]
+    return f": save what is in its {found[0]}" if found else ""
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -58,7 +58,10 @@ def new_axes(ax: Axes | None) -> Axes:
 def generative(value: Any, name: str) -> ClassifierParams:
     """The params of one classifier; raise for anything else."""
     if not isinstance(value, ClassifierParams) or value.batch_shape:
-        raise ValueError(f"{name} is {shown(value)}, expected the params of one fitted classifier")
+        hint = "; of an estimator, give its params_" if hasattr(value, "params_") else ""
+        raise ValueError(
+            f"{name} is {shown(value)}, expected the params of one fitted classifier{hint}"
+        )
     return value
 
 
@@ -74,9 +77,10 @@ def labels(y: Any, num_rows: int, num_classes: int) -> np.ndarray:
     """Labels as an array of NumPy; raise for another shape or dtype, or a class out of range."""
     y = np.asarray(y)
     if y.shape != (num_rows,) or y.dtype.kind not in "iu":
+        hint = "" if y.dtype.kind in "iufb" else "; numpy.unique(y, return_inverse=True) has them"
         raise ValueError(
             f"y has shape {y.shape} and dtype {y.dtype}, expected ({num_rows},) integer labels "
-            f"0..{num_classes - 1}, or -1 for none"
+            f"0..{num_classes - 1}, or -1 for none{hint}"
         )
     for row in np.flatnonzero((y < -1) | (y >= num_classes))[:1]:
         raise ValueError(f"y[{row}] is {y[row]}, expected 0..{num_classes - 1}, or -1 for none")

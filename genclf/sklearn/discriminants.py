@@ -42,7 +42,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
         shrinkage: share of the target in the covariance, from 0 to 1; "ledoit-wolf", "oas" or
             "james-stein" for one that the data tell; None for none.
         target: "identity" (the mean variance in all directions) or "diagonal" (the variances).
-        ridge: share of each variance that is added to it, >= 0; instead of a shrinkage.
+        ridge: share of the variance of a feature within the classes, pooled over them, that is
+            added to its variances, >= 0; instead of a shrinkage.
         ddof: subtracted from the number of rows in the divisor.
         class_prior: probabilities of the classes, (K,), in the order of `classes_`; None to learn
             them.
@@ -135,7 +136,8 @@ class QuadraticDiscriminant(FamilyEstimator):
         shrinkage: share of the target in each covariance, from 0 to 1; "ledoit-wolf", "oas" or
             "james-stein" for one that the data tell; None for none.
         target: "identity" (the mean variance in all directions) or "diagonal" (the variances).
-        ridge: share of each variance that is added to it, >= 0; instead of a shrinkage.
+        ridge: share of the variance of a feature within the classes, pooled over them, that is
+            added to its variances, >= 0; instead of a shrinkage.
         ddof: subtracted from the number of rows in the divisors.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
@@ -239,7 +241,8 @@ class GaussianNB(FamilyEstimator):
     """Gaussian naive Bayes: features independent within classes, each with its variance there.
 
     Args:
-        ridge: share of the variance of a feature that is added to its variances, >= 0.
+        ridge: share of the variance of a feature within the classes, pooled over them, that is
+            added to its variances, >= 0.
         ddof: subtracted from the number of rows in the divisors.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.

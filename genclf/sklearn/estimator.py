@@ -165,9 +165,11 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         self._check_fitted()
         x = self._rows(X)
         coef, intercept = self._form or (None, None)
-        if coef is None or not np.isfinite(coef).all():
-            return self._computed(_log_posterior, x)
-        return x @ coef.T + intercept
+        if coef is not None and np.isfinite(coef).all():
+            scores = x @ coef.T + intercept
+            if not np.isnan(scores).any():  # of a missing cell
+                return scores
+        return self._computed(_log_posterior, x)
 
     def _computed(self, function: Any, x: PyTree) -> np.ndarray:
         """What a compiled function of params and rows returns."""

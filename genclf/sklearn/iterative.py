@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
 
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
@@ -22,6 +23,7 @@ from genclf.latent.em import em
 from genclf.presets import lda
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import Estimator, FamilyEstimator, warn_unless
+from genclf.sklearn.labels import Labels
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 
@@ -199,7 +201,8 @@ class GenerativeClassifier(Estimator):
 
     Args:
         model: a `genclf.Classifier` of as many classes as y has, or a function that makes one for a
-            number of classes, such as `genclf.lda`.
+            number of classes, such as `genclf.lda`. With `missing="marginalize"`, NaN in X is a
+            missing cell.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
     Attributes:
@@ -232,6 +235,29 @@ class GenerativeClassifier(Estimator):
         self.model = model
         self.semi_supervised = semi_supervised
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        model = getattr(self, "_fitted_model", self.model)
+        tags.input_tags.allow_nan = isinstance(model, Classifier) and _takes_holes(model)
+        return tags
+
+    def _rows(self, X: Any, *, reset: bool = False) -> PyTree:
+        x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        if not reset:
+            self._check_holes(self._fitted_model, x)
+        return x
+
+    def _estimate(self, x: PyTree, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
+        self._check_holes(self._model(len(labels.classes)), x)
+        super()._estimate(x, labels, w, before, parts)
+
+    def _check_holes(self, clf: Classifier, x: np.ndarray) -> None:
+        if not _takes_holes(clf) and (holes := np.argwhere(np.isnan(x))).size:
+            raise ValueError(
+                f"Input X contains NaN: X[{holes[0][0]}, {holes[0][1]}] is missing, and the model "
+                "takes no missing cells: give one that has missing='marginalize', or use MixedNB"
+            )
+
     def _model(self, num_classes: int) -> Classifier:
         clf = self.model if isinstance(self.model, Classifier) else self.model(num_classes)
         if clf.num_classes != num_classes:
@@ -239,3 +265,7 @@ class GenerativeClassifier(Estimator):
                 f"y has {num_classes} classes, and model.num_classes is {clf.num_classes}"
             )
         return clf
+
+
+def _takes_holes(clf: Classifier) -> bool:
+    return getattr(clf.support, "missing", None) is not None

@@ -28,7 +28,8 @@ class MixedNB(FamilyEstimator):
 
     Args:
         alpha: smoothing of categories, counts and words, >= 0.
-        ridge: share of the variance of a number that is added to its variances, >= 0.
+        ridge: share of the variance of a number within the classes, pooled over them, that is
+            added to its variances, >= 0.
         kinds: how columns are read, where it is not as their dtypes say: a dict from their names to
             "numeric", "categorical", "count", "text" or "drop", or to the list of values of a
             categorical column.
