@@ -43,7 +43,7 @@ from genclf.stream.pieces import merged
 from genclf.stream.rank_files import RankFiles
 from genclf.stream.reading import pieces
 from genclf.stream.schema import Schema
-from genclf.stream.units import is_file, tables_of
+from genclf.stream.units import is_file, is_unnamed, tables_of
 from genclf.sums.merging import pool
 from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
@@ -93,8 +93,8 @@ def fit(
         `ClassifierParams`, the same on all processes.
 
     Raises:
-        ValueError: the processes do not sum the same, the message says which and how; a batch of
-            this process is wrong; or no row has a label.
+        ValueError: the processes do not sum the same, the message says which and how; two have a
+            file of the same name; a batch of this process is wrong; or no row has a label.
         RuntimeError: another process failed, the message says which and how.
         TimeoutError: a process did not come in time.
         ConnectionError: a process ended; JAX knows this after its heartbeat.
@@ -116,6 +116,8 @@ def fit(
         zeros = None if example is None else _zeros(clf, example)
     words = [json.loads(said) for said in meetings.words("start", json.dumps(word).encode())]
     digest = _digest(agreed(words))
+    if isinstance(local_batches, list | tuple):  # what else it may be is known after it was read
+        _check_once(meetings, "files", [os.fspath(b) for b in local_batches if is_file(b)])
     nothing = _nothing(meetings, words, zeros, digest)
     store = None if checkpoint is None else _opened(meetings, Path(checkpoint), digest)
     done = frozenset() if store is None else store.elsewhere
@@ -123,7 +125,7 @@ def fit(
     summed = partial(_part, clf, schema, word["rows"], devices, nothing)
     with meetings.before("sums"):
         part = sum_units(todo, nothing=nothing, summed=summed, store=store, every=every)
-    meetings.meet("sums")
+    _check_once(meetings, "sums", [name for name in part.part_ids if not is_unnamed(name)])
     meetings.end()
     total = meetings.collective(partial(_over_processes, part, mesh))
     if float(total.labels.count.sum()) == 0:
@@ -205,6 +207,25 @@ def _opened(meetings: Meetings, folder: Path, digest: str) -> RankFiles:
             "folder that all processes see"
         )
     return store
+
+
+def _check_once(meetings: Meetings, topic: str, names: list[str]) -> None:
+    """Raise if two processes have a file of the same name."""
+    short = [hashlib.blake2b(name.encode(), digest_size=_SHORT).digest() for name in names]
+    own = dict(zip(short, names, strict=True))
+    first: dict[bytes, int] = {}
+    for rank, word in enumerate(meetings.words(topic, b"".join(short))):
+        for start in range(0, len(word), _SHORT):
+            key = word[start : start + _SHORT]
+            if (before := first.setdefault(key, rank)) != rank:
+                what = f"the file {own[key]!r}" if key in own else "one file"
+                raise ValueError(
+                    f"processes {before} and {rank} both have {what}: give each file to one "
+                    "process, and files of each host names of their own"
+                )
+
+
+_SHORT = 12  # bytes that stand for the name of a file
 
 
 def _part(

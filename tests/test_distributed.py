@@ -49,14 +49,15 @@ if "files" in settings:
     options |= {"schema": gcf.Schema.from_json(settings["schema"]), "every": 0}
     folder = settings["folder"]
     options |= {"checkpoint": folder if isinstance(folder, str) else folder[rank]}
+    own = settings["files"] if "all" in settings else settings["files"][rank::count]
     def batches():
-        for number, file in enumerate(settings["files"][rank::count]):
+        for number, file in enumerate(own):
             if rank == settings.get("killed") and number == 2:
                 os.kill(os.getpid(), 9)
             if rank == settings.get("stalled") and number == 2:
                 time.sleep(100)
             yield file
-    local = batches()
+    local = own if settings.get("all") == "list" else batches()
 else:
     data = np.load(settings["data"])
     x, y = data["x"], data["y"]
@@ -229,6 +230,14 @@ def test_folders_that_differ_are_refused(files, tmp_path):
     assert_exact(answers(start(2, **told)), one)
     for found in answers(start(2, **told)):
         assert found["error"] == "ValueError" and "holds other files" in found["message"]
+
+
+@pytest.mark.parametrize("given", ["list", "iterator"])
+def test_a_file_of_two_processes_is_refused(files, tmp_path, given):
+    told = files[0] | {"folder": str(tmp_path), "files": files[0]["files"][:2], "all": given}
+    for found in answers(start(2, **told)):
+        said = r"processes 0 and 1 both have the file '.*\.parquet': give each file to one process"
+        assert found["error"] == "ValueError" and re.match(said, found["message"])
 
 
 def one_mesh():

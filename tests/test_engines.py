@@ -206,6 +206,8 @@ def test_spark_partitions_without_rows(spark, spark_frame, session):
     assert_whole(spark.partial(SCHEMA, spark_frame.union(spark_frame.where("id < 0"))), 2 * PARTS)
     nothing = spark.partial(SCHEMA, session.createDataFrame([], spark_frame.schema))
     assert nothing.rows == nothing.weight == 0 and nothing.digest == WHOLE.digest
+    with pytest.raises(ValueError, match="no row of 0 has both a label and a weight above 0"):
+        spark.fit(CLF, spark_frame.where("id < 0"), SCHEMA)
 
 
 def test_spark_fits_and_predicts(spark, spark_frame, x64):

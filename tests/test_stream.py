@@ -140,6 +140,8 @@ def test_a_part_of_no_rows_changes_nothing(name):
             assert both.part_ids == ("a", "b") and both.digest == part.digest
             for key, value in numbers(both).items():
                 assert value.tobytes() == numbers(part)[key].tobytes(), key
+    with pytest.raises(ValueError, match="no row of 0 has both a label and a weight above 0"):
+        fit_batches(clf, [], schema)
 
 
 @pytest.mark.parametrize("name", [*MODELS, *JAX_ALONE])
@@ -172,6 +174,7 @@ def test_a_table_of_any_library_gives_the_same():
     clf, schema, table = told("mixed")
     given = [table, table.to_batches()[0], table.to_pandas(), pl.from_arrow(table)]
     given.append({name: table[name] for name in table.column_names})
+    given.append(table.to_reader())  # a stream of batches, as DuckDB gives
     given.append(table.select(sorted(table.column_names)))
     encoded = table.set_column(2, "colour", table["colour"].dictionary_encode())
     given.append(pa.concat_tables([encoded.slice(43), encoded.slice(0, 43)]).slice(0))

@@ -78,6 +78,8 @@ _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
 
 def is_batch(given: Any) -> bool:
     """Whether this is one table, of any library, or a dict of arrays."""
+    if isinstance(given, Iterator) or hasattr(given, "read_next_batch"):  # a stream of batches
+        return False
     is_frame = hasattr(given, "columns") and hasattr(given, "shape")
     return isinstance(given, Mapping) or hasattr(given, "schema") or is_frame
 

@@ -17,7 +17,7 @@ from genclf.families.capabilities import is_additive
 from genclf.stream.checkpoint import PartFile, host_sum, sum_units
 from genclf.stream.on_device import device_part
 from genclf.stream.part import Part
-from genclf.stream.partial import PARAMS, SCHEMA, check_schema
+from genclf.stream.partial import PARAMS, SCHEMA, check_schema, check_weight
 from genclf.stream.passes import fit_passes
 from genclf.stream.schema import Schema
 from genclf.stream.units import tables_of
@@ -118,7 +118,8 @@ def fit_batches(
 
     Raises:
         ValueError: a file cannot be read, or a cell does not fit the schema: the message names
-            file, row and column; or the checkpoint is of another schema, or damaged.
+            file, row and column; no row has both a label and a weight above 0; or the checkpoint is
+            of another schema, or damaged.
 
     Example:
         >>> import genclf as gcf
@@ -132,7 +133,7 @@ def fit_batches(
     options: Any = {"checkpoint": checkpoint, "every": every, "progress": progress}
     if is_additive(clf.family) and passes == 1:
         part = sum_batches(clf, batches, schema, processes=processes, **options)
-        return jax.jit(estimate)(clf, part.stats)
+        return jax.jit(estimate)(clf, check_weight(part).stats)
     check_schema(clf, schema)
     if processes != 1:
         raise ValueError(f"processes is {processes}, and EM is summed by JAX: expected 1")

@@ -76,3 +76,12 @@ def check_schema(clf: Classifier, schema: Schema) -> None:
             f"the schema is of another model, of {schema.statistic or schema.parts!r}; this one is "
             f"of {found[1] or found[0]!r}: make a schema with it"
         )
+
+
+def check_weight(part: Part) -> Part:
+    """The part; raise if it holds nothing to fit a model to."""
+    if not part.weight > 0:
+        raise ValueError(
+            f"no row of {part.rows} has both a label and a weight above 0: there is nothing to fit"
+        )
+    return part

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from genclf.stream.checkpoint import PartFile, Store
 from genclf.stream.part import Part, combine
+from genclf.stream.units import is_unnamed
 
 _NAME = re.compile(r"process-(\d+)-of-(\d+)\.genclf")
 
@@ -37,7 +38,7 @@ class RankFiles(Store):
                 left.append(part)
             else:
                 (own if place[0] == rank else others).append(part)
-        if any(name.startswith("batch-") for part in left for name in part.part_ids):
+        if any(is_unnamed(name) for part in left for name in part.part_ids):
             raise ValueError(
                 f"checkpoint {str(folder)!r} has sums of another number of processes over batches "
                 "without names: go on with that number, or give files"
@@ -74,7 +75,7 @@ def _largest(folder: Path, digest: str) -> list[tuple[tuple[int, int], Part]]:
     seen: set[tuple[tuple[int, int] | None, str]] = set()
     for place, part in found:
         # A batch without a name is known by its place among those of its process.
-        ids = {(place if name.startswith("batch-") else None, name) for name in part.part_ids}
+        ids = {(place if is_unnamed(name) else None, name) for name in part.part_ids}
         if not ids <= seen:
             kept.append((place, part))
             seen |= ids

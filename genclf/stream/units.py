@@ -11,6 +11,7 @@ from genclf.stream.columns import as_tables, is_batch
 from genclf.stream.reading import ROWS
 from genclf.stream.schema import Schema
 
+_UNNAMED = "batch-"
 _READAHEAD = 4  # batches that Arrow reads ahead, so that its memory is bounded
 
 
@@ -19,7 +20,7 @@ def units(batches: Any) -> Iterator[tuple[str, Any]]:
     seen = set()
     for number, given in enumerate([batches] if is_file(batches) or is_batch(batches) else batches):
         if not is_file(given):
-            yield f"batch-{number:09d}", given
+            yield f"{_UNNAMED}{number:09d}", given
             continue
         name = os.fspath(given)
         place = os.path.realpath(given)
@@ -32,6 +33,11 @@ def units(batches: Any) -> Iterator[tuple[str, Any]]:
 def is_file(given: Any) -> bool:
     """Whether this is the path of a file."""
     return isinstance(given, str | os.PathLike)
+
+
+def is_unnamed(name: str) -> bool:
+    """Whether this is the place of a batch among those of a process, and no file."""
+    return name.startswith(_UNNAMED)
 
 
 def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> Iterator[Any]:
