@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,10 +33,15 @@ def device_part(clf: Classifier, schema: Schema, batches: Any, part_id: str) -> 
 def expected_part(
     clf: Classifier, params: ClassifierParams, schema: Schema, batches: Any, part_id: str
 ) -> Part:
-    """The part that is expected under params, of rows whose labels or cells may be missing."""
+    """The part that is expected under params, of rows whose labels or cells may be missing.
+
+    Its digest is of the schema and the params.
+    """
     of_rows = partial(_expected, clf, params)
     by_pieces = lambda x, y, w: of_rows(*padded(x, y, w))  # noqa: E731
-    return _summed(of_rows, by_pieces, schema, batches, part_id)
+    part = _summed(of_rows, by_pieces, schema, batches, part_id)
+    leaves = b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(params))
+    return replace(part, digest=f"{schema.digest}-{hashlib.sha256(leaves).hexdigest()}")
 
 
 Summing = Callable[[PyTree, Any, Any], ClassifierStats]

@@ -24,7 +24,7 @@ class Part:
         rows: the number of rows, with those that have no label.
         weight: the total weight of the rows with a label.
         part_ids: what was summed, in order: files, partitions or batches.
-        digest: that of the schema.
+        digest: that of the schema; with that of the params, if the sums are expected under some.
         statistic: what is summed, in words.
     """
 
@@ -49,9 +49,11 @@ class Part:
     def merge(self, other: Part) -> Part:
         """The part of the rows of both, this one's first; raise if they do not add up."""
         if other.digest != self.digest:
+            of_schema = {part.digest.partition("-")[0] for part in (self, other)}
+            what = "of different schemas" if len(of_schema) > 1 else "expected under other params"
             raise ValueError(
                 f"part {_named(other)} has the digest {other.digest[:12]}, and {_named(self)} "
-                f"{self.digest[:12]}: they are of different schemas"
+                f"{self.digest[:12]}: they are {what}"
             )
         if twice := set(self.part_ids) & set(other.part_ids):
             raise ValueError(f"part {sorted(twice)[0]!r} is there twice")
@@ -129,7 +131,8 @@ def combine(parts: Iterable[Part]) -> Part:
         The `Part` of all of them.
 
     Raises:
-        ValueError: there is no part, a part is there twice, or their schemas differ.
+        ValueError: there is no part, a part is there twice, or their schemas differ, or the params
+            that the sums are expected under.
 
     Example:
         >>> import genclf as gcf

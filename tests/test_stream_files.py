@@ -1,0 +1,238 @@
+"""Streams of files and batches: checkpoints that survive kills, passes of EM, progress."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice, pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import genclf as gcf
+from genclf.latent.em import em_step
+from genclf.stream import fit_batches, sum_batches
+from tests.batches import TABLE, K, N, assert_equal, same_bits, told
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Seven files of the rows of "mixed", the last without any."""
+    table = told("mixed")[2]
+    cuts = [0, 17, 18, 43, 59, 83, N, N]
+    paths = []
+    for i, (start, end) in enumerate(pairwise(cuts)):
+        paths.append(tmp_path / f"{i}.parquet")
+        pq.write_table(table.slice(start, end - start), paths[-1])
+    return paths
+
+
+def test_files_are_their_rows(files, tmp_path):
+    clf, schema, table = told("mixed")
+    whole = sum_batches(clf, files, schema)
+    assert_equal(whole, gcf.partial(clf, schema, table, part_id="p"))
+    assert whole.part_ids == tuple(map(os.fspath, files))
+    assert same_bits(sum_batches(clf, files, schema, processes=2), whole)
+    table.to_pandas().to_csv(tmp_path / "all.csv", index=False)
+    of_csv = sum_batches(clf, [tmp_path / "all.csv"], schema)
+    assert_equal(of_csv, whole)
+    params = fit_batches(clf, files, schema)
+    np.testing.assert_allclose(
+        params.conditional.parts["numeric"].mean, gcf.estimate(clf, whole.stats).conditional
+        .parts["numeric"].mean
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"0.parquet' is there twice"):
+        sum_batches(clf, [files[0], files[0]], schema)
+
+
+def test_files_that_differ_are_exact_or_named(files):
+    clf, schema, _table = told("mixed")
+    whole = sum_batches(clf, files, schema)
+    first = pq.read_table(files[0])
+
+    def written(changed):
+        pq.write_table(changed, files[0])
+        return sum_batches(clf, files, schema)
+
+    other_order = first.select(sorted(first.column_names)[::-1])
+    assert same_bits(written(other_order), whole)
+    place = first.column_names.index("count")
+    with_null = pa.array([None, *map(float, first["count"].to_pylist()[1:])])
+    as_float = first.set_column(place, "count", pa.array(map(float, first["count"].to_pylist())))
+    assert same_bits(written(as_float), whole)
+    assert written(first.set_column(place, "count", with_null)).rows == N
+    as_null = first.set_column(0, "a", pa.nulls(len(first)))
+    assert written(as_null).rows == N
+    with pytest.raises(ValueError, match=r"0.parquet': no column 'holes'; the columns are 'a'"):
+        written(first.rename_columns({"holes": "other"}))
+    labels = pa.array([0] * len(first))
+    with pytest.raises(ValueError, match=r"0.parquet', column 'y': numbers, and the schema"):
+        written(first.set_column(first.column_names.index("y"), "y", labels))
+    content = files[1].read_bytes()
+    pq.write_table(first, files[0])
+    for length in (0, 3, len(content) // 2, len(content) - 1):
+        files[1].write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"1.parquet' cannot be read"):
+            sum_batches(clf, files, schema)
+
+
+def test_rows_in_another_order_are_the_same_rows(files):
+    clf, schema, table = told("mixed")
+    shuffled = table.take(np.random.default_rng(1).permutation(N))
+    assert_equal(gcf.partial(clf, schema, shuffled, part_id="p"), sum_batches(clf, files, schema))
+
+
+def test_a_class_in_one_part_alone(files):
+    clf, schema, table = told("lda")
+    y = np.array(table["y"].to_pylist(), object)
+    table = table.set_column(2, "y", pa.array(np.where(np.arange(N) < 90, "u", "w")))
+    schema = gcf.Schema.of(clf, table, "y", weight="w", classes=("u", "v", "w"))
+    cuts = [gcf.partial(clf, schema, table.slice(i, 43), part_id=str(i)) for i in range(0, N, 43)]
+    whole = gcf.partial(clf, schema, table, part_id="p")
+    assert_equal(gcf.combine(cuts), whole)
+    assert whole.labels.count[1] == 0 and len(y) == N
+
+
+# Checkpoints.
+
+
+def test_a_checkpoint_goes_on(files, tmp_path):
+    clf, schema, _ = told("mixed")
+    whole = sum_batches(clf, files, schema)
+    path = tmp_path / "state.genclf"
+    with pytest.raises(ValueError, match="cannot be read"):
+        content = files[4].read_bytes()
+        files[4].write_bytes(b"")
+        sum_batches(clf, files, schema, checkpoint=path, every=0)
+    files[4].write_bytes(content)
+    assert gcf.Part.from_bytes(path.read_bytes()).part_ids == tuple(map(os.fspath, files[:4]))
+    for file in files[:4]:  # which are not read again
+        file.write_bytes(b"")
+    assert same_bits(sum_batches(clf, files, schema, checkpoint=path, processes=2), whole)
+    assert same_bits(sum_batches(clf, files, schema, checkpoint=path), whole)
+    other, its_schema, _ = told("mixed", unseen="other")
+    with pytest.raises(ValueError, match=r"state.genclf' is of another schema"):
+        sum_batches(other, files, its_schema, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"state.genclf': its checksum"):
+        sum_batches(clf, files, schema, checkpoint=path)
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from genclf.stream.checkpoint import PartFile, host_sum
+from genclf.stream.schema import Schema
+schema, path, *files = sys.argv[1:]
+def slowly():
+    for file in files:
+        time.sleep(0.03)
+        yield file
+host_sum(Schema.from_json(Path(schema).read_text()), slowly(), store=PartFile(Path(path)), every=0)
+assert "jax" not in sys.modules
+"""
+
+
+def test_kills_lose_and_double_nothing(files, tmp_path):
+    clf, schema, _ = told("mixed")
+    whole = sum_batches(clf, files, schema)
+    path, told_path = tmp_path / "state.genclf", tmp_path / "schema.json"
+    told_path.write_text(schema.to_json())
+    command = [sys.executable, "-c", PROGRAM, told_path, path, *files]
+    rng, killed = np.random.default_rng(0), 0
+    while True:
+        running = subprocess.Popen(command)
+        while killed < 5 and not path.exists() and running.poll() is None:
+            time.sleep(0.005)
+        if killed < 5:
+            time.sleep(rng.uniform(0, 0.1))
+            running.send_signal(signal.SIGKILL)
+        if running.wait(60) == 0:
+            break
+        killed += 1
+    assert killed >= 3
+    assert same_bits(gcf.Part.from_bytes(path.read_bytes()), whole)
+
+
+# EM in passes.
+
+
+MIXTURE = gcf.Classifier(gcf.Mixture(gcf.Gaussian("diag"), 2), K)
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    table = pa.table({key: pa.array(TABLE[key], from_pandas=True) for key in ("a", "b", "y", "w")})
+    schema = gcf.Schema.of(MIXTURE, table, "y", weight="w")
+    batches = [table.slice(i, 43) for i in range(0, N, 43)]
+    x = np.stack([TABLE["a"], TABLE["b"]], 1)
+    y = np.array([-1 if v is None else "uvw".index(v) for v in TABLE["y"]])
+    return schema, batches, (x, y, TABLE["w"].astype(float))
+
+
+def test_a_pass_is_a_step_of_em(mixture, x64):
+    schema, batches, (x, y, w) = mixture
+    start = gcf.em(MIXTURE, x, y, weights=w, key=jax.random.key(0), max_steps=2).params
+    found = fit_batches(MIXTURE, batches, schema, passes=3, init=start)
+    params = start
+    for _ in range(3):
+        params = gcf.estimate(MIXTURE, em_step(MIXTURE, x, y, w)(params)[1])
+    for mine, theirs in zip(*map(jax.tree.leaves, (found, params)), strict=True):
+        np.testing.assert_allclose(mine, theirs, 1e-11)
+    part = gcf.partial(MIXTURE, schema, batches, part_id="p", params=start)
+    again = gcf.Part.from_bytes(part.to_bytes())
+    one = fit_batches(MIXTURE, batches, schema, passes=1, init=start)
+    for mine, theirs in zip(
+        *map(jax.tree.leaves, (gcf.estimate(MIXTURE, again.stats), one)), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, 1e-11)
+    other = gcf.partial(MIXTURE, schema, batches, part_id="q", params=one)
+    with pytest.raises(ValueError, match="they are expected under other params"):
+        gcf.combine([part, other])
+
+
+def test_passes_go_on_from_a_checkpoint(mixture, tmp_path):
+    schema, batches, _ = mixture
+    whole = fit_batches(MIXTURE, batches, schema, passes=3)
+    path = tmp_path / "em.genclf"
+
+    class Broken(list):
+        def __iter__(self):
+            self.passes = getattr(self, "passes", 0) + 1
+            stop = 2 if self.passes == 3 else None  # the first one reads the start
+            yield from islice(super().__iter__(), stop)
+            if stop:
+                raise OSError("the disk is gone")
+
+    with pytest.raises(OSError):
+        fit_batches(MIXTURE, Broken(batches), schema, passes=3, checkpoint=path, every=0)
+    state = gcf.load(path)
+    assert state["step"] == 1
+    assert gcf.Part.from_bytes(state["sums"].tobytes()).rows == 86
+    found = fit_batches(MIXTURE, batches, schema, passes=3, checkpoint=path)
+    for mine, theirs in zip(*map(jax.tree.leaves, (found, whole)), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(ValueError, match="an iterator, which is read once"):
+        fit_batches(MIXTURE, iter(batches), schema, passes=2)
+
+
+def test_progress_is_a_line_with_rows(files, capsys):
+    clf, schema, _ = told("mixed")
+    sum_batches(clf, files, schema, progress=True)
+    assert "101 rows [" in capsys.readouterr().err.replace("101/? rows", "101 rows")
+
+
+def test_forgetting_scales_the_sums():
+    clf, schema, table = told("lda")
+    stats = gcf.partial(clf, schema, table, part_id="p").stats
+    recent = gcf.merge(gcf.scale(stats, 0.5), stats)
+    np.testing.assert_allclose(recent.count, 1.5 * stats.count)
+    np.testing.assert_allclose(
+        gcf.estimate(clf, recent).conditional.mean, gcf.estimate(clf, stats).conditional.mean, 1e-5
+    )
+    assert jnp.isfinite(recent.conditional.scatter).all()
