@@ -2,10 +2,12 @@
 
 import importlib
 import inspect
+import os
 import sys
 from importlib import metadata
 from pathlib import Path
 
+import jax
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import SphinxError
@@ -30,6 +32,18 @@ nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_execution_timeout = 900
 nb_merge_streams = True
+
+# Nearly all the time of most pages is compilation. So it is quick rather than good, as in tests. It
+# is what users have where a page says how long something takes, or iterates for long.
+COMPILED_WELL = (
+    *("cross-validation", "latent", "scikit-learn", "searchlight"),
+    *("six-scenarios", "three-roads", "tuning"),
+)
+FLAGS = ["--xla_cpu_parallel_codegen_split_count=1"]
+if jax.__version_info__ < (0, 11):  # later ones do not know the flag, and stop
+    FLAGS.append("--xla_cpu_use_fusion_emitters=false")
+QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": " ".join(FLAGS)}
+
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
@@ -71,7 +85,7 @@ def check_api_page(app: Sphinx, env: BuildEnvironment) -> None:
     for module_name in PUBLIC_MODULES:
         module = importlib.import_module(module_name)
         for name in getattr(module, "__all__", []):
-            if name.startswith("__"):
+            if name.startswith("__") or inspect.ismodule(getattr(module, name)):
                 continue
             full = f"{module_name}.{name}"
             if full not in on_page and f"genclf.{name}" not in on_page:
@@ -80,6 +94,15 @@ def check_api_page(app: Sphinx, env: BuildEnvironment) -> None:
                 faults.append(f"{full} has no docstring")
     if faults:
         raise SphinxError("the API page is not complete:\n  " + "\n  ".join(faults))
+
+
+def set_compilation(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Set what the kernel of a page inherits."""
+    for name, value in QUICK.items():
+        if docname in COMPILED_WELL:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
@@ -91,5 +114,6 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register the check, and what is kept."""
+    app.connect("source-read", set_compilation)
     app.connect("env-check-consistency", check_api_page)
     app.connect("build-finished", write_notebooks)

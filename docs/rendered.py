@@ -57,6 +57,13 @@ def write(executed: Path) -> None:
             cell.id, cell.metadata = str(number), {}
             if cell.cell_type == "markdown":
                 cell.source = linked(cell.source)
-            else:  # warnings tell of the machine, not of the page
-                cell.outputs = [out for out in cell.outputs if out.get("name") != "stderr"]
+            else:
+                cell.outputs = _shown(cell.outputs)
         nbformat.write(notebook, NOTEBOOKS / f"{name}.ipynb")
+
+
+def _shown(outputs: list) -> list:
+    """All figures, and what was printed, once: warnings tell of the machine, not of the page."""
+    printed = [out for out in outputs if out.get("name") == "stdout"]
+    # With `nb_merge_streams` the first one holds the text of all.
+    return [out for out in outputs if out.get("name") != "stderr" and out not in printed[1:]]

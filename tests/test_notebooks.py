@@ -22,6 +22,8 @@ def test_a_notebook_is_what_make_docs_would_write(name):
     code = [cell for cell in found.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code) and any(cell.outputs for cell in code)
     assert not any(output.output_type == "error" for cell in code for output in cell.outputs)
+    for cell in code:  # what was printed is there once
+        assert sum(output.get("name") == "stdout" for output in cell.outputs) <= 1
     prose = "\n".join(cell.source for cell in found.cells if cell.cell_type == "markdown")
     assert "{doc}" not in prose
     source = rendered.linked(PAGES[name].split("---", 2)[2])

@@ -180,7 +180,7 @@ class Schema:
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of the schema: parts of different digests do not add up."""
+        """A fingerprint of the schema; parts of different digests do not add up."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @property
