@@ -5,6 +5,7 @@ median of three, and the largest memory of it and of its own processes. `python 
 spark` adds Spark's own naive Bayes and ours on Spark, for which Java is needed.
 """
 
+import functools
 import json
 import os
 import resource
@@ -81,6 +82,7 @@ def spark_session() -> object:
     """Spark on two cores."""
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers' Python
     local = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     local = local.config("spark.driver.memory", "4g").config("spark.log.level", "ERROR")
     return local.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
@@ -99,12 +101,15 @@ def spark_alone(files: list[str]) -> float:
     return time.perf_counter() - start
 
 
-def ours_on_spark(files: list[str]) -> float:
-    """Our naive Bayes of all columns on Spark."""
+def ours_on_spark(files: list[str], columns: int = NUMBERS + CATEGORIES) -> float:
+    """Our naive Bayes of the first columns on Spark."""
     from genclf.engines import spark
     from genclf.stream.schema import Schema
 
-    schema = Schema.from_json(Path(files[0]).with_name("schema.json").read_text())
+    first = pq.read_table(files[0])
+    schema = Schema.of(
+        None, first.select([*range(columns), first.column_names.index("y")]), label="y"
+    )
     table = spark_session().read.parquet(*files)  # type: ignore[attr-defined]
     start = time.perf_counter()
     spark.partial(schema, table)
@@ -117,7 +122,11 @@ ROADS = {
     "genclf, 2 processes": ours_in_two,
     "scikit-learn": sklearn,
 }
-OF_SPARK = {"Spark, 10 numbers": spark_alone, "genclf on Spark": ours_on_spark}
+OF_SPARK = {
+    "Spark, 10 numbers": spark_alone,
+    "genclf on Spark, 10 numbers": functools.partial(ours_on_spark, columns=NUMBERS),
+    "genclf on Spark": ours_on_spark,
+}
 
 
 def run(name: str, files: list[str]) -> None:
@@ -131,7 +140,7 @@ def run(name: str, files: list[str]) -> None:
             each = [me, *me.children(recursive=True)]
             highest[0] = max(highest[0], sum(_memory(process) for process in each))
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     start = time.perf_counter()
     own = (ROADS | OF_SPARK)[name](files)
