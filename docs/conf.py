@@ -34,11 +34,8 @@ nb_execution_timeout = 900
 nb_merge_streams = True
 
 # Nearly all the time of most pages is compilation. So it is quick rather than good, as in tests. It
-# is what users have where a page says how long something takes, or iterates for long.
-COMPILED_WELL = (
-    *("cross-validation", "latent", "scikit-learn", "searchlight"),
-    *("six-scenarios", "three-roads", "tuning"),
-)
+# is what users have where a page iterates for long or compares times; others that print one say so.
+COMPILED_WELL = ("latent", "searchlight", "three-roads")
 FLAGS = ["--xla_cpu_parallel_codegen_split_count=1"]
 if jax.__version_info__ < (0, 11):  # later ones do not know the flag, and stop
     FLAGS.append("--xla_cpu_use_fusion_emitters=false")
