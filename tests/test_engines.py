@@ -30,14 +30,14 @@ RNG = np.random.default_rng(0)
 Y = np.where(np.arange(N) < 7, 2, RNG.integers(0, 2, N))  # the last class is in one partition
 FRAME = pd.DataFrame(
     {
-        "id": np.arange(N),
-        "size": np.where(RNG.random(N) < 0.2, np.nan, RNG.normal(1e3 + Y)),
+        "an.id": np.arange(N),
+        "si.z`e": np.where(RNG.random(N) < 0.2, np.nan, RNG.normal(1e3 + Y)),
         "colour": np.array(["red", "green", "blue"])[RNG.integers(0, 3, N)],
         "y": np.array(["u", "v", "w"])[Y],
         "w": RNG.integers(0, 4, N),
     }
 )
-SCHEMA = gcf.Schema.of(None, FRAME, label="y", weight="w", kinds={"id": "drop"})
+SCHEMA = gcf.Schema.of(None, FRAME, label="y", weight="w", kinds={"an.id": "drop"})
 CLF = SCHEMA.model()
 WHOLE = host_part(SCHEMA, FRAME, "whole")
 ROWS = SCHEMA.read(pa.Table.from_pandas(FRAME), Place("whole"), labelled=False)
@@ -144,7 +144,7 @@ def spark_frame(session):
     """The rows in their order; the nulls are where NaN was."""
     table = pa.Table.from_pandas(FRAME, preserve_index=False)
     rows = table.to_pylist()
-    fields = "id long, size double, colour string, y string, w long"
+    fields = "`an.id` long, `si.z``e` double, colour string, y string, w long"
     made = session.sparkContext.parallelize([tuple(row.values()) for row in rows], PARTS)
     return session.createDataFrame(made, fields)
 
@@ -160,7 +160,7 @@ def test_spark_sums_each_row_once(spark, spark_frame):
     part = spark.partial(SCHEMA, spark_frame)
     assert_whole(part)
     assert part.part_ids == tuple(f"partition-{i:05d}" for i in range(PARTS))
-    assert_whole(spark.partial(SCHEMA, spark_frame.repartition(3, "id")), 3)
+    assert_whole(spark.partial(SCHEMA, spark_frame.repartition(3, "`an.id`")), 3)
 
 
 def test_spark_workers_merge_large_parts_to_the_same_bits(spark, spark_frame, monkeypatch):
@@ -192,9 +192,7 @@ def test_spark_tasks_that_fail_after_they_have_summed(spark, spark_frame, monkey
 
 
 def test_spark_refuses_twins_and_gaps_at_the_driver(spark, spark_frame, monkeypatch):
-    from genclf.engines.partitions import Summing
-
-    rows = spark_frame.select(*SCHEMA.names).mapInArrow(Summing(SCHEMA), spark._CHUNKS).collect()
+    rows = spark._chunks(SCHEMA, spark_frame).collect()
     assert_whole(spark._at_driver(rows, PARTS))
     with pytest.raises(ValueError, match="'partition-00000': chunk 0 came twice"):
         spark._at_driver([*rows, rows[0]], PARTS)
@@ -203,11 +201,12 @@ def test_spark_refuses_twins_and_gaps_at_the_driver(spark, spark_frame, monkeypa
 
 
 def test_spark_partitions_without_rows(spark, spark_frame, session):
-    assert_whole(spark.partial(SCHEMA, spark_frame.union(spark_frame.where("id < 0"))), 2 * PARTS)
+    none = spark_frame.where("`an.id` < 0")
+    assert_whole(spark.partial(SCHEMA, spark_frame.union(none)), 2 * PARTS)
     nothing = spark.partial(SCHEMA, session.createDataFrame([], spark_frame.schema))
     assert nothing.rows == nothing.weight == 0 and nothing.digest == WHOLE.digest
     with pytest.raises(ValueError, match="no row of 0 has both a label and a weight above 0"):
-        spark.fit(CLF, spark_frame.where("id < 0"), SCHEMA)
+        spark.fit(CLF, none, SCHEMA)
 
 
 def test_spark_fits_and_predicts(spark, spark_frame, x64):
@@ -249,11 +248,13 @@ def test_spark_workers_need_no_jax(spark, spark_frame, monkeypatch, x64):
 def test_spark_says_which_cell_does_not_fit(spark, spark_frame):
     from pyspark.sql import functions
 
-    wrong = spark_frame.withColumn("colour", functions.expr("if(id = 90, 'pink', colour)"))
+    wrong = spark_frame.withColumn("colour", functions.expr("if(`an.id` = 90, 'pink', colour)"))
     with pytest.raises(Exception, match="'partition-00001', row 10, column 'colour': 'pink'"):
         spark.partial(SCHEMA, wrong)
     with pytest.raises(ValueError, match="df has no column 'colour'"):
         spark.partial(SCHEMA, spark_frame.drop("colour"))
+    with pytest.raises(ValueError, match="df has several columns 'colour', expected one"):
+        spark.partial(SCHEMA, spark_frame.select("*", "colour"))
     with pytest.raises(ValueError, match=r"df is .*, expected a DataFrame of Spark"):
         spark.partial(SCHEMA, FRAME)
 
@@ -347,8 +348,8 @@ def test_models_of_jax_alone_are_refused(name, request):
     engine = request.getfixturevalue(name)
     frame = request.getfixturevalue(f"{name}_frame")
     clf = gcf.Classifier(gcf.Gaussian(missing="marginalize"), K)
-    schema = gcf.Schema.of(clf, FRAME[["size", "y"]], label="y")
+    schema = gcf.Schema.of(clf, FRAME[["si.z`e", "y"]], label="y")
     with pytest.raises(ValueError, match="JAX alone sums the statistics of the model"):
         engine.partial(schema, frame)
     with pytest.raises(ValueError, match="the schema is of another model"):
-        engine.fit(gcf.lda(K), frame, gcf.Schema.of(gcf.qda(K), FRAME[["id", "y"]], label="y"))
+        engine.fit(gcf.lda(K), frame, gcf.Schema.of(gcf.qda(K), FRAME[["an.id", "y"]], label="y"))

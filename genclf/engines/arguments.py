@@ -23,9 +23,11 @@ def check_recipes(schema: Schema) -> None:
 
 
 def check_names(wanted: Iterable[str], names: Sequence[str], more: Sequence[str] = ()) -> None:
-    """Raise unless the table has the columns that are read, and none of those to be added."""
+    """Raise unless the table has each column that is read once, and none of those to be added."""
     known = f"the columns are {', '.join(map(repr, names)):.200}"
     if lacking := [name for name in wanted if name not in names]:
         raise ValueError(f"df has no column {lacking[0]!r}; {known}")
+    if twice := [name for name in wanted if list(names).count(name) > 1]:
+        raise ValueError(f"df has several columns {twice[0]!r}, expected one; {known}")
     if taken := [name for i, name in enumerate(more) if name in (*names, *more[:i])]:
         raise ValueError(f"df has a column {taken[0]!r}, expected a new name; {known}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -126,6 +126,18 @@ def _has_lists(dtype: Any) -> bool:
     from pyarrow import types
 
     return types.is_list(dtype) or types.is_large_list(dtype)
+
+
+@dataclass(frozen=True)
+class Named:
+    """What `work` makes of batches whose columns have these names."""
+
+    names: list[str]
+    work: Callable[[Iterator[Any]], Iterator[Any]]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The batches of a partition of Spark, named by Spark, to those of `work`."""
+        return self.work(batch.rename_columns(self.names) for batch in batches)
 
 
 @dataclass(frozen=True)

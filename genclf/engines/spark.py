@@ -14,6 +14,7 @@ from genclf.engines.arguments import (
 )
 from genclf.engines.partitions import (
     Merging,
+    Named,
     Predicting,
     Summing,
     keyed,
@@ -58,7 +59,7 @@ def partial(schema: Schema, df: Any) -> Part:
     if type(df).__module__.startswith("pyspark.sql.connect"):
         raise ValueError("df is a DataFrame of Spark Connect, expected one of a session with RDDs")
     check_names(schema.names, df.columns)
-    chunks = df.select(*_quoted(schema.names)).mapInArrow(Summing(schema), _CHUNKS).rdd
+    chunks = _chunks(schema, df).rdd
     count = chunks.getNumPartitions()
     nothing = part_of_partition(schema, 0, [])
     size = len(nothing.to_bytes())
@@ -67,8 +68,16 @@ def partial(schema: Schema, df: Any) -> Part:
     return _at_driver(chunks.collect(), count) if count else nothing
 
 
-def _quoted(names: list[str]) -> list[str]:
-    return [f"`{name.replace('`', '``')}`" for name in names]
+def _chunks(schema: Schema, df: Any) -> Any:
+    """A DataFrame of the chunks of the parts of all partitions."""
+    at = [df.columns.index(name) for name in schema.names]
+    summing = Named(schema.names, Summing(schema))
+    return _numbered(df).select(*map(str, at)).mapInArrow(summing, _CHUNKS)
+
+
+def _numbered(df: Any) -> Any:
+    """The columns, named by their numbers: `mapInArrow` takes a dot for a field of a struct."""
+    return df.toDF(*map(str, range(len(df.columns))))
 
 
 def _merged_by_workers(chunks: Any, count: int) -> tuple[Any, int]:
@@ -139,4 +148,5 @@ def predict(
     kinds = {"string": "string", "bool": "boolean", "int64": "long", "double": "double"}
     form = StructType(list(df.schema.fields)).add(prediction, kinds[str(type_of_classes(schema))])
     form = form if posterior is None else form.add(posterior, ArrayType(DoubleType()))
-    return df.mapInArrow(Predicting(schema, scores, prediction, posterior), form)
+    predicting = Named(df.columns, Predicting(schema, scores, prediction, posterior))
+    return _numbered(df).mapInArrow(predicting, form)

@@ -67,7 +67,8 @@ class Schema:
             clf: the model; None for naive Bayes of columns of any kinds, `schema.model()`.
             batch: a record batch or table of Arrow, a table of pandas, polars and others, or a
                 dict of arrays, (n,) or (n, d).
-            label: the column of labels.
+            label: the column of labels; a row with a null has none, and is left out of what is
+                summed without params.
             weight: the column of weights; None for ones.
             kinds: how columns are read, where it is not as their types and the model say: a dict
                 from their names to "numeric", "categorical", "count", "text", "drop", the list of
