@@ -69,7 +69,7 @@ clean: ## remove everything made here, the environment too
 # A stamp per extra: .venv/.test is newer than pyproject.toml when genclf[test] is installed as it says.
 $(VENV)/.cli $(VENV)/.test $(VENV)/.docs $(VENV)/.bench $(VENV)/.scale: $(VENV)/.%: $(VENV)/.made pyproject.toml
 	@echo "installing genclf[$*] into $(VENV)"
-	@$(PIP) install --editable '.[$*]'
+	@$(PIP) install --no-compile --editable '.[$*]'
 	@touch $@
 
 $(VENV)/.made:

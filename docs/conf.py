@@ -33,13 +33,13 @@ nb_execution_show_tb = True
 nb_execution_timeout = 900
 nb_merge_streams = True
 
-# Nearly all the time of most pages is compilation. So it is quick rather than good, as in tests. It
-# is what users have where a page iterates for long or compares times; others that print one say so.
+# Nearly all the time of most pages is compilation. So it is quick rather than good, as in tests;
+# but not where a page iterates for long or compares times. Others that print one say so.
 COMPILED_WELL = ("latent", "searchlight", "three-roads")
 FLAGS = ["--xla_cpu_parallel_codegen_split_count=1"]
 if jax.__version_info__ < (0, 11):  # later ones do not know the flag, and stop
     FLAGS.append("--xla_cpu_use_fusion_emitters=false")
-QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": " ".join(FLAGS)}
+os.environ["XLA_FLAGS"] = " ".join(FLAGS)
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -95,11 +95,7 @@ def check_api_page(app: Sphinx, env: BuildEnvironment) -> None:
 
 def set_compilation(app: Sphinx, docname: str, source: list[str]) -> None:
     """Set what the kernel of a page inherits."""
-    for name, value in QUICK.items():
-        if docname in COMPILED_WELL:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(int(docname not in COMPILED_WELL))
 
 
 def write_notebooks(app: Sphinx, exception: Exception | None) -> None:

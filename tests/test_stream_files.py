@@ -79,6 +79,8 @@ def test_files_that_differ_are_exact_or_named(files):
         files[1].write_bytes(content[:length])
         with pytest.raises(ValueError, match=r"1.parquet' cannot be read"):
             sum_batches(clf, files, schema)
+    with pytest.raises(ValueError, match="is a folder, expected a file: give the list sorted"):
+        sum_batches(clf, files[0].parent, schema)
 
 
 def test_rows_in_another_order_are_the_same_rows(files):

@@ -47,6 +47,9 @@ def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> I
         return
     import pyarrow as pa
 
+    if os.path.isdir(given):
+        files = f"sorted(pathlib.Path({name!r}).glob('*.parquet'))"
+        raise ValueError(f"{name!r} is a folder, expected a file: give the list {files}")
     wanted = schema.names if labelled else [column.name for column in schema.columns]
     try:
         data = _open(schema, given)
