@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -81,6 +82,27 @@ def test_files_that_differ_are_exact_or_named(files):
             sum_batches(clf, files, schema)
     with pytest.raises(ValueError, match="is a folder, expected a file: give the list sorted"):
         sum_batches(clf, files[0].parent, schema)
+    with pytest.raises(ValueError, match=r"is a pattern, expected a file: give sorted\(glob.glob"):
+        sum_batches(clf, files[0].parent / "*.parquet", schema)
+
+
+def test_strings_of_csv_that_look_like_numbers(tmp_path):
+    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "zip": ["08001", "10115"] * 2, "y": list("0110")})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    schema = gcf.Schema.of(None, frame, "y")
+    whole = gcf.partial(schema.model(), schema, frame, part_id="p")
+    assert_equal(sum_batches(schema.model(), [tmp_path / "a.csv"], schema), whole)
+
+
+@pytest.mark.parametrize("name", [None, "id"])
+def test_the_index_of_pandas_is_no_column(name, tmp_path):
+    frame = told("mixed")[2].to_pandas()
+    mixed = frame.sample(frac=1, random_state=0).rename_axis(name)
+    schemas = [gcf.Schema.of(None, one, "y", weight="w") for one in (frame, mixed)]
+    assert schemas[0].digest == schemas[1].digest
+    mixed.rename_axis(None).to_parquet(tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert gcf.Schema.of(None, table, "y", weight="w").digest == schemas[0].digest
 
 
 def test_rows_in_another_order_are_the_same_rows(files):
@@ -103,7 +125,7 @@ def test_a_class_in_one_part_alone(files):
 # Checkpoints.
 
 
-def test_a_checkpoint_goes_on(files, tmp_path):
+def test_a_checkpoint_goes_on(files, tmp_path, monkeypatch):
     clf, schema, _ = told("mixed")
     whole = sum_batches(clf, files, schema)
     path = tmp_path / "state.genclf"
@@ -117,6 +139,14 @@ def test_a_checkpoint_goes_on(files, tmp_path):
         file.write_bytes(b"")
     assert same_bits(sum_batches(clf, files, schema, checkpoint=path, processes=2), whole)
     assert same_bits(sum_batches(clf, files, schema, checkpoint=path), whole)
+    monkeypatch.chdir(tmp_path)
+    names = [file.name for file in files]
+    assert same_bits(sum_batches(clf, names, schema, checkpoint=path), whole)
+    with pytest.raises(ValueError, match=r"state.genclf': .*; expected one of several passes"):
+        fit_batches(clf, files, schema, checkpoint=path, passes=2)
+    for wrong, error in ((tmp_path, ValueError), (tmp_path / "none" / "state", FileNotFoundError)):
+        with pytest.raises(error, match=r"checkpoint is .* folder"):
+            sum_batches(clf, files, schema, checkpoint=wrong)
     other, its_schema, _ = told("mixed", unseen="other")
     with pytest.raises(ValueError, match=r"state.genclf' is of another schema"):
         sum_batches(other, files, its_schema, checkpoint=path)
@@ -219,8 +249,26 @@ def test_passes_go_on_from_a_checkpoint(mixture, tmp_path):
     found = fit_batches(MIXTURE, batches, schema, passes=3, checkpoint=path)
     for mine, theirs in zip(*map(jax.tree.leaves, (found, whole)), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(ValueError, match=r"is of pass 3, and passes is 2: expected at least 3"):
+        fit_batches(MIXTURE, batches, schema, passes=2, checkpoint=path)
+    with pytest.raises(ValueError, match=r"is of pass 3, and the passes before read others"):
+        fit_batches(MIXTURE, [*batches, batches[0]], schema, passes=3, checkpoint=path)
+    with pytest.raises(ValueError, match=r"em.genclf': .*; expected one of a single pass"):
+        lda, of_lda, table = told("lda")
+        sum_batches(lda, [table], of_lda, checkpoint=path)
     with pytest.raises(ValueError, match="an iterator, which is read once"):
         fit_batches(MIXTURE, iter(batches), schema, passes=2)
+
+
+def test_one_pass_from_given_params_is_a_step(x64):
+    clf, x = gcf.gaussian_nb(2), np.random.default_rng(0).normal(size=(31, 2)).round(3)
+    batch = {"a": x[:, 0], "b": x[:, 1], "y": ["u", "v", None] * 10 + ["u"]}
+    y = np.array([0, 1, -1] * 10 + [0])
+    schema, start = gcf.Schema.of(clf, batch, "y"), gcf.fit(clf, x[:20], y[:20])
+    found = fit_batches(clf, [batch], schema, passes=1, init=start)
+    step = gcf.estimate(clf, em_step(clf, x, y, np.ones(31))(start)[1])
+    for mine, theirs in zip(*map(jax.tree.leaves, (found, step)), strict=True):
+        np.testing.assert_allclose(mine, theirs, 1e-11)
 
 
 def test_progress_is_a_line_with_rows(files, capsys):

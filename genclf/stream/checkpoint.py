@@ -16,7 +16,7 @@ from genclf.stream.host import merge_host
 from genclf.stream.part import Part
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
-from genclf.stream.units import tables_of, units
+from genclf.stream.units import place_of, tables_of, units
 
 Summed = Callable[[str, Any], Part]
 """A function of the name of a unit and the unit that returns its part."""
@@ -41,17 +41,28 @@ class PartFile(Store):
     path: Path
 
     def read(self, digest: str) -> Part | None:
-        if not self.path.exists():
+        if not is_there(self.path):
             return None
         try:
             found = Part.from_bytes(self.path.read_bytes())
         except FileError as error:
-            raise FileError(f"checkpoint {os.fspath(self.path)!r}: {error}") from error
+            hint = "expected one of a single pass"
+            raise FileError(f"checkpoint {os.fspath(self.path)!r}: {error}; {hint}") from error
         check_digest(found.digest, digest, self.path)
         return found
 
     def write(self, part: Part) -> None:
         replace_file(self.path, part.to_bytes())
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a checkpoint; raise where none can be."""
+    if path.is_dir():
+        raise ValueError(f"checkpoint is {os.fspath(path)!r}, a folder: expected a file")
+    if not path.parent.is_dir():
+        place = f"checkpoint is {os.fspath(path)!r}, and there is no folder"
+        raise FileNotFoundError(f"{place} {os.fspath(path.parent)!r}")
+    return path.exists()
 
 
 def check_digest(found: str, digest: str, path: Path) -> None:
@@ -96,8 +107,8 @@ def sum_units(
     """
     total = (store and store.read(nothing.digest)) or replace(nothing, part_ids=())
     ids = list(total.part_ids)
-    done, last = set(ids), time.monotonic()
-    todo = ((name, given) for name, given in units(batches) if name not in done)
+    done, last = {place_of(name) for name in ids}, time.monotonic()
+    todo = ((name, given) for name, given in units(batches) if place_of(name) not in done)
     with _bar(progress, total.rows) as bar:
         for part in _parts(todo, summed, processes):
             ids += part.part_ids

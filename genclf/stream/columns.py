@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -70,9 +71,11 @@ def as_tables(batches: Any) -> Iterator[Any]:
     if not single and not isinstance(batches, Iterable):
         raise ValueError(f"batches is {batches!r:.60}, {_EXPECTED}")
     for batch in [batches] if single else batches:
-        yield _as_table(batch)
+        table = _as_table(batch)
+        yield table.drop_columns([name for name in table.column_names if _INDEX.fullmatch(name)])
 
 
+_INDEX = re.compile(r"__index_level_\d+__")  # where pandas writes an index without a name
 _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
 
 
@@ -95,7 +98,8 @@ def _as_table(batch: Any) -> Any:
     import narwhals.stable.v2 as nw
 
     try:
-        return nw.from_native(batch, eager_only=True).to_arrow()
+        frame = nw.from_native(batch, eager_only=True)
+        return frame.to_arrow().select(frame.columns)  # without the index of pandas
     except TypeError as error:
         raise ValueError(f"batches hold {batch!r:.60}, {_EXPECTED}") from error
 

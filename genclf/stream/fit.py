@@ -111,7 +111,8 @@ def fit_batches(
         passes: number of passes: 1 for models with statistics, else of steps of EM.
         init: params to start EM from; None for those of `em` on the first rows, 65,536 at most,
             which should be like the others: where files are sorted by class, give params.
-        processes: number of processes that read files; the result has the same bits for any.
+        processes: number of processes that read files; the result has the same bits for any. 1
+            for EM.
 
     Returns:
         `ClassifierParams`.
@@ -131,7 +132,7 @@ def fit_batches(
         [1.5 8.5]
     """
     options: Any = {"checkpoint": checkpoint, "every": every, "progress": progress}
-    if is_additive(clf.family) and passes == 1:
+    if is_additive(clf.family) and passes == 1 and init is None:
         part = sum_batches(clf, batches, schema, processes=processes, **options)
         return jax.jit(estimate)(clf, check_weight(part).stats)
     check_schema(clf, schema)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,11 @@ import jax
 import numpy as np
 
 from genclf.classifier import Classifier, ClassifierParams
+from genclf.files.container import FileError
 from genclf.files.saved import load, save
 from genclf.latent.clusters import check_for_em
 from genclf.latent.em import em
-from genclf.stream.checkpoint import Store, check_digest, sum_units
+from genclf.stream.checkpoint import Store, check_digest, is_there, sum_units
 from genclf.stream.on_device import arrays_of, expected_part
 from genclf.stream.part import Part
 from genclf.stream.pieces import estimated
@@ -29,11 +31,19 @@ _STEPS = 20  # of EM on the first rows
 
 @dataclass(frozen=True)
 class PassFile(Store):
-    """A file of the params before a pass, its number, and the sum so far."""
+    """A file of the params before a pass, its number, the sum so far, and what passes read.
+
+    Attributes:
+        path: the file.
+        params: those before the pass.
+        step: the number of the pass, from 0.
+        read_before: the digest of the names of the units of the pass before.
+    """
 
     path: Path
     params: ClassifierParams
     step: int
+    read_before: bytes
 
     def read(self, digest: str) -> Part | None:
         """The sum of this pass so far."""
@@ -43,17 +53,27 @@ class PassFile(Store):
     def write(self, part: Part) -> None:
         """Keep the sum, with the params and the number of the pass."""
         sums = np.frombuffer(part.to_bytes(), np.uint8)
-        save(self.path, {"params": self.params, "step": self.step, "sums": sums})
+        before = np.frombuffer(self.read_before, np.uint8)
+        state = {"params": self.params, "step": self.step, "sums": sums, "before": before}
+        save(self.path, state)
 
 
-def _read(path: Path, digest: str) -> tuple[ClassifierParams, int, Part] | None:
-    if not path.exists():
+def _read(path: Path, digest: str) -> tuple[ClassifierParams, int, Part, bytes] | None:
+    if not is_there(path):
         return None
-    state = load(path)
+    try:
+        state = load(path)
+    except FileError as error:
+        hint = "expected one of several passes"
+        raise FileError(f"checkpoint {os.fspath(path)!r}: {error}; {hint}") from error
     part = Part.from_bytes(np.asarray(state["sums"]).tobytes())
     found, wanted = (whole.partition("-")[0] for whole in (part.digest, digest))
     check_digest(found, wanted, path)
-    return state["params"], state["step"], part
+    return state["params"], state["step"], part, np.asarray(state["before"]).tobytes()
+
+
+def _digest(names: Iterable[str]) -> bytes:
+    return hashlib.sha256("\n".join(sorted(names)).encode()).digest()
 
 
 def fit_passes(
@@ -73,9 +93,17 @@ def fit_passes(
         raise ValueError("batches is an iterator, which is read once: give a list for more passes")
     path = None if checkpoint is None else Path(checkpoint)
     state = None if path is None else _read(path, schema.digest)
+    before = b""
+    if state is not None:
+        _, first, _, before = state
+        place = f"checkpoint {os.fspath(path or '')!r} is of pass {first + 1}"
+        if first >= passes:
+            raise ValueError(f"{place}, and passes is {passes}: expected at least {first + 1}")
+        if before and before != _digest(name for name, _ in units(batches)):
+            raise ValueError(f"{place}, and the passes before read others: take another file")
     with jax.enable_x64(True):
         if state is not None:
-            params, first, _ = state
+            params, first = state[:2]
         else:
             params, first = _start(clf, batches, schema) if init is None else init, 0
         for step in range(first, passes):
@@ -84,12 +112,12 @@ def fit_passes(
                 batches,
                 nothing=summed("nothing", []),
                 summed=summed,
-                store=None if path is None else PassFile(path, params, step),
+                store=None if path is None else PassFile(path, params, step, before),
                 every=every,
                 progress=progress,
             )
-            params = _estimated(clf, part)
-    return _estimated(clf, part) if first < passes else params
+            params, before = _estimated(clf, part), _digest(part.part_ids)
+    return _estimated(clf, part)
 
 
 def _expected_unit(

@@ -23,11 +23,16 @@ def units(batches: Any) -> Iterator[tuple[str, Any]]:
             yield f"{_UNNAMED}{number:09d}", given
             continue
         name = os.fspath(given)
-        place = os.path.realpath(given)
+        place = place_of(name)
         if place in seen:
             raise ValueError(f"the file {name!r} is there twice")
         seen.add(place)
         yield name, given
+
+
+def place_of(name: str) -> str:
+    """The name of a batch, or where a file is, however its path is written."""
+    return name if is_unnamed(name) else os.path.realpath(name)
 
 
 def is_file(given: Any) -> bool:
@@ -50,6 +55,10 @@ def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> I
     if os.path.isdir(given):
         files = f"sorted(pathlib.Path({name!r}).glob('*.parquet'))"
         raise ValueError(f"{name!r} is a folder, expected a file: give the list {files}")
+    if "*" in name and not os.path.exists(given):
+        raise ValueError(
+            f"{name!r} is a pattern, expected a file: give sorted(glob.glob({name!r}))"
+        )
     wanted = schema.names if labelled else [column.name for column in schema.columns]
     try:
         data = _open(schema, given)
@@ -68,14 +77,12 @@ def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> I
 
 def _open(schema: Schema, path: Any) -> Any:
     """A data set of Arrow of one file; categories of Parquet stay codes of a dictionary."""
-    from pyarrow import csv, dataset, parquet
+    from pyarrow import dataset, parquet
 
     kind = {".arrow": "feather", ".feather": "feather", ".csv": "csv", ".orc": "orc"}
     found = kind.get(Path(path).suffix.lower(), "parquet")
     if found == "csv":
-        empty = {"null_values": [""], "quoted_strings_can_be_null": False}
-        nulls = csv.ConvertOptions(strings_can_be_null=True, **empty)
-        return dataset.dataset(os.fspath(path), format=dataset.CsvFileFormat(convert_options=nulls))
+        return dataset.dataset(os.fspath(path), format=_csv(schema))
     if found != "parquet":
         return dataset.dataset(os.fspath(path), format=found)
     own = parquet.read_schema(os.fspath(path))
@@ -83,3 +90,21 @@ def _open(schema: Schema, path: Any) -> Any:
     codes = [c.name for c in schema.columns if c.kind == "categorical"] + [schema.label]
     options = {"dictionary_columns": [name for name in codes if name in strings]}
     return dataset.dataset(os.fspath(path), format=dataset.ParquetFileFormat(read_options=options))
+
+
+def _csv(schema: Schema) -> Any:
+    """How CSV is read: a cell that is empty is a null, and strings stay as they are written."""
+    import pyarrow as pa
+    from pyarrow import csv, dataset
+
+    values = {c.name: c.values for c in schema.columns if c.kind == "categorical"}
+    values |= {c.name: ("",) for c in schema.columns if c.kind == "text"}
+    values[schema.label] = schema.classes
+    are_strings = [name for name, own in values.items() if all(isinstance(v, str) for v in own)]
+    options = csv.ConvertOptions(
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        column_types=dict.fromkeys(are_strings, pa.string()),
+    )
+    return dataset.CsvFileFormat(convert_options=options)
