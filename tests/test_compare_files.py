@@ -110,6 +110,7 @@ BAD = {
         column("unknown", *(f"{i}.5" for i in range(29))),
         "(a: 30 strings in 30 rows: 1 no number, as 'unknown')",
     ),
+    "index.csv": (b"__index_level_0__,y\n5,p\n7,q\n1,p\n2,q\n", "(__index_level_0__: the index of"),
     "numbers.csv": (column(*range(1, 31)), "numbers the rows"),
 }
 

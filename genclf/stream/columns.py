@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from genclf.tables.frames import is_index
 
 Kind = Literal["numeric", "count", "categorical", "text"]
 
@@ -72,10 +73,9 @@ def as_tables(batches: Any) -> Iterator[Any]:
         raise ValueError(f"batches is {batches!r:.60}, {_EXPECTED}")
     for batch in [batches] if single else batches:
         table = _as_table(batch)
-        yield table.drop_columns([name for name in table.column_names if _INDEX.fullmatch(name)])
+        yield table.drop_columns([name for name in table.column_names if is_index(name)])
 
 
-_INDEX = re.compile(r"__index_level_\d+__")  # where pandas writes an index without a name
 _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
 
 

@@ -105,7 +105,8 @@ def fit_batches(
         schema: what the columns are to the model.
         checkpoint: a file for the sums and the names of what they are of; None for none. If it is
             there, the run goes on from it: what it names is counted and not read again, even if it
-            has changed. Batches that are no files are named by their number.
+            has changed. More files may be given then, but not for a later pass. Batches that are
+            no files are named by their number.
         every: seconds between checkpoints, which are written after a unit.
         progress: whether to show a line with the rows, and those per second.
         passes: number of passes: 1 for models with statistics, else of steps of EM.

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from genclf.tables.cells import Cells, is_plain_number, read_cells, texts_of
-from genclf.tables.frames import looks_like_text
+from genclf.tables.frames import is_index, looks_like_text
 from genclf.text import learn_vocabulary
 
 Kind = Literal["numeric", "binary", "categorical", "text", "dropped"]
@@ -73,6 +73,8 @@ def _kind(series: Any, cells: Cells, label: Any, rows: np.ndarray) -> tuple[Kind
     num_values = len(values_of(cells))
     if not (series.dtype.is_numeric() or str(series.dtype).partition("(")[0] in _OF_VALUES):
         return "dropped", f"{series.dtype}: make numbers or strings of it"
+    if is_index(series.name):
+        return "dropped", "the index of pandas"
     if num_values <= 1:
         return "dropped", "constant"
     if texts_of(series) == texts_of(label):

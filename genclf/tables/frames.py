@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+_INDEX = re.compile(r"__index_level_\d+__")
 MANY = 50  # more different strings than this are no categories if they are sentences
 
 
@@ -29,6 +31,11 @@ def is_missing(cell: Any) -> bool:
         return cell is None or bool(cell != cell)
     except TypeError:
         return True
+
+
+def is_index(name: Any) -> bool:
+    """Whether a column is where pandas writes an index without a name."""
+    return _INDEX.fullmatch(str(name)) is not None
 
 
 def make_table(columns: dict[Any, Any], like: Any) -> Any:
