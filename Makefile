@@ -9,6 +9,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
 
+# JAX calls LAPACK from several threads at once. OpenBLAS's own threads wait by spinning, which costs
+# several times the work where another process has a core.
+test test-all test-scale test-cpus docs: export OPENBLAS_NUM_THREADS := 1
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the targets share one environment
 .PHONY: help demo test test-all test-scale test-cpus lint types docs bench wheel clean

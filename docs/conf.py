@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import jax
+import sphinx.builders
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import SphinxError
@@ -36,6 +37,9 @@ nb_merge_streams = True
 # Nearly all the time of most pages is compilation. So it is quick rather than good, as in tests;
 # but not where a page iterates for long or compares times. Others that print one say so.
 COMPILED_WELL = ("latent", "searchlight", "three-roads")
+LONG = ("latent", "three-roads", "mixtures", "bayes", "generative-or-discriminative")
+# Sphinx gives a process a dozen pages at a time, and one process is left alone with the last ones.
+sphinx.builders.make_chunks = lambda docnames, nproc: [[docname] for docname in docnames]
 FLAGS = ["--xla_cpu_parallel_codegen_split_count=1"]
 if jax.__version_info__ < (0, 11):  # later ones do not know the flag, and stop
     FLAGS.append("--xla_cpu_use_fusion_emitters=false")
@@ -93,6 +97,14 @@ def check_api_page(app: Sphinx, env: BuildEnvironment) -> None:
         raise SphinxError("the API page is not complete:\n  " + "\n  ".join(faults))
 
 
+def begin_with_the_longest(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+    """Put the pages that run for a minute or more last; Sphinx begins with these.
+
+    Then two processes end together.
+    """
+    docnames.sort(key=lambda docname: docname in LONG)
+
+
 def set_compilation(app: Sphinx, docname: str, source: list[str]) -> None:
     """Set what the kernel of a page inherits."""
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(int(docname not in COMPILED_WELL))
@@ -107,6 +119,7 @@ def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register the check, and what is kept."""
+    app.connect("env-before-read-docs", begin_with_the_longest)
     app.connect("source-read", set_compilation)
     app.connect("env-check-consistency", check_api_page)
     app.connect("build-finished", write_notebooks)

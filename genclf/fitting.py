@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from jaxtyping import Array, PyTree
@@ -82,7 +83,7 @@ def fit(
     return _fit(clf, x, y, weights, init)
 
 
-@compiled
+@partial(compiled, quickly=2**14)
 def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
     if isinstance(clf, SoftmaxRegression):
         return fit_softmax(clf, x, y, weights, init)

@@ -20,6 +20,7 @@ from genclf.families.base import Params
 from genclf.families.capabilities import require
 from genclf.logarithms import times_log
 from genclf.model import Fitted
+from genclf.sums.largest import argmax
 from genclf.sums.statistics import ClassifierStats
 
 
@@ -220,7 +221,7 @@ def _predict(params: Fitted, x: PyTree) -> Array:
     score = _discriminant(params, x)
     # The posterior is NaN if a score is NaN or +inf, or if all scores are -inf.
     possible = jnp.isfinite(score.max(-1))
-    return jnp.where(possible, jnp.argmax(score, -1), -1).astype(jnp.int32)
+    return jnp.where(possible, argmax(score), -1)
 
 
 @compiled

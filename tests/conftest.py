@@ -25,18 +25,27 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
 
 # Nearly all the time of these tests is compilation. So it is quick rather than good, unless
-# GENCLF_OPTIMIZED is set: then it is what users have. Workers share what they compile, and the next
-# run finds it again.
+# GENCLF_OPTIMIZED is set: then it is what users have. Workers, and processes that tests start,
+# share what they compile, and the next run finds it again.
 if not os.environ.get("GENCLF_OPTIMIZED"):
     jax.config.update("jax_disable_most_optimizations", True)
     flags = ["--xla_cpu_parallel_codegen_split_count=1"]
     if jax.__version_info__ < (0, 11):  # later ones do not know the flag, and stop
         flags.append("--xla_cpu_use_fusion_emitters=false")
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
+    given = os.environ.get("XLA_FLAGS", "").split()  # a worker has those of the process before it
+    os.environ["XLA_FLAGS"] = " ".join([*given, *(flag for flag in flags if flag not in given)])
 # Tracing makes many objects that live on: to look for garbage among them takes a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def _set_here_and_below(setting, value):
+    """Set an option of JAX in this process and in those that it starts."""
+    jax.config.update(setting, value)
+    os.environ[setting.upper()] = str(value)
+
+
+_set_here_and_below("jax_persistent_cache_min_compile_time_secs", 0)
+_set_here_and_below("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 _WORK = {"traces": 0, "compilations": 0}
@@ -122,7 +131,7 @@ def pytest_configure(config):
         for file in folder.iterdir():
             if file.stat().st_mtime < time.time() - CACHE_DAYS * 86400:
                 file.unlink(missing_ok=True)
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    _set_here_and_below("jax_compilation_cache_dir", str(folder))
     # A file that another worker is writing reads as broken: then it is compiled, as if not there.
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent comp")
 

@@ -103,8 +103,6 @@ def start(count, devices=1, x64=True, **settings):
     told = json.dumps(settings | {"count": count, "port": free_port()})
     flags = f"--xla_force_host_platform_device_count={devices}"
     env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    cache = jax.config.jax_compilation_cache_dir
-    env |= {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     env |= {"JAX_ENABLE_X64": str(int(x64)), "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", WORKER, told]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

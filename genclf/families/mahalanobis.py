@@ -19,6 +19,7 @@ from genclf.sums.batched import inverse_lower
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
+from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
 
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
@@ -141,10 +142,11 @@ def _shared_distances(
     z = x - means.centre
     score = form.about_centre(z)
     length = squared_lengths(inverse, z, covariance)
-    nearest = lax.stop_gradient(score.argmax(1))
-    best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
+    best = score.max(1)
 
     def from_nearest() -> Array:
+        nearest = lax.stop_gradient(argmax(score))
+        best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
         own = form.of_classes(nearest).subtracted_from(x)
         less = lax.cond(
             any_member(form.are_far_apart),
@@ -153,7 +155,7 @@ def _shared_distances(
         )
         return squared_lengths(inverse, own, covariance)[:, None] - 2 * less
 
-    cancels = length > _CANCELS * (length - 2 * best[:, 0] + x.shape[1])  # False on NaN
+    cancels = length > _CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
     return lax.cond(any_member(cancels.any()), from_nearest, lambda: length[:, None] - 2 * score)
 
 
@@ -176,7 +178,7 @@ def _diagonal_distances(x: Float[Array, "n d"], means: Means, scale: Array) -> F
     z, m, inverse = (x - centre) * (1 / unit), means.about(centre) / unit, (unit / scale) ** 2
     parts = matmul(z * z, inverse.T) + (inverse * m * m).sum(1)[None]
     apart = parts - 2 * matmul(z, (inverse * m).T)
-    nearest = apart.argmin(1, keepdims=True)
+    nearest = argmax(-apart)[:, None]
     at = lambda a: jnp.take_along_axis(a, nearest, 1, mode="promise_in_bounds")  # noqa: E731
     cancels = at(parts) > _CANCELS * (at(apart) + d)  # False on NaN
     return lax.cond(any_member(cancels.any()), one_by_one, lambda: apart)
@@ -250,7 +252,7 @@ def linear_scores(
         between = form.between()
 
         def rows(x: Array) -> Array:
-            nearest = lax.stop_gradient(form.about_centre(x - centre).argmax(1))
+            nearest = lax.stop_gradient(argmax(form.about_centre(x - centre)))
             return form.about_classes(x, nearest, between)
 
         return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))

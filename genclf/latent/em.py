@@ -200,7 +200,7 @@ def fit_hidden(
     return _em(clf, x, y, weights, 1.0, _TOL_OF_FIT, key, init, True, "k-means++", 1000).params
 
 
-@partial(compiled, static_argnums=(7, 8))
+@partial(compiled, static_argnums=(7, 8), quickly=2**16)
 def _best_of(
     clf: Classifier,
     x: PyTree,
@@ -221,7 +221,7 @@ def _best_of(
     return replace(jax.tree.map(lambda a: a[best], found), values=values)
 
 
-@partial(compiled, static_argnums=(9, 10))
+@partial(compiled, static_argnums=(9, 10), quickly=2**16)
 def _em(
     clf: Classifier,
     x: PyTree,

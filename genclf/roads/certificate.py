@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import jax
+from functools import partial
+
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
@@ -112,7 +114,7 @@ def certify(
     return _certify(clf, params, x, y, weights, tol)
 
 
-@jax.jit
+@partial(compiled, quickly=2**16)
 def _certify(
     clf: Classifier,
     params: ClassifierParams,

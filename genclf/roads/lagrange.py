@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
 from genclf.estimation import check_statistics, with_own_covariances
@@ -117,7 +120,7 @@ def _is_pooled(stats: ClassifierStats) -> bool:
     return len(stats.count) == 1 or any(isinstance(s, Moments) and s.is_pooled for s in nodes)
 
 
-@jax.jit
+@partial(compiled, quickly=2**16)
 def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     clf = of_parameters(clf)
     parts = over_parts(clf.family, _solve, stats.conditional)

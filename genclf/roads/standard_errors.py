@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
+from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
@@ -63,7 +66,7 @@ def standard_errors(
     return _standard_errors(clf, params, x, y, weights)
 
 
-@jax.jit
+@partial(compiled, quickly=2**16)
 def _standard_errors(
     clf: Classifier, params: ClassifierParams, x: PyTree, y: Array, weights: Array | None
 ) -> dict[str, Array]:

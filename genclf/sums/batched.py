@@ -20,6 +20,8 @@ from jaxtyping import Array, Float
 from genclf.sums.products import matmul
 
 _INLINE = 200_000  # flops of a batch: jaxlib uses the pool for more
+_LARGE = 64  # features, from which on triangular matrices are inverted by blocks,
+_BLOCK = 7  # the first ones of at most this size
 
 
 def _in_parts(flops: int) -> Callable[[Callable[[Array], Any]], Callable[[Array], Any]]:
@@ -69,6 +71,37 @@ def _inverse_lower(factor: Array) -> Array:
     return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
 
 
+def _inverse_by_blocks(factor: Array) -> Array:
+    """`[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [-C⁻¹ B A⁻¹, C⁻¹]]`, from small blocks up.
+
+    OpenBLAS solves triangular systems of 8 rows or more in threads of its own, and these then spin
+    for some 30 ms, on cores that the products of the rows want.
+    """
+    d = factor.shape[-1]
+    levels = (-(-d // _BLOCK) - 1).bit_length()
+    size = -(-d // 2**levels)
+    more = size * 2**levels - d
+    padded = jnp.pad(factor, [(0, 0)] * (factor.ndim - 2) + [(0, more)] * 2)
+    ones = jnp.diag((jnp.arange(d + more) >= d).astype(factor.dtype))
+    padded = padded + jnp.broadcast_to(ones, padded.shape)
+    inverse = _inverse_lower(_on_diagonal(padded, size))
+    for level in range(levels):
+        pairs = _on_diagonal(padded, size * 2 ** (level + 1))
+        half = size * 2**level
+        first, second = inverse[..., 0::2, :, :], inverse[..., 1::2, :, :]
+        below = -matmul(matmul(second, pairs[..., half:, :half]), first)
+        rows = [first, jnp.zeros_like(first)], [below, second]
+        inverse = jnp.concatenate([jnp.concatenate(row, -1) for row in rows], -2)
+    return inverse[..., 0, :d, :d]
+
+
+def _on_diagonal(a: Array, size: int) -> Array:
+    """The blocks of a matrix on its diagonal, (..., number of blocks, size, size)."""
+    count = a.shape[-1] // size
+    blocks = a.reshape(*a.shape[:-2], count, size, count, size)
+    return jnp.moveaxis(jnp.diagonal(blocks, axis1=-4, axis2=-2), -1, -3)
+
+
 @jax.custom_jvp
 def cholesky(a: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
     """The lower triangular L with `L Lᵀ = a`, of the lower triangle of a; NaN if there is none."""
@@ -91,7 +124,7 @@ def tangent_of_cholesky(factor: Array, change: Array) -> Array:
 @jax.custom_jvp
 def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
     """L⁻¹ of lower triangular L, with derivatives that are matrix products."""
-    return _inverse_lower(factor)
+    return (_inverse_by_blocks if factor.shape[-1] >= _LARGE else _inverse_lower)(factor)
 
 
 @inverse_lower.defjvp

@@ -34,6 +34,7 @@ from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_
 from genclf.sums.compensated import Pair, add_to, difference, rounded, single, zeros_like
 from genclf.sums.double import gram, is_small, one_matrix, product, unwhiten
 from genclf.sums.factors import any_member, digits_lost, whitener
+from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
@@ -151,7 +152,8 @@ def soft_pooled_moments(
             weight = row_weights(w)[:, None]
             share = divide(w, jnp.broadcast_to(weight, w.shape))
             # Relative to the likeliest class, c̄_n has no rounding if no other class has a share.
-            nearest = lambda a: a.at[w.argmax(1)].get(mode="promise_in_bounds")  # noqa: E731
+            likeliest = argmax(w)
+            nearest = lambda a: a.at[likeliest].get(mode="promise_in_bounds")  # noqa: E731
             z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
             centred = z - (matmul(share, apart) - nearest(apart))
             if full:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import pytest
 
 from tests.laws.sharded import LAWS
@@ -16,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("law", [law.__name__ for law in LAWS])
 def test_sharded_as_single(law):
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
-    # The settings of these tests, and what they have compiled.
+    # The settings of these tests.
     settings = {
         "XLA_FLAGS": flags,
         "JAX_PLATFORMS": "cpu",
@@ -24,7 +23,6 @@ def test_sharded_as_single(law):
         "JAX_NUMPY_DTYPE_PROMOTION": "strict",
         "JAX_NUMPY_RANK_PROMOTION": "raise",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "0" if os.environ.get("GENCLF_OPTIMIZED") else "1",
-        "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or "",
     }
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.laws.sharded", law],

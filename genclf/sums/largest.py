@@ -1,0 +1,33 @@
+"""The index of the largest number of each row."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from genclf.sums.factors import any_member
+
+_UNROLLED = 32
+
+
+def argmax(score: Float[Array, "*batch K"]) -> Int[Array, "*batch"]:
+    """The index of the largest number of each row, the first of equal ones; any beside a NaN.
+
+    `jnp.argmax` reduces pairs of a number and an index. With more numbers than XLA unrolls, a CPU
+    does one pair at a time, and two reductions of numbers take a fifth of the time.
+    """
+    num_classes = score.shape[-1]
+    if num_classes <= _UNROLLED:
+        return jnp.argmax(score, -1).astype(jnp.int32)
+    index = jnp.broadcast_to(jnp.arange(num_classes, dtype=jnp.int32), score.shape)
+    largest = score.max(-1)
+    is_largest = score == jnp.broadcast_to(largest[..., None], score.shape)
+    found = jnp.where(is_largest, index, num_classes).min(-1)
+    # A compiler may compute the scores twice, with other rounding; then none equals the largest.
+    missed = (found == num_classes) & ~jnp.isnan(largest)
+    return lax.cond(
+        any_member(missed.any()),
+        lambda: jnp.argmax(score, -1).astype(jnp.int32),
+        lambda: jnp.minimum(found, num_classes - 1),
+    )
