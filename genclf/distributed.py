@@ -1,11 +1,11 @@
 """Fits on many JAX processes: GPU and TPU clusters, or hosts without accelerators.
 
 Each process sums its own rows on its own devices, at its own pace, and one collective merges the
-sums. Start the processes with `jax.distributed.initialize(..., heartbeat_timeout_seconds=30)`: when
-one dies or freezes, the others know it that long after its last heartbeat (100 seconds by default):
-they raise a `ConnectionError`, or JAX ends them, as it does when the first process died, which
-coordinates the others. JAX takes no process back, so end them all then, by `os._exit`, since JAX
-waits for the others at a normal exit. A new run goes on from the checkpoints.
+sums. Start the processes with `jax.distributed.initialize(..., heartbeat_timeout_seconds=30)`. When
+a process dies or freezes, the others detect it that long after its last heartbeat (100 seconds by
+default). They then raise a `ConnectionError`, or JAX ends them, as it does when the first process
+dies, which coordinates the others. A process cannot rejoin, so end them all, by `os._exit`, since
+JAX waits for the others at a normal exit. A new run resumes from the checkpoints.
 """
 
 from __future__ import annotations
@@ -70,34 +70,35 @@ def fit(
 ) -> ClassifierParams:
     """Fit a model to the rows of all processes together.
 
-    All processes call it alike, each with its own rows, of any number, or none. A batch is padded
-    with rows of weight 0 to one of a few sizes and spread over the process's devices; sparse rows
-    are summed by one. Before they read, the processes compare what they are to sum; after it, one
-    all-reduce in float64 merges the statistics: K d numbers for naive Bayes, d² for a shared
-    covariance, K d² for covariances of the classes. All have the same bits then. TPUs reduce pairs
-    of float32, in which counts are exact up to 2²⁴.
+    All processes make the same call, each with any number of rows of its own, even zero. A batch
+    is padded with rows of weight 0 to one of a few sizes and spread over the process's devices;
+    sparse rows are summed by one device. Before reading, the processes check that they sum the
+    same; after it, one all-reduce in float64 merges the statistics: K d numbers for naive Bayes, d²
+    for a shared covariance, K d² for covariances of the classes. All processes then have the same
+    bits. TPUs reduce pairs of float32, in which counts are exact up to 2²⁴.
 
     Args:
         clf: the model.
         local_batches: this process's batches, (x, y) or (x, y, weights) as `genclf.fit` takes them;
             with a schema, files or batches as `genclf.stream.fit_batches` takes them.
         mesh: a mesh of devices of all processes.
-        schema: what the columns are to the model; None for arrays.
-        checkpoint: a folder that all processes see, for the sums of each; None for none. What is
-            summed there is not summed again: files, also when another number of processes goes on;
-            and batches, which are known by their place among those of a process.
+        schema: how the model reads the columns; None for arrays.
+        checkpoint: a folder that all processes see, for the sums of each; None for no checkpoints.
+            A resumed run does not sum again what is summed there: files, even if the number of
+            processes has changed; and batches, which are identified by their place among those of
+            a process.
         every: seconds between checkpoints.
-        timeout: seconds to wait for the slowest process, each time that they meet.
+        timeout: seconds to wait for the slowest process, at each barrier.
 
     Returns:
         `ClassifierParams`, the same on all processes.
 
     Raises:
-        ValueError: the processes do not sum the same, the message says which and how; two have a
-            file of the same name; a batch of this process is wrong; or no row has a label.
-        RuntimeError: another process failed, the message says which and how.
-        TimeoutError: a process did not come in time.
-        ConnectionError: a process ended; JAX knows this after its heartbeat.
+        ValueError: the processes do not sum the same (the message says which and how); two have
+            a file of the same name; a batch of this process is wrong; or no row has a label.
+        RuntimeError: another process failed; the message says which and how.
+        TimeoutError: a process did not reach a barrier in time.
+        ConnectionError: a process ended; JAX detects this by a missing heartbeat.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -112,19 +113,19 @@ def fit(
     with meetings.before("start"):
         devices = own_devices(mesh)
         batches, example = _begun(clf, local_batches, schema)
-        word = _word(clf, example, schema, mesh, checkpoint)
+        own = _word(clf, example, schema, mesh, checkpoint)
         zeros = None if example is None else _zeros(clf, example)
-    words = [json.loads(said) for said in meetings.words("start", json.dumps(word).encode())]
+    words = [json.loads(each) for each in meetings.words("start", json.dumps(own).encode())]
     digest = _digest(agreed(words))
-    if isinstance(local_batches, list | tuple):  # what else it may be is known after it was read
+    if isinstance(local_batches, list | tuple):  # files of an iterator are known after reading it
         _check_once(meetings, "files", [os.fspath(b) for b in local_batches if is_file(b)])
-    nothing = _nothing(meetings, words, zeros, digest)
+    empty = _nothing(meetings, words, zeros, digest)
     store = None if checkpoint is None else _opened(meetings, Path(checkpoint), digest)
     done = frozenset() if store is None else store.elsewhere
     todo = (b for b in batches if not (is_file(b) and os.fspath(b) in done))
-    summed = partial(_part, clf, schema, word["rows"], devices, nothing)
+    summed = partial(_part, clf, schema, own["rows"], devices, empty)
     with meetings.before("sums"):
-        part = sum_units(todo, nothing=nothing, summed=summed, store=store, every=every)
+        part = sum_units(todo, nothing=empty, summed=summed, store=store, every=every)
     _check_once(meetings, "sums", [name for name in part.part_ids if not is_unnamed(name)])
     meetings.end()
     total = meetings.collective(partial(_over_processes, part, mesh))
@@ -136,7 +137,7 @@ def fit(
 def _begun(
     clf: Classifier, local_batches: Iterable[Any], schema: Schema | None
 ) -> tuple[Iterable[Any], PyTree | None]:
-    """The batches, and rows as they hold them; None if there is no batch to tell."""
+    """The batches, and example rows in their form; None if there is no batch."""
     if schema is not None:
         check_schema(clf, schema)
         return local_batches, arrays_of(schema.no_rows())
@@ -150,7 +151,7 @@ def _begun(
 def _word(
     clf: Classifier, example: PyTree | None, schema: Schema | None, mesh: Mesh, checkpoint: Any
 ) -> dict[str, str | None]:
-    """What this process is to sum: all must say the same, but a process without batches."""
+    """A description of what this process sums, the same on all; "rows" is None without batches."""
     values = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(clf)]
     whole = hashlib.sha256(repr((jax.tree.structure(clf), values)).encode()).hexdigest()
     model = f"{' '.join(repr(clf).split()):.300} ({whole[:16]})"
@@ -165,7 +166,7 @@ def _word(
 
 
 def _digest(said: dict[str, str | None]) -> str:
-    """A fingerprint of what is summed; another number of processes can go on with it."""
+    """A hash of what is summed, without the mesh: the number of processes may change."""
     if said["rows"] is None:
         raise ValueError("local_batches is empty: give a batch of no rows, x of shape (0, d)")
     summed = {what: own for what, own in said.items() if what not in ("mesh", "checkpoint")}
@@ -185,17 +186,17 @@ def _zeros(clf: Classifier, example: PyTree) -> ClassifierStats:
 def _nothing(
     meetings: Meetings, words: list[dict[str, Any]], zeros: ClassifierStats | None, digest: str
 ) -> Part:
-    """The part of no rows; a process without batches is told it by another one."""
+    """The part of zero rows; a process without batches receives it from another one."""
     own = None if zeros is None else _as_part(zeros, 0, "nothing", digest)
-    knows = [word["rows"] is not None for word in words]
-    if all(knows) and own is not None:
+    has_rows = [word["rows"] is not None for word in words]
+    if all(has_rows) and own is not None:
         return own
-    told = b"" if own is None else zlib.compress(own.to_bytes(), 1)
-    return Part.from_bytes(zlib.decompress(meetings.words("nothing", told)[knows.index(True)]))
+    sent = b"" if own is None else zlib.compress(own.to_bytes(), 1)
+    return Part.from_bytes(zlib.decompress(meetings.words("nothing", sent)[has_rows.index(True)]))
 
 
 def _opened(meetings: Meetings, folder: Path, digest: str) -> RankFiles:
-    """The checkpoints, if all processes see the same, and none writes before all have read."""
+    """The checkpoints, read by all processes before any writes; raise if they see other files."""
     with meetings.before("checkpoint"):
         store = RankFiles.open(folder, jax.process_index(), jax.process_count(), digest)
     own = () if store.start is None else store.start.part_ids
@@ -225,7 +226,7 @@ def _check_once(meetings: Meetings, topic: str, names: list[str]) -> None:
                 )
 
 
-_SHORT = 12  # bytes that stand for the name of a file
+_SHORT = 12  # bytes of the hash of a file name
 
 
 def _part(
@@ -270,7 +271,7 @@ def _over_processes(own: Part, mesh: Mesh) -> HostClassifier:
     over = PartitionSpec("processes")
     of_one = lambda s: pool(jax.tree.map(lambda a: a[0], s), "processes")  # noqa: E731
     merge = jax.shard_map(of_one, mesh=each, in_specs=over, out_specs=PartitionSpec())
-    # Sums of float32 would not keep counts past 2²⁴ exact; not all TPUs sum float64.
+    # Sums in float32 would lose the exactness of counts past 2²⁴; some TPUs cannot sum float64.
     with jax.enable_x64(each.devices[0].platform != "tpu"):
         spread = jax.tree.map(
             lambda a: jax.make_array_from_process_local_data(

@@ -1,4 +1,4 @@
-"""Convert array arguments of any kind to real numbers, or raise an error that says why not."""
+"""Convert array arguments of any kind to real numbers, or raise an error with the reason."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def host_numbers(given: Any, name: str) -> np.ndarray:
 
 
 def _way_out(given: Any, host: np.ndarray, name: str) -> str:
-    """What to do with an array that does not hold numbers."""
+    """Advice for an array that does not hold numbers, for the error message."""
     if host.dtype.kind == "O" and any(value is None for value in host.ravel().tolist()):
         return "use NaN for a missing value, and -1 for an unknown label, instead of None"
     if host.dtype.kind == "O" and hasattr(given, "dtypes") and hasattr(given, "columns"):

@@ -23,7 +23,7 @@ Scalar = float | int | Real[Array, ""]
 
 
 def shown(value: Any) -> str:
-    """The text for a value in a message: shape and dtype of an array, a short repr of the rest."""
+    """The text for a value in a message: shape and dtype of an array, else a short repr."""
     if isinstance(value, jax.Array | np.ndarray) and (value.ndim or isinstance(value, Tracer)):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if isinstance(value, type):
@@ -54,7 +54,7 @@ class Domain:
     plural: bool = False
 
     def problem(self, value: Any, name: str) -> str | None:
-        """What is wrong with a value, in words."""
+        """The error message for a value; None if it is in the set."""
         if value is None and self.optional:
             return None
         if isinstance(value, Tracer) and self.valid is not None:

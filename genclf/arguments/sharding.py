@@ -1,8 +1,8 @@
 """Compile functions for arrays on one device and for arrays sharded over many.
 
 `jax.make_mesh` makes explicit mesh axes. The sharding of an array is then part of its type, and an
-operation whose result could be sharded in several ways needs to be told which one to use. Inside
-the functions compiled here the axes are automatic instead: the compiler chooses the shardings. The
+operation whose result could be sharded in several ways needs an explicit choice. Inside the
+functions compiled here the axes are automatic instead: the compiler chooses the shardings. The
 results have explicit shardings again, which depend on the arguments alone, so these functions can
 be called from code with explicit axes.
 """
@@ -61,7 +61,7 @@ def compiled(
             return reshard(a, NamedSharding(mesh, PartitionSpec(*spec if batched else ())))
 
         with use_abstract_mesh(mesh.update_axis_types(dict.fromkeys(mesh.explicit_axes, _AUTO))):
-            arrays = reshard(arrays, PartitionSpec())  # which leaves automatic axes as they are
+            arrays = reshard(arrays, PartitionSpec())  # this leaves automatic axes as they are
             result = function(*(arrays.get(place, arg) for place, arg in enumerate(args)))
         return jax.tree.map(of_type, result)
 
@@ -113,7 +113,7 @@ def _explicit_mesh(args: PyTree) -> AbstractMesh | None:
 
 
 def _batch(x: PyTree) -> tuple[tuple[int, ...], tuple]:
-    """Shape and sharding of the batch axes, from the first array of x with a sharded one."""
+    """Shape and sharding of the batch axes, from the first array of x with a sharded batch axis."""
     found = [(a.shape[:-1], tuple(jax.typeof(a).sharding.spec)) for a in jax.tree.leaves(x)]
     of_batch = [(shape, spec[: len(shape)]) for shape, spec in found]
     return next((both for both in of_batch if any(both[1])), ((), ()))

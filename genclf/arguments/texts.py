@@ -10,7 +10,7 @@ from genclf.arguments.domains import plain_sequence, shown
 
 
 def check_texts(texts: Iterable[str]) -> list[str]:
-    """Return the texts as a list; raise if one is not a str, naming its row."""
+    """Return the texts as a list; raise an error with the row of a text that is not a str."""
     texts = plain_sequence(texts, "texts", "a list of str, one per example")
     for row, text in enumerate(texts):
         if not isinstance(text, str):
@@ -50,7 +50,7 @@ def check_frequency(value: int | float, name: str) -> int | float:
 
 
 def check_dtype(dtype: DTypeLike) -> np.dtype:
-    """Return the NumPy dtype; raise unless sparse arrays of SciPy can be of it, real numbers."""
+    """Return the NumPy dtype; raise unless it is a real dtype of SciPy's sparse arrays."""
     found = None
     if dtype is None or isinstance(dtype, str | type | np.dtype):
         with suppress(TypeError):

@@ -1,4 +1,4 @@
-"""`python -m genclf compare`: prints what `genclf.compare` finds in a user's file."""
+"""`python -m genclf compare`: print the result of `genclf.compare` for a user's file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def print_comparison(
         label: the column to predict.
         num_folds: number of folds.
         seed: seed of the shuffle of the folds.
-        separator: of columns; None for that of the file name extension.
-        html: where to write the same as a page; None for nowhere.
+        separator: the separator of columns; None for the one that the file name extension implies.
+        html: the path of an HTML page to write too; None for no page.
     """
     table = read_table(path, separator, label)
     console = open_console()

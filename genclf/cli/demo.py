@@ -156,7 +156,7 @@ def _vowels(console: Console) -> None:
         ("QDA", "0.01", "0.53", gcf.qda(num_classes)),
         ("Gaussian NB", "", "", gcf.gaussian_nb(num_classes)),
     ]
-    # One call for both sets of speakers: one shape to compile.
+    # One call for both sets of speakers, so that a single shape is compiled.
     x = np.concatenate([vowel.x_train, vowel.x_test])
     y = np.concatenate([vowel.y_train, vowel.y_test])
     rows = []

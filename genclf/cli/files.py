@@ -1,4 +1,4 @@
-"""A user's file as a table, or one line that says why it cannot be read."""
+"""Read a user's file as a table, or raise an error with the reason on one line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 def read_table(path: str, separator: str | None, label: str) -> Any:
     """The table in the file: cells of text files as strings, NaN where missing.
 
-    A repeated name is followed by its place; raise if it is that of the label.
+    A repeated column name is followed by its column number; raise if it is the label's name.
     """
     try:
         data = _read(path)
@@ -77,7 +77,7 @@ def _separator_of(path: str) -> str:
 
 
 def _binary(path: str, data: bytes) -> Any:
-    """A table of Parquet or Feather, by polars or else pyarrow, with the types of its columns."""
+    """A table of Parquet or Feather with its column types, read by polars or else by pyarrow."""
     what = "parquet" if path.lower().endswith(_PARQUET) else "feather"
     if find_spec("polars") is not None:
         polars = import_module("polars")
@@ -170,7 +170,7 @@ def _parse(text: str, separator: str) -> pd.DataFrame:
         raise InputError("rows have more fields than the header line") from None
     if frame.empty:
         raise InputError("has a header but no rows")
-    # In the header of pandas a repeated name looks like a name that ends in ".1".
+    # pandas appends ".1" to a repeated name, as if the header had it.
     made = [str(name) for name in frame.columns]
     if len(header) == len(made):
         frame.columns = pd.Index([own or name for own, name in zip(header, made, strict=True)])

@@ -1,4 +1,4 @@
-"""`--html`: what `genclf.compare` found, as one page that needs nothing else."""
+"""`--html`: the result of `genclf.compare`, as one self-contained page."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from genclf.tables.comparison import Comparison
 from genclf.tables.frames import as_table
 from genclf.tables.readers import Words
 
-_ROWS = 2_000  # that the terms of columns are averaged over
+_ROWS = 2_000  # number of rows over which the terms of columns are averaged
 
 
 def write_page(
     path: str, found: Comparison, table: Any, lines: Iterable[Sequence[str]], **names: Any
 ) -> None:
-    """Write the page; `InputError` if there can be no such file.
+    """Write the page; `InputError` if the file cannot be written.
 
     Args:
         path: the file.
-        found: what there is to say.
+        found: the result of `genclf.compare`.
         table: the table that was compared.
         lines: the table of models, as it is printed.
         **names: title, label and seed.
@@ -78,7 +78,7 @@ def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
     yield "confusion", _drawn(ax), "Rows of each class (down) by the class predicted (across)."
     try:
         terms = found.best.explain(table[:_ROWS])
-    except ValueError:  # of QDA there are none
+    except ValueError:  # QDA has no terms of columns
         return
     yield (
         "evidence",
@@ -90,7 +90,7 @@ def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_words(found: Comparison) -> Iterator[tuple[str, str, str]]:
-    """The words that tell most, of each column of texts."""
+    """The figure of the words with the largest coefficients, for each column of texts."""
     best, names = found.best, [str(name) for name in found.shares]
     for reader, part in best.parts:
         if isinstance(reader, Words):
@@ -124,24 +124,27 @@ def _drawn(ax: Axes) -> str:
 
 
 def _checks(found: Comparison, table: Any) -> list[str]:
-    """What `validate` and `diagnose` say of the best model and all rows."""
+    """The results of `validate` and `diagnose` for the best model and all rows, as sentences."""
     best = found.best
     with jax.enable_x64(True):
         x = best.read(table[found.rows.tolist()])
         try:
             validate(best.classifier, x, found.y)
-            said = ["validate found nothing wrong."]
+            results = ["validate found nothing wrong."]
         except ValueError as error:
-            said = [f"validate: {error}."]
+            results = [f"validate: {error}."]
         diagnosis = jax.tree.map(np.asarray, diagnose(best.classifier, x, found.y))
     is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
     parts = jax.tree.leaves(diagnosis.conditional, is_leaf=is_gaussian)
     for part in filter(is_gaussian, parts):
-        said.append(
+        results.append(
             f"diagnose: the covariances have ranks {part.rank.min()} to {part.rank.max()} of "
             f"{part.constant.shape[-1]}, and condition numbers up to {part.condition.max():.3g}."
         )
     unseen = sum(int(a.sum()) for a in jax.tree.leaves(diagnosis.unseen))
     if unseen:
-        said.append(f"diagnose: {unseen} times a class has no value of a column.")
-    return [*said, f"diagnose: {'something' if diagnosis.degenerate else 'nothing'} is degenerate."]
+        results.append(f"diagnose: {unseen} times a class has no value of a column.")
+    return [
+        *results,
+        f"diagnose: {'something' if diagnosis.degenerate else 'nothing'} is degenerate.",
+    ]

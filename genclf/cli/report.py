@@ -1,4 +1,4 @@
-"""How the command line looks: sections, aligned tables, a progress bar."""
+"""The output of the command line: sections, aligned tables, a progress bar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from genclf.cli.files import printable
 
 def open_console() -> Console:
     """The console of the report; text from a file is never read as markup."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what the terminal cannot show is escaped
+    if isinstance(sys.stdout, io.TextIOWrapper):  # escape what the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     return Console(markup=False, highlight=False)
 

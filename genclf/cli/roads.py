@@ -54,7 +54,7 @@ def _compare(name: str, clf: gcf.Classifier, x: np.ndarray, y: np.ndarray) -> tu
 
 
 def _difference(a: gcf.ClassifierParams, b: gcf.ClassifierParams) -> float:
-    """The largest difference between parameters; probabilities, rather than their logarithms."""
+    """The largest difference between parameters, of probabilities rather than their logarithms."""
 
     def values(params: gcf.ClassifierParams) -> list[Any]:
         declared = params.conditional.parameters

@@ -1,4 +1,4 @@
-"""Fits on engines that read rows in parallel, each of which needs an extra of its own."""
+"""Fits on engines that read rows in parallel; each engine needs its own extra."""
 
 import lazy_loader as _lazy
 

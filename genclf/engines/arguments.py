@@ -23,7 +23,7 @@ def check_recipes(schema: Schema) -> None:
 
 
 def check_names(wanted: Iterable[str], names: Sequence[str], more: Sequence[str] = ()) -> None:
-    """Raise unless the table has each column that is read once, and none of those to be added."""
+    """Raise unless the table has each of `wanted` exactly once, and no column named in `more`."""
     known = f"the columns are {', '.join(map(repr, names)):.200}"
     if lacking := [name for name in wanted if name not in names]:
         raise ValueError(f"df has no column {lacking[0]!r}; {known}")

@@ -20,14 +20,14 @@ _DATAFRAME = Domain("a DataFrame of Dask", lambda df: hasattr(df, "map_partition
 
 @verb(schema=SCHEMA)
 def partial(schema: Schema, df: Any) -> Part:
-    """The part of a table of Dask: one of each partition, merged in pairs, and these in pairs.
+    """The part of a table of Dask: the parts of all partitions, merged pairwise in a binary tree.
 
-    It is computed where Dask computes: by threads, or by the workers of the `Client` that is
-    connected. These need genclf and PyArrow, and import no JAX. A task whose worker is lost is run
-    again, and its part counts once.
+    Dask computes it, in threads or on the workers of the connected `Client`. Workers need genclf
+    and PyArrow, and do not import JAX. A task whose worker is lost is run again, and its part
+    counts once.
 
     Args:
-        schema: what the columns are to the model.
+        schema: how the model reads the columns.
         df: a `dask.dataframe.DataFrame`, or a list of delayed tables.
 
     Returns:
@@ -46,10 +46,10 @@ def partial(schema: Schema, df: Any) -> Part:
     if hasattr(df, "to_delayed"):
         check_names(schema.names, list(df.columns))
         tables = df[schema.names].to_delayed()
-    # Names made at random: Dask would else read all of the schema for each partition.
-    told = dask.delayed(schema, traverse=False, pure=False)
+    # Names are random (pure=False): else Dask would read the whole schema for each partition.
+    shared = dask.delayed(schema, traverse=False, pure=False)
     summed, merged = (dask.delayed(f, pure=False) for f in (part_of_partition, Part.merge))
-    level = [summed(told, i, table) for i, table in enumerate(tables)]
+    level = [summed(shared, i, table) for i, table in enumerate(tables)]
     if not level:
         raise ValueError("df has no partition")
     while len(level) > 1:
@@ -66,7 +66,7 @@ def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
     Args:
         clf: the model that the schema was made with.
         df: a `dask.dataframe.DataFrame`, or a list of delayed tables.
-        schema: what the columns are to the model.
+        schema: how the model reads the columns.
 
     Returns:
         `ClassifierParams`.
@@ -87,25 +87,25 @@ def predict(
     prediction: str = "prediction",
     posterior: str | None = None,
 ) -> Any:
-    """A table with the most probable class of each row in a column more.
+    """The table with a further column, the most probable class of each row.
 
-    Rows and other columns stay as they are, in their order. The workers score in float64. The new
-    columns have types of Arrow, which know of missing cells.
+    Rows and other columns keep their values and order. The workers score in float64. The new
+    columns have types of Arrow, which represent missing cells.
 
     Args:
         params: a fitted classifier that `host_scores` takes.
         df: a `dask.dataframe.DataFrame`; it needs no labels.
-        schema: what the columns are to the model.
+        schema: how the model reads the columns.
         prediction: the name of the column of classes; missing for a row that has no posterior.
         posterior: the name of a column of `p(y=k | x)`, a list in the order of the classes; None
             for no such column.
 
     Returns:
-        A `dask.dataframe.DataFrame`, which Dask computes when it is asked.
+        A `dask.dataframe.DataFrame`, which Dask computes lazily.
 
     Raises:
-        ValueError: the params do not fit the schema, or JAX alone scores them; or a column of one
-            of the names is there already. A cell that does not fit raises when Dask computes.
+        ValueError: the params do not fit the schema, or only JAX can score them; or `df` already
+            has a column of one of the names. A cell that does not fit raises when Dask computes.
     """
     scores = host_scores(params, schema)
     more = [prediction] if posterior is None else [prediction, posterior]

@@ -1,4 +1,4 @@
-"""What the machines of a cluster do with a partition of the rows, without JAX."""
+"""Sums and predictions of a partition of the rows on a worker of a cluster, without JAX."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
 
 
 def to_chunks(name: str, part: Part) -> Iterator[Chunk]:
-    """The pieces of a part, which goes by this name."""
+    """The pieces of a part, under this name."""
     content = part.to_bytes()
     starts = range(0, len(content), SIZE)
     for sequence, start in enumerate(starts):
@@ -43,7 +43,7 @@ def to_chunks(name: str, part: Part) -> Iterator[Chunk]:
 
 
 def from_chunks(chunks: Iterable[Any]) -> list[Part]:
-    """The parts of these pieces; raise unless all pieces of each part are there once."""
+    """The parts of these pieces; raise unless each piece of each part is there exactly once."""
     found: dict[str, dict[int, Any]] = {}
     for chunk in chunks:
         own = found.setdefault(chunk.part_id, {})
@@ -71,11 +71,11 @@ def parts_in(chunks: Iterable[Chunk], numbers: range) -> Iterator[Part]:
     """The parts of these partitions, from their chunks.
 
     Args:
-        chunks: chunks; those of a part come one after the other, and the parts in order.
-        numbers: which parts there are.
+        chunks: chunks; those of one part are adjacent, and the parts are in order.
+        numbers: the numbers of the partitions.
 
     Raises:
-        ValueError: a part or one of its chunks is missing, or is there twice.
+        ValueError: a part or one of its chunks is missing or repeated.
     """
     wanted = map(partition_name, numbers)
     for name, own in groupby(chunks, key=lambda chunk: chunk.part_id):
@@ -87,7 +87,7 @@ def parts_in(chunks: Iterable[Chunk], numbers: range) -> Iterator[Part]:
 
 
 def merged(parts: Iterable[Part]) -> Part:
-    """What `combine` makes of these parts in order, with few of them in memory at once."""
+    """The result of `combine` for these parts in order, with few of them in memory at once."""
     done: list[tuple[int, Part]] = []
     for part in parts:
         level = 0
@@ -106,7 +106,7 @@ def part_of_partition(schema: Schema, number: int, batches: Any) -> Part:
 
 
 def tables_of(schema: Schema, batches: Any) -> Iterator[Any]:
-    """The batches as tables; lists of numbers have a fixed length, which engines do not keep."""
+    """The batches as tables; lists of numbers regain their fixed length, which engines drop."""
     import pyarrow as pa
 
     for table in as_tables(batches):
@@ -116,7 +116,7 @@ def tables_of(schema: Schema, batches: Any) -> Iterator[Any]:
                 continue
             try:
                 cells = table[place].cast(pa.list_(pa.float64(), column.width))
-            except pa.ArrowInvalid:  # another length: the schema says which column it is
+            except pa.ArrowInvalid:  # another length: `schema.read` raises and names the column
                 continue
             table = table.set_column(place, column.name, cells)
         yield table
@@ -130,24 +130,24 @@ def _has_lists(dtype: Any) -> bool:
 
 @dataclass(frozen=True)
 class Named:
-    """What `work` makes of batches whose columns have these names."""
+    """The function `work`, applied to batches whose columns get these names."""
 
     names: list[str]
     work: Callable[[Iterator[Any]], Iterator[Any]]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The batches of a partition of Spark, named by Spark, to those of `work`."""
+        """Rename the columns of a Spark partition's batches, and apply `work` to the batches."""
         return self.work(batch.rename_columns(self.names) for batch in batches)
 
 
 @dataclass(frozen=True)
 class Summing:
-    """From the batches of a partition of Spark to the chunks of its part."""
+    """A function from the batches of a Spark partition to the chunks of its part."""
 
     schema: Schema
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The chunks, one in a batch."""
+        """The chunks, each as a batch of one row."""
         import pyarrow as pa
 
         number = _own_partition()
@@ -159,7 +159,7 @@ class Summing:
 
 
 def _own_partition() -> int:
-    """The number of the partition that this task of Spark has."""
+    """The number of the partition that this Spark task processes."""
     from pyspark import TaskContext
 
     task: Any = TaskContext.get()
@@ -167,18 +167,18 @@ def _own_partition() -> int:
 
 
 def keyed(row: Any) -> tuple[tuple[int, int], Chunk]:
-    """A chunk with what it is sorted by: its partition and sequence."""
+    """A chunk with its sort key: its partition and sequence."""
     chunk = Chunk(*row)
     return (int(chunk.part_id.rpartition("-")[2]), chunk.sequence), chunk
 
 
 @dataclass(frozen=True)
 class Merging:
-    """From the chunks of consecutive parts to those of their sum.
+    """A function from the chunks of consecutive parts to those of their sum.
 
     Attributes:
-        together: how many parts are merged.
-        total: how many there are.
+        together: how many parts are merged into one.
+        total: how many parts there are.
     """
 
     together: int
@@ -189,7 +189,7 @@ class Merging:
         return key[0] // self.together
 
     def __call__(self, group: int, chunks: Iterator[tuple[Any, Chunk]]) -> Iterator[Chunk]:
-        """The chunks of the sum of a group, from sorted ones with their keys."""
+        """The chunks of the sum of a group, from its sorted chunks with their keys."""
         first = group * self.together
         numbers = range(first, min(first + self.together, self.total))
         whole = merged(parts_in((chunk for _, chunk in chunks), numbers))
@@ -198,7 +198,7 @@ class Merging:
 
 @dataclass(frozen=True)
 class Predicting:
-    """From batches to the same with columns of predictions."""
+    """A function from batches to the same batches with columns of predictions."""
 
     schema: Schema
     scores: HostScores
@@ -232,7 +232,7 @@ class Predicting:
             first += len(batch)
 
     def of_frame(self, frame: Any, partition_info: Any = None) -> Any:
-        """A partition of Dask, with predictions; Dask gives the number of the partition."""
+        """A Dask partition with predictions; Dask passes `partition_info`, with its number."""
         import pandas as pd
 
         number = (partition_info or {}).get("number", 0)
@@ -243,7 +243,7 @@ class Predicting:
 
 
 def type_of_classes(schema: Schema) -> Any:
-    """The type of Arrow of the classes."""
+    """The Arrow type of the classes."""
     import pyarrow as pa
 
     kinds = {type(value) for value in schema.classes}

@@ -31,29 +31,29 @@ from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
 _DATAFRAME = Domain("a DataFrame of Spark", lambda df: hasattr(df, "mapInArrow"))
-_AT_DRIVER = 256 * 2**20  # bytes of parts; more are merged in the cluster first
-_TOGETHER = 8  # parts that a worker merges; a power of 2, so that the result has the same bits
+_AT_DRIVER = 256 * 2**20  # bytes of parts above which workers merge some before the driver
+_TOGETHER = 8  # parts that a worker merges; with a power of 2 the result has the same bits
 _CHUNKS = "part_id string, sequence int, of int, bytes binary"
 
 
 @verb(schema=SCHEMA, df=_DATAFRAME)
 def partial(schema: Schema, df: Any) -> Part:
-    """The statistics of the rows of a DataFrame: each partition is summed where it is.
+    """The statistics of the rows of a DataFrame: each partition is summed by its worker.
 
-    Workers send parts, which have the size of the statistics, and the driver combines them. If
-    they are over 256 MiB together, workers merge eight at a time first. Spark may run a task again
-    or twice; the part counts each row once, and its bits do not depend on that.
+    Workers send parts, which have the size of the statistics, and the driver combines them. If the
+    parts exceed 256 MiB in total, workers first merge eight at a time. Spark may run a task more
+    than once; each row still counts once, and the result has the same bits.
 
     Args:
-        schema: what the columns are to the model.
+        schema: how the model reads the columns.
         df: a DataFrame of Spark, not of Spark Connect.
 
     Returns:
         A `Part`.
 
     Raises:
-        ValueError: the model has statistics that JAX alone sums; or a part did not arrive exactly
-            once.
+        ValueError: the model has statistics that only JAX can sum; or a part did not arrive
+            exactly once.
     """
     check_recipes(schema)
     if type(df).__module__.startswith("pyspark.sql.connect"):
@@ -61,11 +61,11 @@ def partial(schema: Schema, df: Any) -> Part:
     check_names(schema.names, df.columns)
     chunks = _chunks(schema, df).rdd
     count = chunks.getNumPartitions()
-    nothing = part_of_partition(schema, 0, [])
-    size = len(nothing.to_bytes())
+    empty = part_of_partition(schema, 0, [])
+    size = len(empty.to_bytes())
     while count > 1 and count * size > _AT_DRIVER:
         chunks, count = _merged_by_workers(chunks, count)
-    return _at_driver(chunks.collect(), count) if count else nothing
+    return _at_driver(chunks.collect(), count) if count else empty
 
 
 def _chunks(schema: Schema, df: Any) -> Any:
@@ -76,7 +76,7 @@ def _chunks(schema: Schema, df: Any) -> Any:
 
 
 def _numbered(df: Any) -> Any:
-    """The columns, named by their numbers: `mapInArrow` takes a dot for a field of a struct."""
+    """The columns, named by their numbers: `mapInArrow` reads a dot in a name as a struct field."""
     return df.toDF(*map(str, range(len(df.columns))))
 
 
@@ -88,7 +88,7 @@ def _merged_by_workers(chunks: Any, count: int) -> tuple[Any, int]:
 
 
 def _at_driver(rows: list[Any], count: int) -> Part:
-    """The sum of the parts whose chunks these rows are."""
+    """The sum of the parts whose chunks are in these rows."""
     chunks = sorted(map(keyed, rows), key=lambda one: one[0])
     return merged(parts_in((chunk for _, chunk in chunks), range(count)))
 
@@ -100,7 +100,7 @@ def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
     Args:
         clf: the model that the schema was made with.
         df: a DataFrame of Spark, not of Spark Connect.
-        schema: what the columns are to the model.
+        schema: how the model reads the columns.
 
     Returns:
         Params as `genclf.fit` returns them.
@@ -121,14 +121,14 @@ def predict(
     prediction: str = "prediction",
     posterior: str | None = None,
 ) -> Any:
-    """A DataFrame with the most probable class of each row in a column more.
+    """The DataFrame with a further column, the most probable class of each row.
 
-    Rows and other columns stay as they are, in their order. The workers score in float64.
+    Rows and other columns keep their values and order. The workers score in float64.
 
     Args:
         params: a fitted classifier that `host_scores` takes.
         df: a DataFrame of Spark; it needs no labels.
-        schema: what the columns are to the model.
+        schema: how the model reads the columns.
         prediction: the name of the column of classes; null for a row that has no posterior.
         posterior: the name of a column of `p(y=k | x)`, an array in the order of the classes; None
             for no such column.
@@ -137,8 +137,8 @@ def predict(
         A DataFrame, which Spark computes when it is used.
 
     Raises:
-        ValueError: the params do not fit the schema, or JAX alone scores them; or a column of one
-            of the names is there already. A cell that does not fit raises when Spark computes.
+        ValueError: the params do not fit the schema, or only JAX can score them; or `df` already
+            has a column of one of the names. A cell that does not fit raises when Spark computes.
     """
     from pyspark.sql.types import ArrayType, DoubleType, StructType
 

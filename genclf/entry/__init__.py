@@ -1,1 +1,1 @@
-"""Checks and padding of arguments, which every public function does first."""
+"""Checks and padding of arguments, the first step of every public function."""

@@ -1,7 +1,7 @@
 """Pad NumPy batches to a few sizes, so that few programs are compiled.
 
-A function is compiled for one number of rows. NumPy batches may have any number of rows, so they
-are scored in pieces of one of six sizes, with the last piece padded. JAX arrays are not padded: a
+A compiled program is for one number of rows. NumPy batches may have any number of rows, so they are
+scored in pieces of one of six sizes, with the last piece padded. JAX arrays are not padded: a
 program is compiled for each of their sizes.
 """
 
@@ -37,8 +37,8 @@ def by_rows(
         f: a function of params and rows; its result has the leading axes of the rows.
         params: the first argument of f.
         x: one example, or an array with leading batch axes, from NumPy or JAX; or sparse rows,
-            which NumPy and SciPy score on the host if they come from there.
-        form: what f needs of a density, "discriminant" or "log_prob".
+            which are scored on the host by NumPy and SciPy if they are SciPy's.
+        form: the method of a density that f uses, "discriminant" or "log_prob".
     """
     if is_sparse(x):
         x = sparse_rows(x, "x")
@@ -49,16 +49,16 @@ def by_rows(
     if not _is_host_batch(x) or is_traced(params):
         return f(params, maybe_sparse(x, "x"))
     as_arrays(jax.tree.map(lambda a: a[:1], x), "x")
-    check_examples(params, x)  # here, so that a message names the shape of x, not of a piece
+    check_examples(params, x)  # before cutting, so that a message names the shape of x
     pieces = [(f(params, piece), rows) for piece, rows in _pieces(x)]
     if any(isinstance(found, Tracer) for found, _ in pieces):  # called inside jit
         return jnp.concatenate([found[:rows] for found, rows in pieces])
-    # Cut on the host: on the device every number of rows would compile another program.
+    # Cut on the host: a cut on the device would compile a program for each number of rows.
     return jax.device_put(np.concatenate([np.asarray(found)[:rows] for found, rows in pieces]))
 
 
 class _Scores(Density):
-    """A density of examples of which the scores of K classes are given as x."""
+    """A density whose examples are their own scores of the K classes."""
 
     num_classes: int = eqx.field(static=True)
 

@@ -74,11 +74,11 @@ def _array(given: Any, name: str) -> Array:
 def _copied(found: np.ndarray) -> Array:
     """Copy to a JAX array, since JAX may read a NumPy buffer after the caller has changed it."""
     dtype = jax.dtypes.canonicalize_dtype(found.dtype)
-    # JAX uses an aligned buffer as it is, but copies an unaligned one again, slowly.
+    # JAX uses an aligned buffer without a copy, and makes a slow copy of an unaligned one.
     memory = np.empty(found.size * dtype.itemsize + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
     own = memory[first : first + found.size * dtype.itemsize].view(dtype).reshape(found.shape)
-    with np.errstate(over="ignore"):  # numbers too large for float32 become infinite: invalid
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, so invalid
         np.copyto(own, found, casting="unsafe")
     with jax.ensure_compile_time_eval():
         return jax.device_put(own, may_alias=True)
@@ -94,14 +94,14 @@ def in_range(found: np.ndarray, name: str) -> np.ndarray:
             value = found.max() if found.max() > narrow.max else found.min()
             raise ValueError(f"y holds {value}, expected labels from 0 on, or -1")
         else:
-            found = found.astype(float)  # JAX would wrap it around
+            found = found.astype(float)  # as integers, JAX would wrap them around
     return found
 
 
 def blocks(
     support: PyTree[Support], x: PyTree, name: str = "x", path: tuple = ()
 ) -> Iterator[tuple[str, tuple, Support, Any]]:
-    """The arrays of x: each with its name in a message, its path of keys, and its support."""
+    """The arrays of x: for each, its name in messages, its path of keys, its support and itself."""
     if isinstance(support, Support):
         if isinstance(x, dict):
             raise ValueError(f"{name} is a dict, but the model is not a Product: expected an array")
@@ -120,7 +120,7 @@ def blocks(
 
 
 def cells(x: Any) -> Any:
-    """What has the shape of the data: x itself, or the word ids of tokens."""
+    """The array with the shape of the data: x itself, or the word ids of tokens."""
     return x.ids if isinstance(x, Tokens) else x
 
 
@@ -236,7 +236,7 @@ def check_examples(params: Any, x: PyTree) -> None:
 
 
 def float_dtype(x: PyTree) -> Any:
-    """The dtype in which x is summed: its widest floating one, float32 or wider; or the default."""
+    """The dtype of sums of x: its widest floating dtype, at least float32; or else the default."""
     found = [a.dtype for a in jax.tree.leaves(x) if jnp.issubdtype(a.dtype, jnp.floating)]
     wide = [dtype for dtype in found if dtype.itemsize >= 4]
     if not found:

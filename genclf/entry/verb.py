@@ -1,8 +1,8 @@
 """Check the arguments of every public function before it runs.
 
-An argument name has one meaning throughout the library, so it determines the check. A check raises
-a `ValueError` that names the argument, or returns the value for the function to use: JAX arrays,
-and models in which invalid traced hyper-parameters are NaN.
+An argument name has one meaning throughout the library, so the name determines the check. A check
+raises a `ValueError` that names the argument, or returns the converted value: JAX arrays, and
+models in which invalid traced hyper-parameters are NaN.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from genclf.model import check_hyperparameters, check_params, require_generative
 from genclf.sums.statistics import ClassifierStats
 
 if TYPE_CHECKING:
-    ArrayLike = Any  # what a user gives is an array by the time that the function sees it
+    ArrayLike = Any  # inside the function, it has been converted to an array
 else:
     from jaxtyping import ArrayLike as ArrayLike
 
@@ -62,7 +62,7 @@ def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) 
         given: dict[str, Any] = dict(zip(places, args, strict=False)) | kwargs
         fits = len(args) <= len(places) and len(given) == len(args) + len(kwargs)
         if not fits or not given.keys() <= set(names) or not set(required) <= given.keys():
-            function(*args, **kwargs)  # Python says which one is missing or not expected
+            function(*args, **kwargs)  # raises Python's own error for the wrong argument
         for name, check in own_checks.items():
             if name in given and check is not None:
                 is_domain = isinstance(check, Domain)

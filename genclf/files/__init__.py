@@ -1,1 +1,1 @@
-"""Files of params, models, statistics and estimators, and params of the estimators of others."""
+"""Files of params, models, statistics and estimators; params from estimators of scikit-learn."""

@@ -1,9 +1,9 @@
-"""The bytes of a file: a first line with a checksum, then arrays and a structure by safetensors.
+"""The bytes of a file: a first line with a checksum, then a safetensors file.
 
     genclf file 1 sha256:<64 hexadecimal digits>
     <a safetensors file, whose metadata holds the structure as JSON>
 
-The checksum is of all bytes after the first line. Nothing in a file names code to run.
+The checksum is of all bytes after the first line. A file cannot name code to run.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 
 VERSION = 1
 _FIRST_LINE = re.compile(rb"genclf file (\d{1,4}) sha256:([0-9a-f]{64})\n")
-_LONGEST_HEADER = 2**26  # bytes: a table of words is in the structure
+_LONGEST_HEADER = 2**26  # bytes: enough for a vocabulary, which is in the structure
 
 
 class FileError(ValueError):
-    """A file that cannot be read: not one of these, of a later version, or damaged."""
+    """A file that cannot be read: of another format, of a later version, or damaged."""
 
 
 def to_bytes(structure: Any, arrays: dict[str, np.ndarray]) -> bytes:
@@ -36,7 +36,7 @@ def to_bytes(structure: Any, arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def from_bytes(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
-    """The structure and the arrays; `FileError` unless all of it is as it was written."""
+    """The structure and the arrays; `FileError` if any byte differs from what was written."""
     found = _FIRST_LINE.match(content)
     if found is None:
         raise FileError("it is no file of genclf.save")
@@ -54,7 +54,7 @@ def from_bytes(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def _header(body: bytes) -> dict[str, Any]:
-    """The header of the arrays, whose names differ, with a structure."""
+    """The header of the safetensors file; `FileError` if a name repeats, or without structure."""
     size = int.from_bytes(body[:8], "little")
     if len(body) < 8 or size > min(len(body) - 8, _LONGEST_HEADER):
         raise FileError(f"its header is said to have {size} bytes, more than there can be")
@@ -88,7 +88,7 @@ def _checksum(body: bytes) -> bytes:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that after a crash the old one or the new one is there, whole."""
+    """Replace a file atomically: after a crash, either the old or the new one is there, whole."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -100,7 +100,7 @@ def replace_file(path: Path, content: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-    if os.name == "posix":  # the name too
+    if os.name == "posix":  # write the folder, which holds the name, to the disk too
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -109,7 +109,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _mode(path: Path) -> int:
-    """The permissions of the file before, or those of a new file."""
+    """The permissions of the existing file, or the default of a new one."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)

@@ -22,7 +22,7 @@ from genclf.model import Fitted
 
 @verb(estimator=None)
 def from_sklearn(estimator: Any) -> Fitted:
-    """The params of a fitted estimator of scikit-learn, which give the same posteriors.
+    """Params with the same posteriors as a fitted estimator of scikit-learn.
 
     Takes `LinearDiscriminantAnalysis`, `QuadraticDiscriminantAnalysis`, `GaussianNB`,
     `BernoulliNB`, `MultinomialNB` and `CategoricalNB`. The classes are in the order of
@@ -32,10 +32,10 @@ def from_sklearn(estimator: Any) -> Fitted:
         estimator: a fitted estimator.
 
     Returns:
-        `ClassifierParams`, in float64 where `jax_enable_x64` is set: then their posteriors are
-        those of the estimator to 1e-12. A `LinearDiscriminantAnalysis` without `covariance_`
-        (the solver "svd" has it with `store_covariance=True`) or with a singular one does not hold
-        the density: it gives `SoftmaxParams`, of posteriors alone.
+        `ClassifierParams`, in float64 if `jax_enable_x64` is set: then their posteriors are those
+        of the estimator to 1e-12. The result is `SoftmaxParams`, which have posteriors but no
+        density, for a `LinearDiscriminantAnalysis` with a singular `covariance_` or without one
+        (the solver "svd" has it with `store_covariance=True`).
 
     Raises:
         ValueError: it is another estimator, or is not fitted; or a covariance is singular.
@@ -89,7 +89,7 @@ def _quadratic(fitted: Any) -> ClassifierParams:
     for k, (rotation, variances) in enumerate(pairs):
         if rotation.shape[1] < mean.shape[1] or not (variances > 0).all():
             raise ValueError(f"estimator has a singular covariance of class {fitted.classes_[k]}")
-        # The Cholesky factor by QR: the covariance itself would have the square of its condition.
+        # The Cholesky factor by QR: forming the covariance would square the condition number.
         upper = np.asarray(np.linalg.qr(np.sqrt(variances)[:, None] * rotation.T, mode="r"))
         scale.append(upper.T * np.sign(np.diag(upper)))
     density = GaussianParams(_array(mean), _array(np.stack(scale)), "full", shared=False)

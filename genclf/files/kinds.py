@@ -1,4 +1,4 @@
-"""The kinds of objects that a file may hold: a closed list, so that no file names other code."""
+"""The kinds of objects that a file may hold: a closed list, so that a file names no other code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what is in a file can be what it says: the sets of values that classes declare."""
+"""Whether the values in a file are in the sets that their classes declare."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
 
 def problem(given: Any, where: str) -> str | None:
-    """What is wrong with an object or a part of it, in words; None if nothing is."""
+    """The first problem of an object or a part of it, in words; None if it is valid."""
     if isinstance(given, dict | tuple | list):
         named = given.items() if isinstance(given, dict) else enumerate(given)
         return _first(problem(item, f"{where}[{name!r}]") for name, item in named)
@@ -32,7 +32,7 @@ def problem(given: Any, where: str) -> str | None:
     return own or _first(problem(v, f"{where}.{name}") for name, v in fields.items())
 
 
-_MAY_BE_NAN = ("gradient_norm",)  # of `softmax_form`, which fits nothing
+_MAY_BE_NAN = ("gradient_norm",)  # `softmax_form` has no fit, and so no gradient
 
 
 def _first(problems: Any) -> str | None:
@@ -73,7 +73,7 @@ def _of_parameter(parameter: Any, stored: Any, where: str) -> str | None:
 
 
 def _of_classifier(given: Fitted, where: str) -> str | None:
-    """The shapes of all arrays, by an abstract score of rows; and the class prior."""
+    """A problem of the shapes of arrays, by an abstract score of rows, or of the class prior."""
     if given.batch_shape:
         return None
     count, dtype = len(_log_prior(given)), _log_prior(given).dtype
@@ -81,7 +81,7 @@ def _of_classifier(given: Fitted, where: str) -> str | None:
         with jax.enable_x64(True):
             x = jax.tree.map(lambda d: jax.ShapeDtypeStruct((2, d), dtype), given.num_features)
             shape = jax.eval_shape(lambda params, x: params.discriminant(x), given, x).shape
-    except Exception as error:  # whatever arrays of other shapes lead to
+    except Exception as error:  # wrong shapes can raise any error
         return f"{where} has arrays of shapes that do not fit: {error}"
     if shape != (2, count):
         return f"{where} has arrays of {shape[-1]} classes and {count} class probabilities"
@@ -96,10 +96,10 @@ def _log_prior(params: Any) -> Any:
 
 
 def _of_stats(given: ClassifierStats, where: str) -> str | None:
-    """Whether the statistics of x are of as many classes as those of the labels."""
+    """A problem if the statistics of x have another number of classes than those of the labels."""
     count = np.shape(given.labels.count)[-1]
     is_sums = lambda node: isinstance(node, Sums | Moments)  # noqa: E731
     for part in jax.tree.leaves(given.conditional, is_leaf=is_sums):
-        if is_sums(part) and count not in np.shape(part.count):  # beside columns, or features
+        if is_sums(part) and count not in np.shape(part.count):  # other axes: columns, features
             return f"{where} has counts of shape {np.shape(part.count)} and {count} classes"
     return None

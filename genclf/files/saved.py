@@ -22,9 +22,9 @@ def _path(given: Any, name: str) -> Any:
 def save(path: str | os.PathLike[str], given: Any) -> None:
     """Write params, a model, statistics or an estimator to a file.
 
-    The file is versioned and has a checksum: `load` returns what was saved, bit for bit, or says
-    what is wrong. Arrays are stored by safetensors, the structure as JSON. The file takes the place
-    of an older one at once, after it is on the disk.
+    The file is versioned and has a checksum: `load` returns what was saved, bit for bit, or raises
+    an error that states the problem. Arrays are stored by safetensors, the structure as JSON. An
+    older file is replaced atomically, once the new one is on the disk.
 
     Args:
         path: the path of the file; by custom it ends in `.genclf`.
@@ -33,8 +33,8 @@ def save(path: str | os.PathLike[str], given: Any) -> None:
             dict, list or tuple of such objects, of arrays, numbers and strings.
 
     Raises:
-        ValueError: it holds an object of another kind, or params that are NaN or outside their
-            sets.
+        ValueError: `given` holds an object of another kind, or params that are NaN or outside
+            their sets.
         FileNotFoundError: there is no such folder.
         ImportError: safetensors is not installed.
 
@@ -62,17 +62,17 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     No code in a file is run, and no class is looked up by a name in it: a file holds arrays,
     numbers, strings and a closed list of kinds. The checksum, shapes and dtypes are checked, and so
-    is the meaning: probabilities have the sum 1, scales are positive, shapes fit each other.
+    are the values: probabilities have the sum 1, scales are positive, shapes fit each other.
 
     Args:
         path: the path of the file.
 
     Returns:
-        The same object. Arrays have the dtypes they had; one of JAX in 64 bits is one of NumPy
-        where `jax_enable_x64` is not set.
+        The same object. Arrays keep their dtypes; a 64-bit array of JAX becomes one of NumPy if
+        `jax_enable_x64` is not set.
 
     Raises:
-        ValueError: it is no such file, or it is damaged; the message says in what way.
+        ValueError: the file is not one of `save`, or is damaged; the message says how.
         FileNotFoundError: there is no file.
         ImportError: safetensors is not installed, or scikit-learn for an estimator.
     """

@@ -22,11 +22,11 @@ class Writer:
     """Makes JSON of an object, and collects its arrays."""
 
     def __init__(self) -> None:
-        """Without arrays yet."""
+        """Start without arrays."""
         self.arrays: dict[str, np.ndarray] = {}
 
     def node(self, value: Any, where: str) -> Any:
-        """The JSON of a value; raise a ValueError that says where there is one of no kind."""
+        """The JSON of a value; raise a `ValueError` with the location of an unsupported object."""
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, str):
@@ -64,9 +64,9 @@ class Writer:
         if array.dtype.kind not in _NUMBERS and array.dtype != jnp.bfloat16:
             raise ValueError(f"{where} has the dtype {array.dtype}, which no file holds")
         name, node = str(len(self.arrays)), "jax" if isinstance(value, jax.Array) else "array"
-        if array.dtype == jnp.bfloat16:  # which safetensors has no NumPy arrays of
+        if array.dtype == jnp.bfloat16:  # safetensors cannot store it from NumPy
             array, node = array.view(np.uint16), "bfloat16"
-        self.arrays[name] = np.array(array, order="C")  # safetensors takes no other order
+        self.arrays[name] = np.array(array, order="C")  # safetensors requires C order
         return {node: name}
 
 
@@ -83,7 +83,7 @@ def read(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             return arrays.pop(name)
         case {"jax": str(name), **rest} if not rest and name in arrays:
             array = arrays.pop(name)
-            # Without float64 in JAX it stays one of NumPy, of all its bits.
+            # If JAX has no 64 bits now, the array stays one of NumPy, with all its bits.
             is_exact = jax.dtypes.canonicalize_dtype(array.dtype) == array.dtype
             return jnp.asarray(array) if is_exact else array
         case {"bfloat16": str(name), **rest} if not rest and name in arrays:
@@ -108,7 +108,7 @@ def read(node: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _kind_of(value: Any) -> str | None:
-    """The name of the kind of an object, None if it is of none."""
+    """The name of the kind of an object; None if files cannot hold it."""
     name = type(value).__name__
     if KINDS.get(name) is type(value):
         return name
@@ -119,7 +119,7 @@ def _kind_of(value: Any) -> str | None:
 
 
 def _hint(value: Any) -> str:
-    """What of an object a file could hold."""
+    """A hint at what to save instead of an object, for the error message."""
     if callable(value):
         return ": give a model, such as genclf.lda(3), or a preset, such as genclf.lda"
     found = [name for name in ("best", "best_estimator_", "named_steps") if hasattr(value, name)]
@@ -135,7 +135,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _state(estimator: Any) -> dict[str, Any]:
-    """What a fit left in an estimator."""
+    """The fitted attributes of an estimator."""
     parameters = estimator.get_params(deep=False)
     left_out = {*parameters, "_cache", "_sklearn_version"}
     return {k: v for k, v in estimator.__getstate__().items() if k not in left_out}

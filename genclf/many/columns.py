@@ -26,11 +26,11 @@ from genclf.select.cross_validation import each_by_others, has_statistics, in_ro
 from genclf.select.permutation import labelling
 from genclf.select.score import ScoreFunction, score_of
 
-_TOGETHER = 2**18  # numbers in the scores of the places that are made at once
+_TOGETHER = 2**18  # numbers in the scores of places that are computed together
 
 
 def of_one_column(family: Family) -> Family | None:
-    """The family of each column, if columns are independent in each class and fitted alone."""
+    """The family of one column, if columns are independent given the class and fitted alone."""
     if isinstance(family, Independent):
         return family.family
     if getattr(family, "prior", None) is not None:
@@ -50,7 +50,7 @@ def scan_columns(
     index: Int[np.ndarray, "C m"],
     progress: Progress | None,
 ) -> Found | None:
-    """The scores at all places; None for other models."""
+    """The scores at all places; None unless the model is naive Bayes of its columns."""
     column = of_one_column(clf.family)
     if column is None or any(np.ndim(leaf) for leaf in jax.tree.leaves(clf.family)):
         return None

@@ -1,4 +1,4 @@
-"""One model fitted to many data sets, and what these fits predict."""
+"""One model fitted to many data sets, and the predictions of these fits."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def fit_many(
 ) -> Any:
     """Fit one model to each of many data sets.
 
-    Data sets of different sizes are padded with rows of weight 0 to a few shapes, or to one if
-    params hold rows, as those of kernel densities do. A data set with
-    an invalid cell has NaN, and changes no other. As in `fit`, directions in which nothing varies
-    have no maximum, and get what the rules of `Gaussian` say; `diagnose_many` tells which data sets
-    these are.
+    Data sets of different sizes are padded with rows of weight 0 to a few shapes, or to one shape
+    if params hold rows, as those of kernel densities do. The params of a data set with an invalid
+    cell are NaN, and those of the others do not change. As in `fit`, the likelihood has no maximum
+    in directions without variance, and the rules of `Gaussian` apply; `diagnose_many` finds the
+    data sets with such directions.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
         datasets: tuples (x, y) or (x, y, weights), as for `fit`; or one such tuple of arrays with a
             leading axis: x (M, n, d), y (M, n), weights (M, n).
-        batch_size: number of data sets that a core works on at once; None chooses so few that they
-            stay in its cache.
-        progress: called with the numbers of fits that are done and of all, from time to time.
+        batch_size: number of data sets that a core works on at once; by default (None), few enough
+            to stay in its cache.
+        progress: called from time to time with the number of fits done and the number of all fits.
 
     Returns:
         Params with a leading axis, in the order of the data sets, as `jax.vmap` of `fit` returns.
 
     Raises:
-        ValueError: names the data set of which a shape, dtype or label does not fit, or no row has
-            both a label and a weight.
+        ValueError: a shape, dtype or label of a data set does not fit, or no row of it has both a
+            label and a weight; the message names the data set.
 
     Example:
         >>> import numpy as np, genclf as gcf
@@ -72,19 +72,19 @@ def fit_many(
 def diagnose_many(
     clf: Model, datasets: Any, *, batch_size: int | None = None, progress: Progress | None = None
 ) -> Diagnosis:
-    """What makes a fit to each of many data sets invalid or doubtful.
+    """`diagnose` for each of many data sets: whether the fit is invalid or doubtful, and why.
 
     Args:
         clf: the model, a `Classifier`.
         datasets: as for `fit_many`.
-        batch_size: number of data sets that a core works on at once; None chooses.
-        progress: called with the numbers of data sets that are done and of all, from time to time.
+        batch_size: number of data sets that a core works on at once; None for a default.
+        progress: called from time to time with the number of data sets done and that of all.
 
     Returns:
         `Diagnosis` with a leading axis, in the order of the data sets.
 
     Raises:
-        ValueError: names the data set of which a shape, dtype or label does not fit.
+        ValueError: a shape, dtype or label of a data set does not fit; the message names it.
 
     Example:
         >>> import numpy as np, genclf as gcf
@@ -107,13 +107,13 @@ def predict_many(params: Any, x: Any, *, batch_size: int | None = None) -> Any:
     Args:
         params: M fits, as `fit_many` returns them.
         x: rows, one array (M, n, d); or a sequence of M arrays.
-        batch_size: number of data sets that a core works on at once; None chooses.
+        batch_size: number of data sets that a core works on at once; None for a default.
 
     Returns:
         int32 of shape (M, n), or a list of M arrays; -1 where the posterior is NaN.
 
     Raises:
-        ValueError: there is not one array of rows for each fit, or their shape does not fit.
+        ValueError: the number of arrays is not that of the fits, or a shape does not fit.
 
     Example:
         >>> import numpy as np, genclf as gcf
@@ -146,7 +146,7 @@ def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Progress |
     size = sizes(len(stack.y), stack.data, batch_size, clf)
 
     def estimates(first: Array) -> Any:
-        # Two programs: in one, XLA would compute the statistics anew wherever they are read.
+        # Two programs: in a single one, XLA would recompute the statistics wherever they are used.
         return _estimates(clf, _statistics(clf, stack.data, first, size), size)
 
     return over_chunks(estimates, len(stack.y), size.chunk, progress)

@@ -41,7 +41,7 @@ def padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
 
 
 def _rows_of_matrix(neighbours: Any, num_columns: int) -> list[np.ndarray] | None:
-    """The columns that are not 0 in each row, if it is a sparse matrix or one of booleans."""
+    """The nonzero columns of each row of a sparse or boolean matrix; None if it is no matrix."""
     if hasattr(neighbours, "tocsr"):
         matrix = neighbours.tocsr()
         matrix.eliminate_zeros()

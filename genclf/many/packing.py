@@ -1,4 +1,4 @@
-"""Data sets of different sizes as a few stacks of arrays, padded by rows of weight 0."""
+"""Data sets of different sizes, padded by rows of weight 0 and stacked in a few shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Stack(NamedTuple):
     """Data sets of one shape.
 
     Attributes:
-        places: which data sets they are, (M,); None if all.
+        places: the numbers of these data sets, (M,); None if the stack holds all.
         x: rows, arrays (M, n, ...).
         y: labels (M, n), or responsibilities (M, n, K).
         weights: weight of each row, (M, n); None for ones.
@@ -33,14 +33,14 @@ class Stack(NamedTuple):
 
     @property
     def data(self) -> tuple[PyTree, Array, Array | None]:
-        """What `fit` takes beside the model."""
+        """The arguments of `fit` after the model."""
         return self.x, self.y, self.weights
 
 
 def stacks(clf: Model, datasets: Any, result: Any = None) -> list[Stack]:
-    """The data sets, checked, in as few shapes as cost at most a third in padding.
+    """The data sets, checked, in a few shapes, so that padding costs at most a third.
 
-    In one shape, if the arrays of `result`, a function of (clf, x, y, weights), depend on it.
+    They have a single shape if the arrays that `result(clf, x, y, weights)` returns depend on it.
     """
     if _is_stacked(datasets):
         return [_one_stack(clf, *datasets)]
@@ -58,7 +58,7 @@ def stacks(clf: Model, datasets: Any, result: Any = None) -> list[Stack]:
 
 
 def _is_stacked(datasets: Any) -> bool:
-    """Whether they are a tuple of arrays, and not a sequence of tuples."""
+    """Whether the data sets are one tuple of arrays, and not a sequence of tuples."""
     if not isinstance(datasets, tuple) or not 2 <= len(datasets) <= 3:
         return False
     return not isinstance(datasets[0], tuple | list) and np.ndim(datasets[1]) >= 2
@@ -108,7 +108,7 @@ def _check_one(clf: Model, x: PyTree, y: Any, weights: Any, name: str) -> None:
 
 
 def _has_wrong_labels(y: np.ndarray, weights: Any, num_classes: int) -> np.ndarray:
-    """Of each data set, (M, n), whether a label is no class, or none has a weight."""
+    """Whether each data set has a label out of range, or no label with a weight; y is (M, n)."""
     labelled: Any = y >= 0 if y.ndim == 2 else (y != 0).any(-1)
     if weights is not None and not isinstance(weights, Tracer):
         labelled = labelled & (np.asarray(weights).reshape(labelled.shape) != 0)
@@ -117,7 +117,7 @@ def _has_wrong_labels(y: np.ndarray, weights: Any, num_classes: int) -> np.ndarr
 
 
 def _check_alike(given: list[tuple]) -> None:
-    """Raise unless all have the same features, and the same kind of labels."""
+    """Raise unless all data sets have the same features and the same kind of labels."""
     kind = lambda one: jax.tree.map(lambda a: a.shape[1:], one[:2])  # noqa: E731
     first = kind(given[0])
     for number, one in enumerate(given):
@@ -135,7 +135,7 @@ def padded_size(n: int) -> int:
 
 
 def _are_alike(one: PyTree, other: PyTree) -> bool:
-    """Whether both are made of the same arrays, but for their values."""
+    """Whether both trees have the same structure and the same shapes of arrays."""
     form = lambda tree: (jax.tree.structure(tree), [a.shape for a in jax.tree.leaves(tree)])  # noqa: E731
     return form(one) == form(other)
 
@@ -154,7 +154,7 @@ def _stack(given: list[tuple], index: np.ndarray, size: int) -> Stack:
 
 
 def stacked(arrays: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """The arrays as one, each padded by zeros to that number of rows."""
+    """The arrays stacked as one, each padded by zeros to `size` rows."""
     found = np.zeros((len(arrays), size, *arrays[0].shape[1:]), np.result_type(*arrays))
     for place, a in enumerate(arrays):
         found[place, : len(a)] = a

@@ -1,4 +1,4 @@
-"""One cross-validation, with its permutations, at each of many places of the same rows."""
+"""A cross-validation, with permutations, at each of many places in the features of the rows."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ At = Callable[[Model, Any, Any], tuple[Model, Array]]
 
 
 class Shared(NamedTuple):
-    """What all places share.
+    """Data that all places share.
 
     Attributes:
         y: labels, (n,).
-        data: weights and folds of the rows; their x is that of all places.
-        key: of the permutations; None without any.
-        numbers: the labels as they are, and the permutations, (1 + num,).
-        labels: what moves; None without permutations.
+        data: weights and folds of the rows; its x is that of all places.
+        key: the random key of the permutations; None without permutations.
+        numbers: the number for the labels as given, then those of the permutations, (1 + num,).
+        labels: the labels to permute; None without permutations.
     """
 
     y: Int[Array, "n"]
@@ -54,8 +54,9 @@ class Found(NamedTuple):
     """Scores at all places.
 
     Attributes:
-        observed: those of the labels as they are, (C,).
-        scores: of the same and then of permuted labels, by one path, (C, 1 + num); None without.
+        observed: the scores of the labels as given, (C,).
+        scores: the scores of the labels as given and then of permuted labels, all by one algorithm,
+            (C, 1 + num); None without permutations.
     """
 
     observed: Float[Array, "C"]
@@ -90,17 +91,17 @@ def scan(
     """The scores at all places.
 
     Args:
-        at: what is at a place.
+        at: the function that returns the model and the rows at a place.
         function: the score.
         clf: the model.
-        shared: what all places share.
-        places: what tells them apart, arrays (C, ...).
+        shared: data that all places share.
+        places: the argument of `at` for each place, arrays (C, ...).
         width: number of features at a place.
-        batch_size: number of places that a core works on at once; None chooses.
-        progress: called with the numbers of places that are done and of all.
+        batch_size: number of places that a core works on at once; None for a default.
+        progress: called with the number of places done and that of all.
     """
     count = len(jax.tree.leaves(places)[0])
-    # Permutations are a batch by themselves.
+    # The permutations at a place are computed as one batch.
     labellings = 0 if shared.labels is None else len(shared.numbers)
     each = len(shared.y) * (width + labellings * clf.num_classes)
     size = sizes(count, jax.ShapeDtypeStruct((count, each), jnp.float32), batch_size, shared)

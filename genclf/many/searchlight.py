@@ -41,13 +41,14 @@ class Searchlight(ShowsNumbers):
     """Cross-validated scores at C places, from `searchlight` or `sliding`.
 
     Attributes:
-        score: at each place, (C,); NaN where a cell is invalid or the score does not exist. As in
-            `fit`, constant features are no evidence, and `diagnose` tells of singular covariances.
-        p_value: `(b + 1) / (num + 1)`, b the number of permutations that score at least as well
-            there, (C,); None without permutations.
-        p_corrected: the same, b the number of permutations of which the best score of all places
-            is at least as good: the chance that any place scores so well is no larger, (C,).
-        null: the scores of permuted labels, the same labels at all places, (num, C).
+        score: the score at each place, (C,); NaN where a cell is invalid or the score does not
+            exist. As in `fit`, constant features do not affect the posterior, and `diagnose` finds
+            singular covariances.
+        p_value: `(b + 1) / (num + 1)`, where b is the number of permutations whose score at that
+            place is at least as good, (C,); None without permutations.
+        p_corrected: the same, where b is the number of permutations whose best score over all
+            places is at least as good, (C,): a bound on the chance that any place scores so well.
+        null: the scores of permuted labels, (num, C); each permutation is the same at all places.
     """
 
     score: Float[Array, "C"]
@@ -73,38 +74,37 @@ def searchlight(
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Searchlight:
-    """Cross-validate a model on every neighbourhood of features, and perhaps permute the labels.
+    """Cross-validate a model on every neighbourhood of features, optionally with permutations.
 
     Each score is that of `cross_validate` with the features of the neighbourhood alone. Gaussians
-    are padded to the largest neighbourhood by columns that have no part; of naive Bayes every
-    feature is fitted once, and its scores are added up; other models are compiled for each number
-    of features. Linear discriminants are not fitted anew to permuted labels, see
-    `permutation_test`.
+    are padded to the largest neighbourhood by columns without effect. Naive Bayes fits every
+    feature once and adds up the scores of features. Other models are compiled for each number of
+    features. Linear discriminants are not refitted to permuted labels; see `permutation_test`.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
         x: rows, (n, D).
         y: labels 0..K-1 of all rows, (n,).
         neighbours: the features of each place: C sequences of column numbers, as
-            `scipy.spatial.KDTree.query_ball_point` returns them; or a (C, D) matrix, sparse or of
-            booleans, that is not 0 at the neighbours, as scikit-learn's
+            `scipy.spatial.KDTree.query_ball_point` returns them; or a (C, D) matrix, sparse or
+            boolean, that is nonzero at the neighbours, as scikit-learn's
             `radius_neighbors_graph` returns it.
         folds: the fold of each row, as for `cross_validate`.
-        metric: a name or a function, as for `score`; of a function larger values are better.
+        metric: a name or a function, as for `score`; larger values of a function are better.
         num: number of permutations; 0 for scores alone.
         key: a `jax.random` key, for permutations.
-        blocks: labels move within blocks alone, integers (n,), such as runs of a recording.
-        whole_blocks: labels move from block to block instead, of which each has one label.
+        blocks: integers (n,), such as runs of a recording; labels are permuted within blocks only.
+        whole_blocks: permute the labels of whole blocks instead; each block must have one label.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
-        batch_size: number of places that a core works on at once; None chooses.
-        progress: called with the numbers of places that are done and of all, from time to time.
+        batch_size: number of places that a core works on at once; None for a default.
+        progress: called from time to time with the number of places done and that of all.
 
     Returns:
         `Searchlight`.
 
     Raises:
-        ValueError: a shape does not fit, a neighbourhood is empty or names a column that is not
-            there, or permutations lack a key.
+        ValueError: a shape does not fit, a neighbourhood is empty or has a column number out of
+            range, or permutations lack a key.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -156,17 +156,17 @@ def sliding(
             axes of `Epochs.get_data()` in MNE.
         y: labels 0..K-1 of all rows, (n,).
         folds: the fold of each row, as for `cross_validate`.
-        metric: a name or a function, as for `score`; of a function larger values are better.
+        metric: a name or a function, as for `score`; larger values of a function are better.
         num: number of permutations; 0 for scores alone.
         key: a `jax.random` key, for permutations.
-        blocks: labels move within blocks alone, integers (n,).
-        whole_blocks: labels move from block to block instead, of which each has one label.
+        blocks: integers (n,); labels are permuted within blocks only.
+        whole_blocks: permute the labels of whole blocks instead; each block must have one label.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
-        batch_size: number of times that a core works on at once; None chooses.
-        progress: called with the numbers of times that are done and of all.
+        batch_size: number of times that a core works on at once; None for a default.
+        progress: called with the number of times done and that of all.
 
     Returns:
-        `Searchlight`, of which the places are the times.
+        `Searchlight`, whose places are the times.
 
     Raises:
         ValueError: a shape does not fit, or permutations lack a key.

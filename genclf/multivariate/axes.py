@@ -28,10 +28,10 @@ class DiscriminantAxes(ShowsNumbers):
     """Canonical variates `aᵀ (x - centre)`, as `discriminant_axes` returns them.
 
     Attributes:
-        coefficient: one axis a in each column, shape (d, m) with m = min(K - 1, d). Scores on the
-            axes are uncorrelated within classes, with variance 1 there.
+        coefficient: one axis a in each column, shape (d, m) with m = min(K - 1, d). Within classes,
+            scores on the axes are uncorrelated with variance 1.
         standardised: `coefficient` for features in units of their standard deviations within
-            classes, shape (d, m): their sizes can be compared.
+            classes, shape (d, m), which makes coefficients comparable.
         centre: mean of the class means, weighted by the class prior, shape (d,).
         mean: class means on the axes, shape (K, m).
         ratio: variance between classes on each axis, in descending order, shape (m,): the
@@ -61,19 +61,19 @@ def params_or_statistics(value: Any, name: str) -> Any:
 def discriminant_axes(source: ClassifierParams | ClassifierStats) -> DiscriminantAxes:
     """The axes of linear discriminant analysis: canonical variates, or Fisher's discriminants.
 
-    The columns a of `coefficient` maximise `aᵀ B a / aᵀ Σ a`, one after the other, each
-    uncorrelated within classes with those before: B is the covariance of the class means, weighted
-    by the class prior, and Σ that within classes, with divisor n unless the params say otherwise.
+    The columns a of `coefficient` maximise `aᵀ B a / aᵀ Σ a`, one after the other; each is
+    uncorrelated within classes with those before. B is the covariance of the class means, weighted
+    by the class prior. Σ is the covariance within classes, with divisor n or that of the params.
     The largest standardised coefficient of each axis is positive.
 
     Args:
         source: params of a `Gaussian(shared=True)`, with their prior, shrinkage and ridge; or
-            statistics with full scatters, of which the pooled covariance is taken as it is.
+            statistics with full scatters, whose pooled covariance is used without regularisation.
 
     Returns:
         `DiscriminantAxes`; `transform` gives scores on them. If the covariance is singular, as with
-        more features than n - K and no shrinkage, the first axes are directions in which nothing
-        varies within classes, with ratios that only rounding bounds: `validate` raises.
+        more features than n - K and no shrinkage, the first axes are directions without variance
+        within classes, with ratios that are limited only by rounding: `validate` raises.
 
     Raises:
         ValueError: the classes do not share a covariance, or the statistics have no scatter matrix.
@@ -133,11 +133,11 @@ def transform(
 
 @verb
 def reduced_rank(params: ClassifierParams, num_axes: int) -> ClassifierParams:
-    """The classifier that sees class means on their first discriminant axes alone.
+    """The classifier whose class means differ only on the first discriminant axes.
 
     The means become `centre + Σ A Aᵀ (μ_k - centre)`, A the first columns of the coefficients of
-    `discriminant_axes`: the maximum-likelihood means of that rank. All else stays, so predictions
-    are those of the nearest mean on these axes, with the class prior.
+    `discriminant_axes`: the maximum-likelihood means of that rank. All other params stay, so
+    predictions are those of the nearest mean on these axes, with the class prior.
 
     Args:
         params: params of a `Gaussian(shared=True)`.
@@ -183,7 +183,7 @@ def with_scatters(stats: ClassifierStats) -> Moments:
 def with_one_covariance(
     source: ClassifierParams | ClassifierStats, **rules: Any
 ) -> ClassifierParams:
-    """Params of which the classes share a covariance; statistics are estimated by the rules."""
+    """Params whose classes share a covariance; from statistics, they are estimated by the rules."""
     if isinstance(source, ClassifierStats):
         family = Gaussian(shared=True, **rules)
         log_prior = jnp.log(divide(source.count, source.count.sum(keepdims=True)))
@@ -231,7 +231,7 @@ def _axes(params: ClassifierParams) -> DiscriminantAxes:
 
 
 def _whitened_means(params: ClassifierParams) -> tuple[Array, Array, Array, Array]:
-    """The centre, the whitened means about it, and an SVD of these, weighted by the prior."""
+    """The centre, the whitened means about it, and an SVD of these means weighted by the prior."""
     given, share = params.conditional, jnp.exp(params.log_prior)[:, None]
     means = Means(given.mean, given.rounding)
     middle = means.centre

@@ -1,4 +1,4 @@
-"""Correlation-adjusted t scores: how far each class is from all, in each feature."""
+"""Correlation-adjusted t scores: how far each class mean is from the overall mean, by feature."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class CatScores(ShowsNumbers):
         overall: `Σ_k (1 - π_k) score_k²`, π_k the share of the class in all examples, shape (d,).
             Without correlations `overall / (K - 1)` is the F of one-way analysis of variance.
         p_value: the probability of a larger F with K - 1 and n - K degrees of freedom, shape (d,).
-            The divisor of such an F is n - K: from params of `Gaussian(ddof=K)`; with the divisor n
-            they are too small, and somewhat also where the data tell the shrinkage.
+            They need variances with divisor n - K, as from params of `Gaussian(ddof=K)`. With
+            divisor n they are too small, and somewhat also with an estimated shrinkage.
     """
 
     score: Float[Array, "K d"]
@@ -56,16 +56,16 @@ def cat_scores(
 
         score_k = √(n π_k / (1 - π_k)) R^(-1/2) V^(-1/2) (μ_k - μ)
 
-    V holds the variances within classes, R the correlations there and μ is the mean of all
-    examples. With R the identity these are t scores of a class against all. The squares of the
-    scores of a group of correlated features add up to what the group tells.
+    V holds the variances and R the correlations within classes, and μ is the mean of all examples.
+    If R is the identity, these are t scores of a class against all. The squared scores of a group
+    of correlated features add up to the importance of the group.
 
     Args:
-        source: statistics, of which the variances have the divisor n - K: those of a `Gaussian`
-            with `shrinkage="james-stein", target="diagonal"` shrink the correlations so, others
-            with full scatters not at all. Or params of a `Gaussian(shared=True)`, with their
-            divisor, and with any shrinkage towards the diagonal: the way for more features than
-            rows.
+        source: statistics, whose variances get the divisor n - K: with those of a `Gaussian` with
+            `shrinkage="james-stein", target="diagonal"` the correlations are shrunk by that method,
+            with others, of full scatters, they are not shrunk. Or params of a
+            `Gaussian(shared=True)`, with their divisor, and with any shrinkage towards the
+            diagonal: use these for more features than rows.
         count: the weight of each class, (K,), such as `stats.count`; with params only.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Multivariate analysis of variance, from statistics that merge: do classes differ, and how?"""
+"""Multivariate analysis of variance from mergeable statistics: tests of means and covariances."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from genclf.sums.statistics import ClassifierStats, Moments, divide
 
 
 class Test(ShowsNumbers):
-    """A test: its statistic, what this is referred to, and the p-value.
+    """A test: its statistic, the distribution that this is compared with, and the p-value.
 
     Attributes:
-        statistic: the statistic that has the name of the test.
+        statistic: the statistic that the test is named after.
         value: the value of F, or of χ² where `denominator` is infinite.
-        numerator: its degrees of freedom, or those of the numerator of F.
+        numerator: degrees of freedom of χ², or of the numerator of F.
         denominator: degrees of freedom of the denominator.
         p_value: probability of a larger value if the hypothesis holds.
     """
 
-    __test__ = False  # of the library, not for pytest
+    __test__ = False  # pytest must not collect this class
 
     statistic: Float[Array, "..."]
     value: Float[Array, "..."]
@@ -44,10 +44,10 @@ class Manova(ShowsNumbers):
         pillai: the sum of `λ / (1 + λ)`.
         hotelling_lawley: the sum of λ.
         roy: the largest λ; its p-value is a lower bound.
-        box_m: Box's M, of equal covariances: a small p-value speaks against `lda`. None if the
-            statistics have a pooled scatter.
+        box_m: Box's M, a test of equal covariances: a small p-value is evidence against `lda`. None
+            if the statistics have a pooled scatter.
         hotelling: T² of each pair of classes, shape (K, K): `n_k n_l / (n_k + n_l)` times their
-            squared distance, with all classes' covariance.
+            squared distance, by the pooled covariance of all classes.
         squared_distance: squared Mahalanobis distances of the class means, shape (K, K), by the
             pooled covariance with divisor n - K.
     """
@@ -63,18 +63,19 @@ class Manova(ShowsNumbers):
 
 @verb
 def manova(stats: ClassifierStats) -> Manova:
-    """Whether class means differ, and class covariances, from statistics alone.
+    """Test whether class means differ, and whether class covariances do, from statistics alone.
 
-    The p-values are of the usual F approximations; those of Wilks are exact for two or three
-    classes, or one or two features, all four for two classes. Box's M has the χ² approximation. A
-    weight counts as that many rows.
+    The p-values are those of the usual F approximations. For Wilks they are exact for two or three
+    classes, or one or two features; for two classes all four are exact. Box's M has the χ²
+    approximation. A row of weight w counts as w rows.
 
     Args:
-        stats: statistics with full scatters, as those of `lda` or `qda`; merged or pooled ones too.
+        stats: statistics with full scatters, as of `lda` or `qda`; they may be merged or pooled.
 
     Returns:
-        `Manova`; NaN where the covariance within classes is singular, because rows are too few,
-        n - K < d, or features constant or linearly dependent; for Box's M, where one of a class is.
+        `Manova`; NaN if the covariance within classes is singular, because rows are too few
+        (n - K < d), or features are constant or linearly dependent. Box's M is NaN if the
+        covariance of any class is singular.
 
     Raises:
         ValueError: the statistics have no scatter matrix.
@@ -125,7 +126,7 @@ def _manova(moments: Moments) -> Manova:
 
 
 def _roots(scatter: Float[Array, "K d d"]) -> tuple[Float[Array, "K d"], Float[Array, "K d d"]]:
-    """Units, and Cholesky factors of the scatters in these; NaN where one is singular."""
+    """Units, and Cholesky factors of the scatters in these units; NaN for singular scatters."""
     unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
     unit = jnp.where(unit > 0, unit, jnp.nan)
     root = cholesky(scatter / (unit[:, :, None] * unit[:, None, :]))
@@ -189,7 +190,7 @@ def _box_m(moments: Moments, v: Array, present: Array) -> Test:
     """`(n-K) log |S| - Σ_k (n_k-1) log |S_k|`, the covariances with divisors n - K and n_k - 1."""
     d, own, present_class = moments.mean.shape[1], moments.count - 1, moments.count > 0
     pooled = moments.scatter.sum(0, keepdims=True)
-    # In units of all, so that logarithms are of numbers near 1.
+    # In the units of the pooled scatter, so that logarithms are of numbers near 1.
     unit = jnp.sqrt(jnp.diagonal(pooled, axis1=-2, axis2=-1))
     units = unit[:, :, None] * unit[:, None, :]
     log_det = _log_det(moments.scatter / units) - d * jnp.log(jnp.where(present_class, own, 1))

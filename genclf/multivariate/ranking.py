@@ -1,4 +1,4 @@
-"""Which features tell the classes apart: rankings, false discovery rates, paths of thresholds."""
+"""Features that differ between classes: rankings, false discovery rates, paths of thresholds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from genclf.families.shrunken_centroids import deviations
 from genclf.multivariate.cat_scores import CatScores
 from genclf.sums.statistics import ClassifierStats
 
-_LEAST_P_VALUE = 1e-15  # beyond it a normal deviate only widens the bins of a histogram
+_LEAST_P_VALUE = 1e-15  # the normal deviate of a smaller one only widens bins of a histogram
 
 
 class FeatureRanking(ShowsNumbers):
@@ -27,9 +27,9 @@ class FeatureRanking(ShowsNumbers):
 
     Attributes:
         order: indices of the features, the most important first, shape (d,).
-        tail_rate: the false discovery rate among this feature and those before it, by feature (not
-            by rank), shape (d,): Benjamini and Hochberg's adjusted p-value.
-        local_rate: the probability that this feature tells nothing, given its score, shape (d,).
+        tail_rate: the false discovery rate among this feature and those ranked before it, indexed
+            by feature (not by rank), shape (d,): Benjamini and Hochberg's adjusted p-value.
+        local_rate: the probability that this feature is null, given its score, shape (d,).
     """
 
     order: Int[np.ndarray, "d"]
@@ -41,11 +41,11 @@ class FeatureRanking(ShowsNumbers):
 def rank_features(scores: CatScores) -> FeatureRanking:
     """Features in the order of their scores, with false discovery rates.
 
-    Both rates are of the p-values: SciPy's `false_discovery_control`, and statsmodels' `local_fdr`
-    of `Φ⁻¹(1 - p)` beside the standard normal density.
+    Both rates are computed from the p-values: by SciPy's `false_discovery_control`, and by
+    statsmodels' `local_fdr` of `Φ⁻¹(1 - p)` with the standard normal density for null features.
 
     Args:
-        scores: from `cat_scores`, of many features: local rates are of a histogram of all.
+        scores: from `cat_scores`, of many features, as local rates use a histogram of all features.
 
     Returns:
         `FeatureRanking`.
@@ -101,9 +101,9 @@ class ThresholdPath(ShowsNumbers):
 
     Attributes:
         threshold: from 0 to the least one at which all class means are the same, shape (m,).
-        num_features: how many features have a part in the posterior, shape (m,).
-        largest: the threshold from which on a feature has none, `max_k |d_kj|`, shape (d,): larger
-            for more important features.
+        num_features: the number of features that affect the posterior, shape (m,).
+        largest: the threshold from which on a feature has no effect, `max_k |d_kj|`, shape (d,):
+            larger for more important features.
         params: the params at each threshold, all leaves with a first axis of length m.
     """
 
@@ -128,7 +128,7 @@ def threshold_path(
         `ThresholdPath`; `jax.vmap(genclf.predict, (0, None))(path.params, x)` are the predictions.
 
     Raises:
-        ValueError: the model is another one, or the statistics are not its own.
+        ValueError: the model has no soft threshold, or the statistics are of another model.
 
     Example:
         >>> import jax, genclf as gcf

@@ -1,4 +1,4 @@
-"""Many features, few rows: one rotation to the space of the rows, for any number of fits there."""
+"""Many features, few rows: one rotation to the space of the rows serves any number of fits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RowSpace(NamedTuple):
             A `Classifier` that takes coordinates in place of features.
 
         Raises:
-            ValueError: the model's answers change under rotations.
+            ValueError: the model's scores change under rotations.
         """
         family = clf.family
         if not (isinstance(family, Gaussian) and family.is_equivariant):
@@ -58,7 +58,7 @@ class RowSpace(NamedTuple):
             params: a fit of `model(clf)`.
 
         Returns:
-            `ClassifierParams` with the same scores of x as the given ones have of its coordinates.
+            `ClassifierParams`, whose scores of x are those of the given ones for its coordinates.
 
         Raises:
             ValueError: the params are of another model.
@@ -77,16 +77,16 @@ def row_space(x: Float[ArrayLike, "n d"]) -> RowSpace:
 
     With shrinkage towards the identity, a Gaussian model of n rows and d features has the same
     scores in the r = min(n, d) coordinates `(x - m) V` of its rows, m their mean and V the
-    orthonormal factor of `(x - m)ᵀ = V R`. Rotate once, in O(n² d), and let any number of fits
-    cost O(n r²): those of a cross-validation, of permuted labels, of a grid of shrinkages. `fit`
-    of a single model does this by itself.
+    orthonormal factor of `(x - m)ᵀ = V R`. After one rotation, in O(n² d), each fit costs O(n r²),
+    as in a cross-validation, with permuted labels or on a grid of shrinkages. `fit` of a single
+    model does this by itself.
 
     Args:
         x: rows, shape (n, d).
 
     Returns:
-        `RowSpace`, a pair of the rotation and the rotated rows; its `model` and `params` lead there
-        and back.
+        `RowSpace`, a pair of the rotation and the rotated rows; its `model` converts models to the
+        coordinates, and its `params` converts fits back.
 
     Raises:
         ValueError: x is not a matrix of numbers.

@@ -1,4 +1,4 @@
-"""What all figures share: the axes to draw in, names, and how a class looks."""
+"""Helpers of all figures: the axes to draw in, names, and the style of a class."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from genclf.classifier import ClassifierParams
 AX = Domain(
     "axes of matplotlib, or None for new ones", lambda a: isinstance(a, Axes), optional=True
 )
-# Paul Tol's "bright" palette: told apart by the colour-blind; markers and dashes do so in grey.
+# Paul Tol's "bright" palette, safe for the colour-blind; markers and dashes differ in grey too.
 _COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999")
 _MARKERS = "os^DvPX*<>p"
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
 
 
 class Look(NamedTuple):
-    """How one class is drawn."""
+    """The style in which one class is drawn."""
 
     name: str
     colour: str
@@ -33,14 +33,14 @@ class Look(NamedTuple):
 
 
 def looks(num_classes: int, class_names: Sequence[str] | None) -> list[Look]:
-    """The look of each class; raise unless there is a name for each."""
+    """The style of each class; raise unless each has a name."""
     names = names_of(class_names, num_classes, "class_names", "class {}")
     kinds = zip(names, cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
     return [Look(*kind) for kind in islice(kinds, num_classes)]
 
 
 def names_of(given: Any, number: int, argument: str, default: str) -> list[str]:
-    """The names as strings, made from `default` if none are given; raise for another number."""
+    """The names as strings, by default from `default`; raise unless there are `number` names."""
     if given is None:
         return [default.format(i) for i in range(number)]
     if isinstance(given, str) or not hasattr(given, "__len__"):
@@ -56,7 +56,7 @@ def new_axes(ax: Axes | None) -> Axes:
 
 
 def generative(value: Any, name: str) -> ClassifierParams:
-    """The params of one classifier; raise for anything else."""
+    """The params of a single classifier; raise for any other value."""
     if not isinstance(value, ClassifierParams) or value.batch_shape:
         hint = "; of an estimator, give its params_" if hasattr(value, "params_") else ""
         raise ValueError(
@@ -88,7 +88,7 @@ def labels(y: Any, num_rows: int, num_classes: int) -> np.ndarray:
 
 
 def scatter(ax: Axes, points: np.ndarray, y: np.ndarray, kinds: Sequence[Look]) -> None:
-    """Points (n, 2) in the look of their class; grey where there is no label."""
+    """Points (n, 2) in the style of their class; grey where there is no label."""
     ax.plot(*points[y < 0].T, ".", color="0.75", markersize=3)
     for k, look in enumerate(kinds):
         ax.plot(

@@ -20,9 +20,9 @@ from genclf.families.capabilities import HasConditionals, require
 from genclf.families.multinomial_params import MultinomialParams
 from genclf.plot.classes import AX, Look, generative, looks, new_axes, rows_and_labels
 
-_POINTS = 400  # of a curve
-_MOST = 1_000  # counts that are tried
-_LEAST = 1e-4  # probability of a count that is drawn
+_POINTS = 400  # points of a curve
+_MOST = 1_000  # number of counts that are tried
+_LEAST = 1e-4  # least probability of a count that is drawn
 
 
 def _feature(value: Any, name: str) -> int:
@@ -47,12 +47,12 @@ def densities(
     The other features are integrated out.
 
     Args:
-        params: a classifier whose features can be integrated out, or of a single feature.
+        params: a classifier whose features can be integrated out, or that has a single feature.
         feature: j, from 0.
-        x: rows to draw as histograms behind the curves, shape (n, d); with y.
+        x: rows to draw as histograms behind the curves, shape (n, d); requires y.
         y: their labels, integers 0..K-1, or -1 for none, shape (n,).
         class_names: K names for the legend.
-        feature_name: what x_j is.
+        feature_name: the label of the horizontal axis.
         ax: axes to draw in; None for new ones.
 
     Returns:
@@ -88,7 +88,7 @@ def densities(
 
 
 def is_discrete(density: Density) -> bool:
-    """Whether a feature takes whole numbers alone."""
+    """Whether a feature takes only whole numbers."""
     half = jnp.full((1, density.num_features), 0.5)
     return not bool(np.asarray(density.support.valid(half)).all())
 
@@ -96,7 +96,7 @@ def is_discrete(density: Density) -> bool:
 def draw_densities(
     ax: Axes, params: ClassifierParams, feature: int, kinds: Sequence[Look], x: Any, y: Any
 ) -> None:
-    """The density of each class, over the rows if there are any; nothing is named but classes."""
+    """The density of each class, over histograms of any rows; only classes are labelled."""
     if is_discrete(params.conditional):
         categories = getattr(params.conditional, "columns", None)
         most = categories.num_values[feature] if categories else _MOST
@@ -118,7 +118,7 @@ def draw_densities(
 
 
 def _range(params: ClassifierParams, feature: int, x: Any) -> Float[np.ndarray, "points"]:
-    """Values of a feature from end to end of the rows, or of draws of the model."""
+    """Values that span the range of a feature in the rows, or in samples from the model."""
     if x is None:
         drawn = params.conditional.sample(
             jax.random.key(0), jnp.arange(2_000, dtype=jnp.int32) % params.num_classes

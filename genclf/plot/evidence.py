@@ -1,4 +1,4 @@
-"""Figures of what features say: coefficients of a model, and the terms of one row."""
+"""Figures of the effects of features: coefficients of a model, and the terms of one row."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def log_odds(
     feature_names: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The features with the largest coefficients in the log-odds of a class: `linear_form`.
+    """The features with the largest coefficients of `linear_form` in the log-odds of a class.
 
-    A bar is `coef_a - coef_b`: what one more unit of the feature adds to `log p(a | x) / p(b | x)`;
-    of a word, one more occurrence, and of a 0/1 feature, its presence. If the densities are
-    Gaussian, the unit is the standard deviation within classes.
+    A bar is `coef_a - coef_b`: what one more unit of the feature adds to `log p(a | x) / p(b | x)`.
+    The unit of a word is one occurrence, that of a 0/1 feature is its presence, and that of a
+    Gaussian feature is the standard deviation within classes.
 
     Args:
         params: a model that is linear in x.
@@ -47,7 +47,7 @@ def log_odds(
         of: a.
         against: b; None for the mean of the coefficients of all other classes.
         class_names: K names for the title.
-        feature_names: d names; of categorical columns, to which values are added.
+        feature_names: d names; values are appended to those of categorical columns.
         ax: axes to draw in; None for new ones.
 
     Returns:
@@ -90,7 +90,7 @@ def log_odds(
 
 
 def _coefficient_names(density: Any, given: Any, size: int) -> list[str]:
-    """A name for each coefficient; of a categorical column one for each value."""
+    """A name for each coefficient; a categorical column has one for each value."""
     if not isinstance(density, CategoricalParams):
         return names_of(given, size, "feature_names", "feature {}")
     sizes = density.columns.num_values
@@ -116,16 +116,16 @@ def explanation(
     feature_names: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Which features speak for the class of one row, and how much: the terms of its log-odds.
+    """How much each feature contributes to the class of one row: the terms of its log-odds.
 
-    The last bars are the features that are not shown, the class prior, and the sum of all.
+    The last bars are the sum of the features not shown, the class prior, and the total.
 
     Args:
         found: from `genclf.explain`, of rows (n, d) or one row (d,).
         row: the number of the row.
         top: how many features.
         class_names: K names.
-        feature_names: names in the structure of `found.features`: d names, or a dict of such.
+        feature_names: names in the structure of `found.features`: d names, or a dict of names.
         ax: axes to draw in; None for new ones.
 
     Returns:
@@ -166,7 +166,7 @@ def explanation(
 
 
 def _flat(features: Any, names: Any) -> tuple[Float[np.ndarray, "terms"], list[str]]:
-    """The terms of all parts after each other, and their names."""
+    """The concatenated terms of all parts, and their names."""
     if not isinstance(features, dict):
         return np.asarray(features), names_of(names, len(features), "feature_names", "feature {}")
     found: list[str] = []
@@ -191,7 +191,7 @@ def draw_bars(
     top: int,
     last: Mapping[str, float] = MappingProxyType({}),
 ) -> Axes:
-    """Horizontal bars of the largest values, largest first, and those of `last` below them."""
+    """Horizontal bars of the values largest in size, in descending order, above those of `last`."""
     ax = new_axes(ax)
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     order = order[np.argsort(-values[order], kind="stable")]

@@ -25,9 +25,9 @@ def pairs(
     class_names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> np.ndarray:
-    """Rows in every pair of features; on the diagonal the class densities of each.
+    """Rows in every pair of features, and on the diagonal the class densities of each feature.
 
-    Gaussian classes have the ellipses of `ellipses` too, of level 0.9.
+    Gaussian classes also have ellipses, as of `ellipses` with level 0.9.
 
     Args:
         params: a fitted classifier.

@@ -28,7 +28,7 @@ from genclf.plot.classes import (
 )
 from genclf.scores import predict
 
-_STEPS = 240  # of the grid on which classes are predicted, in each direction
+_STEPS = 240  # grid points in each direction, where classes are predicted
 
 
 def _level(value: Any, name: str) -> float:
@@ -64,7 +64,7 @@ def boundary(
     feature_names: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The regions in which each class is the most probable, and the rows.
+    """The region of the plane in which each class is the most probable, and the rows.
 
     Args:
         params: a model fitted to two features.
@@ -126,18 +126,17 @@ def ellipses(
     feature_names: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Ellipses that hold a share of each Gaussian class density, in two features.
+    """Ellipses that contain a share of each Gaussian class density, in two features.
 
-    The ellipse is `(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) = -2 log (1 - level)`, of the two features alone: the
-    others are integrated out. It tells where rows of the class lie, and is no confidence region of
-    its mean.
+    The ellipse is `(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) = -2 log (1 - level)` in the two features; the others are
+    integrated out. It shows where rows of the class lie, not a confidence region of its mean.
 
     Args:
         params: a classifier with `Gaussian` densities.
         level: the share of the density inside, between 0 and 1.
         features: the numbers of two features.
         class_names: K names for the legend.
-        feature_names: d names, of which the axes take two.
+        feature_names: d names; the axes show those of the two features.
         ax: axes to draw in, such as those of `boundary`; None for new ones.
 
     Returns:
@@ -170,7 +169,7 @@ def ellipses(
 def draw_ellipses(
     ax: Axes, density: GaussianParams, pair: tuple[int, int], kinds: Sequence[Look], level: float
 ) -> None:
-    """The ellipse of each class in two features, without a name."""
+    """The ellipse of each class in two features, without a label."""
     of_pair = np.asarray(density.covariances)[:, pair][..., pair]
     root = np.linalg.cholesky(of_pair)
     mean = np.asarray(density.mean)[:, list(pair)]

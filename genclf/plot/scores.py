@@ -1,4 +1,4 @@
-"""Figures of what cross-validation, tuning and permutations found."""
+"""Figures of the results of cross-validation, tuning and permutation tests."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _a(kind: type, source: str) -> Domain:
 def reliability(
     log_posterior: ArrayLike, y: ArrayLike, *, num_bins: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """How often the most probable class is right, by its probability, in the bins of `calibration`.
+    """Share of rows whose most probable class is right, by its probability; bins of `calibration`.
 
-    A point on the diagonal means that probabilities can be taken at their word. The bars are 95 %
-    intervals of a share (Wilson); the area of a point is that of the number of rows.
+    At a point on the diagonal, the probabilities equal the shares of rows that are right. The bars
+    are 95 % intervals of a share (Wilson); the area of a point grows with its number of rows.
 
     Args:
-        log_posterior: of rows that the model was not fitted to, shape (n, K): as
-            `CrossValidation.log_posterior`.
+        log_posterior: log-posteriors of rows that the model was not fitted to, shape (n, K), such
+            as `CrossValidation.log_posterior`.
         y: labels, integers 0..K-1, shape (n,).
         num_bins: B >= 1.
         ax: axes to draw in; None for new ones.
@@ -85,7 +85,7 @@ def _wilson(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @verb(curve=_a(LearningCurve, "learning_curve"), ax=AX)
 def learning_curve(curve: LearningCurve, *, ax: Axes | None = None) -> Axes:
-    """Mean test error of each model by the number of training rows; bars of two standard errors.
+    """Mean test error of each model against the number of training rows, ± two standard errors.
 
     Args:
         curve: from `genclf.learning_curve`.
@@ -119,22 +119,22 @@ def learning_curve(curve: LearningCurve, *, ax: Axes | None = None) -> Axes:
 
 @verb(tuning=_a(Tuning, "tune"), ax=AX)
 def cv_curve(tuning: Tuning, *, over: str | None = None, ax: Axes | None = None) -> Axes:
-    """Cross-validated score by a hyper-parameter, with the best one and that of one standard error.
+    """Cross-validated score against a hyper-parameter; lines mark the best and one-SE choices.
 
     The band is one standard error wide on each side. Numbers that span more than two orders of
     magnitude are on a logarithmic axis.
 
     Args:
         tuning: from `genclf.tune`.
-        over: the hyper-parameter of the horizontal axis; None for the only one that varies. Of the
-            others, each combination has a line.
+        over: the hyper-parameter of the horizontal axis; None for the only one that varies. Each
+            combination of the others has its own line.
         ax: axes to draw in; None for new ones.
 
     Returns:
         The axes.
 
     Raises:
-        ValueError: several hyper-parameters vary and `over` names none of them.
+        ValueError: several hyper-parameters vary and `over` is not one of them.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -181,7 +181,7 @@ def cv_curve(tuning: Tuning, *, over: str | None = None, ax: Axes | None = None)
 
 
 def _places(values: Sequence[Any]) -> tuple[np.ndarray, list[str] | None]:
-    """Where values stand on an axis, and their names unless they are numbers."""
+    """The positions of values on an axis, and their names unless they are numbers."""
     if all(
         isinstance(v, int | float) or (np.ndim(v) == 0 and np.asarray(v).dtype.kind in "iuf")
         for v in values
@@ -193,10 +193,10 @@ def _places(values: Sequence[Any]) -> tuple[np.ndarray, list[str] | None]:
 
 @verb(test=_a(PermutationTest, "permutation_test"), ax=AX)
 def null(test: PermutationTest, *, metric: str = "score", ax: Axes | None = None) -> Axes:
-    """The scores of permuted labels, and that of the labels as they are with its p-value.
+    """Histogram of the scores of permuted labels, with the observed score and its p-value.
 
     Args:
-        test: from `genclf.permutation_test`, of all rows together.
+        test: from `genclf.permutation_test` without `by`.
         metric: name of the score, for the axis.
         ax: axes to draw in; None for new ones.
 
@@ -237,9 +237,9 @@ def confusion(
     class_names: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """How many rows of each class (down) were predicted as each class (across).
+    """Confusion matrix: the number of rows of each class (down) by predicted class (across).
 
-    The shade is the share of the row's class.
+    The shade is the share among the rows of that class.
 
     Args:
         y: labels, integers 0..K-1, shape (n,); -1 for rows to leave out.

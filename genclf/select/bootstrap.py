@@ -1,4 +1,4 @@
-"""Bootstrap intervals: any function of the weights of the rows, for resampled weights."""
+"""Bootstrap intervals of any function of the weights of rows, by resampled weights."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LEVEL = Domain(
 
 
 class Bootstrap(ShowsNumbers):
-    """An estimate, and the same of resampled rows, from `bootstrap`.
+    """An estimate, and the estimates of resampled rows, from `bootstrap`.
 
     Attributes:
-        estimate: the statistic, all weights 1.
+        estimate: the statistic with all weights 1.
         lower, upper: quantiles `(1 - level) / 2` and `(1 + level) / 2` of the draws.
         standard_error: the standard deviation of the draws, with the divisor num - 1.
         draws: the statistic of each sample, all arrays with a first axis of length num.
@@ -79,8 +79,8 @@ def bootstrap(
     """Percentile intervals of anything that is computed from weighted rows.
 
     A bootstrap sample draws n rows with replacement; the weight of a row is the number of times
-    that it was drawn. So one program serves all samples. A score of out-of-fold posteriors is
-    resampled without refits; an estimate is fitted to each sample.
+    that it was drawn, so all samples share one compiled program. A score of out-of-fold posteriors
+    is resampled without refits; an estimate is fitted to each sample.
 
     Args:
         key: a `jax.random` key.
@@ -88,15 +88,15 @@ def bootstrap(
             genclf.score(cv, y, weights=w)` or `lambda w: genclf.fit(clf, x, y, w).log_prior`.
         num_rows: n.
         num: number of samples.
-        level: of the intervals.
-        groups: rows that are drawn together, integers (n,), such as subjects.
-        strata: each stratum is drawn from itself, integers (n,): with the labels as strata, the
-            classes keep their sizes. A group has to be in one stratum.
-        batch_size: number of samples that a core works on at once; None chooses.
-        progress: called with the numbers of samples that are done and of all, from time to time.
+        level: the coverage of the intervals.
+        groups: the group of each row, integers (n,), such as subjects: its rows are drawn together.
+        strata: the stratum of each row, integers (n,); each is resampled separately: with the
+            labels as strata, the classes keep their sizes. A group must lie in one stratum.
+        batch_size: number of samples that a core works on at once; None for a default.
+        progress: called from time to time with the number of samples done and that of all.
 
     Returns:
-        `Bootstrap`, of what the statistic returns.
+        `Bootstrap`, whose fields have the structure of the statistic's result.
 
     Raises:
         ValueError: a shape does not fit, or a group is in two strata.

@@ -17,7 +17,7 @@ from genclf.entry.rows import as_arrays, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import valid_weights, widen
 
-_TOLERANCE = 1e-3  # of the sum of a row's probabilities
+_TOLERANCE = 1e-3  # tolerance of the sum of a row's probabilities
 
 
 class Calibration(ShowsNumbers):

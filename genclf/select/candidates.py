@@ -1,4 +1,4 @@
-"""A grid of hyper-parameters as models, those of one structure stacked."""
+"""The models of a grid of hyper-parameters, stacked if they have the same structure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
 
 
 class Group(NamedTuple):
-    """Candidates that one program serves.
+    """Candidates that share one compiled program.
 
     Attributes:
-        places: which candidates they are, (C,).
-        models: one model, each number an array (C, ...).
+        places: the numbers of these candidates, (C,).
+        models: one model, whose numbers are arrays (C, ...).
     """
 
     places: Int[np.ndarray, "C"]
@@ -31,7 +31,7 @@ class Group(NamedTuple):
 
 
 def candidates_of(grid: Any, name: str) -> list[dict[str, Any]]:
-    """The values of each candidate: all combinations, or those that are given."""
+    """The hyper-parameters of each candidate: all combinations of a dict, or the given list."""
     if isinstance(grid, Mapping):
         columns = [_values(key, values, name) for key, values in grid.items()]
         found = [dict(zip(grid, row, strict=True)) for row in itertools.product(*columns)]
@@ -69,7 +69,7 @@ def models_of(clf_of: Callable[..., Model], candidates: list[dict], x: PyTree) -
 
 
 def grouped(models: list[Any], dtype: Any) -> list[Group]:
-    """Models of the same structure together; numbers in the dtype of the rows."""
+    """The models grouped by structure, with their numbers in the dtype of the rows."""
     groups: dict[Any, list[int]] = {}
     arrays = [jax.tree.map(lambda a: np.asarray(a, dtype), model) for model in models]
     for place, model in enumerate(arrays):

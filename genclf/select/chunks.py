@@ -1,4 +1,4 @@
-"""Calls over a long leading axis: chunk after chunk by one program, on all cores."""
+"""Functions mapped over a long leading axis: in chunks, by one program, on all cores."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from jaxtyping import Array, Int, PyTree
 from genclf.arguments.domains import Domain
 
 Progress = Callable[[int, int], Any]
-"""A function that is called with how many are done, and how many there are."""
+"""A function of the number of members done and the number of all members."""
 
 PROGRESS = Domain("a function of (done, total), or None", callable, optional=True)
 
 _IN_CACHE = 2**18  # bytes of the members that are worked on at once
 _AT_MOST = 1024
-_BATCHES = 16  # in a chunk
+_BATCHES = 16  # number of batches in a chunk
 
 
 class Sizes(NamedTuple):
-    """How many members a chunk has, and how many of these are worked on at once."""
+    """The number of members of a chunk, and how many of these are worked on at once."""
 
     chunk: int
     batch: int
@@ -47,14 +47,14 @@ def sizes(count: int, stacked: PyTree, batch_size: int | None, traced: PyTree = 
 
 
 def cut(stacked: PyTree, first: Int[Array, ""], size: int) -> PyTree:
-    """Members from the first on."""
+    """The `size` members that start at `first`."""
     return jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, first, size), stacked)
 
 
 def map_chunk(
     function: Callable[[Any], PyTree], stacked: PyTree, first: Int[Array, ""], size: Sizes
 ) -> PyTree:
-    """The function of each member of the chunk that begins with the first, batch after batch."""
+    """The function of each member of the chunk that starts at `first`, batch after batch."""
     return lax.map(function, cut(stacked, first, size.chunk), batch_size=size.batch)
 
 
@@ -70,7 +70,7 @@ def over_chunks(
     cores.
 
     Args:
-        function: compiled; from the number of the first member of a chunk to its results.
+        function: a compiled function from the number of a chunk's first member to its results.
         count: number of members, at least `size`.
         size: number of members of a chunk.
         progress: called after each chunk, in the thread of the caller.
@@ -78,13 +78,13 @@ def over_chunks(
     if count == size:
         return function(jnp.int32(0))
     starts = [*range(0, count - size, size), count - size]  # the last overlaps the one before
-    in_double = jnp.result_type(float) == jnp.float64  # a setting of each thread
+    in_double = jnp.result_type(float) == jnp.float64  # thread-local, so each thread sets it
 
     def one(start: int) -> PyTree:
         with jax.enable_x64(in_double):
             return jax.block_until_ready(function(jnp.int32(start)))
 
-    parts = [one(starts[0])]  # and so it is compiled once
+    parts = [one(starts[0])]  # before the threads start, so that it is compiled only once
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for part in threads.map(one, starts[1:]):
             if progress is not None:
@@ -101,6 +101,6 @@ def _joined(parts: list[PyTree], starts: list[int], size: int) -> PyTree:
     def one(*each: Array) -> Array:
         on_host = [np.asarray(a) for a in each]
         on_host[-1] = on_host[-1][size - new :]
-        return jax.device_put(np.concatenate(on_host))  # on the device every size would compile
+        return jax.device_put(np.concatenate(on_host))  # the device would compile for each size
 
     return jax.tree.map(one, *parts)

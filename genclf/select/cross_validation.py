@@ -1,4 +1,4 @@
-"""Exact cross-validation: the statistics of each fold once, and those of all others merged."""
+"""Exact cross-validation: each fold is summed once, and the statistics of all others merged."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from genclf.scores import log_posterior
 from genclf.select.folds import KEPT, checked_folds, padded
 from genclf.sums.merging import merge
 
-_PART = 2**22  # numbers in the statistics of the fits that are made at once
+_PART = 2**22  # numbers in the statistics of the fits that are computed together
 
 
 class CrossValidation(ShowsNumbers):
     """Posteriors of rows by models that were not trained on them.
 
     Attributes:
-        log_posterior: of each row, (n, K), in the order of the rows; NaN for rows that were never
-            held out.
+        log_posterior: the log-posteriors, (n, K), in the order of the rows; NaN for rows that were
+            never held out.
         folds: the fold of each row, (n,).
         params: the params of each fold, all leaves with a first axis of length F; None after
             `leave_one_out`.
-        diagnosis: what `diagnose` says of the rows that each fold was scored by, all arrays with a
-            first axis of length F; None unless it was asked for.
+        diagnosis: `diagnose` for the training rows of each fold, all arrays with a first axis of
+            length F; None unless it was asked for.
     """
 
     log_posterior: Float[Array, "n K"]
@@ -63,23 +63,23 @@ def cross_validate(
 ) -> CrossValidation:
     """Fit without each fold in turn, and score its rows.
 
-    A model with statistics is fitted from those of the other folds, merged before and after each:
-    one pass over the rows, and nothing is subtracted, so the answers are those of refitting. With
-    more features than rows and a shrinkage towards the identity all fits are in the space of the
-    rows. Other models are refitted, with weight 0 for the rows held out.
+    A model with statistics is fitted for each fold from the merged statistics of the folds before
+    it and after it. This takes one pass over the rows and no subtraction, so the results are those
+    of refitting. With more features than rows and a shrinkage towards the identity, all fits are in
+    the space of the rows. Other models are refitted, with weight 0 for the rows held out.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
         x: rows, as for `fit`.
         y: labels, or responsibilities, as for `fit`.
-        folds: the fold of each row, 0..F-1, (n,), from `kfold` or `genclf.folds`; -1 for rows that
-            every fit has, -2 for rows that none has.
+        folds: the fold of each row, 0..F-1, (n,), from `kfold` or `genclf.folds`; -1 for rows in
+            every training set, -2 for rows that are not used.
         weights: weight of each row in the fits, >= 0, (n,); None for ones.
         diagnosed: whether to diagnose the fit of each fold, for models with p(x | y).
 
     Returns:
-        `CrossValidation`; of fits in the space of the rows the params are those of coordinates, and
-        `row_space(x).params` leads back.
+        `CrossValidation`. Params of fits in the space of the rows are for coordinates in that
+        space; `row_space(x).params` converts them back.
 
     Raises:
         ValueError: a shape does not fit, or a fold has no row.
@@ -105,7 +105,7 @@ def cross_validate(
 
 
 def checked_rows(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tuple[Model, PyTree]:
-    """The model and the rows, in the space of the rows where the model is fitted there."""
+    """The model and the rows, both in the space of the rows if the model is fitted there."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
     check_labels(y, clf.num_classes)
     to_model, x = in_row_space(clf, x)
@@ -113,7 +113,7 @@ def checked_rows(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tupl
 
 
 def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
-    """A function of models and the rows; of the rows' space, where such models are fitted there."""
+    """A conversion of models, and the rows: into the space of the rows if it is fitted there."""
     family = getattr(clf, "family", None)
     rotates = isinstance(family, Gaussian) and family.is_equivariant and family.prefers_rows(x)
     if not isinstance(clf, Classifier) or not rotates:
@@ -123,22 +123,22 @@ def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
 
 
 def take(rows: PyTree, index: Any) -> PyTree:
-    """Rows by index; beyond the last one, the last one."""
+    """Rows by index; an index past the end gives the last row."""
     return jax.tree.map(lambda a: a.at[index].get(mode="clip"), rows)
 
 
 def ones(weights: Array | None, x: PyTree, n: int) -> Array:
-    """The weights of the rows, 1 if there are none."""
+    """The weights of the rows, all 1 if `weights` is None."""
     return jnp.ones(n, float_dtype(x)) if weights is None else weights.astype(float_dtype(x))
 
 
 class Layout(NamedTuple):
-    """Where the rows of each fold are.
+    """The row numbers of each fold.
 
     Attributes:
-        rows: the rows of each fold, padded by row n.
+        rows: the row numbers of each fold, padded by n.
         real: which of them are not padding.
-        kept: the rows that every fit has.
+        kept: the rows in every training set.
         folds: the fold of each row.
     """
 
@@ -186,7 +186,7 @@ def _diagnoses(clf: Any, x: PyTree, y: Array, w: Array, where: Layout) -> Diagno
 def in_row_order(
     found: Float[Array, "F m K"], rows: Int[Array, "F m"], n: int
 ) -> Float[Array, "n K"]:
-    """What is known of the rows of each fold, by row; NaN for rows in none."""
+    """The values of the rows of each fold, in the order of the rows; NaN for rows in no fold."""
     empty = jnp.full((n, found.shape[-1]), jnp.nan, found.dtype)
     return empty.at[rows].set(found, mode="drop")
 
@@ -210,7 +210,7 @@ def by_others(
     without: tuple[ClassifierStats, ClassifierStats],
     scores: Callable[[ClassifierParams, PyTree], Array],
 ) -> tuple[Array, ClassifierParams]:
-    """The same from two statistics for each fold that make those of all others."""
+    """`each_by_others`, given two statistics for each fold whose sum is that of all others."""
 
     def one(fold: tuple[Any, PyTree]) -> tuple[ClassifierParams, Array]:
         params = estimate(clf, merge(*fold[0]))
@@ -239,7 +239,7 @@ def fold_statistics(
 
 
 def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
-    """For each of a batch of statistics two that make all others: those before, and those after."""
+    """For each of a batch of statistics, the sum of those before it and the sum of those after."""
 
     def add(total: ClassifierStats, own: ClassifierStats) -> tuple[ClassifierStats, Any]:
         return merge(total, own), total

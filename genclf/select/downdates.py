@@ -1,11 +1,11 @@
-"""Leave-one-out of Gaussian classes in closed form: without a row a covariance has a product less.
+"""Leave-one-out of Gaussian classes in closed form: each row is a rank-one downdate.
 
-With n the weight behind a scatter less its ddof, `r = x - μ_c` for a row of class c with weight w,
-and `v = L⁻¹ r`, L Lᵀ the covariance with that row, the one without it is
-`L (n I - f v vᵀ) Lᵀ / (n - w)`, `f = n_c w / (n_c - w)`. The mean of class c moves by
-`-r w / (n_c - w)`. Of a share γ in the target `tr(S) / d` the trace loses `f |r|² / n`, so that
-`L (I - (1-γ) f v vᵀ / n - β L⁻¹L⁻ᵀ) Lᵀ n / (n - w)` is left, `β = γ f |r|² / (n d)`. In the
-eigenvectors of `L⁻¹L⁻ᵀ` the last term is diagonal.
+Let n be the weight behind a scatter minus its ddof, and L Lᵀ the covariance of all rows. For a row
+of class c with weight w, let `r = x - μ_c` and `v = L⁻¹ r`. Without that row, the covariance is
+`L (n I - f v vᵀ) Lᵀ / (n - w)`, with `f = n_c w / (n_c - w)`, and the mean of class c moves by
+`-r w / (n_c - w)`. With a share γ of the target `tr(S) / d`, the trace loses `f |r|² / n`, and the
+covariance is `L (I - (1-γ) f v vᵀ / n - β L⁻¹L⁻ᵀ) Lᵀ n / (n - w)`, with `β = γ f |r|² / (n d)`. In
+the eigenvectors of `L⁻¹L⁻ᵀ` the last term is diagonal.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from genclf.sums.statistics import Moments
 def has_downdates(clf: Model, y: Array) -> bool:
     """Whether `without_each` is the leave-one-out of the model.
 
-    Its covariances are full, and at most shrunk by a given share towards the identity: variances
-    that a ridge or another target is made of are d numbers that change with each row.
+    Its covariances are full, either unshrunk or shrunk by a given share towards the identity. A
+    ridge and other targets are made of d variances, all of which change with each row.
     """
     if not isinstance(clf, Classifier) or clf.inference == "predictive" or y.ndim != 1:
         return False
@@ -57,7 +57,7 @@ def without_each(
     y: Int[Array, "n"],
     w: Float[Array, "n"],
 ) -> tuple[Float[Array, "n K"], Bool[Array, "n"]]:
-    """Log-posterior of each row by the fit to all others, and whether it has its digits."""
+    """Log-posterior of each row by the fit to all others, and whether it is accurate."""
     moments: Moments = stats.conditional
     family, found, num_features = _covariance(clf.family, moments)
     params = family.of_covariances(moments, found)
@@ -69,7 +69,7 @@ def without_each(
     behind = moments.count.sum() if family.shared else moments.count[label]
     n = behind - family.ddof
     rest = n - w
-    stretch = 1 + moves / own  # of the row's distance from the mean of its class
+    stretch = 1 + moves / own  # factor of the row's distance from the mean of its class
     change = moves * stretch / n
     means = Means(params.mean, params.rounding)
     apart = jax.tree.map(lambda a: a[label], means).subtracted_from(x)
@@ -102,13 +102,13 @@ def without_each(
 
 
 class _Factors(NamedTuple):
-    """What leaving out each row does.
+    """The effects of leaving out each row.
 
     Attributes:
         change: f / n times the share of the scatter in the covariance, (n,).
-        stretch: by which the row is further from the mean of its class, (n,).
+        stretch: the factor by which the row is further from the mean of its class, (n,).
         shrink: (n - w) / n, (n,).
-        extra: what the trace takes, β L⁻¹L⁻ᵀ in its eigenvectors, (n, d); None without a target.
+        extra: the loss of the trace, β L⁻¹L⁻ᵀ in its eigenvectors, (n, d); None without a target.
         left: the determinant of `I - change v vᵀ (I - extra)⁻¹`, (n,).
     """
 
@@ -120,12 +120,12 @@ class _Factors(NamedTuple):
 
     @property
     def safe(self) -> Float[Array, "n"]:
-        """The determinant, 1 where there is none."""
+        """The determinant, 1 where it is not positive."""
         return jnp.where(self.left > 0, self.left, 1)
 
 
 def _covariance(family: Any, stats: Moments) -> tuple[Gaussian, CovarianceEstimate, int]:
-    """The Gaussian, its covariances, and its number of features, if columns are not features."""
+    """The Gaussian, its covariances, and its number of features (columns may be coordinates)."""
     if isinstance(family, RowSpaceGaussian):
         return family.family, family._covariance(stats), family.num_features
     return family, family._covariance(stats, family.ddof), stats.mean.shape[1]
@@ -152,7 +152,7 @@ def _shared(
     label: Int[Array, "n"],
     by: _Factors,
 ) -> Float[Array, "n K"]:
-    """Scores of rows `e_k = v + δ_k`, δ from mean to mean; weighted is `(I - extra)⁻¹ v`."""
+    """Scores of rows `e_k = v + δ_k`, δ_k a difference of means; weighted is `(I - extra)⁻¹ v`."""
     squared = (weighted * v).sum(1)
     to_means = matmul(weighted, centre.T)
     along = jnp.take_along_axis(to_means, label[:, None], 1) - to_means + squared[:, None]
@@ -177,7 +177,7 @@ def _own(
     label: Int[Array, "n"],
     by: _Factors,
 ) -> Float[Array, "n K"]:
-    """`log_prob`, in which the row's own class has the covariance and the mean without it."""
+    """`log_prob`, with the row's own class having the covariance and mean without the row."""
     without = by.stretch**2 * by.shrink * (weighted * v).sum(1) / by.safe
     log_det = jnp.log(by.safe) - x.shape[1] * jnp.log(by.shrink)
     if by.extra is not None:

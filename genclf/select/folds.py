@@ -1,4 +1,4 @@
-"""Which fold each row belongs to: one array of integers."""
+"""Folds: one array of integers, the fold of each row."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def kfold(
 ) -> Int[np.ndarray, "n"]:
     """Random folds of nearly equal size, in which classes have nearly equal shares.
 
-    Without groups the sizes of two folds differ by at most one row, and so do their rows of each
-    class. With groups, each in one fold, they are as equal as placing one group after the other,
-    the largest first, can make them.
+    Without groups, the sizes of two folds differ by at most one row, and so do their numbers of
+    rows of each class. With groups, each group is in one fold: groups are placed one after the
+    other, the largest first, so that the sizes become as equal as this order allows.
 
     Args:
         key: a `jax.random` key.
         y: labels, integers of shape (n,); rows labelled -1 are spread like a class.
         num_folds: F, from 2 to the number of rows, or of groups.
-        groups: which rows belong together, numbers or strings of shape (n,), e.g. subjects or
-            recording runs.
+        groups: the group of each row, numbers or strings of shape (n,), e.g. subjects or recording
+            runs.
 
     Returns:
         The fold of each row, 0..F-1, a NumPy array of shape (n,).
@@ -81,7 +81,7 @@ def _of_groups(
     filled, fold = np.zeros((num_folds, share.shape[1])), np.empty(len(names), np.int32)
     shuffled = rng.permutation(len(names))
     for group in shuffled[np.argsort(-share[shuffled].sum(1), kind="stable")]:
-        # Least growth of the sum of squares; while folds are empty, one of these.
+        # The fold whose sum of squares grows least; empty folds come first.
         growth = np.where(filled.any(1), filled @ share[group] + 1e-9 * filled.sum(1), -1)
         fold[group] = growth.argmin()
         filled[fold[group]] += share[group]
@@ -110,8 +110,8 @@ def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int
 
     Args:
         splits: pairs of arrays of row indices, (train, test), as `splitter.split(x, y)` yields
-            them. Each row is in at most one test set; a training set holds all others that are
-            used at all.
+            them. Each row is in at most one test set; each training set holds all other rows that
+            occur in any set.
         num_rows: n; None for the largest index plus 1.
 
     Returns:

@@ -51,10 +51,10 @@ class LearningCurve(ShowsNumbers):
         return difference.mean(1), _standard_error(difference)
 
     def crossings(self, a: str, b: str, *, z: float = 2.0) -> list[tuple[int, int]]:
-        """Where one curve passes the other: `(m, M)` if one is lower at m and the other at M.
+        """The sizes between which the curves cross: `(m, M)` if one is lower at m, the other at M.
 
-        Sizes at which the curves differ by no more than z standard errors are left out. It is
-        computed on the host.
+        Sizes at which the curves differ by no more than z standard errors are left out. The result
+        is computed on the host.
         """
         mean, error = map(np.asarray, self.difference(a, b))
         apart = np.flatnonzero(np.abs(mean) > z * error)

@@ -33,7 +33,7 @@ from genclf.select.downdates import has_downdates, without_each
 from genclf.select.left_out_words import can_leave_out_words, without_each_document
 from genclf.sums.merging import merge
 
-_PART = 2**22  # numbers in the statistics of the fits that are made at once
+_PART = 2**22  # numbers in the statistics of the fits that are computed together
 
 
 @verb(any_model=True, batch_size=whole(1, optional=True))
@@ -47,19 +47,19 @@ def leave_one_out(
 ) -> CrossValidation:
     """Score each row by the model of all others.
 
-    The statistics of all other rows are merged. For Gaussians with full covariances, at most shrunk
-    towards the identity by a given share, a covariance without a row is that with it, less a
-    product: O(n d²) in all. For the multinomial model the counts of a document are subtracted from
-    those of its class. Rows for which this would lose digits, or that decide whether a covariance
-    is singular, are left out by refits. Without its only row a class has the posterior 0. Models
-    without statistics are refitted n times.
+    The statistics of all other rows are merged. Two kinds of models have a closed form. For
+    Gaussians with full covariances, unshrunk or shrunk towards the identity by a given share, a
+    row is removed by a rank-one downdate: O(n d²) in all. For the multinomial model, the counts of
+    a document are subtracted from those of its class. Rows for which this would lose digits, or
+    that decide whether a covariance is singular, are left out by refits. Without its only row, a
+    class has posterior 0. Models without statistics are refitted n times.
 
     Args:
         clf: the model.
         x: rows, as for `fit`.
         y: labels, or responsibilities, as for `fit`.
         weights: weight of each row, >= 0, (n,); None for ones.
-        batch_size: number of fits held in memory at once, where they are made; None chooses.
+        batch_size: number of fits held in memory at once, if fits are made; None for a default.
 
     Returns:
         `CrossValidation`, in which each row is a fold, without params.
@@ -92,7 +92,7 @@ def leave_one_out(
 
 
 def _closed_form(clf: Model, x: PyTree, y: Array) -> Any:
-    """The function that leaves out each row of such a model at the cost of a fit, or None."""
+    """A function that leaves out each row at the cost of a single fit; None if there is none."""
     if has_downdates(clf, y):
         return without_each
     return without_each_document if can_leave_out_words(clf, x, y) else None
@@ -107,7 +107,7 @@ def _by_closed_form(
 
 @partial(compiled, static_argnums=4)
 def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: int | None) -> Array:
-    """Blocks of rows are folds, and within a block so is each row."""
+    """Leave-one-out by merging: blocks of rows are folds, and so are the rows within a block."""
     n = len(y)
     row = jax.eval_shape(stats, clf, *take((x, y, w), jnp.arange(1)))
     size = sum(a.size for a in jax.tree.leaves(row))
@@ -115,7 +115,7 @@ def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: in
     rows = jnp.arange(n + -n % m, dtype=jnp.int32).reshape(-1, m)
     blocks = (*take((x, y), rows), jnp.where(rows < n, take(w, rows), 0))
     each = lax.map(lambda data: stats(clf, *data), blocks)
-    none = jax.tree.map(lambda a: jnp.zeros_like(a[0]), each)
+    zeros = jax.tree.map(lambda a: jnp.zeros_like(a[0]), each)
 
     def one_block(block: tuple[Any, PyTree]) -> Array:
         outside, data = merge(*block[0]), block[1]
@@ -127,7 +127,7 @@ def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: in
 
         return jax.vmap(one)(*others(outside, of_rows), alone[0])
 
-    found = lax.map(one_block, (others(none, each), blocks))
+    found = lax.map(one_block, (others(zeros, each), blocks))
     return found.reshape(-1, found.shape[-1])[:n]
 
 

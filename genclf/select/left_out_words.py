@@ -1,8 +1,9 @@
-"""Leave-one-out of the multinomial event model: without a document its class has fewer words.
+"""Leave-one-out of the multinomial event model: a document's words are subtracted from its class.
 
-With N the words of the class of document i, n of them j, w the weight of the document and L its
-length, `log θ_j` without it is `log (n_j - w x_j + α) - log (N - w L + V α)`. A difference loses
-the digits that its first term has more than itself: all, where a document holds nearly all words.
+Let N be the number of words of the document's class, n_j the number of those that are word j, w the
+weight of the document and L its length. Without the document, `log θ_j` is
+`log (n_j - w x_j + α) - log (N - w L + V α)`. A difference loses digits if it is much smaller than
+its first term: all of them, if the document holds nearly all words.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def without_each_document(
     y: Int[Array, "n"],
     w: Float[Array, "n"],
 ) -> tuple[Float[Array, "n K"], Bool[Array, "n"]]:
-    """Log-posterior of each document by the fit to all others, and whether it has its digits."""
+    """Log-posterior of each document by the fit to all others, and whether it is accurate."""
     family, total = clf.family, stats.conditional.total
     label, w = jnp.maximum(y, 0), jnp.where(y >= 0, w, 0)
     alpha = jnp.asarray(family.alpha, total.dtype)
@@ -70,13 +71,13 @@ def without_each_document(
 
 
 def _less(total: Array, part: Array, least: Array) -> tuple[Array, Array]:
-    """A sum without a part, 0 where that is rounding; and whether it is less than that."""
+    """`total - part`, 0 where that is only rounding; and whether it is below `least`."""
     eps = float(jnp.finfo(total.dtype).eps)
     left = jnp.where(total - part < 64 * eps * total, 0, total - part)
     return left, left < least
 
 
 def _least(total: Array, added: Array | float) -> Array:
-    """What has to be left of a sum, beside `added`; sums of whole numbers lose no digits."""
+    """The least accurate difference of a sum, if `added` is added; 0 for exact whole numbers."""
     is_whole = (total == jnp.round(total)) & (total < 0.5 / float(jnp.finfo(total.dtype).eps))
     return jnp.where(is_whole, 0, total / _LOST - added)

@@ -1,4 +1,4 @@
-"""Posteriors of a candidate, of rows of each fold, and of those of every second fold."""
+"""Posteriors under a candidate, by fits without one fold and by fits without two folds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from genclf.sums.merging import merge
 
 
 class Shared(NamedTuple):
-    """What all candidates share: rows, labels, weights in fits and in scores, and folds."""
+    """Data that all candidates share: rows, labels, weights in fits and in scores, and folds."""
 
     x: PyTree
     y: Int[Array, "n"]
@@ -38,18 +38,18 @@ class Shared(NamedTuple):
 
 
 def size_of_one(statistics: Any) -> int:
-    """Numbers in the statistics behind one fit."""
+    """The number of numbers in the statistics of one fit."""
     return sum(a.size // len(a) for a in jax.tree.leaves(statistics))
 
 
 class Merged(NamedTuple):
-    """Statistics of all rows but those of a fold, and of all but those of two folds.
+    """Statistics of all rows but those of one fold, and of all rows but those of two folds.
 
     Attributes:
         folds: the rows of the folds.
-        without: of each fold, two statistics that make those of all others.
+        without: for each fold, two statistics whose sum is that of all other folds.
         pairs: the pairs of folds, (F (F - 1) / 2, 2); None unless nested.
-        without_pairs: the same of pairs of folds.
+        without_pairs: for each pair, two statistics whose sum is that of all folds outside it.
     """
 
     folds: FoldStatistics
@@ -60,7 +60,7 @@ class Merged(NamedTuple):
 
 @partial(compiled, static_argnums=2)
 def statistics_of(clf: Any, data: Shared, nested: bool) -> Merged:
-    """The statistics behind all fits, of all but one fold and, if nested, of all but two."""
+    """The statistics of all fits: of all folds but one and, if nested, of all folds but two."""
     found = fold_statistics(clf, data.x, data.y, data.w, data.where)
     without = others(found.shared, found.each)
     if not nested:
@@ -81,7 +81,7 @@ def statistics_of(clf: Any, data: Shared, nested: bool) -> Merged:
 
 
 def posteriors(clf: Any, data: Shared, merged: Merged | None) -> Float[Array, "n K"]:
-    """Of the rows of each fold by a fit to the others."""
+    """Log-posteriors of the rows of each fold, by a fit to the others."""
     if merged is None:
         return posteriors_of_folds(clf, data.x, data.y, data.w, data.where)[0]
 
@@ -90,7 +90,7 @@ def posteriors(clf: Any, data: Shared, merged: Merged | None) -> Float[Array, "n
 
 
 def posteriors_within(clf: Any, data: Shared, merged: Merged | None) -> Float[Array, "F n K"]:
-    """The same without any rows of each fold."""
+    """For each fold, the log-posteriors of the rows of all others, by fits without both folds."""
     where = data.where
     if merged is None:
         index = jnp.arange(len(where.rows), dtype=where.folds.dtype)

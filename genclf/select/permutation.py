@@ -29,20 +29,20 @@ from genclf.select.folds import KEPT, checked_folds
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
 from genclf.select.score import Score, ScoreFunction, groups_of, score_function, score_of
 
-_PART = 2**22  # numbers in the one-hot labels of the permutations that are made at once
-_REFITS = 8  # permutations of which the statistics are one product
+_PART = 2**22  # numbers in the one-hot labels of the permutations that are computed together
+_REFITS = 8  # permutations whose statistics are computed by one product
 _LOWER_IS_BETTER = ("log_loss", "brier")
-AS_GIVEN = -1  # the number of the labelling that is none of the permutations
+AS_GIVEN = -1  # the number of the labelling as given, which is not permuted
 
 
 class PermutationTest(ShowsNumbers):
-    """A cross-validated score beside those of permuted labels, from `permutation_test`.
+    """A cross-validated score and the scores of permuted labels, from `permutation_test`.
 
     Attributes:
-        observed: the score of the labels as they are; with `by` one of each group, (G,).
+        observed: the score of the labels as given; with `by`, one score for each group, (G,).
         null: the scores of permuted labels, (num,) or (num, G).
-        p_value: `(b + 1) / (num + 1)`, b the number of permutations that score at least as well; a
-            score of NaN counts as such.
+        p_value: `(b + 1) / (num + 1)`, where b is the number of permutations whose score is at
+            least as good, or NaN.
     """
 
     observed: Float[Array, "..."]
@@ -73,12 +73,12 @@ def permutation_test(
     weights: ArrayLike | None = None,
     batch_size: int | None = None,
 ) -> PermutationTest:
-    """Whether a cross-validated score is better than that of labels that say nothing of the rows.
+    """Test whether a cross-validated score is better than that of labels independent of the rows.
 
-    The folds stay, the labels are permuted, and all is cross-validated again. A Gaussian with one
-    full covariance, with no ridge and perhaps a number as shrinkage, is not fitted again: all
+    The folds stay, the labels are permuted, and the cross-validation is repeated. A Gaussian with
+    one full covariance, no ridge, and no shrinkage or a number for it, is not refitted: all
     labellings of a fold share its total scatter. In float32 its scores differ from those of refits
-    by rounding; where they would lose digits, refits take their place.
+    by rounding; scores that would lose digits are computed by refits.
 
     Args:
         key: a `jax.random` key.
@@ -86,19 +86,19 @@ def permutation_test(
         x: rows, as for `fit`.
         y: labels 0..K-1 of all rows, (n,).
         folds: the fold of each row, as for `cross_validate`.
-        metric: a name or a function, as for `score`; of a function larger values are better.
+        metric: a name or a function, as for `score`; larger values of a function are better.
         num: number of permutations.
-        blocks: labels move within blocks alone, integers (n,), such as runs of a recording.
-        whole_blocks: labels move from block to block instead, of which each has one label.
-        by: a score, and a p-value, of each group of rows, integers (n,), as for `score`.
+        blocks: integers (n,), such as runs of a recording; labels are permuted within blocks only.
+        whole_blocks: permute the labels of whole blocks instead; each block must have one label.
+        by: the group of each row, integers (n,), as for `score`: each has a score and a p-value.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
-        batch_size: number of permutations held in memory at once; None chooses.
+        batch_size: number of permutations held in memory at once; None for a default.
 
     Returns:
         `PermutationTest`.
 
     Raises:
-        ValueError: a shape does not fit, a row has no label, or a block has more than one.
+        ValueError: a shape does not fit, a row has no label, or a whole block has several labels.
 
     Example:
         >>> import jax, genclf as gcf
@@ -137,14 +137,14 @@ def permutation_test(
 
 
 def lower_is_better(metric: Any) -> bool:
-    """Whether smaller values of the metric are better; of functions larger ones are."""
+    """Whether smaller values of the metric are better; for functions, larger ones are."""
     return isinstance(metric, str) and metric in _LOWER_IS_BETTER
 
 
 def p_values(observed: Array, null: Array, metric: Any) -> Array:
-    """`(b + 1) / (num + 1)`, b the number of permutations that score at least as well.
+    """`(b + 1) / (num + 1)`, where b is the number of permutations that score at least as well.
 
-    Scores that differ by rounding count as equal: of equal labellings none is worse.
+    Scores that differ only by rounding count as equal, since equal labellings can differ so.
     """
     size = jnp.maximum(jnp.abs(observed), jnp.nanmedian(jnp.abs(null), 0))
     rounding = jnp.where(jnp.isfinite(size), jnp.sqrt(jnp.finfo(null.dtype).eps) * size, 0)
@@ -168,7 +168,7 @@ def rows_and_labels(
 
 
 class Data(NamedTuple):
-    """What all labellings share: rows, weights in fits, folds, weights in scores, groups."""
+    """Data that all labellings share: rows, weights in fits, folds, weights in scores, groups."""
 
     x: PyTree
     w: Float[Array, "n"]
@@ -178,12 +178,12 @@ class Data(NamedTuple):
 
 
 class Movable(NamedTuple):
-    """Labels, and what of them moves.
+    """Labels, and how they are permuted.
 
     Attributes:
-        label: of each row; or of each block, if `block` says which one each row gets.
-        order: the rows, one block after the other; None if all rows are one block.
-        block: the block of each row in the given order, or of `order`; None without blocks.
+        label: the label of each row, in `order` if given; with whole blocks, that of each block.
+        order: the rows, one block after the other; None without blocks, and with whole blocks.
+        block: the block of each row, in `order` if given; None without blocks.
     """
 
     label: Int[Array, "_"]
@@ -192,7 +192,7 @@ class Movable(NamedTuple):
 
 
 def movable_labels(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movable:
-    """What moves; raise unless the blocks are as `permutation_test` asks."""
+    """The labels to permute; raise unless the blocks are valid for `permutation_test`."""
     y = jnp.asarray(labels)
     if blocks is None:
         if whole_blocks:
@@ -219,7 +219,7 @@ def movable_labels(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movab
 
 
 def labelling(key: Array, number: Int[Array, ""], labels: Movable) -> Int[Array, "n"]:
-    """The labels of all rows in the permutation of that number, or `AS_GIVEN`."""
+    """The labels of all rows in the permutation of that number, or as given for `AS_GIVEN`."""
     label, order, block = labels
     key = jax.random.fold_in(key, number)
     if block is None or order is None:
@@ -251,7 +251,7 @@ def by_refits(
     labels: Movable,
     data: Data,
 ) -> Array:
-    """Scores of the labellings of these numbers, each cross-validated anew."""
+    """Scores of the labellings of these numbers, each by a new cross-validation."""
 
     def one(number: Array) -> Array:
         y = labelling(key, number, labels)
@@ -272,9 +272,9 @@ def by_rotations(
     labels: Movable,
     data: Data,
 ) -> tuple[Array, Bool[Array, "num"]]:
-    """Scores of the labellings of these numbers without refits, and whether to trust them.
+    """Scores of the labellings of these numbers without refits, and whether they are accurate.
 
-    With `part` labellings in memory at once.
+    Memory holds `part` labellings at once.
     """
     x, w, where = data.x.astype(data.w.dtype), data.w, data.where
     in_folds = jnp.arange(len(where.rows), dtype=where.folds.dtype)

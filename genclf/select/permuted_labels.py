@@ -1,8 +1,9 @@
 """Cross-validation of linear discriminants for many labellings of the same rows.
 
-The scatter T of a fold's training rows about their mean does not see the labels, and that within
-classes is `W = T - BᵀB`, of which row k of B is `√n_k` times the mean of class k. In the
-eigenvectors of T the covariance is diagonal less K products, so its inverse takes a K × K matrix.
+The scatter T of a fold's training rows about their mean does not depend on the labels. The scatter
+within classes is `W = T - BᵀB`, where row k of B is `√n_k` times the mean of class k. In the
+eigenvectors of T the covariance is a diagonal minus a matrix of rank K, so its inverse needs only
+that of a K × K matrix.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Rotated(NamedTuple):
 
 
 def share_scatters(clf: Model) -> bool:
-    """Whether `posteriors` are those of the model: one covariance, and no rule of the classes'."""
+    """Whether `posteriors` applies to the model: one covariance, with at most a given shrinkage."""
     if not isinstance(clf, Classifier) or clf.inference == "predictive":
         return False
     family, _ = _gaussian(clf)
@@ -55,21 +56,21 @@ def share_scatters(clf: Model) -> bool:
 
 
 def _gaussian(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:
-    """The Gaussian, if it is one, and its number of features, if columns are not features."""
+    """The Gaussian, or None; and its number of features, or None if that is its columns'."""
     if isinstance(clf.family, RowSpaceGaussian | PaddedGaussian):
         return clf.family.family, clf.family.num_features
     return (clf.family if isinstance(clf.family, Gaussian) else None), None
 
 
 def rotated(clf: Classifier, x: Float[Array, "n d"], weight: Float[Array, "n"]) -> Rotated:
-    """The rows for a fold of which the training rows have the given weights.
+    """The rows for a fold whose training rows have the given weights.
 
-    Without a shrinkage, they are in units of the standard deviations of the features.
+    Without a shrinkage, features are first divided by their standard deviations.
 
     Args:
         clf: the model.
         x: all rows.
-        weight: of the training rows; 0 for others.
+        weight: the weights of the training rows; 0 for others.
     """
     family, width = _gaussian(clf)
     assert family is not None
@@ -89,7 +90,7 @@ def rotated(clf: Classifier, x: Float[Array, "n d"], weight: Float[Array, "n"]) 
 def posteriors(
     clf: Classifier, fold: Rotated, test: Int[Array, "m"], y: Int[Array, "P n"]
 ) -> tuple[Float[Array, "P m K"], Bool[Array, "P"]]:
-    """Log-posteriors of the test rows for each labelling, and whether they have their digits."""
+    """Log-posteriors of the test rows for each labelling, and whether they are accurate."""
     family, width = _gaussian(clf)
     assert family is not None
     shrinkage = jnp.asarray(0.0 if family.shrinkage is None else family.shrinkage, fold.rows.dtype)

@@ -24,7 +24,7 @@ ScoreFunction = Callable[[Array, Array, Array], Array]
 
 
 def groups_of(by: Any, name: str) -> np.ndarray | None:
-    """The groups on the host; raise unless they are integers, one of each row, or None."""
+    """The groups on the host; raise unless they are integers, one for each row, or None."""
     if isinstance(by, Tracer):
         raise ValueError(f"{name} is traced, expected concrete groups, outside jit and vmap")
     if by is None:
@@ -49,26 +49,26 @@ def score(
     The score is of all rows together, never a mean of scores of single rows or folds:
 
     * "accuracy": the share of rows whose most probable class (the first of a tie) is y.
-    * "balanced_accuracy": the mean, over the classes in y, of their shares of right rows.
+    * "balanced_accuracy": the mean of the accuracies within each class in y.
     * "log_loss": the mean of `-log p(y | x)`, in nats.
     * "brier": the mean of `Σ_k (p_k - [y = k])²`, from 0 to 2, for two classes too.
-    * "auc": the area under the ROC curve of class 1; of more than two classes the mean of those of
-      each class against the others. NaN where a class has no rows.
-    * "mcc": Matthews' correlation coefficient, 0 if one class alone is in y, or predicted.
-    * "confusion": weights of the rows of class i that are predicted as j, (K, K).
+    * "auc": the area under the ROC curve of class 1; with more than two classes, the mean of the
+      areas of each class against the others. NaN if a class has no rows.
+    * "mcc": Matthews' correlation coefficient, 0 if y or the predictions have a single class.
+    * "confusion": the total weight of the rows of class i that are predicted as j, (K, K).
 
     Args:
-        found: what `cross_validate` or `leave_one_out` returns, of which the rows that were held
-            out count; or log-posteriors, (n, K).
+        found: the result of `cross_validate` or `leave_one_out`, whose held-out rows count; or
+            log-posteriors, (n, K).
         y: labels 0..K-1, (n,); rows labelled -1 do not count.
         metric: a name, or a function of (log_posterior, y, weights).
         weights: weight of each row, >= 0, (n,); None for ones.
-        by: the fold, subject or group of each row, integers >= 0 (others do not count), (n,): gives
-            a score of each.
+        by: the fold, subject or group of each row, integers >= 0 (rows with other numbers do not
+            count), (n,): each has its own score.
 
     Returns:
-        A number, or (K, K) for "confusion"; with `by`, one of each group along a first axis. NaN if
-        a row that counts has no posterior, or no row counts.
+        A number, or (K, K) for "confusion"; with `by`, one for each group along a first axis. NaN
+        if a row that counts has no posterior, or no row counts.
 
     Raises:
         ValueError: a shape does not fit, or the metric is unknown.
@@ -126,7 +126,7 @@ def score_of(
     weight: Float[Array, "n"],
     by: Int[Array, "n"] | None,
 ) -> Float[Array, "..."]:
-    """The score of the rows with weight, or one of each group."""
+    """The score of the rows with nonzero weight, or one score for each group."""
     if by is None:
         return _of_rows(function, log_p, y, weight)
     of_group = lambda g: _of_rows(function, log_p, y, jnp.where(by == g, weight, 0))  # noqa: E731
@@ -137,7 +137,7 @@ _score = compiled(score_of, static_argnums=(0, 1))
 
 
 def _of_rows(function: ScoreFunction, log_p: Array, y: Array, weight: Array) -> Array:
-    """The score of the rows with weight, which may hold anything where they have none."""
+    """The score of the rows with nonzero weight; the contents of other rows have no effect."""
     counts = weight != 0
     log_p = jnp.where(counts[:, None], log_p, -jnp.log(jnp.asarray(log_p.shape[1], log_p.dtype)))
     bad = jnp.isnan(log_p).any() | ~counts.any() | ~(weight >= 0).all()
@@ -149,7 +149,7 @@ def _of_rows(function: ScoreFunction, log_p: Array, y: Array, weight: Array) -> 
 def confusion(
     log_p: Float[Array, "n K"], y: Int[Array, "n"], w: Float[Array, "n"]
 ) -> Float[Array, "K K"]:
-    """Weights of the rows of each class by the class that is predicted."""
+    """The total weight of the rows of each class (first axis) by predicted class (second axis)."""
     num_classes = log_p.shape[1]
     is_class = jax.nn.one_hot(y, num_classes, dtype=w.dtype)
     chosen = jax.nn.one_hot(log_p.argmax(1), num_classes, dtype=w.dtype)
@@ -179,7 +179,7 @@ def _brier(log_p: Array, y: Array, w: Array) -> Array:
 def _auc(log_p: Array, y: Array, w: Array) -> Array:
     """`Σ_ij w_i w_j ([s_i > s_j] + ½ [s_i = s_j]) / (W₊ W₋)`, i in the class and j not.
 
-    Rows have the order of `log p_k`; where that is rounded to 0, of `-log (1 - p_k)`.
+    Rows are ordered by `log p_k`; where that is rounded to 0, by `-log (1 - p_k)`.
     """
     almost_one = -(float(jnp.finfo(log_p.dtype).eps) ** 0.5)
 

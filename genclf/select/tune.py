@@ -1,4 +1,4 @@
-"""The best of many hyper-parameters, by exact cross-validation, nested if that is asked for."""
+"""The best of many hyper-parameters, by exact cross-validation, optionally nested."""
 
 from __future__ import annotations
 
@@ -45,16 +45,17 @@ class Tuning(ShowsNumbers):
 
     Attributes:
         best: the model with the best score; the first of a tie.
-        one_se: the first model of the grid of which the score is within one standard error of the
-            best one's: the simplest such model, where the grid goes from simple to complex.
-        table: by name, the hyper-parameters of each candidate, its "score", of all rows together,
-            and "standard_error", `sd / √F` of the F scores of folds: for a table of pandas.
-        nested: posteriors of rows of each fold by the best candidate of all other folds, fitted to
-            these; None unless it was asked for.
-        chosen: the number of that candidate for each fold, (F,); None likewise.
+        one_se: the first model of the grid whose score is within one standard error of the best
+            score: the simplest such model, if the grid goes from simple to complex.
+        table: columns by name, as for a table of pandas: the hyper-parameters of each candidate,
+            its "score" of all rows together, and its "standard_error", `sd / √F` of the F scores
+            of folds.
+        nested: posteriors of the rows of each fold by the best candidate of all other folds, fitted
+            to these; None unless it was asked for.
+        chosen: the number of that candidate for each fold, (F,); None unless nested.
         best_row: the row of `best` in the table.
-        one_se_row: that of `one_se`.
-        metric: the score, as it was given.
+        one_se_row: the row of `one_se` in the table.
+        metric: the `metric` argument.
     """
 
     best: Any
@@ -88,35 +89,36 @@ def tune(
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
-    """Cross-validate every candidate of a grid, and choose.
+    """Cross-validate every candidate of a grid, and choose the best.
 
-    The statistics of the folds are computed once, for all candidates. Candidates that differ in
-    numbers alone share one program.
+    The statistics of the folds are computed once, for all candidates. Candidates that differ only
+    in numbers share one compiled program.
 
-    A score by which a candidate was chosen is too good. `nested=True` chooses once for each fold,
-    by a cross-validation among the other folds, and scores the fold by that choice: from the
-    statistics of all but two folds, of which there are F (F - 1) / 2.
+    The score by which a candidate was chosen is optimistic. `nested=True` chooses a candidate for
+    each fold by a cross-validation among the other folds, and scores the fold by that candidate.
+    This takes the statistics of all but two folds, for each of the F (F - 1) / 2 pairs.
 
     Args:
         clf_of: a function from hyper-parameters, by name, to a model, such as `lambda ridge:
             genclf.lda(3, ridge=ridge)`.
-        grid: the values of each hyper-parameter, of which all combinations are candidates; or a
-            list of candidates, dicts from names to values. From simple to complex, for `one_se`.
+        grid: the values of each hyper-parameter, all combinations of which are candidates; or a
+            list of candidates, dicts from names to values. `one_se` needs the order from simple to
+            complex.
         x: rows, as for `fit`.
-        y: labels 0..K-1, (n,); -1 for rows without one, which have no part.
+        y: labels 0..K-1, (n,); -1 for rows without a label, which are not used.
         folds: the fold of each row, as for `cross_validate`.
-        metric: a name or a function, as for `score`; of a function larger values are better.
+        metric: a name or a function, as for `score`; larger values of a function are better.
         nested: whether to score the choice itself.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
-        batch_size: number of candidates that a core works on at once; None chooses.
-        progress: called with the numbers of candidates that are done and of all.
+        batch_size: number of candidates that a core works on at once; None for a default.
+        progress: called with the number of candidates done and that of all.
 
     Returns:
         `Tuning`.
 
     Raises:
-        ValueError: names the candidate of which a hyper-parameter is invalid; or no candidate has a
-            score.
+        ValueError: a hyper-parameter of a candidate is invalid (the message names the candidate),
+            or no candidate has a score.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -170,7 +172,7 @@ def _choice(scores: np.ndarray, metric: Any) -> tuple[int, int, np.ndarray]:
     if np.isnan(scores[:, 0]).all():
         raise ValueError(f"no candidate of grid has a score, by metric {metric!r}: all are NaN")
     of_folds = scores[:, 1:]
-    with np.errstate(invalid="ignore"):  # of infinite scores there is none
+    with np.errstate(invalid="ignore"):  # infinite scores have no standard error
         error = of_folds.std(1, ddof=1) / np.sqrt(of_folds.shape[1])
     whole = np.where(np.isnan(scores[:, 0]), -np.inf, scores[:, 0])
     best = int(whole.argmax())
@@ -187,7 +189,7 @@ def _scores(
     batch_size: int | None,
     progress: Progress | None,
 ) -> tuple[Array, Array]:
-    """Scores of all rows and of each fold, and for each fold that of the others alone."""
+    """The score of all rows, that of each fold, and for each fold that of the other folds."""
     first = models[group.places[0]]
     to_model, x = in_row_space(first, data.x)
     clfs, data = jax.vmap(to_model)(group.models), data._replace(x=x)
@@ -212,7 +214,7 @@ def _of_chunk(
     size: Sizes,
     first: Array,
 ) -> tuple[Float[Array, "C scores"], Float[Array, "C F"]]:
-    """Of each candidate the score of all rows, that of each fold, and that without each fold."""
+    """For each candidate, the score of all rows, of each fold, and of all rows but each fold."""
     folds, num_folds = data.where.folds, len(data.where.rows)
 
     def one(clf: Any) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn, and what its relatives take; needs `genclf[sklearn]`."""
+"""Estimators for scikit-learn and related libraries; needs `genclf[sklearn]`."""
 
 from genclf.sklearn.discriminants import (
     GaussianNB as GaussianNB,

@@ -1,4 +1,4 @@
-"""What a fitted estimator tells of its model."""
+"""Attributes of fitted estimators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _linear_form = jax.jit(linear_form)
 
 
 class Attributes:
-    """Attributes that are computed from the params when they are asked for.
+    """Attributes that are computed from the params on access.
 
     Attributes:
         params_: the fitted params, of NumPy arrays.
@@ -31,7 +31,7 @@ class Attributes:
     _cache: dict[str, Any]
 
     def _check_fitted(self) -> None:
-        if "params_" not in vars(self):  # the check of scikit-learn takes as long as a score
+        if "params_" not in vars(self):  # scikit-learn's check alone takes as long as a score
             check_is_fitted(self)
 
     @property
@@ -54,12 +54,12 @@ class Attributes:
 
     @property
     def coef_(self) -> Float[np.ndarray, "m d"]:
-        """Coefficients of the scores where they are linear: (1, d) for two classes, else (K, d)."""
+        """Coefficients of linear scores: (1, d) for two classes, else (K, d)."""
         return self._linear()[0]
 
     @property
     def intercept_(self) -> Float[np.ndarray, "m"]:
-        """What is added to these scores: (1,) for two classes, else (K,)."""
+        """Intercepts of linear scores: (1,) for two classes, else (K,)."""
         return self._linear()[1]
 
     def _linear(self) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +73,7 @@ class Attributes:
 
     @property
     def diagnosis_(self) -> Any:
-        """What makes the fit doubtful: `Diagnosis.conditional` of `genclf.diagnose`, or None."""
+        """Reasons to doubt the fit: `Diagnosis.conditional` of `genclf.diagnose`, or None."""
         self._check_fitted()
         if self._stats is None:
             return None
@@ -95,11 +95,11 @@ def _linear_scores(params: Any) -> tuple[np.ndarray, np.ndarray] | None:
 
 @lru_cache
 def _is_linear(form: Any, shapes: tuple[Any, ...]) -> bool:
-    """Whether params of such arrays have scores that are linear in an array of rows."""
+    """Whether params with arrays of these shapes have scores that are linear in the rows."""
     params = jax.tree.unflatten(form, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
     try:
         coef, _ = jax.eval_shape(linear_form, params)
     except ValueError:
         return False
-    # Scores of categories are linear in their indicators.
+    # Scores of categories are linear in indicators of values, which are more than the columns.
     return isinstance(coef, jax.ShapeDtypeStruct) and coef.shape[1] == params.num_features

@@ -22,8 +22,9 @@ class Column(NamedTuple):
     Attributes:
         name: its name, or its number in an array.
         kind: one of `KINDS`.
-        values: the sorted values of a categorical column in the training rows; others are one more.
-        vocabulary: the words of a column of texts in the training rows; others are left out.
+        values: the sorted values of a categorical column in the training rows; all other values
+            count as one more.
+        vocabulary: the words of a column of texts in the training rows; other words are left out.
     """
 
     name: Any
@@ -33,12 +34,12 @@ class Column(NamedTuple):
 
     @property
     def part(self) -> str:
-        """The part of the model that has the column: one for a kind, one for each text."""
+        """The part of the model that has the column: one for each kind, and one for each text."""
         return f"text {self.name}" if self.kind == "text" else self.kind
 
 
 def columns_of(table: nw.DataFrame[Any], kinds: Mapping[Any, Any] | None) -> list[Column]:
-    """How each column is read: as its dtype says, or as `kinds` does."""
+    """How each column is read: as its dtype implies, or as `kinds` specifies."""
     kinds = dict(kinds or {})
     if strange := [name for name in kinds if name not in table.columns]:
         raise ValueError(f"kinds names the column {strange[0]!r}, expected one of {table.columns}")
@@ -76,7 +77,7 @@ def _column(series: Any, given: Any) -> Column:
 
 
 def _texts(series: Any) -> list[str]:
-    """The strings, empty where missing; raise for what is none."""
+    """The strings, empty where missing; raise for a cell that is not a string."""
     given = ["" if is_missing(cell) else cell for cell in series.to_list()]
     for row, cell in enumerate(given):
         if not isinstance(cell, str):
@@ -98,7 +99,7 @@ def _numbers(series: Any) -> Float[np.ndarray, "n"]:
     """Numbers as float64, NaN where missing; raise for infinite ones."""
     try:
         cells = series.cast(nw.Float64).to_numpy()
-    except Exception as error:  # each library of tables has its own
+    except Exception as error:  # each library of tables has its own exceptions
         raise ValueError(f"column {series.name!r} is not of numbers: {error}") from error
     if len(rows := np.flatnonzero(np.isinf(cells))):
         raise ValueError(f"Input X contains infinity: column {series.name!r}, row {rows[0]}")
@@ -106,7 +107,7 @@ def _numbers(series: Any) -> Float[np.ndarray, "n"]:
 
 
 def _counts(series: Any) -> Float[np.ndarray, "n"]:
-    """Numbers >= 0; raise for others."""
+    """Numbers >= 0; raise for other cells."""
     cells = _numbers(series)
     if len(rows := np.flatnonzero(~(cells >= 0))):
         raise ValueError(
@@ -116,7 +117,7 @@ def _counts(series: Any) -> Float[np.ndarray, "n"]:
 
 
 def _codes(series: Any, column: Column) -> Int[np.ndarray, "n"]:
-    """The place of each value among those of the column, V for others, -1 where missing."""
+    """The index of each cell in the column's values, V for other values, -1 where missing."""
     cells, missing = _cells(series)
     values = column.values
     assert values is not None
@@ -131,7 +132,7 @@ def _codes(series: Any, column: Column) -> Int[np.ndarray, "n"]:
 
 
 def arrays_of(table: nw.DataFrame[Any], columns: list[Column]) -> dict[str, Any]:
-    """The columns of each kind beside each other, and the sparse counts of the words of texts."""
+    """One array with the columns of each kind, and sparse counts of words for each text."""
     found: dict[str, list[np.ndarray]] = {}
     texts: dict[str, Any] = {}
     for column, series in zip(columns, table.iter_columns(), strict=True):
@@ -149,7 +150,7 @@ def arrays_of(table: nw.DataFrame[Any], columns: list[Column]) -> dict[str, Any]
 
 
 def as_rows(x: dict[str, np.ndarray], columns: list[Column], made_by: Any) -> Any:
-    """A table of the library that made the training rows, the reverse of `arrays_of`."""
+    """A table of the same library as the training rows: the inverse of `arrays_of`."""
     place = dict.fromkeys(x, 0)
     found: dict[Any, Any] = {}
     for column in columns:

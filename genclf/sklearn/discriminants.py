@@ -40,10 +40,10 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
 
     Args:
         shrinkage: share of the target in the covariance, from 0 to 1; "ledoit-wolf", "oas" or
-            "james-stein" for one that the data tell; None for none.
+            "james-stein" to estimate it from the data; None for no shrinkage.
         target: "identity" (the mean variance in all directions) or "diagonal" (the variances).
-        ridge: share of the variance of a feature within the classes, pooled over them, that is
-            added to its variances, >= 0; instead of a shrinkage.
+        ridge: what is added to the variance of each feature, as a share of its variance within
+            classes, pooled over them, >= 0; instead of a shrinkage.
         ddof: subtracted from the number of rows in the divisor.
         class_prior: probabilities of the classes, (K,), in the order of `classes_`; None to learn
             them.
@@ -54,7 +54,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
     Attributes:
         classes_: the classes, sorted, (K,).
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
-        coef_, intercept_: the scores, as `genclf.linear_form`; of two classes their difference.
+        coef_, intercept_: those of the scores, as `genclf.linear_form`; for two classes, their
+            difference.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -112,8 +113,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
             X: rows, (n, d).
 
         Returns:
-            (n, m), m = `n_components` or min(K - 1, d); uncorrelated within classes, with variance
-            1 there.
+            (n, m), m = `n_components` or min(K - 1, d). Within classes, the scores are
+            uncorrelated with variance 1.
         """
         check_is_fitted(self)
         x = self._rows(X)
@@ -134,10 +135,10 @@ class QuadraticDiscriminant(FamilyEstimator):
 
     Args:
         shrinkage: share of the target in each covariance, from 0 to 1; "ledoit-wolf", "oas" or
-            "james-stein" for one that the data tell; None for none.
+            "james-stein" to estimate it from the data; None for no shrinkage.
         target: "identity" (the mean variance in all directions) or "diagonal" (the variances).
-        ridge: share of the variance of a feature within the classes, pooled over them, that is
-            added to its variances, >= 0; instead of a shrinkage.
+        ridge: what is added to the variances of each feature, as a share of its variance within
+            classes, pooled over them, >= 0; instead of a shrinkage.
         ddof: subtracted from the number of rows in the divisors.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
@@ -189,12 +190,13 @@ class QuadraticDiscriminant(FamilyEstimator):
 class RegularizedDiscriminant(FamilyEstimator):
     """Friedman's regularised discriminant analysis: between quadratic and linear.
 
-    The covariance of a class is `(1 - shrinkage) M + shrinkage tr(M) / d I`, with M its own
-    covariance and the pooled one in the shares `1 - pooling` and `pooling`.
+    The covariance of a class is `(1 - shrinkage) M + shrinkage tr(M) / d I`, where M is the
+    weighted mean of its own covariance and the pooled one, with weights `1 - pooling` and
+    `pooling`.
 
     Args:
         pooling: share of the pooled covariance, from 0 to 1.
-        shrinkage: share of the multiple of the identity, from 0 to 1.
+        shrinkage: share of the identity's multiple `tr(M) / d I`, from 0 to 1.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
@@ -238,11 +240,11 @@ class RegularizedDiscriminant(FamilyEstimator):
 
 
 class GaussianNB(FamilyEstimator):
-    """Gaussian naive Bayes: features independent within classes, each with its variance there.
+    """Gaussian naive Bayes: independent features, each with its own variance in each class.
 
     Args:
-        ridge: share of the variance of a feature within the classes, pooled over them, that is
-            added to its variances, >= 0.
+        ridge: what is added to the variances of each feature, as a share of its variance within
+            classes, pooled over them, >= 0.
         ddof: subtracted from the number of rows in the divisors.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.

@@ -1,4 +1,4 @@
-"""What all estimators have in common: rows and labels in, NumPy arrays of float64 out."""
+"""The base of all estimators: rows and labels in, NumPy arrays of float64 out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log_posterior, _log_marginal = jax.jit(log_posterior), jax.jit(log_marginal)
 
 
 def _if(flag: str, problem: str) -> Any:
-    """A method that an estimator has if the flag is set."""
+    """A decorator for a method that exists only if the flag of the estimator is set."""
 
     def check(self: Any) -> bool:
         if not getattr(self, flag):
@@ -47,9 +47,9 @@ def _if(flag: str, problem: str) -> Any:
 
 
 class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
-    """A classifier of scikit-learn made of a model of this library.
+    """A classifier of scikit-learn that wraps a model of this library.
 
-    All numbers are computed in float64 whatever JAX's setting, and all attributes are NumPy's.
+    All numbers are computed in float64 whatever JAX's setting, and all attributes are NumPy arrays.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
@@ -59,7 +59,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _model(self, num_classes: int) -> Any:
-        """The model for so many classes."""
+        """The model for this number of classes."""
 
     def _rows(self, X: Any, *, reset: bool = False) -> PyTree:
         """The rows as the model takes them; raise for invalid ones."""
@@ -82,9 +82,9 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
     @_if("_adds_up", "is not fitted by parts")
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Fit the model to these rows and to all that were given before.
+        """Fit the model to these rows together with all rows of earlier calls.
 
-        The result is that of `fit` to all rows, whatever the parts.
+        The result is that of `fit` to all rows, however they are split into calls.
 
         Args:
             X: rows, (n, d).
@@ -93,8 +93,8 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
             sample_weight: weight of each row, >= 0, (n,); None for ones.
 
         Raises:
-            ValueError: as for `fit`; the first call lacks `classes`, or another call has others; a
-                row has no label.
+            ValueError: as for `fit`; the first call lacks `classes`, or a later call has other
+                classes; a row has no label.
         """
         first = not hasattr(self, "classes_")
         if first and classes is None:
@@ -152,7 +152,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         self._cache: dict[str, Any] = {}
 
     def _fit_rows(self, clf: Any, x: PyTree, y: np.ndarray, w: np.ndarray) -> Any:
-        """The params of a fit that is not made of sums; rows without a label take part in EM."""
+        """The params of a fit without additive statistics; EM uses rows without a label."""
         if (y >= 0).all():
             return fit(clf, x, y, w)
         found = em(clf, x, y, key=jax.random.key(0), weights=w)
@@ -161,25 +161,25 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         return found.params
 
     def _scores(self, X: Any) -> Float[np.ndarray, "n K"]:
-        """Log-posteriors of the rows, or linear scores, which differ by a number for each row."""
+        """Log-posteriors of the rows, or linear scores, which differ by a constant for each row."""
         self._check_fitted()
         x = self._rows(X)
         coef, intercept = self._form or (None, None)
         if coef is not None and np.isfinite(coef).all():
             scores = x @ coef.T + intercept
-            if not np.isnan(scores).any():  # of a missing cell
+            if not np.isnan(scores).any():  # a missing cell makes NaN
                 return scores
         return self._computed(_log_posterior, x)
 
     def _computed(self, function: Any, x: PyTree) -> np.ndarray:
-        """What a compiled function of params and rows returns."""
+        """The values of a compiled function of params and rows."""
         with jax.enable_x64(True):
             if "params" not in self._cache:
                 self._cache["params"] = jax.device_put(self.params_)
             return by_pieces(function, self._cache["params"], x)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is computed once, some of it on a device."""
+        """The state without cached values, some of which are on a device."""
         state = super().__getstate__()
         return state | {"_cache": {}} if "_cache" in state else state
 
@@ -216,7 +216,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
             X: rows, (n, d).
 
         Returns:
-            Those of each class, (n, K); with two classes those of the second one, (n,).
+            The log-odds of each class, (n, K); with two classes, those of the second one, (n,).
         """
         scores = self._scores(X)
         if scores.shape[1] == 2:
@@ -226,19 +226,20 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         return scores - np.logaddexp.reduce(others, -1)
 
     def explain(self, X: Any, *, of: Any = None, against: Any = None) -> Explanation:
-        """Which columns speak for the class of each row, and how much; see `genclf.explain`.
+        """How much each column contributes to the class of each row; see `genclf.explain`.
 
         Args:
-            X: rows, (n, d); a few.
+            X: a few rows, (n, d).
             of: a class of `classes_`; None for the most probable one other than `against`.
             against: a class of `classes_`; None for the most probable one other than `of`.
 
         Returns:
             `Explanation` with arrays of NumPy; `features` is (n, d), and `of` and `against` are
-            places in `classes_`.
+            indices in `classes_`.
 
         Raises:
-            ValueError: the log-odds are no sum over the columns, as of QDA; there is no such class.
+            ValueError: the log-odds are not a sum over the columns, as with QDA; or there is no
+                such class.
         """
         self._check_fitted()
         dense = lambda a: np.asarray(a.toarray() if is_sparse(a) else a)  # noqa: E731
@@ -250,7 +251,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         return replace(found, features=self._terms_of_columns(found.features))
 
     def _terms_of_columns(self, features: Any) -> Float[np.ndarray, "n d"]:
-        """The terms of the parts of the model as those of the columns of X."""
+        """The terms of the columns of X, from the terms of the parts of the model."""
         return features
 
     @_if("_generative", "has no density of rows")
@@ -284,7 +285,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
 
 
 class FamilyEstimator(Estimator):
-    """An estimator of one family, with a prior of the classes or its smoothing."""
+    """An estimator of one family, with a given or a smoothed class prior."""
 
     @abc.abstractmethod
     def _family(self) -> Family:
@@ -303,6 +304,6 @@ def _is_sum(clf: Model, x: PyTree) -> bool:
 
 
 def warn_unless(converged: Any, message: str) -> None:
-    """A warning of scikit-learn's kind, unless the iterations converged."""
+    """Issue scikit-learn's `ConvergenceWarning`, unless the iterations converged."""
     if not converged:
         warnings.warn(f"{message}, before it converged", ConvergenceWarning, stacklevel=5)

@@ -1,4 +1,4 @@
-"""Models that are fitted by iterations, and any other model, as estimators of scikit-learn."""
+"""Estimators of scikit-learn for models that are fitted iteratively, and for any other model."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _COUNT = Interval(Integral, 1, None, closed="left")
 class MixtureDiscriminant(FamilyEstimator):
     """Mixture discriminant analysis: each class is a mixture of Gaussians, fitted by EM.
 
-    The covariances have the prior `NormalInverseWishart()`, relative to the spread of the data,
-    without which a component could shrink onto a row.
+    The covariances have the prior `NormalInverseWishart()`, relative to the spread of the data.
+    Without it, a component could shrink onto a single row.
 
     Args:
-        num_components: components in each class.
+        num_components: number of components in each class.
         covariance: "full", "diag" or "spherical".
         shared: whether all components of all classes have one covariance.
         alpha: smoothing of the weights of the components, >= 0.
-        num_restarts: EM starts so many times, at first with classes that are cut across their
-            longest axis and then at random rows, and keeps the best maximum.
-        max_steps: most steps of EM from each start.
-        tol: EM stops when a step gains less than this in the mean log-likelihood of a row.
+        num_restarts: number of starts of EM, of which the best maximum is kept. The first start
+            cuts each class into parts along its longest axis; the others are at random rows.
+        max_steps: maximum number of steps of EM from each start.
+        tol: EM stops when a step gains less than this in the mean log-likelihood per row.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
-        random_state: a seed of the starts.
+        random_state: a seed for the random starts.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        n_iter_: steps of the best start.
+        n_iter_: number of steps of EM from the best start.
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
 
     Example:
@@ -123,7 +123,7 @@ class MixtureDiscriminant(FamilyEstimator):
         return found.params
 
     def _start(self, clf: Any, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> ClassifierParams:
-        """The fit to classes that are cut across their longest axis into equal parts."""
+        """The fit to classes that are cut into equal parts along their longest axis."""
         k, j = clf.num_classes, self.num_components
         part = np.zeros(len(y), np.int32)
         for label in range(k):
@@ -138,9 +138,9 @@ class MixtureDiscriminant(FamilyEstimator):
 
 
 def _parts(x: np.ndarray, w: np.ndarray, num_parts: int) -> np.ndarray:
-    """Which of so many parts of equal weight along its longest axis each row is in.
+    """The part of each row, when rows are cut into parts of equal weight along their longest axis.
 
-    Equal rows are in one part, so that a weight does what repeating its row does.
+    Equal rows are in one part, so that a weight has the effect of repeating its row.
     """
     if not len(x):
         return np.zeros(0, np.int32)
@@ -164,7 +164,7 @@ class SoftmaxRegression(Estimator):
     Attributes:
         classes_: the classes, sorted, (K,).
         params_: the fitted `genclf.SoftmaxParams`, of NumPy arrays.
-        coef_, intercept_: the scores; of two classes their difference.
+        coef_, intercept_: those of the scores; for two classes, their difference.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -200,8 +200,8 @@ class GenerativeClassifier(Estimator):
     """Any model of this library as an estimator.
 
     Args:
-        model: a `genclf.Classifier` of as many classes as y has, or a function that makes one for a
-            number of classes, such as `genclf.lda`. With `missing="marginalize"`, NaN in X is a
+        model: a `genclf.Classifier` with the number of classes in y, or a function from the number
+            of classes to one, such as `genclf.lda`. With `missing="marginalize"`, NaN in X is a
             missing cell.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 

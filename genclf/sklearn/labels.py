@@ -13,7 +13,7 @@ from genclf.tables.frames import is_missing
 
 
 class Labels(NamedTuple):
-    """The sorted classes, and which one each row is of; -1 for rows without a label."""
+    """The sorted classes, and the number of each row's class; -1 for rows without a label."""
 
     classes: Shaped[np.ndarray, "K"]
     number: Int[np.ndarray, "n"]
@@ -25,11 +25,11 @@ def encoded(y: Any, unlabelled: bool, classes: Any = None) -> Labels:
     Args:
         y: labels, (n,).
         unlabelled: whether None, NaN and -1 stand for no label.
-        classes: sorted classes of which y is; None for those that y holds.
+        classes: the sorted classes; None for those that occur in y.
 
     Raises:
-        ValueError: no row has a label, a row has none and may not, or a label is none of the
-            classes.
+        ValueError: no row has a label, a row lacks one although `unlabelled` is False, or a label
+            is not among the classes.
     """
     y = column_or_1d(y, warn=True)
     if not unlabelled and y.dtype == object and (holes := list(map(is_missing, y))).count(True):

@@ -1,4 +1,4 @@
-"""Naive Bayes of tables with columns of several kinds as an estimator of scikit-learn."""
+"""An estimator of scikit-learn for tables with columns of several kinds, by naive Bayes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from genclf.tables.frames import as_table
 class MixedNB(FamilyEstimator):
     """Naive Bayes of a table of numbers, categories, counts and texts, with missing cells.
 
-    Columns are independent within classes: a number is Gaussian there, a category has a smoothed
+    Columns are independent within classes: a number is Gaussian, a category has a smoothed
     probability for each value, the columns of counts are one multinomial document, and each text
     is another. Missing numbers and categories are integrated out: no row is dropped, and no cell
     filled in; a missing text is empty. Tables of pandas, polars and others are read by their
-    dtypes: strings, categories and booleans are categories, numbers are numbers. Strings of three
-    words or more on average are texts, if over 50 differ or more than half the number of rows.
-    Arrays are columns of numbers.
+    dtypes: strings, categories and booleans are categories, numbers are numbers. A column of
+    strings of three words or more on average is text, if the number of distinct strings is above
+    50 or above half the number of rows. Arrays are columns of numbers.
 
     Args:
         alpha: smoothing of categories, counts and words, >= 0.
-        ridge: share of the variance of a number within the classes, pooled over them, that is
-            added to its variances, >= 0.
-        kinds: how columns are read, where it is not as their dtypes say: a dict from their names to
+        ridge: what is added to the variances of each number, as a share of its variance within
+            classes, pooled over them, >= 0.
+        kinds: how columns are read, if not as their dtypes imply: a dict from their names to
             "numeric", "categorical", "count", "text" or "drop", or to the list of values of a
             categorical column.
         class_prior: probabilities of the classes, (K,); None to learn them.
@@ -39,9 +39,9 @@ class MixedNB(FamilyEstimator):
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        columns_: how each column is read: its name, kind and, of categories, the values, or, of
-            texts, the vocabulary. A value that the training rows do not hold is one more, with the
-            smoothing as its only count; such a word is left out.
+        columns_: how each column is read: its name, its kind, and the values of a categorical
+            column or the vocabulary of a text. Values that do not occur in the training rows count
+            as one more value, with the smoothing as its only count; such words are left out.
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
 
     Example:
@@ -108,7 +108,7 @@ class MixedNB(FamilyEstimator):
         return mixed_product(parts, values, alpha=self.alpha, ridge=self.ridge)
 
     def _terms_of_columns(self, features: Any) -> np.ndarray:
-        """The term of a text is that of its words together; of a dropped column it is 0."""
+        """The term of each column: a text has the sum over its words, a dropped column has 0."""
         found = np.zeros((len(next(iter(features.values()))), len(self.columns_)))
         for part, own in features.items():
             places = [i for i, column in enumerate(self.columns_) if column.part == part]
@@ -124,7 +124,7 @@ class MixedNB(FamilyEstimator):
 
         Returns:
             (X, y), X a table like that of the training rows, without the columns that were
-            dropped; None stands for a value that these did not hold.
+            dropped; None stands for a value that does not occur in the training rows.
         """
         x, y = super().sample(n_samples, random_state)
         return (

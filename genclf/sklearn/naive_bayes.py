@@ -1,4 +1,4 @@
-"""Naive Bayes of counts and categories as estimators of scikit-learn."""
+"""Estimators of scikit-learn for naive Bayes of counts and categories."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Counts(FamilyEstimator):
 
 
 class _Positive(_Counts):
-    """Rows are not negative. As scikit-learn's, it has no `decision_function`."""
+    """Rows are not negative. As in scikit-learn, there is no `decision_function`."""
 
     _has_log_odds: ClassVar[bool] = False
 
@@ -42,7 +42,7 @@ class _Positive(_Counts):
 
 
 class BernoulliNB(_Counts):
-    """Bernoulli naive Bayes: each feature is 0 or 1, and absent ones are evidence too.
+    """Bernoulli naive Bayes: each feature is 0 or 1, and zeros affect the posterior too.
 
     `p_kj = (n_kj + alpha) / (n_k + 2 alpha)`.
 
@@ -56,7 +56,8 @@ class BernoulliNB(_Counts):
     Attributes:
         classes_: the classes, sorted, (K,).
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
-        coef_, intercept_: the scores, as `genclf.linear_form`; of two classes their difference.
+        coef_, intercept_: those of the scores, as `genclf.linear_form`; for two classes, their
+            difference.
 
     Example:
         >>> import genclf as gcf
@@ -93,13 +94,13 @@ class BernoulliNB(_Counts):
 
     def _rows(self, X: Any, *, reset: bool = False) -> Any:
         x = validate_data(self, X, reset=reset, dtype="numeric", accept_sparse="csr")
-        if issparse(x):  # a threshold below 0 would leave no zeros, and is an error
+        if issparse(x):  # a threshold below 0 is an error, as it would leave no zeros
             return x if self.binarize is None else binarize(x, threshold=self.binarize)
         return x if self.binarize is None else (x > self.binarize).astype(np.int8)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # of rows that are neither 0 nor 1
+        tags.classifier_tags.poor_score = True  # for rows that are neither 0 nor 1
         return tags
 
 
@@ -110,7 +111,7 @@ class MultinomialNB(_Positive):
 
     Args:
         alpha: smoothing, >= 0.
-        presence: reduce every document to the words that are present in it.
+        presence: count every word at most once per document.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
@@ -118,7 +119,8 @@ class MultinomialNB(_Positive):
     Attributes:
         classes_: the classes, sorted, (K,).
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
-        coef_, intercept_: the scores, as `genclf.linear_form`; of two classes their difference.
+        coef_, intercept_: those of the scores, as `genclf.linear_form`; for two classes, their
+            difference.
 
     Example:
         >>> from genclf.sklearn import MultinomialNB
@@ -158,7 +160,7 @@ class MultinomialNB(_Positive):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # of rows that are no counts
+        tags.classifier_tags.poor_score = True  # for rows that are not counts
         return tags
 
 
@@ -169,8 +171,8 @@ class CategoricalNB(_Positive):
 
     Args:
         alpha: smoothing, >= 0.
-        num_values: V, a number for all features or one for each, (d,); None for the largest value
-            of the training rows plus 1.
+        num_values: V, one number for all features or one for each, (d,); None for the largest
+            value of the training rows plus 1.
         class_prior: probabilities of the classes, (K,); None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.

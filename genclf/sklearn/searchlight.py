@@ -20,17 +20,17 @@ from genclf.select.score import Score, ScoreFunction, score_function
 class CrossValidatedScore(BaseEstimator):
     """A cross-validated score of a model, in the form that nilearn's `SearchLight` takes.
 
-    `fit` cross-validates, and `score` returns the score: nilearn has no folds to make. Numbers of
-    features are padded to a few, so that few programs are compiled. `genclf.searchlight` gives the
-    same scores of all neighbourhoods in one call, and much sooner.
+    `fit` cross-validates, and `score` returns the score, so nilearn does not make folds. Features
+    are padded to one of a few numbers, so that few programs are compiled. `genclf.searchlight`
+    computes the same scores for all neighbourhoods in one call, much faster.
 
     Args:
         model: a `Classifier` or `SoftmaxRegression`.
         metric: a name or a function, as for `genclf.score`.
-        num_folds: number of stratified folds, where no groups are given.
+        num_folds: number of stratified folds, if no groups are given.
 
     Attributes:
-        score_: the score, once it is fitted.
+        score_: the score, set by `fit`.
 
     Example:
         >>> import numpy as np, genclf as gcf
@@ -58,8 +58,9 @@ class CrossValidatedScore(BaseEstimator):
 
         Args:
             X: rows, (n, d).
-            y: labels of any type, of as many classes as the model has.
-            groups: each group of rows is a fold; None for random folds, the same in each call.
+            y: labels of any type, with the model's number of classes.
+            groups: the group of each row, which is its fold; None for random folds, the same in
+                each call.
 
         Raises:
             ValueError: a shape or the number of classes does not fit.
@@ -89,5 +90,5 @@ class CrossValidatedScore(BaseEstimator):
         return self
 
     def score(self, X: Any = None, y: Any = None, groups: Any = None) -> float:
-        """The score that `fit` found, whatever the arguments."""
+        """The score that `fit` computed; the arguments have no effect."""
         return self.score_

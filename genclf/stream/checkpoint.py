@@ -1,4 +1,4 @@
-"""Sums over a stream in one pass, which a crash does not undo."""
+"""Sums over a stream in one pass, with checkpoints from which an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from genclf.stream.schema import Schema
 from genclf.stream.units import place_of, tables_of, units
 
 Summed = Callable[[str, Any], Part]
-"""A function of the name of a unit and the unit that returns its part."""
+"""A function from the name of a unit and the unit itself to the part of its rows."""
 
 
 class Store(abc.ABC):
-    """Where the sum of a stream is kept."""
+    """A store for the sum of a stream."""
 
     @abc.abstractmethod
     def read(self, digest: str) -> Part | None:
-        """The sum that is there; None if there is none, an error if it has another digest."""
+        """The stored sum, None if there is none yet; raise if it has another digest."""
 
     @abc.abstractmethod
     def write(self, part: Part) -> None:
-        """Put a sum in place of the one before."""
+        """Replace the stored sum."""
 
 
 @dataclass(frozen=True)
 class PartFile(Store):
-    """A file of a part, which is replaced at once."""
+    """A file that holds one part, and is replaced atomically."""
 
     path: Path
 
@@ -56,7 +56,7 @@ class PartFile(Store):
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a checkpoint; raise where none can be."""
+    """Whether the checkpoint exists; raise if the path is a folder, or is in no folder."""
     if path.is_dir():
         raise ValueError(f"checkpoint is {os.fspath(path)!r}, a folder: expected a file")
     if not path.parent.is_dir():
@@ -76,8 +76,8 @@ def check_digest(found: str, digest: str, path: Path) -> None:
 
 def host_sum(schema: Schema, batches: Any, **options: Any) -> Part:
     """`sum_units` without JAX."""
-    nothing = host_part(schema, [], "nothing")
-    return sum_units(batches, nothing=nothing, summed=partial(_host_unit, schema), **options)
+    empty = host_part(schema, [], "nothing")
+    return sum_units(batches, nothing=empty, summed=partial(_host_unit, schema), **options)
 
 
 def _host_unit(schema: Schema, name: str, given: Any) -> Part:
@@ -98,11 +98,11 @@ def sum_units(
 
     Args:
         batches: files or batches.
-        nothing: the part of no rows.
-        summed: what makes the part of a unit.
-        store: where the sum is kept; None for nowhere.
+        nothing: the part of zero rows.
+        summed: the function that computes the part of a unit.
+        store: where the sum is kept; None to write no checkpoint.
         every: seconds between checkpoints.
-        progress: whether to show a line.
+        progress: whether to show a progress line.
         processes: number of processes.
     """
     total = (store and store.read(nothing.digest)) or replace(nothing, part_ids=())
@@ -124,7 +124,7 @@ def sum_units(
 
 
 def _added(total: Part, part: Part) -> Part:
-    """The sum of both; the ids are kept elsewhere, as there may be many."""
+    """The sum of both, with the ids of `total`: the caller lists the ids, which may be many."""
     return replace(
         total,
         labels=total.labels.merge(part.labels),
@@ -136,7 +136,7 @@ def _added(total: Part, part: Part) -> Part:
 
 
 def _parts(todo: Iterator[tuple[str, Any]], summed: Summed, processes: int) -> Iterator[Part]:
-    """The part of each unit, in their order."""
+    """The parts of the units, in the order of the units."""
     if processes == 1:
         return (summed(name, given) for name, given in todo)
     import joblib

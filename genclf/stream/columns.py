@@ -19,13 +19,13 @@ MISSING, UNSEEN = -1, -2  # codes
 
 @dataclass(frozen=True)
 class Column:
-    """What a column is to a model.
+    """How a model reads a column.
 
     Attributes:
         name: its name.
         kind: "numeric", "count", "categorical" or "text".
-        part: the part of the model that has it; None for a model without parts.
-        width: the numbers in a cell; more than 1 for a list of a fixed length, as an embedding is.
+        part: the part of the model that reads it; None for a model without parts.
+        width: how many numbers a cell holds; more than 1 for fixed-length lists, as embeddings.
         values: the values of a categorical column, or the words of a column of texts, in order.
         lowercase: whether texts are lowercased first.
     """
@@ -40,25 +40,25 @@ class Column:
 
 @dataclass(frozen=True)
 class Place:
-    """A run of rows of a file, to say where a cell is.
+    """Consecutive rows of a file, so that errors can locate a cell.
 
     Attributes:
         source: the file, or the name of the part.
-        first: the row of the file that comes first.
+        first: the index in the file of the first of these rows.
     """
 
     source: str
     first: int = 0
 
     def error(self, what: str, column: str | None = None, row: int | None = None) -> ValueError:
-        """A `ValueError` that says where, and what is wrong."""
+        """A `ValueError` with the location and the problem."""
         where = [repr(self.source)]
         where += [] if row is None else [f"row {self.first + int(row)}"]
         where += [] if column is None else [f"column {column!r}"]
         return ValueError(f"{', '.join(where)}: {what}")
 
     def refuse(self, wrong: np.ndarray, cells: Any, column: str, expected: str) -> None:
-        """Raise for the first row that is wrong, if one is."""
+        """Raise for the first row marked in `wrong`, if any."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             found = cells[row]
@@ -67,7 +67,7 @@ class Place:
 
 
 def as_tables(batches: Any) -> Iterator[Any]:
-    """The batches as tables of Arrow: they may be of any library of tables, or dicts of arrays."""
+    """The batches, which are tables of any library or dicts of arrays, as Arrow tables."""
     single = is_batch(batches)
     if not single and not isinstance(batches, Iterable):
         raise ValueError(f"batches is {batches!r:.60}, {_EXPECTED}")
@@ -130,7 +130,7 @@ def _array(name: Any, cells: Any) -> Any:
 
 
 def what_is(dtype: Any) -> str:
-    """What the cells of a type of Arrow are, in words."""
+    """The kind of the cells of an Arrow type, in words."""
     types = _arrow().types
     if types.is_dictionary(dtype):
         return what_is(dtype.value_type)
@@ -148,7 +148,7 @@ def what_is(dtype: Any) -> str:
 
 
 def numbers_of(cells: Any, column: Column, place: Place) -> Float[np.ndarray, "n width"]:
-    """The numbers of a column, NaN where missing; raise for other cells and infinite ones."""
+    """The numbers of a column, NaN where missing; raise for infinite numbers and other types."""
     pa = _arrow()
     given, found = cells, what_is(cells.type)
     if column.width > 1 or found == "lists of numbers":
@@ -170,9 +170,9 @@ def numbers_of(cells: Any, column: Column, place: Place) -> Float[np.ndarray, "n
 
 
 def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.ndarray, "n"]]:
-    """The different values of a column, and the place of each cell among them, -1 for null.
+    """The distinct values of a column, and the index of each cell's value, -1 for null.
 
-    Whole numbers are ints whatever the type of the column, which nulls can make one of floats.
+    Whole numbers become ints in a column of floats too, as nulls can turn ints into floats.
     """
     pa = _arrow()
     if what_is(cells.type) not in ("numbers", "truth values", "strings", "nulls"):
@@ -186,7 +186,7 @@ def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.nda
     if not encoded.num_chunks:
         return [], np.zeros(0, np.int64)
     values = [plain(value) for value in encoded.chunk(0).dictionary.to_pylist()]
-    # Past the last value there is one for null.
+    # The index len(values) stands for null.
     each = [c.indices.fill_null(len(values)).to_numpy(zero_copy_only=False) for c in encoded.chunks]
     code = np.concatenate(each)
     of_value = np.array([MISSING if v is None else i for i, v in enumerate([*values, None])])
@@ -194,7 +194,7 @@ def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.nda
 
 
 def plain(value: Any) -> Any:
-    """A value as one of Python, so that 2 and 2.0 are one; None for NaN."""
+    """A value as a Python object, with 2.0 as 2; None for NaN."""
     if value is None or isinstance(value, bool | str):
         return value
     if value != value:  # NaN
@@ -204,7 +204,7 @@ def plain(value: Any) -> Any:
 
 
 def codes_of(cells: Any, values: tuple[Any, ...], name: str, place: Place) -> Int[np.ndarray, "n"]:
-    """The place of each cell among these values: `MISSING` for null, `UNSEEN` for another one."""
+    """The index of each cell in `values`: `MISSING` for null, `UNSEEN` for any other value."""
     found, code = distinct(cells, name, place)
     known = [value for value in found if value is not None]
     if known and values and type_of(known[0]) != type_of(values[0]):
@@ -217,7 +217,7 @@ def codes_of(cells: Any, values: tuple[Any, ...], name: str, place: Place) -> In
 
 
 def type_of(value: Any) -> str:
-    """What a value of a column of categories is, in words."""
+    """The type of a categorical value, in words."""
     if isinstance(value, bool):
         return "truth values"
     return "strings" if isinstance(value, str) else "numbers"
@@ -231,7 +231,7 @@ def texts_of(cells: Any, name: str, place: Place) -> list[str]:
 
 
 def words_in(texts: Iterable[str], column: Column) -> Any:
-    """How often each word of a column occurs in each text, sparse."""
+    """Counts of each word of a column in each text, as a sparse array."""
     from scipy.sparse import csr_array
     from sklearn.feature_extraction.text import CountVectorizer
 

@@ -32,7 +32,7 @@ def _whole(high: tuple[Any, ...], low: Any) -> list[np.ndarray]:
 
 
 def as_stats(node: HostStats) -> Any:
-    """Statistics of NumPy in JAX's dtype; the rest of their digits is in the low parts."""
+    """Statistics of NumPy in JAX's dtype; low parts hold the digits that it cannot."""
     if isinstance(node, dict):
         return {name: as_stats(item) for name, item in node.items()}
     if isinstance(node, HostClassifier):

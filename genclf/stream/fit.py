@@ -91,9 +91,9 @@ def fit_batches(
     Reads 65,536 rows at a time. Beside these, memory holds the statistics three times: K d numbers
     for naive Bayes, d² for a shared covariance, K d² for covariances of the classes.
 
-    With a checkpoint, a run that was killed goes on where it was, and ends with the same bits as
-    one that was not: units are summed in their order, and each of them once. Units are files, or
-    batches where no files are given.
+    With a checkpoint, a killed run can be resumed, and its result has the same bits as that of an
+    uninterrupted run: units are summed in their order, each once. A unit is a file, or a batch
+    where no files are given.
 
     Models with unobserved components or cells, and rows without a label, take several passes: each
     is a step of EM.
@@ -101,19 +101,19 @@ def fit_batches(
     Args:
         clf: the model that the schema was made with.
         batches: paths of files of Parquet, Arrow, ORC or CSV; or record batches of Arrow, tables or
-            dicts of arrays. For more than one pass, something that can be read again, as a list.
-        schema: what the columns are to the model.
-        checkpoint: a file for the sums and the names of what they are of; None for none. If it is
-            there, the run goes on from it: what it names is counted and not read again, even if it
-            has changed. More files may be given then, but not for a later pass. Batches that are
-            no files are named by their number.
-        every: seconds between checkpoints, which are written after a unit.
-        progress: whether to show a line with the rows, and those per second.
-        passes: number of passes: 1 for models with statistics, else of steps of EM.
-        init: params to start EM from; None for those of `em` on the first rows, 65,536 at most,
-            which should be like the others: where files are sorted by class, give params.
-        processes: number of processes that read files; the result has the same bits for any. 1
-            for EM.
+            dicts of arrays. Several passes need an iterable that can be read again, as a list.
+        schema: how the model reads the columns.
+        checkpoint: the path of a file for the sums and the names of the units summed; None for no
+            checkpoint. If the file exists, the run resumes from it: a unit that it names is counted
+            and not read again, even if its content has changed. Files may be added in the first
+            pass, but not in a later one. Batches that are not files are named by their number.
+        every: seconds between checkpoints; each is written at the end of a unit.
+        progress: whether to show a line with the number of rows, and of rows per second.
+        passes: number of passes: 1 for models with statistics, else the number of steps of EM.
+        init: params to start EM from. None takes those of `em` on the first rows, 65,536 at most,
+            which should resemble the others: if files are sorted by class, give params.
+        processes: number of processes that read files; the result has the same bits for any
+            number. EM takes 1.
 
     Returns:
         `ClassifierParams`.

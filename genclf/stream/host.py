@@ -103,10 +103,10 @@ def merge_host(a: HostStats, b: HostStats) -> HostStats:
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """The classes and weights of rows, as a matrix that sums rows by class.
+    """The classes and weights of rows, from which rows are summed by class.
 
     Attributes:
-        label: the class of each row, all of 0..K-1.
+        label: the class of each row, in 0..K-1.
         weight: weight of each row; None for ones.
         num_classes: K.
     """
@@ -131,7 +131,7 @@ class LabelledRows:
         return np.bincount(self.label, self.weight, self.num_classes).astype(float)
 
     def table(self, code: Int[np.ndarray, "n"], num_values: int) -> Float[np.ndarray, "K V"]:
-        """The weight of each value in each class; a code below 0 has none."""
+        """The weight of each value in each class; codes below 0 are left out."""
         place = self.label * num_values + code
         weight = self.weight
         if len(code) and code.min() < 0:
@@ -155,7 +155,7 @@ def moments(
     num_classes, d = rows.num_classes, x.shape[1]
     form = (1 if pooled else num_classes, *(d,) * (2 if full else 1))
     found = HostMoments(np.zeros(num_classes), np.zeros((num_classes, d)), np.zeros(form))
-    # A merge costs as much as K rows, or as K d with scatters of each class.
+    # A merge costs as much as K rows, or as K d rows if each class has a full scatter.
     per_merge = num_classes * (d if full and not pooled else 1)
     for at, block in rows.blocks(max(1, min(d, 2**17 // (16 * per_merge)))):
         found = found.merge(_moments_of_block(x[at], block, full, pooled))
@@ -166,7 +166,7 @@ def _moments_of_block(x: np.ndarray, rows: LabelledRows, full: bool, pooled: boo
     count = rows.counts()
     mean = ratio(rows.sums(x), count[:, None])
     x = x - mean[rows.label]
-    # The mean has a rounding error; the centred rows tell and correct it.
+    # The mean has a rounding error: the mean of the centred rows estimates and corrects it.
     drift = ratio(rows.sums(x), count[:, None])
     if not full:
         x *= x

@@ -1,4 +1,4 @@
-"""What a first pass over the rows finds: the kinds of the columns, and their values."""
+"""The first pass over the rows, which finds the kinds of the columns and their values."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def assigned(
     """The columns that the parts of a model read, without their values.
 
     Args:
-        wanted: the kind of each part, or that of a model without parts under None; None for a part
-            for each kind.
+        wanted: the kind of each part, under the key None for a model without parts; None to make
+            one part for each kind.
         table: a table of Arrow.
         others: the columns of labels and weights.
         kinds: how columns are read.
@@ -71,7 +71,7 @@ def assigned(
 
 
 def _as_given(name: str, given: Any, cells: Any) -> Column:
-    """The column as its type says, or as `kinds` does."""
+    """The column, read as its type implies or as `kinds` specifies."""
     what = what_is(cells.type)
     width = cells.type.list_size if what == "lists of numbers" else 1
     if hasattr(given, "words"):
@@ -132,7 +132,7 @@ def _fitted_to(column: Column, kind: Kind, is_given: bool) -> Column:
 def learned(
     columns: tuple[Column, ...], label: str, tables: Iterable[Any], classes: Iterable[Any] | None
 ) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
-    """The columns with their values, and the classes, of all tables."""
+    """The columns with their values, and the classes, collected from all tables."""
     open_ones = [c for c in columns if c.kind in ("categorical", "text") and not c.values]
     found: dict[str, set[Any]] = {column.name: set() for column in open_ones}
     seen: set[Any] = set()
@@ -164,7 +164,7 @@ def learned(
 
 
 def _different(given: Any, name: str) -> tuple[Any, ...]:
-    """The values that a user gives, as those of Python; raise if one is there twice, or is none."""
+    """The values that a user gives, as Python objects; raise if one is repeated or missing."""
     values = [plain(value.item() if hasattr(value, "item") else value) for value in given]
     if None in values:
         raise ValueError(f"{name} holds {list(given)[values.index(None)]!r}, expected values")

@@ -1,4 +1,4 @@
-"""Batches of arrays of one process, and their sums by its devices."""
+"""Batches of arrays of one process, and their sums on its devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ArrayRows = tuple[PyTree, np.ndarray, np.ndarray]
 
 
 def own_devices(mesh: Mesh) -> list[Any]:
-    """The devices of a mesh that are of this process; raise if there is none."""
+    """The devices of a mesh that belong to this process; raise if there is none."""
     own = [d for d in mesh.devices.flat if d.process_index == jax.process_index()]
     if not own:
         raise ValueError(f"mesh has no device of process {jax.process_index()}: give it all")
@@ -34,7 +34,7 @@ def own_devices(mesh: Mesh) -> list[Any]:
 
 
 def array_rows(clf: Classifier, batch: Any, name: str) -> ArrayRows:
-    """A batch of arrays, with weights; raise if they are not as many rows each."""
+    """A batch of arrays, with weights; raise if their numbers of rows differ."""
     if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
         raise ValueError(
             f"{name} of local_batches is a {type(batch).__name__}, expected (x, y) or "
@@ -51,7 +51,7 @@ def array_rows(clf: Classifier, batch: Any, name: str) -> ArrayRows:
 
 
 def form_of(x: PyTree) -> str:
-    """The arrays of x, but for their numbers of rows."""
+    """The path, dtype and shape of each array of x, without its number of rows."""
     return ", ".join(
         f"x{jax.tree_util.keystr(path)} of "
         f"{jax.dtypes.canonicalize_dtype(a.dtype).name}{['n', *a.shape[1:]]}"
@@ -60,7 +60,7 @@ def form_of(x: PyTree) -> str:
 
 
 def cut(x: PyTree, y: np.ndarray, w: np.ndarray) -> Iterator[ArrayRows]:
-    """The rows, a few at a time, but sparse ones."""
+    """The rows in pieces of at most `ROWS`; sparse rows in one piece."""
     if _any_sparse(x):
         yield x, y, w
         return
@@ -72,7 +72,7 @@ def cut(x: PyTree, y: np.ndarray, w: np.ndarray) -> Iterator[ArrayRows]:
 def sums_over(
     clf: Classifier, devices: list[Any], x: PyTree, y: np.ndarray, w: np.ndarray
 ) -> ClassifierStats:
-    """The statistics of a piece, its rows over the devices: as many each, with some of weight 0."""
+    """The statistics of a piece; rows of weight 0 are added so that devices have equal shares."""
     if _any_sparse(x):
         return stats(clf, x, y, w)
     x, y, w = padded(x, y, w)

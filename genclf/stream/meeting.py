@@ -1,4 +1,4 @@
-"""Where JAX processes meet: each says a word, and waits no longer than it was told to."""
+"""Barriers where JAX processes exchange messages, with a time-out."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _CALLS = count()
 
 @dataclass(frozen=True)
 class Meetings:
-    """The meetings of one call, which all processes make alike; of one process, nothing happens.
+    """The meetings of one call, the same on all processes; a single process does not wait.
 
     Attributes:
-        name: the same on all processes, and another one for each call.
+        name: the same on all processes, and different for each call.
         timeout: seconds to wait for the slowest process, each time.
     """
 
@@ -35,7 +35,7 @@ class Meetings:
         return Meetings(f"genclf-{next(_CALLS)}", timeout)
 
     def words(self, topic: str, own: bytes) -> list[bytes]:
-        """What each process says, in the order of their ranks, once all have come."""
+        """The message of each process, in the order of their ranks, once all have sent one."""
         client = _client()
         if client is None:
             return [own]
@@ -43,7 +43,7 @@ class Meetings:
             client.key_value_set_bytes(f"{self.name}/{topic}/{jax.process_index():08d}", own)
         self.meet(topic)
         with self._errors():
-            return [word for _, word in sorted(client.key_value_dir_get_bytes(self._at(topic)))]
+            return [each for _, each in sorted(client.key_value_dir_get_bytes(self._at(topic)))]
 
     def meet(self, topic: str) -> None:
         """Wait until all processes are here; raise if one failed, ended or is late."""
@@ -56,28 +56,28 @@ class Meetings:
 
     @contextmanager
     def before(self, topic: str) -> Iterator[None]:
-        """What a process does before a meeting: if it fails, the others do not wait for it."""
+        """A context for work before a meeting: if the work fails, no other process waits for it."""
         try:
             yield
         except Exception as error:
             if (client := _client()) is not None:
                 rank = jax.process_index()
                 with suppress(jax.errors.JaxRuntimeError):
-                    told = f"{type(error).__name__}: {error}"[:500]
-                    client.key_value_set(f"{self._at('failed')}{rank:08d}", told)
-                    # A barrier that is said to be of other processes fails for all who wait at it.
+                    message = f"{type(error).__name__}: {error}"[:500]
+                    client.key_value_set(f"{self._at('failed')}{rank:08d}", message)
+                    # A barrier fails for all processes at it if one names other participants.
                     client.wait_at_barrier(self._at(topic), 1000, [rank])
             raise
 
     def end(self) -> None:
-        """Forget the words, once all processes have met for the last time."""
+        """Delete the messages, after the last meeting of all processes."""
         if (client := _client()) is not None and jax.process_index() == 0:
             client.key_value_delete(f"{self.name}/")
 
     def collective(self, function: Callable[[], T]) -> T:
         """The result of a function that waits for a collective, which has no time-out itself.
 
-        It runs in a thread of its own, without the settings of this one.
+        The function runs in a new thread, without the thread-local settings of the caller.
         """
         if _client() is None:
             return function()
@@ -105,34 +105,34 @@ class Meetings:
 
     def _raise_failures(self) -> None:
         if failed := sorted(_client().key_value_dir_get(self._at("failed"))):
-            each = [f"process {int(key[-8:])} failed: {told}" for key, told in failed[:3]]
+            each = [f"process {int(key[-8:])} failed: {message}" for key, message in failed[:3]]
             raise RuntimeError("; ".join(each))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Errors of the coordination service as those of Python."""
+        """Raise errors of the coordination service as Python's own."""
         try:
             yield
         except jax.errors.JaxRuntimeError as error:
-            told = " ".join(str(error).split())[:500]
-            if "DEADLINE_EXCEEDED" in told or "Conflicting tasks" in told:
+            message = " ".join(str(error).split())[:500]
+            if "DEADLINE_EXCEEDED" in message or "Conflicting tasks" in message:
                 self._raise_failures()
-                raise TimeoutError(f"{self._late}: {told}") from error
-            raise ConnectionError(f"a process ended: {told}") from error
+                raise TimeoutError(f"{self._late}: {message}") from error
+            raise ConnectionError(f"a process ended: {message}") from error
 
 
 def agreed(words: list[dict[str, str | None]]) -> dict[str, str | None]:
-    """What all processes say, but those that do not know; raise if two say different things."""
+    """The common value of each key, None values aside; raise if two processes differ in one."""
     whole: dict[str, str | None] = {}
     for what in words[0]:
-        said: dict[str, list[int]] = {}
-        for rank, word in enumerate(words):
-            if (own := word[what]) is not None:
-                said.setdefault(own, []).append(rank)
-        if len(said) > 1:
-            each = [f"{own} on processes {ranks!s:.60}" for own, ranks in said.items()]
+        ranks_of: dict[str, list[int]] = {}
+        for rank, message in enumerate(words):
+            if (own := message[what]) is not None:
+                ranks_of.setdefault(own, []).append(rank)
+        if len(ranks_of) > 1:
+            each = [f"{own} on processes {ranks!s:.60}" for own, ranks in ranks_of.items()]
             raise ValueError(f"the processes do not sum the same: {what} is {'; '.join(each)}")
-        whole[what] = next(iter(said), None)
+        whole[what] = next(iter(ranks_of), None)
     return whole
 
 

@@ -1,4 +1,4 @@
-"""From batches of rows to a part, by JAX."""
+"""The part of batches of rows, computed by JAX."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def device_part(clf: Classifier, schema: Schema, batches: Any, part_id: str) -> 
 def expected_part(
     clf: Classifier, params: ClassifierParams, schema: Schema, batches: Any, part_id: str
 ) -> Part:
-    """The part that is expected under params, of rows whose labels or cells may be missing.
+    """The part of statistics expected under params; labels and cells of rows may be missing.
 
     Its digest is of the schema and the params.
     """

@@ -1,4 +1,4 @@
-"""Parts: the statistics of some of the rows, small, in a file or a message; and their sum."""
+"""Parts: statistics of some of the rows, small enough for a file or a message; and their sum."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums,
 class Part:
     """The statistics of some of the rows of a data set.
 
-    They are sums in float64, by NumPy; `stats` gives them to `genclf.estimate`.
+    They are NumPy arrays of float64; `stats` converts them for `genclf.estimate`.
 
     Attributes:
         labels: the weight of each class.
         conditional: the statistics of x.
-        rows: the number of rows, with those that have no label.
+        rows: the number of rows, including those without a label.
         weight: the total weight of the rows with a label.
-        part_ids: what was summed, in order: files, partitions or batches.
-        digest: that of the schema; with that of the params, if the sums are expected under some.
+        part_ids: the names of the files, partitions or batches that were summed, in order.
+        digest: that of the schema, and that of the params if the statistics are expectations.
         statistic: what is summed, in words.
     """
 
@@ -47,7 +47,7 @@ class Part:
         return as_stats(HostClassifier(self.labels, self.conditional, self.statistic))
 
     def merge(self, other: Part) -> Part:
-        """The part of the rows of both, this one's first; raise if they do not add up."""
+        """The part of the rows of both, this one's first; raise if they cannot be added."""
         if other.digest != self.digest:
             of_schema = {part.digest.partition("-")[0] for part in (self, other)}
             what = "of different schemas" if len(of_schema) > 1 else "expected under other params"
@@ -67,7 +67,7 @@ class Part:
         )
 
     def to_bytes(self) -> bytes:
-        """The part as a checksummed file, without code: the format of `genclf.save`."""
+        """The part in the format of `genclf.save`, which has checksums and no code."""
         arrays: dict[str, np.ndarray] = {}
         rest = {f.name: getattr(self, f.name) for f in fields(self)}
         tree = {name: _put(rest.pop(name), arrays) for name in ("labels", "conditional")}
@@ -75,7 +75,7 @@ class Part:
 
     @staticmethod
     def from_bytes(content: bytes) -> Part:
-        """The part that `to_bytes` wrote; `FileError` unless all of it is as it was."""
+        """The part that `to_bytes` wrote; `FileError` if any of it has changed."""
         structure, arrays = from_bytes(content)
         try:
             part = dict(structure["part"])
@@ -121,8 +121,8 @@ def _take(node: Any, arrays: dict[str, np.ndarray]) -> Any:
 def combine(parts: Iterable[Part]) -> Part:
     """The part of all rows, from parts of some of them.
 
-    The parts are sorted by the first of their ids, and merged in pairs, and these in pairs: the
-    result has the same bits in whatever order they are given.
+    The parts are sorted by their first id, then merged pairwise in a binary tree: the result has
+    the same bits in whatever order they are given.
 
     Args:
         parts: parts of one schema.
@@ -131,8 +131,8 @@ def combine(parts: Iterable[Part]) -> Part:
         The `Part` of all of them.
 
     Raises:
-        ValueError: there is no part, a part is there twice, or their schemas differ, or the params
-            that the sums are expected under.
+        ValueError: there is no part, a part is given twice, or the parts differ in their schemas,
+            or in the params of their expectations.
 
     Example:
         >>> import genclf as gcf

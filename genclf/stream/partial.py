@@ -36,13 +36,13 @@ def partial(
 
     Args:
         clf: the model that the schema was made with.
-        schema: what the columns are to it.
+        schema: how it reads the columns.
         batches: an iterable of record batches of Arrow, tables, or dicts of arrays; or one of them.
-        part_id: the name of the part, as the file of the rows. Errors name it.
-        params: params under which unobserved labels, components and cells have expectations: the
-            part is then what a step of EM sums. None for models with statistics.
-        xla: sum by JAX, on its device. NumPy does it otherwise, if the model is made of `Gaussian`,
-            `Categorical`, `Bernoulli`, `Multinomial` and `Poisson`; JAX sums any model.
+        part_id: the name of the part, such as the file of its rows; errors quote it.
+        params: params for the expectations of unobserved labels, components and cells: the part
+            is then that of a step of EM. None for models with statistics.
+        xla: whether JAX sums, on its device. Otherwise NumPy sums models that are made of
+            `Gaussian`, `Categorical`, `Bernoulli`, `Multinomial` and `Poisson`, and JAX all others.
 
     Returns:
         A `Part`.
@@ -79,7 +79,7 @@ def check_schema(clf: Classifier, schema: Schema) -> None:
 
 
 def check_weight(part: Part) -> Part:
-    """The part; raise if it holds nothing to fit a model to."""
+    """The part; raise if its weight is not above 0."""
     if not part.weight > 0:
         raise ValueError(
             f"no row of {part.rows} has both a label and a weight above 0: there is nothing to fit"

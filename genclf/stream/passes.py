@@ -26,12 +26,12 @@ from genclf.stream.reading import pieces
 from genclf.stream.schema import Schema
 from genclf.stream.units import tables_of, units
 
-_STEPS = 20  # of EM on the first rows
+_STEPS = 20  # steps of EM on the first rows
 
 
 @dataclass(frozen=True)
 class PassFile(Store):
-    """A file of the params before a pass, its number, the sum so far, and what passes read.
+    """A file of the params before a pass, its number, its sum so far, and what was read before.
 
     Attributes:
         path: the file.
@@ -51,7 +51,7 @@ class PassFile(Store):
         return None if state is None or state[1] != self.step else state[2]
 
     def write(self, part: Part) -> None:
-        """Keep the sum, with the params and the number of the pass."""
+        """Write the sum, with the params and the number of the pass."""
         sums = np.frombuffer(part.to_bytes(), np.uint8)
         before = np.frombuffer(self.read_before, np.uint8)
         state = {"params": self.params, "step": self.step, "sums": sums, "before": before}
@@ -87,7 +87,7 @@ def fit_passes(
     every: float | int,
     progress: bool,
 ) -> ClassifierParams:
-    """The params after so many steps of EM; see `genclf.stream.fit_batches`."""
+    """The params after `passes` steps of EM; see `genclf.stream.fit_batches`."""
     check_for_em(clf)
     if isinstance(batches, Iterator):
         raise ValueError("batches is an iterator, which is read once: give a list for more passes")

@@ -1,4 +1,4 @@
-"""Fits and scores of rows of any number by a few programs."""
+"""Fits and scores of any number of rows, by a few compiled programs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from genclf.sums.sparse import is_sparse
 
 _stats, estimated, merged = jax.jit(stats), jax.jit(estimate), jax.jit(merge)
 
-_PIECE = 65_536  # rows of which the statistics are made at once
+_PIECE = 65_536  # rows summed by one call
 
 
 def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> ClassifierStats:
-    """The statistics, of pieces that are padded to a few sizes by rows of weight 0."""
+    """The statistics, summed over pieces that are padded to a few sizes by rows of weight 0."""
     if _holds_sparse(x):
         return stats(clf, x, y, w)
     pieces = [slice(start, start + _PIECE) for start in range(0, len(y), _PIECE)]
@@ -32,7 +32,7 @@ def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> Clas
 
 
 def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray, np.ndarray]:
-    """The rows and as many of weight 0 that their number is one of a few."""
+    """The rows, padded by rows of weight 0 to one of a few sizes."""
     more = padded_size(len(y)) - len(y)
     if not more or isinstance(x, Tokens) or _holds_sparse(x):
         return x, y, w
@@ -41,7 +41,7 @@ def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray,
 
 
 def by_pieces(function: Any, params: Any, x: PyTree) -> np.ndarray:
-    """A compiled row-wise function of (params, x), of pieces that are padded to a few sizes."""
+    """The values of a compiled row-wise function of (params, x), by pieces padded to few sizes."""
     if _holds_sparse(x):
         return np.asarray(function.__wrapped__(params, x))
     leaves, form = jax.tree.flatten(x)
@@ -59,10 +59,10 @@ def _holds_sparse(x: PyTree) -> bool:
 
 
 def _longer(a: np.ndarray, more: int) -> np.ndarray:
-    """The rows and so many like the first one, since no other cell is sure to be valid."""
+    """The rows, then `more` copies of the first, as an invented cell might not be valid."""
     return np.concatenate([a, a[:1].repeat(more, 0)]) if more else a
 
 
 def on_host(tree: Any) -> Any:
-    """The same arrays, of NumPy."""
+    """The same tree, of NumPy arrays."""
     return jax.tree.map(np.asarray, tree)

@@ -1,4 +1,4 @@
-"""What a model reads and sums, told to machines without JAX."""
+"""What a model reads and sums, described for machines without JAX."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from genclf.stream.recipes import (
 
 
 def kinds_of(clf: Classifier) -> dict[str | None, Kind]:
-    """The kind of the columns of each part of a model; of one without parts under None."""
+    """The kind of the columns of each part of a model; a model without parts has the key None."""
     return {name: _kind(part) for name, part in _parts(clf).items()}
 
 
@@ -75,7 +75,7 @@ def _size(column: Column, unseen: str) -> int:
 def parts_of(
     clf: Classifier, columns: Sequence[Column], classes: Sequence[Any], unseen: str
 ) -> tuple[tuple[PartOfModel, ...], str | None]:
-    """The parts of a model with what they sum, and this in words; raise if a number differs."""
+    """The parts of a model, and its sums in words; raise if numbers of classes or values differ."""
     if clf.num_classes != len(classes):
         raise ValueError(
             f"the rows have {len(classes)} classes, {', '.join(map(repr, classes)):.100}, and the "

@@ -1,4 +1,4 @@
-"""Checkpoints of many processes in one folder, also for another number of processes later."""
+"""Checkpoints of many processes in one folder; a later run may have another number of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _NAME = re.compile(r"process-(\d+)-of-(\d+)\.genclf")
 
 @dataclass(frozen=True)
 class RankFiles(Store):
-    """The file of one process in a folder of those of all.
+    """The file of one process, in a folder with the files of all processes.
 
     Attributes:
         path: the file of this process.
-        start: what this process goes on from: its own sum, and those of processes that are no more.
-        elsewhere: the units that other processes go on from.
+        start: the sum that this process resumes from: its own, and its share of those of earlier
+            processes that are no more.
+        elsewhere: the units in the sums that other processes resume from.
     """
 
     path: Path
@@ -29,7 +30,7 @@ class RankFiles(Store):
 
     @staticmethod
     def open(folder: Path, rank: int, count: int, digest: str) -> RankFiles:
-        """The files of a folder as they are now: all processes open it before one writes."""
+        """The files of a folder as they are now; all processes open it before any writes."""
         own: list[Part] = []
         left: list[Part] = []
         others: list[Part] = []
@@ -50,20 +51,20 @@ class RankFiles(Store):
         return RankFiles(path, combine(mine) if mine else None, elsewhere)
 
     def read(self, digest: str) -> Part | None:
-        """What this process goes on from."""
+        """The sum that this process resumes from."""
         return self.start
 
     def write(self, part: Part) -> None:
-        """Put the sum in place of the one before."""
+        """Replace the stored sum."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         PartFile(self.path).write(part)
 
 
 def _largest(folder: Path, digest: str) -> list[tuple[tuple[int, int], Part]]:
-    """The files that no other one holds, each with its process and the number of processes.
+    """The files that no other file contains, each with its process and number of processes.
 
-    A process that goes on from files of others holds them whole in its own, so that two files have
-    no unit in common, or one holds the other.
+    A process that resumes from files of others includes them whole in its own, so two files have
+    no unit in common, or one contains the other.
     """
     found = []
     for path in sorted(folder.glob("process-*.genclf")):
@@ -74,7 +75,7 @@ def _largest(folder: Path, digest: str) -> list[tuple[tuple[int, int], Part]]:
     kept: list[tuple[tuple[int, int], Part]] = []
     seen: set[tuple[tuple[int, int] | None, str]] = set()
     for place, part in found:
-        # A batch without a name is known by its place among those of its process.
+        # A batch without a name is identified by its process and its number there.
         ids = {(place if is_unnamed(name) else None, name) for name in part.part_ids}
         if not ids <= seen:
             kept.append((place, part))

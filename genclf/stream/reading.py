@@ -1,4 +1,4 @@
-"""From batches of rows to a part, by NumPy alone."""
+"""The part of batches of rows, computed by NumPy alone."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from genclf.stream.host import HostStats, HostSums, LabelledRows, merge_host
 from genclf.stream.part import Part
 from genclf.stream.schema import Rows, Schema
 
-ROWS = 65_536  # that are arrays at a time
+ROWS = 65_536  # rows that are converted to arrays at a time
 
 
 def pieces(schema: Schema, batches: Any, part_id: str, labelled: bool = True) -> Iterator[Rows]:
-    """The rows of the batches, a few at a time."""
+    """The rows of the batches, at most `ROWS` at a time."""
     first = 0
     for table in as_tables(batches):
         for start in range(0, max(len(table), 1), ROWS):
@@ -42,7 +42,7 @@ def part_of(
     part_ids: tuple[str, ...],
     statistic: str | None = None,
 ) -> Part:
-    """The part of these sources."""
+    """The part of these sums."""
     weight, words = float(labels.count.sum()), statistic or schema.statistic
     return Part(labels, conditional, rows, weight, part_ids, schema.digest, words)
 
@@ -58,7 +58,7 @@ def _sums(schema: Schema, rows: Rows) -> dict[str, Any]:
 
 
 def _only(seen: np.ndarray, given: Any) -> Any:
-    """The rows that are seen, of all arrays."""
+    """The rows where `seen` is true, of all arrays."""
     if isinstance(given, dict):
         return {name: _only(seen, item) for name, item in given.items()}
     if isinstance(given, list):

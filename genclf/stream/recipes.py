@@ -60,7 +60,7 @@ class OfCategories:
 
 @dataclass(frozen=True)
 class OfBits:
-    """Ones, as `Bernoulli` sums them."""
+    """Counts of ones, as `Bernoulli` sums them."""
 
     threshold: float | None
     missing: bool
@@ -130,7 +130,7 @@ class PartOfModel:
         name: its name in a `Product`; None for a model without parts.
         kind: the kind of its columns.
         missing: whether cells may be missing.
-        recipe: what it sums; None where only JAX can.
+        recipe: what it sums; None if only JAX can sum it.
     """
 
     name: str | None

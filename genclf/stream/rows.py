@@ -1,4 +1,4 @@
-"""From the columns of a table to arrays of NumPy; a cell that does not fit raises."""
+"""Columns of a table as arrays of NumPy; a cell that does not fit the schema raises."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Rows(NamedTuple):
     """Rows as arrays.
 
     Attributes:
-        x: the columns of the model, or a dict of those of its parts: numbers (n, d), a list of
-            columns of codes, or sparse counts of words.
+        x: the columns of the model, or a dict with the columns of each part: numbers (n, d), a
+            list of columns of codes, or sparse counts of words.
         label: the class of each row, -1 without one.
         weight: weight of each row; None for ones.
     """
@@ -58,7 +58,7 @@ def cells_of(
 
 
 def no_cells(part: PartOfModel, columns: list[Column]) -> Any:
-    """The same of no rows."""
+    """The result of `cells_of` for zero rows."""
     if part.kind == "categorical":
         return [np.zeros(0, np.int64) for _ in columns]
     widths = [len(c.values) if c.kind == "text" else c.width for c in columns]

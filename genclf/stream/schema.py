@@ -1,4 +1,4 @@
-"""The schema of a data set: what each column is to a model, the same for all of its files."""
+"""The schema of a data set: how a model reads each column, the same for all files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from genclf.stream.rows import Rows, cells_of, labels_of, no_cells, weights_of
 
 @dataclass(frozen=True)
 class Schema:
-    """What the columns of a data set are to a model: the same for all of its files.
+    """How a model reads the columns of a data set, the same for all of its files.
 
-    `Schema.of` and `Schema.scan` make one. To read rows with it needs no JAX.
+    `Schema.of` and `Schema.scan` make one. Reading rows with it needs no JAX.
 
     Attributes:
         columns: the columns that the model reads, in order.
         label: the column of labels.
         weight: the column of weights; None for ones.
         classes: the classes in order.
-        unseen: what becomes of a value that is not among those of its column: "error", or "other",
-            one more value; a row of another class has no label then.
+        unseen: the treatment of a value that is not among those of its column: "error" raises;
+            "other" makes it one more value, and leaves a row of another class without a label.
         parts: the parts of the model.
         statistic: what is summed, in words; None where this depends on params.
     """
@@ -60,25 +60,27 @@ class Schema:
 
         A model without parts reads all columns. In a `Product`, a part with the name of a column
         reads that column; other columns go to the part of their kind. By their types, numbers are
-        numeric and strings and truth values are categories. Strings of three words or more on
-        average are texts, if over 50 differ or more than half the number of rows.
+        numeric; strings and truth values are categorical. A column of strings of three words or
+        more on average is text, if the number of distinct strings is above 50 or above half the
+        number of rows.
 
         Args:
             clf: the model; None for naive Bayes of columns of any kinds, `schema.model()`.
             batch: a record batch or table of Arrow, a table of pandas, polars and others, or a
                 dict of arrays, (n,) or (n, d).
-            label: the column of labels; a row with a null has none, and is left out of what is
-                summed without params.
+            label: the column of labels; a row with a null there has no label, and is left out of
+                sums without params.
             weight: the column of weights; None for ones.
-            kinds: how columns are read, where it is not as their types and the model say: a dict
-                from their names to "numeric", "categorical", "count", "text", "drop", the list of
+            kinds: how columns are read, if not as their types and the model imply: a dict from
+                their names to "numeric", "categorical", "count", "text", "drop", the list of
                 values of a categorical column, or the `Vocabulary` of texts.
-            parts: the columns of each part of the model, where their kinds do not say.
+            parts: the columns of each part of the model, where their kinds do not determine it.
             classes: the classes in order; None for those of the batch, sorted.
-            unseen: what becomes of other values later; see the attribute.
+            unseen: the treatment of other values later; see the attribute.
 
         Raises:
-            ValueError: a column does not fit the model, or numbers of classes or values differ.
+            ValueError: a column does not fit the model, or has another number of values; or the
+                number of classes is not the model's.
 
         Example:
             >>> import genclf as gcf
@@ -104,18 +106,18 @@ class Schema:
     ) -> Schema:
         """The schema of a data set, from a first pass that collects classes, values and words.
 
-        The arguments are those of `of`, but the data: the kinds of the columns are those of the
-        first batch.
+        The arguments are those of `of`, except for the data. The first batch determines the kinds
+        of the columns.
 
         Args:
             clf: the model, or None.
-            batches: batches as `of` takes one.
+            batches: batches, each as `of` takes it.
             label: the column of labels.
             weight: the column of weights.
             kinds: how columns are read.
             parts: the columns of each part of the model.
             classes: the classes in order.
-            unseen: what becomes of other values later.
+            unseen: the treatment of other values later.
 
         Raises:
             ValueError: as for `of`, or a column has another type in a later batch.
@@ -181,7 +183,7 @@ class Schema:
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of the schema; parts of different digests do not add up."""
+        """A hash of the schema; parts with different digests cannot be added."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @property
@@ -197,7 +199,7 @@ class Schema:
 
     @property
     def num_values(self) -> tuple[int, ...]:
-        """The number of values of each categorical column, with that of unseen ones."""
+        """The number of values of each categorical column, including the one for unseen values."""
         return tuple(self._num_values(c) for c in self.columns if c.kind == "categorical")
 
     def _num_values(self, column: Column) -> int:
@@ -208,7 +210,7 @@ class Schema:
 
         Args:
             table: the table.
-            place: where it is from.
+            place: its source and first row, for errors.
             labelled: whether to read labels and weights.
         """
         wanted = self.names if labelled else [column.name for column in self.columns]

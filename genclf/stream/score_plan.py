@@ -1,4 +1,4 @@
-"""What fitted params score, told to machines without JAX."""
+"""Scores under fitted params, described for machines without JAX."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from genclf.stream.scoring import (
 
 @verb(schema=SCHEMA)
 def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
-    """What scores the rows of a schema under these params, on machines without JAX.
+    """An object that scores the rows of a schema under these params, on machines without JAX.
 
     Args:
         params: a fitted classifier of `Gaussian`, `Categorical`, `Bernoulli`, `Multinomial` and
             `Poisson` densities, or of a `Product` of them.
-        schema: what the columns are to it.
+        schema: how it reads the columns.
 
     Returns:
         A `HostScores`, in float64; it can be pickled.
 
     Raises:
-        ValueError: the params do not fit the schema, or JAX alone scores them.
+        ValueError: the params do not fit the schema, or only JAX can score them.
     """
     if params.log_prior.shape != (len(schema.classes),):
         raise ValueError(
@@ -99,7 +99,7 @@ def _check_columns(density: Any, columns: Sequence[Column], unseen: str) -> None
 
 @singledispatch
 def part_scores(density: Any) -> PartScores:
-    """What scores a part of x under this density; raise if JAX alone does."""
+    """The scores of a part of x under this density; raise if only JAX can compute them."""
     raise _by_jax(f"params of {type(density).__name__}")
 
 
@@ -145,15 +145,15 @@ def _(density: MultinomialParams) -> PartScores:
     if density.missing == "marginalize":
         raise _by_jax("Multinomials with uncounted words")
     log_theta = _float64(density.log_theta)
-    never, none = np.isneginf(log_theta), np.zeros(len(log_theta))
-    score = LinearScores(np.where(never, 0, log_theta), none, never.astype(float), none)
+    never, zeros = np.isneginf(log_theta), np.zeros(len(log_theta))
+    score = LinearScores(np.where(never, 0, log_theta), zeros, never.astype(float), zeros)
     return MultinomialScores(score, density.presence)
 
 
 @part_scores.register
 def _(density: PoissonParams) -> PartScores:
     log_rate, missing = _float64(density.log_rate), density.missing == "marginalize"
-    # Relative to a typical rate m: x log (λ / m) - (λ - m), and what all classes share.
+    # Relative to a typical rate m: x log (λ / m) - (λ - m), plus a term that all classes share.
     typical, never = np.exp(log_rate).mean(0), np.isneginf(log_rate)
     coef = np.where(never, 0, log_rate - np.log(np.where(typical > 0, typical, 1)))
     offset = np.where(never, typical, -typical * np.expm1(coef))
@@ -167,8 +167,8 @@ def _of_seen(
     """Scores `Σ_j x_j coef_kj + offset_kj`; where cells may be missing, over the observed ones."""
     if not missing:
         return LinearScores(coef, offset.sum(1), veto, always.sum(1))
-    none = np.zeros(len(coef))
-    return LinearScores(np.hstack([coef, offset]), none, np.hstack([veto, always]), none)
+    zeros = np.zeros(len(coef))
+    return LinearScores(np.hstack([coef, offset]), zeros, np.hstack([veto, always]), zeros)
 
 
 def _float64(array: Any) -> Float[np.ndarray, "..."]:

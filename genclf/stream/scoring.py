@@ -58,7 +58,7 @@ class GaussianScores:
     missing: bool
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
-        """The scores of rows; NaN where a distance is too large for a number."""
+        """The scores of rows; NaN where a distance overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             half = -0.5 * self._distances(x)
         half[~np.isfinite(half)] = np.nan
@@ -93,8 +93,8 @@ class CategoricalScores:
     """`Σ_j log p(x_j | y=k)`; see `genclf.CategoricalParams`.
 
     Attributes:
-        tables: of each column (V + 2, K): of each value, of a code past the last one, and of a
-            missing cell.
+        tables: one (V + 2, K) for each column: a row for each value, one for a code past the last
+            value, and one for a missing cell.
     """
 
     tables: tuple[Float[np.ndarray, "_ K"], ...]
@@ -112,7 +112,8 @@ class BernoulliScores:
     """`Σ_j x_j log p_kj + (1 - x_j) log (1 - p_kj)`; see `genclf.BernoulliParams`.
 
     Attributes:
-        score: of the ones; if cells may be missing, of the ones and of what is observed.
+        score: the score of the ones; if cells may be missing, of the ones and of indicators of
+            the observed cells.
         threshold: x counts as 1 above it; None where x is 0 or 1.
         missing: whether NaN is a missing cell.
     """
@@ -122,7 +123,7 @@ class BernoulliScores:
     missing: bool
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
-        """The scores of rows; NaN for a number that is neither 0 nor 1 without a threshold."""
+        """The scores of rows; without a threshold, NaN for numbers other than 0 and 1."""
         hole = np.isnan(x)
         if self.threshold is None:
             ones = np.where((x == 0) | (x == 1), x, np.nan)
@@ -138,8 +139,8 @@ class MultinomialScores:
     """`Σ_j x_j log θ_kj`; see `genclf.MultinomialParams`.
 
     Attributes:
-        score: of the counts.
-        presence: whether words are counted once.
+        score: the score of the counts.
+        presence: whether a word counts at most once in a row.
     """
 
     score: LinearScores
@@ -158,8 +159,8 @@ class PoissonScores:
     """`Σ_j x_j log λ_kj - λ_kj - log x_j!`; see `genclf.PoissonParams`.
 
     Attributes:
-        score: what the counts add to the score under typical rates; if cells may be missing, of the
-            counts and of what is observed.
+        score: what the counts add to the score under typical rates; if cells may be missing, what
+            the counts and indicators of the observed cells add.
         typical: the mean rate of each feature, (d,).
         missing: whether NaN is a missing cell.
     """
@@ -212,7 +213,7 @@ class HostScores:
 
     Attributes:
         log_prior: log class probabilities, (K,).
-        parts: the densities of the parts of the model; of one without parts under None.
+        parts: the density of each part of the model; a model without parts has the key None.
     """
 
     log_prior: Float[np.ndarray, "K"]
@@ -239,7 +240,7 @@ def _cut(x: Any, at: slice) -> Any:
 
 
 def log_posterior(joint: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K"]:
-    """`log p(y=k | x)`, from `log p(x, y=k)`; NaN for a row that no class can have."""
+    """`log p(y=k | x)`, from `log p(x, y=k)`; NaN for a row that is impossible in all classes."""
     top = joint.max(1, keepdims=True)
     possible = np.isfinite(top)
     apart = np.where(possible, joint - np.where(possible, top, 0), np.nan)
@@ -247,5 +248,5 @@ def log_posterior(joint: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K"]:
 
 
 def most_probable(joint: Float[np.ndarray, "n K"]) -> Int[np.ndarray, "n"]:
-    """The most probable class, the lowest of equal ones; -1 where the posterior is NaN."""
+    """The most probable class, the lowest among ties; -1 where the posterior is NaN."""
     return np.where(np.isfinite(joint.max(1)), joint.argmax(1), -1)

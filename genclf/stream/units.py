@@ -16,7 +16,7 @@ _READAHEAD = 4  # batches that Arrow reads ahead, so that its memory is bounded
 
 
 def units(batches: Any) -> Iterator[tuple[str, Any]]:
-    """Each file or batch with its name; raise for a file that is there twice."""
+    """Each file or batch with its name; raise for a file that is given twice."""
     seen = set()
     for number, given in enumerate([batches] if is_file(batches) or is_batch(batches) else batches):
         if not is_file(given):
@@ -31,7 +31,7 @@ def units(batches: Any) -> Iterator[tuple[str, Any]]:
 
 
 def place_of(name: str) -> str:
-    """The name of a batch, or where a file is, however its path is written."""
+    """The name of a batch, or the real path of a file, however its path is written."""
     return name if is_unnamed(name) else os.path.realpath(name)
 
 
@@ -41,12 +41,12 @@ def is_file(given: Any) -> bool:
 
 
 def is_unnamed(name: str) -> bool:
-    """Whether this is the place of a batch among those of a process, and no file."""
+    """Whether this name is the number of a batch of a process, not a file."""
     return name.startswith(_UNNAMED)
 
 
 def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> Iterator[Any]:
-    """The batches of a unit: of a file, the columns that the model reads."""
+    """The batches of a unit; of a file, only the columns that the model reads."""
     if not is_file(given):
         yield from as_tables(given)
         return
@@ -76,7 +76,7 @@ def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> I
 
 
 def _open(schema: Schema, path: Any) -> Any:
-    """A data set of Arrow of one file; categories of Parquet stay codes of a dictionary."""
+    """The Arrow dataset of one file; strings of categories in Parquet are read as codes."""
     from pyarrow import dataset, parquet
 
     kind = {".arrow": "feather", ".feather": "feather", ".csv": "csv", ".orc": "orc"}
@@ -93,7 +93,7 @@ def _open(schema: Schema, path: Any) -> Any:
 
 
 def _csv(schema: Schema) -> Any:
-    """How CSV is read: a cell that is empty is a null, and strings stay as they are written."""
+    """How CSV is read: an empty cell is null, and strings stay as they are written."""
     import pyarrow as pa
     from pyarrow import csv, dataset
 

@@ -32,8 +32,8 @@ from genclf.sums.double import gram, is_small, product
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, about_mean, divide
 
-_TILE_FROM = 2048  # rows; with fewer, sorting and gathering cost more than K times the flops,
-_MOST_PRODUCTS = 2**26  # which are in float64
+_TILE_FROM = 2048  # rows; for fewer, sorting and gathering cost more than K times the flops
+_MOST_PRODUCTS = 2**26  # products of `_few_rows`, which are in float64
 
 
 def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
@@ -57,7 +57,7 @@ def moments(
         w: class weights.
         full: True for whole scatter matrices, False for their diagonals alone.
         pooled: one scatter for all classes together.
-        near: points near the class means, if some are known: they save time.
+        near: points near the class means, if known, to save time.
     """
     if isinstance(w, Hard):
         if pooled or not full:

@@ -1,9 +1,9 @@
-"""Factorizations of many matrices, which wait for no thread of XLA's pool.
+"""Factorizations of many matrices, without a deadlock in XLA's thread pool.
 
 On a CPU, jaxlib spreads a batch of LAPACK calls over XLA's thread pool, from a thread of that pool,
-and waits. As many such calls at once as there are threads wait for each other for ever: two, on a
-machine of two cores. So LAPACK gets batches so small that it works on them where it is called.
-Accelerators get the whole batch.
+and waits for them. If as many such calls run at once as there are threads (two, on a machine of two
+cores), they wait for each other for ever. So LAPACK gets batches that are small enough to be
+computed in the calling thread. Accelerators get the whole batch.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from jaxtyping import Array, Float
 
 from genclf.sums.products import matmul
 
-_INLINE = 200_000  # flops of a batch: jaxlib uses the pool for more
-_LARGE = 64  # features, from which on triangular matrices are inverted by blocks,
-_BLOCK = 7  # the first ones of at most this size
+_INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
+_LARGE = 64  # features; a triangular matrix of as many is inverted by blocks,
+_BLOCK = 7  # and the smallest blocks have at most this size
 
 
 def _in_parts(flops: int) -> Callable[[Callable[[Array], Any]], Callable[[Array], Any]]:
     """A function of one batch of square matrices, for matrices with any leading axes.
 
     Args:
-        flops: of one matrix, in cubes of its size; not below what jaxlib estimates.
+        flops: flops for one matrix, divided by the cube of its size; at least jaxlib's estimate.
     """
 
     def of(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
@@ -75,7 +75,7 @@ def _inverse_by_blocks(factor: Array) -> Array:
     """`[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [-C⁻¹ B A⁻¹, C⁻¹]]`, from small blocks up.
 
     OpenBLAS solves triangular systems of 8 rows or more in threads of its own, and these then spin
-    for some 30 ms, on cores that the products of the rows want.
+    for some 30 ms, on cores that the products of rows need.
     """
     d = factor.shape[-1]
     levels = (-(-d // _BLOCK) - 1).bit_length()
@@ -104,7 +104,7 @@ def _on_diagonal(a: Array, size: int) -> Array:
 
 @jax.custom_jvp
 def cholesky(a: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
-    """The lower triangular L with `L Lᵀ = a`, of the lower triangle of a; NaN if there is none."""
+    """The lower triangular L with `L Lᵀ = a`, NaN if there is none; reads a's lower triangle."""
     return _cholesky(a)
 
 

@@ -146,7 +146,7 @@ def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
 
 
 def ignore_absent(x: Array, present: Array) -> Array:
-    """Set non-finite cells of rows without weight to 0; the gradient by w needs the finite ones."""
+    """Set non-finite cells of rows without weight to 0; the gradient in w needs finite cells."""
     return jnp.where(present[:, None] | jnp.isfinite(x), x, 0)
 
 

@@ -1,10 +1,10 @@
-"""Moments from sums about points near the class means, at a cost free of the number of classes.
+"""Moments from sums about points near the class means, at a cost independent of their number.
 
 The points are means of a sample of the rows. One reading of all rows gives sums and squares about
 them, from which the scatter about the true means follows exactly. In float32 a scatter matrix loses
-as many digits as its condition number has. So a small one is computed in float64, and where a large
-one has lost digits the rows are read once more: about the means, and whitened by the factor of the
-scatter that was found, so that the second scatter has the condition number 1 ("Cholesky-QR twice").
+as many digits as its condition number has. So a small scatter is computed in float64. If a large
+one has lost digits, the rows are read again, about the means and whitened by the factor of the
+first scatter, so that the second scatter has condition number 1 ("Cholesky-QR twice").
 
 References:
     Yamamoto, Nakatsukasa, Yanagisawa & Fukaya (2015), Roundoff error analysis of CholeskyQR2.
@@ -39,11 +39,11 @@ from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
 
-_MOST_ROWS = 2**15  # of a block
-_FEW = 2**11  # rows that are all read to find where the classes are; of more, one in `_STEP`
+_MOST_ROWS = 2**15  # maximum rows of a block
+_FEW = 2**11  # up to so many rows, all are read to locate the classes; else one in `_STEP`
 _STEP = 16
-_FEW_SUMS = 2**22  # products of class weights and rows, which are then in float64
-_CANCELS = 64  # a scatter that comes from so many times its own size is computed anew
+_FEW_SUMS = 2**22  # up to so many products of class weights and rows are in float64
+_CANCELS = 64  # a scatter is recomputed if it is a difference of terms so many times its size
 
 
 def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) -> Moments:
@@ -56,7 +56,7 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
         pooled: one scatter for all classes, with a class axis of length 1.
     """
     d, count = x.shape[1], class_counts(w)
-    # A block is larger than the scatter that it is added to.
+    # A block has more numbers than the scatter that it is added to.
     rows = max(block_rows(d), d // 2 if pooled else min(4 * len(count), _MOST_ROWS))
 
     def read(centre: Array, products: Products) -> Moments:
@@ -74,10 +74,10 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
                 return add_to(sums, product(class_rows(w).T, z, exact=True)), add_to(scatter, more)
             return add_class_sums(sums, z, w), add_to(scatter, more)
 
-        nothing = zeros_like(centre)
-        zero = nothing[:1] if pooled else nothing
+        zeros = zeros_like(centre)
+        zero = zeros[:1] if pooled else zeros
         zero = jnp.broadcast_to(zero[:, None], (1, d, d)) if full else zero
-        sums, scatter = scan_rows(add, ((nothing, nothing), (zero, zero)), x, w, rows)
+        sums, scatter = scan_rows(add, ((zeros, zeros), (zero, zero)), x, w, rows)
         return about_mean(count, centre, rounded(sums), products.scatter(scatter))
 
     return _read(read, x, w, full)
@@ -105,9 +105,9 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
             sums = sums.at[k].add(rounded(product(weight[:, None], z, products.exact))[0])
             return (sums, scatter.at[k].set(own), low.at[k].set(rest)), None
 
-        nothing = zeros_like(centre)
-        zero = jnp.broadcast_to(nothing[:, :, None], (*centre.shape, x.shape[1]))
-        start: tuple[Array, ...] = nothing, zero, zero
+        zeros = zeros_like(centre)
+        zero = jnp.broadcast_to(zeros[:, :, None], (*centre.shape, x.shape[1]))
+        start: tuple[Array, ...] = zeros, zero, zero
         sums, *scatter = lax.scan(add, start, jnp.arange(num_tiles))[0]
         return about_mean(count, centre, sums, products.scatter((scatter[0], scatter[1])))
 
@@ -129,7 +129,7 @@ def soft_pooled_moments(
                                             + Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ,
 
     `G_kl = Σ_n w_nk w_nl / w_n`. That is about 2 n (d + K)² flops instead of 2 n d² K, and no term
-    is negative. In each class in which its row has weight, a non-finite cell makes the mean NaN.
+    is negative. A non-finite cell makes the mean NaN in each class in which its row has weight.
 
     Args:
         x: rows.
@@ -164,34 +164,34 @@ def soft_pooled_moments(
             overlap = overlap + matmul(w.T, share)
             return sums, overlap, add_to(scatter, more), clean & usable.all()
 
-        nothing = zeros_like(centre)
-        zero = jnp.broadcast_to(nothing[:1, None], (1, d, d)) if full else nothing[:1]
-        overlaps = jnp.broadcast_to(nothing[:, :1], (len(count), len(count)))
-        start = (nothing, nothing), overlaps, (zero, zero), nothing[0, 0] == 0
+        zeros = zeros_like(centre)
+        zero = jnp.broadcast_to(zeros[:1, None], (1, d, d)) if full else zeros[:1]
+        overlaps = jnp.broadcast_to(zeros[:, :1], (len(count), len(count)))
+        start = (zeros, zeros), overlaps, (zero, zero), zeros[0, 0] == 0
         sums, overlap, scatter, clean = scan_rows(add, start, x, w, rows)
-        bad = lax.cond(clean, lambda: nothing, lambda: scan_rows(add_bad, nothing, x, w, rows))
+        bad = lax.cond(clean, lambda: zeros, lambda: scan_rows(add_bad, zeros, x, w, rows))
         # Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ = Cᵀ L C, L the Laplacian of the graph of weights G.
         others = jnp.where(jnp.eye(len(count), dtype=bool), 0, overlap)
-        pull = others.sum(1)[:, None] * apart - matmul(others, apart)
+        l_c = others.sum(1)[:, None] * apart - matmul(others, apart)
         if full:
-            left, right = (products.whitened(a) for a in (pull, apart))
+            left, right = (products.whitened(a) for a in (l_c, apart))
             between = one_matrix(product(left, right, products.exact))
         else:
-            between = single((pull * apart).sum(0)[None])
+            between = single((l_c * apart).sum(0)[None])
         high, low = add_to(scatter, between)
         high = jnp.where((bad > 0).any(), jnp.nan, high)
         centre = jnp.where(bad > 0, jnp.nan, centre)
-        return about_mean(count, centre, rounded(sums) - pull, products.scatter((high, low)))
+        return about_mean(count, centre, rounded(sums) - l_c, products.scatter((high, low)))
 
     return _read(read, x, w, full, near)
 
 
 class Products(NamedTuple):
-    """How the products of rows are computed.
+    """The way in which the products of rows are computed.
 
     Attributes:
-        exact: whether in float64.
-        whitener: lower triangular matrices that whiten the rows before, (K or 1, d, d), or None.
+        exact: whether they are computed in float64.
+        whitener: lower triangular matrices that first whiten the rows, (K or 1, d, d), or None.
     """
 
     exact: bool
@@ -202,11 +202,11 @@ class Products(NamedTuple):
         return z if self.whitener is None else matmul(z, self.whitener[k].T)
 
     def of(self, z: Array | Pair, weight: Array, k: Array | int = 0) -> Pair:
-        """`Σ_n weight_n z_n z_nᵀ` of whitened rows; exact ones may have a low part."""
+        """`Σ_n weight_n z_n z_nᵀ` of whitened rows; z may have a low part if `exact`."""
         return gram(weight, self.whitened(z, k), self.exact)
 
     def scatter(self, found: Pair) -> Pair:
-        """The scatter of the rows as they were, from sums of products."""
+        """The scatter of the rows before whitening, from sums of products."""
         return found if self.whitener is None else unwhiten(self.whitener, rounded(found))
 
 
@@ -217,15 +217,15 @@ def _read(
     full: bool,
     near: Array | None = None,
 ) -> Moments:
-    """The moments that `read` finds about points near the means; read anew if they lost digits."""
+    """The moments by `read` about points near the means; the rows are read again if digits lack."""
     centre = _near_classes(x, w) if near is None else lax.stop_gradient(near)
     (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
-    # An E step knows points near the means; there float64 would be no small part of the work.
+    # An E step has points near the means; float64 would be a large part of its work.
     exact = single_floats and is_small(n if near is None else 16 * n, d)
     found = read(centre, Products(exact))
     few = n <= d  # then the scatter is singular, whatever its rounding
     found = _without_low(found) if single_floats and few and not exact else found
-    may_cancel = near is not None or n > _FEW  # the mean of all rows is a point too good for that
+    may_cancel = near is not None or n > _FEW  # else the points are the means of all rows
     may_lose = single_floats and not exact and not few and near is None
     if not (may_cancel or may_lose):
         return found
@@ -247,23 +247,23 @@ def _read(
 
 
 def _without_low(found: Moments) -> Moments:
-    """The moments, a scatter in float32 products marked as such: its low part is 0."""
+    """The moments with a low part of 0 for the scatter, which marks products in float32."""
     low = found.rounding
     low = low and (*low[:2], jnp.zeros_like(low[2]))
     return Moments(found.count, found.mean, found.scatter, low)
 
 
 def _near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
-    """A point among the rows of each class: the mean of some of them; of a rare class, one row.
+    """A point near the rows of each class: the mean of some rows, or one row of a rare class.
 
-    It is relative to a row of the class, so that it is exact where all rows are equal.
+    The mean is computed relative to a row of the class, so it is exact if all rows are equal.
     """
     n, weight = len(x), row_weights(w)
     if not n:
         return jnp.zeros((num_classes(w), x.shape[1]), weight.dtype)
     origin = _some_rows(x, w) if isinstance(w, Hard) else some_row(x, weight)[None]
     if n > _FEW:
-        i = jnp.arange(n // _STEP)  # rotated, so that labels with a period do not hide a class
+        i = jnp.arange(n // _STEP)  # the offset varies, so that periodic labels hide no class
         rows = _STEP * i + 5 * i % _STEP
         x, w = jax.tree.map(lambda a: a.at[rows].get(mode="promise_in_bounds"), (x, w))
     x, w = lax.stop_gradient((x, w))
@@ -282,7 +282,7 @@ def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
 
 
 def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d"]:
-    """A row with weight, its non-finite cells 0; subtracting it removes a large common offset."""
+    """A row with weight and 0 for non-finite cells; subtracting it removes a common offset."""
     if not len(x):
         return jnp.zeros(x.shape[1], weight.dtype)
     return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]

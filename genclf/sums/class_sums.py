@@ -21,7 +21,7 @@ from genclf.sums.blocks import (
 from genclf.sums.compensated import Pair, add_to, rounded
 from genclf.sums.products import matmul
 
-_ROWS = 64  # per class: with fewer, a sum of their own costs more than it gains
+_ROWS = 64  # rows per class in a partial sum; a shorter one costs more than it gains
 
 
 def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
@@ -45,11 +45,11 @@ def _add_product(total: Pair, rows: Array, w: Hard) -> Pair:
 def _add_rows(total: Pair, rows: Array, w: Hard) -> Pair:
     label, weighted = jnp.maximum(w.label, 0), w.weight[:, None] * rows
     n, num_classes = len(rows), w.num_classes
-    # Where the rows have few digits, as pixels do, the rounding errors of a long sum have one sign.
-    # So there are several sums of each class, and they begin at 0.
+    # If cells have few digits, as pixels do, the rounding errors of a long sum have the same sign.
+    # So each class has several partial sums, which start at 0.
     parts = max(1, min(16, n // (_ROWS * num_classes)))
     place = label + num_classes * (jnp.arange(n, dtype=label.dtype) % parts)
-    # Zeros that JAX takes to depend on the rows, so that they are sharded as these are.
+    # For JAX these zeros depend on the rows, so they are sharded like the rows.
     zero = jnp.where(weighted[:1].sum() == 0, jnp.zeros((), rows.dtype), 0)
     zero = jnp.broadcast_to(zero, (parts * num_classes, rows.shape[1]))
     sums = zero.at[place].add(weighted, mode="promise_in_bounds")
@@ -57,7 +57,7 @@ def _add_rows(total: Pair, rows: Array, w: Hard) -> Pair:
 
 
 def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
-    """What each row's class has; a row of no class has some class's."""
+    """The entry of each row's class; a row of no class gets the entry of an arbitrary class."""
     return of_class.at[jnp.maximum(w.label, 0)].get(mode="promise_in_bounds")
 
 

@@ -27,7 +27,7 @@ def no_rounding(*sums: Any) -> Low:
 
 
 def zeros_like(a: Array | jax.ShapeDtypeStruct) -> Array:
-    """Zeros that vary over the same mesh axes, as the start of a loop within `shard_map` has to."""
+    """Zeros that vary over the same mesh axes, as `shard_map` requires of the start of a loop."""
     made = jnp.zeros_like(a)
     axes = tuple(_varying(a) - _varying(made))
     return lax.pcast(made, axes, to="varying") if axes else made
@@ -51,7 +51,7 @@ def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
 
 
 def difference(a: Array, b: Array) -> Pair:
-    """`a - b`, and what rounding took from it; 0 in float64."""
+    """`a - b`, and its rounding error; 0 in float64."""
     high = a - b
     if high.dtype != jnp.float32:
         return single(high)
@@ -65,7 +65,7 @@ def single(high: Array) -> Pair:
 
 
 def add_to(total: Pair, more: Array | Pair) -> Pair:
-    """The sum of a pair and a number, or another pair; in float64 low stays as it is."""
+    """The sum of a pair and a number, or another pair; in float64 the low part does not change."""
     high, low = more if isinstance(more, tuple) else single(more)
     if high.dtype != jnp.float32:
         return total[0] + high, total[1]

@@ -17,7 +17,7 @@ from genclf.sums.factors import Covariances, RankRule, cholesky, spectrum
 from genclf.sums.statistics import divide
 
 _EPS64 = 2.0**-52
-_SHARE = 1e-6  # squared coefficient of a feature that has a part in a linear combination
+_SHARE = 1e-6  # least squared coefficient of the features in a linear combination
 
 Covariance = Literal["full", "diag", "spherical"]
 
@@ -28,16 +28,16 @@ class GaussianDiagnosis(ShowsNumbers):
     Attributes:
         too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
         constant: features without spread within a class, shape (K, d).
-        dependent: features that vary, of which a linear combination does not, shape (K, d).
+        dependent: features that vary, in a linear combination that does not, shape (K, d).
         vanishing: features whose squares are too small for the dtype: their variance is NaN, and
-            so is all that follows from it; shape (K, d), the same for every class.
+            so is every result of it; shape (K, d), the same for every class.
         rank: numerical rank of the correlation matrix of each class, shape (K,); if the covariance
             is shared, that of the shared one for every class.
         condition: condition number of the same matrix, shape (K,); inf where rank-deficient. The
             rounding error of a posterior is about its square root times ε, the dtype's epsilon.
         rounding: rounding error of the values of each feature in standard deviations,
             `ε |μ_kj| / σ_kj`, shape (K, d); for a mean of 1,000 standard deviations it is 1e-4 in
-            float32. The data have it already: fit and scores add none to it.
+            float32. This error is already in the data; fit and scores do not add to it.
         shrinkage: how far each covariance was shrunk towards its target, shape (K,); 0 where it
             was not.
         shared: whether the classes share one covariance.
@@ -58,20 +58,21 @@ class CovarianceEstimate(eqx.Module):
     """Estimated covariances; the class axis has length 1 if they are shared.
 
     Attributes:
-        matrix: the share of scatter over divisor, (K or 1, d, d), or its diagonal (K or 1, d).
-        exact: what the covariance matrices are made of; None for diagonals.
+        matrix: scatter over divisor times 1 - shrinkage, (K or 1, d, d), or its diagonal (K or 1,
+            d).
+        exact: the components of the covariance matrices; None for diagonals.
         from_double: whether the scatter has the digits of float64, (K or 1,).
         shrinkage: the intensity, (K or 1,).
         added: what ridge and target add to each variance, (K or 1, d), or (1, 1) if spherical.
-        scale: the variance that a ridge, or a shrinkage, is a share of, (K or 1, d), or (1, 1) if
+        scale: the variance that ridge or shrinkage multiplies, (K or 1, d), or (1, 1) if
             spherical.
         square: mean square of each feature, (K or 1, d).
         variance: the diagonal plus what is added, with a positive substitute for constant features;
             (K or 1, d), or (K or 1, 1) if spherical.
         constant: features whose spread is rounding error, (K or 1, d).
         overall_mean: mean of all examples, (d,).
-        is_singular: features (all features together if spherical) that are constant, with nothing
-            added; the shape of `variance`.
+        is_singular: features (all features together if spherical) that are constant and have
+            no ridge or target added; the shape of `variance`.
         vanishing: features whose squares underflow in the dtype, so that the variance is NaN, (d,).
     """
 
@@ -100,7 +101,7 @@ class CovarianceEstimate(eqx.Module):
         return jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
 
     def rank_rule(self) -> RankRule:
-        """Which directions of the correlation matrices do not vary, and the ridge they get."""
+        """The rule that finds directions without variance, and the ridge that they get."""
         d, eps = self.variance.shape[-1], jnp.finfo(self.variance.dtype).eps
         of_sums = jnp.where(self.from_double, 32 * _EPS64, 2 * eps)
         # Rounding moves a value x by up to ½ ε |x|, which has the variance (ε x)² / 12 at most.
@@ -120,10 +121,10 @@ class CovarianceEstimate(eqx.Module):
         return sd[..., None] * cholesky(self.correlation(), exact, self.rank_rule())
 
     def spectrum(self) -> tuple[Float[Array, "K d"], Bool[Array, "K d"], Bool[Array, "K d"]]:
-        """Eigenvalues of the correlation matrices, which of them are 0, and features that tell why.
+        """Eigenvalues of the correlation matrices, which of them are 0, and dependent features.
 
-        A constant feature without a ridge has the eigenvalue 0. The features are those with a share
-        in the other directions in which nothing varies.
+        A constant feature without a ridge has the eigenvalue 0. Dependent features are those that
+        contribute to the other directions without variance.
         """
         if self.exact is None:
             found = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
@@ -131,9 +132,9 @@ class CovarianceEstimate(eqx.Module):
             return found, found == 0, jnp.zeros_like(found, bool)
         found, direction = spectrum(self.exact)
         constant = jnp.broadcast_to(self.is_singular, self.constant.shape)
-        none = self.rank_rule().nothing(found, direction)
-        share = jnp.where(none[:, None, :], direction**2, 0).sum(-1)
-        return found, none, ~constant & (share > _SHARE)
+        is_zero = self.rank_rule().nothing(found, direction)
+        share = jnp.where(is_zero[:, None, :], direction**2, 0).sum(-1)
+        return found, is_zero, ~constant & (share > _SHARE)
 
     def diagnose(
         self, count: Float[Array, "K"], mean: Float[Array, "K d"], shared: bool
@@ -141,14 +142,14 @@ class CovarianceEstimate(eqx.Module):
         """The rank and condition number of the correlation matrices, broadcast to all classes."""
         d = self.constant.shape[-1]
         eps = jnp.finfo(mean.dtype).eps
-        found, none, dependent = self.spectrum()
-        condition = jnp.where(none.any(-1), jnp.inf, divide(found.max(-1), found.min(-1)))
+        found, is_zero, dependent = self.spectrum()
+        condition = jnp.where(is_zero.any(-1), jnp.inf, divide(found.max(-1), found.min(-1)))
         return GaussianDiagnosis(
             too_few=count <= d,
             dependent=jnp.broadcast_to(dependent, (len(count), d)),
             constant=jnp.broadcast_to(self.constant & ~self.vanishing[None], (len(count), d)),
             vanishing=jnp.broadcast_to(self.vanishing[None], (len(count), d)),
-            rank=jnp.broadcast_to((~none).sum(-1), count.shape),
+            rank=jnp.broadcast_to((~is_zero).sum(-1), count.shape),
             condition=jnp.broadcast_to(condition, count.shape),
             rounding=eps * jnp.abs(mean) / jnp.broadcast_to(jnp.sqrt(self.variance), mean.shape),
             shrinkage=jnp.broadcast_to(self.shrinkage, count.shape),

@@ -22,15 +22,15 @@ from genclf.sums.batched import inverse_lower
 from genclf.sums.compensated import Pair, single, zeros_like
 from genclf.sums.products import matmul
 
-_FEW_FEATURES = 8  # the time goes into reading them
+_FEW_FEATURES = 8  # with so few, most of the time is spent reading rows
 _FEW_PRODUCTS = 2**24
 
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, computed in float64, of arrays that may have further leading axes.
+    """The function computed in float64, for a function that accepts further leading axes.
 
-    Its results have the dtypes that it converts them to. A batch axis becomes a leading axis, since
-    code that JAX batches by itself is traced anew, where float64 is off.
+    It has to convert its results to their dtypes itself. A batch axis becomes a leading axis, since
+    JAX's own batching would trace the code again, where float64 is off.
     """
 
     @custom_vmap
@@ -73,12 +73,12 @@ def narrow(a: Array, dtype: Any) -> Pair:
 
 
 def is_small(n: int, d: int) -> bool:
-    """Whether the products of n rows of d numbers cost so little that float64 is no matter."""
+    """Whether the products of n rows of d numbers are so few that float64 costs little."""
     return d <= _FEW_FEATURES or n * d * d <= _FEW_PRODUCTS
 
 
 def product(a: Float[Array, "*batch n d"], b: Float[Array, "*batch n e"], exact: bool) -> Pair:
-    """`Σ_n a_n b_nᵀ`, with a low part of 0 unless it is exact."""
+    """`Σ_n a_n b_nᵀ`, with a low part of 0 unless `exact`."""
     return _exact_product(a, b) if exact else single(matmul(a.mT, b))
 
 
@@ -101,9 +101,9 @@ def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair
 
 
 def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pair:
-    """`Σ_n weight_n z_n z_nᵀ`, with a low part of 0 unless it is exact.
+    """`Σ_n weight_n z_n z_nᵀ`, with a low part of 0 unless `exact`.
 
-    Exact ones may have several weights of the same rows, (*batch, K, n).
+    With `exact`, the same rows may have several weights, (*batch, K, n).
     """
     high, low = z if isinstance(z, tuple) else single(z)
     if exact:
@@ -160,7 +160,7 @@ def _beside(weight: Array, a: Array) -> Array:
 def unwhiten(inverse: Float[Array, "K d d"], core: Float[Array, "K d d"]) -> Pair:
     """`A C Aᵀ` of symmetric C and the lower triangular A that has the given inverse.
 
-    Derivatives are those in C alone.
+    Derivatives are with respect to C alone.
     """
     return narrow(_between(widen(inverse), widen(core)), core.dtype)
 

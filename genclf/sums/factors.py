@@ -14,11 +14,11 @@ from genclf.sums import batched
 from genclf.sums.double import in_double, widen
 from genclf.sums.products import matmul
 
-_THIN = 1e-6  # of squared pivots: only below it may a matrix be singular
+_THIN = 1e-6  # squared pivot below which a matrix may be singular
 
 
 class Covariances(NamedTuple):
-    """Exact covariances `keep (scatter + low) / divisor`, to make correlation matrices of.
+    """Exact covariances `keep (scatter + low) / divisor`, for computing correlation matrices.
 
     Attributes:
         scatter: (K, d, d).
@@ -27,7 +27,7 @@ class Covariances(NamedTuple):
         keep: (K,).
         added: what is added to each variance, (1 or K, d).
         unit: the standard deviations, (K, d).
-        constant: features of which the variance is `unit²` instead, (K, d).
+        constant: features whose variance is `unit²` instead, (K, d).
     """
 
     scatter: Array
@@ -93,7 +93,7 @@ def _spectrum(exact: Covariances) -> tuple[Array, Array]:
 
 @cholesky.defjvp
 def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    # Finite wherever L is, while the derivative of a factorization that failed would be NaN.
+    # This is finite wherever L is; the derivative of a failed factorization would be NaN.
     factor = cholesky(*primals)
     return factor, batched.tangent_of_cholesky(factor, tangents[0])
 
@@ -105,16 +105,16 @@ def _loses(factor: Array, times: float) -> Array:
 
 
 class RankRule(NamedTuple):
-    """What happens in directions in which nothing varies.
+    """The treatment of directions without variance.
 
-    A direction u of a correlation matrix C is one if `uᵀ (C - ridge) u <= of_sums + Σ_j of_cells_j
-    u_j²`, u an eigenvector. There C is replaced by the ridge, with `least` added to it.
+    An eigenvector u of a correlation matrix C is such a direction if `uᵀ (C - ridge) u <= of_sums +
+    Σ_j of_cells_j u_j²`. There C is replaced by the ridge plus `least`.
 
     Attributes:
         of_sums: the largest variance that rounding of sums may give a direction, (K,).
         of_cells: the largest variance that rounding of its values may give a feature, (K, d).
         ridge: the part of the diagonal that a ridge has added, (K, d).
-        least: what the ridge lacks to the least ridge of such directions, (K, d).
+        least: what is added to a ridge below the least ridge of such directions, (K, d).
     """
 
     of_sums: Array
@@ -123,19 +123,19 @@ class RankRule(NamedTuple):
     least: Array
 
     def nothing(self, variance: Array, direction: Array) -> Array:
-        """Whether nothing varies in each eigenvector, (K, d)."""
+        """Whether each eigenvector is a direction without variance, (K, d)."""
         of_cells = matmul(self.of_cells[..., None, :], direction**2)[..., 0, :]
         return variance <= self.of_sums[..., None] + of_cells
 
 
 def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
-    """The factor; of matrices that are singular, that of the matrix changed by the rule."""
+    """The factor; for singular matrices, the factor of the matrix changed by the rule."""
 
     def repaired() -> Array:
         eye = jnp.broadcast_to(jnp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
         variance, direction = batched.eigh(matrix - rule.ridge[..., None] * eye)
         still = rule.nothing(variance, direction)
-        # In these coordinates large and small variances do not mix, so neither costs digits.
+        # In these coordinates large and small variances do not mix, so neither loses digits.
         ridge, least = (
             matmul(direction.mT, a[..., None] * direction) for a in (rule.ridge, rule.least)
         )
@@ -148,8 +148,8 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
         return jnp.where(still.any(-1)[..., None, None], changed, factor)
 
     def with_care() -> Array:
-        # The least eigenvalue is above 1 / |L⁻¹|², and that of a matrix with a direction in which
-        # nothing varies is not above the ridge and rounding.
+        # The least eigenvalue is above 1 / |L⁻¹|². If a direction has no variance, the least
+        # eigenvalue is at most the ridge plus rounding.
         most = 1 / (batched.inverse_lower(factor) ** 2).sum((-2, -1))
         enough = jnp.where(lacks > 0, rounding + ridge, 0)
         return lax.cond((most > enough).all(), lambda: factor, repaired)
@@ -163,7 +163,7 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
 
 
 def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
-    """The units in which scatters are correlations; and whether float32 has too few digits."""
+    """The units that make scatters correlations, and whether float32 has too few digits."""
     unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
     unit = jnp.where(unit > 0, unit, 1)
     usable = jnp.isfinite(unit).all(-1)
@@ -171,7 +171,7 @@ def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
 
 
 def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float[Array, "K d d"]:
-    """Lower triangular A with `A scatter Aᵀ` about the identity; diagonal, if there is no such."""
+    """Lower triangular A with `A scatter Aᵀ` near the identity; a diagonal if there is none."""
     d = unit.shape[-1]
     eye = jnp.eye(d, dtype=unit.dtype)[None]
     jitter = 10 * d * jnp.finfo(unit.dtype).eps
@@ -187,7 +187,7 @@ def _correlation(scatter: Array, unit: Array) -> Array:
 
 @custom_vmap
 def any_member(flag: Array) -> Array:
-    """The flag; under `jax.vmap` whether any member of the batch has it set, unbatched."""
+    """The flag; under `jax.vmap`, whether any member of the batch has it set, unbatched."""
     return flag
 
 

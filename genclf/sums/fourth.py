@@ -1,8 +1,8 @@
-"""Third and fourth moments beside the second: how uncertain a covariance is.
+"""Third and fourth moments in addition to the second, for the uncertainty of a covariance.
 
-Each row gives squares u: of its deviation z from the mean of its class either `u = |z|²`, one
-number, or `u = (z_1², ..., z_d²)`. Deviations are in a unit of each class, since their fourth
-powers may be too small or too large for the dtype.
+For a row with deviation z from the mean of its class, the squares u are either one number,
+`u = |z|²`, or `u = (z_1², ..., z_d²)`. Each class has its own unit of deviations, since their
+fourth powers may be too small or too large for the dtype.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class FourthMoments(Moments):
     """`Moments` with a full scatter per class, and sums of squares `u` of the deviations z.
 
     Attributes:
-        unit: the unit of the deviations z, a power of two, shape (..., K); 0 if nothing varies.
-        third: `Σ_n w_nk u_n z_nᵀ`, shape (..., K, m, d); m is 1 for `u = |z|²`, d for one square of
-            each feature.
+        unit: the unit of the deviations z, a power of two, shape (..., K); 0 without variance.
+        third: `Σ_n w_nk u_n z_nᵀ`, shape (..., K, m, d); m is 1 for `u = |z|²`, or d for one square
+            for each feature.
         fourth: `Σ_n w_nk u_n u_nᵀ`, shape (..., K, m, m).
     """
 
@@ -50,7 +50,7 @@ class FourthMoments(Moments):
 
     @property
     def of_each(self) -> bool:
-        """Whether each feature has a square of its own."""
+        """Whether u has one square for each feature."""
         return self.fourth.shape[-1] == self.mean.shape[-1]
 
     def fourth_in(self, unit: Array) -> Array:
@@ -73,7 +73,7 @@ class FourthMoments(Moments):
         return third, self.fourth_in(unit) + mixed + mixed.mT + both
 
     def _reduce(self, squares: Array) -> Array:
-        """One sum over the features, or a number of each, as in u."""
+        """The sum over the features, or one number for each feature, as in u."""
         return _reduced(self.third.shape[-2], squares)
 
     def _merge(self, other: Moments) -> Moments:
@@ -105,7 +105,7 @@ class FourthMoments(Moments):
 
 
 def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> FourthMoments:
-    """`FourthMoments` of each class in two readings; `each` has one square of each feature."""
+    """`FourthMoments` of each class in two readings; `each`: u has one square for each feature."""
     plain, m = moments(x, w, full=True), x.shape[1] if each else 1
 
     def of_deviations(z: Array, w: ClassWeights) -> tuple[Array, Array]:
@@ -134,13 +134,13 @@ def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> F
 
 
 def beside(plain: Moments, unit: Array, third: Array, fourth: Array) -> FourthMoments:
-    """Moments with third and fourth ones beside them."""
+    """`FourthMoments` made of moments and of third and fourth sums."""
     moments = (plain.count, plain.mean, plain.scatter, plain.rounding)
     return FourthMoments(*moments, unit=unit, third=third, fourth=fourth)
 
 
 def _unit(plain: Moments) -> Array:
-    """The power of two next to the root of the mean variance of each class."""
+    """The power of two nearest to the root of the mean variance of each class."""
     square = divide(plain.diagonal.mean(-1), plain.count)
     exponent = jnp.round(0.5 * jnp.log2(jnp.where(square > 0, square, 1)))
     return lax.stop_gradient(jnp.where(square > 0, jnp.exp2(exponent), 0))

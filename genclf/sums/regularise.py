@@ -24,11 +24,11 @@ _EPS64 = 2.0**-52
 class Regularisation(NamedTuple):
     """Hyper-parameters of covariances.
 
-    With own covariances `S_k = scatter_k / (n_k - ddof)`, their pooled covariance
-    `S = Σ_k scatter_k / Σ_k (n_k - ddof)` and variances V within classes the estimate is
-    `(1 - shrinkage) M_k + shrinkage T_k + ridge V` with `M_k = (1 - pooling) S_k + pooling S`, T_k
-    the target made of the variances of M_k. `num_features` is d where the statistics are of fewer
-    features, since nothing varies in the others.
+    Let `S_k = scatter_k / (n_k - ddof)` be the classes' own covariances, their pooled covariance
+    `S = Σ_k scatter_k / Σ_k (n_k - ddof)`, and V the variances within classes. The estimate is
+    `(1 - shrinkage) M_k + shrinkage T_k + ridge V`, where `M_k = (1 - pooling) S_k + pooling S` and
+    T_k is the target made of the variances of M_k. `num_features` is d if the statistics have fewer
+    features, since the other ones do not vary.
     """
 
     ridge: Scalar | Array = 0.0
@@ -92,13 +92,13 @@ def estimate_covariance(
     singular = no_spread | (variance <= floor)
     # n equal values show that the variance is below v / n, where v is the within-class variance;
     # they do not show that it is 0. A feature that is constant over all the data gives no scale for
-    # deviations. Its variance is set to its mean square, so that the feature is no evidence, not
-    # even in new rows where it differs.
+    # deviations. Its variance is set to its mean square, so that the feature does not affect the
+    # posterior, even in new rows where it differs.
     apart = mean(jnp.where(size.square == 0, 1, size.square)[None])
     least = jnp.where(no_spread, apart, typical / (spread.rows + 1))
     lost = size.vanishing[None]
     lost = lost.any(-1, keepdims=True) if spherical else lost
-    info = jnp.finfo(matrix.dtype)  # what has vanished is no part of a variance above tiny / ε²
+    info = jnp.finfo(matrix.dtype)  # a vanished part is negligible in a variance above tiny / ε²
     lost = lost & ~(added > info.tiny / info.eps**2)
     variance = jnp.where(lost, jnp.nan, jnp.where(singular, least, variance))
     exact = None
@@ -132,10 +132,10 @@ def pseudo_examples(
 ) -> Moments:
     """The regularisation as pseudo-statistics: examples at the means of the classes, and a scatter.
 
-    Merged with the statistics of the data they give the covariance as scatter over count. If of
-    the own covariance the share a is kept, there are `(n_k - ddof) / a - n_k` such examples: the
+    Merged with the statistics of the data, they give the covariance as scatter over count. If the
+    share a of the own covariance is kept, there are `(n_k - ddof) / a - n_k` such examples: the
     regularised covariance maximises a penalised likelihood, with the penalty held fixed. If the
-    scatter is pooled, each class has its share of them.
+    scatter is pooled, each class has its share of these examples.
     """
     found = estimate_covariance(stats, rule, spherical=spherical, shared=shared)
     stats = stats.pool_classes() if shared else stats
@@ -152,7 +152,7 @@ def pseudo_examples(
         scatter = scatter[:, :, None] * jnp.eye(scatter.shape[-1], dtype=scatter.dtype)[None]
     if rule.pooling is not None:
         scatter = scatter + _broadcast(from_own * pooling, scatter) * pooled.matrix
-    # The share of a class in a pooled scatter is added up again by those who take the sum.
+    # Callers that sum over classes add up the shares of the classes in a pooled scatter again.
     times = jnp.where(count == 0, 0, rows - ddof)[: len(kept)] / kept
     scatter = _broadcast(times, scatter) * scatter
     return Moments(more if stats.of_cells else more[:, 0], stats.mean, scatter)
@@ -175,7 +175,7 @@ def sqrt_total_covariance(overall: Moments, *, spherical: bool) -> Float[Array, 
 def _spreads(
     stats: Moments, size: Magnitudes, ddof: Scalar | Array, spherical: bool
 ) -> tuple[_Spread, _Spread]:
-    """Scatters of the classes, or the one they share; and the pooled one, by `Σ_k (n_k - ddof)`."""
+    """Scatters of the classes, or a shared one; and the pooled one, divisor `Σ_k (n_k - ddof)`."""
     pooled, count = stats.pool_classes(), stats.per_feature(stats.count)
     ddof, n = jnp.asarray(ddof, count.dtype), count.sum(0, keepdims=True)
     ddof = ddof[:, None] if ddof.ndim == 1 else ddof
@@ -203,7 +203,7 @@ def _mixed(own: _Spread, pooled: _Spread, pooling: Scalar) -> _Spread:
     pooling = jnp.asarray(pooling, own.divisor.dtype)
     share = jnp.broadcast_to(divide(pooling, pooled.divisor), own.divisor.shape)
     others = jax.tree.map(lambda a, b: jnp.broadcast_to(a, b.shape), pooled.scatter, own.scatter)
-    # A class without a divisor has no own covariance, of which nothing is taken at 1.
+    # A class without a divisor has no own covariance; at pooling = 1 its weight is 0.
     of_own = jnp.where(pooling == 1, 0, divide(1 - pooling, own.divisor))
     both = add_to(scaled(of_own, own.scatter), scaled(share, others))
     return own._replace(scatter=both, divisor=jnp.ones_like(own.divisor))

@@ -1,4 +1,4 @@
-"""Coordinates in the space that rows span, for rows of more features than there are rows."""
+"""Coordinates in the space that rows span, for more features than rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rotation(eqx.Module):
         return (x - broadcast_rows(self.origin, x)) / broadcast_rows(self.unit, x)
 
     def coordinates(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch r"]:
-        """Z of each row."""
+        """The coordinates z of each row."""
         return matmul(self.centred(x), self.basis)
 
     def beyond(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch"]:
@@ -57,12 +57,12 @@ def rotation_of(
 ) -> Rotation:
     """The rotation to the space of the rows about their mean.
 
-    Its r = min(n, d) columns are orthonormal to rounding, whatever the condition of the rows.
+    Its r = min(n, d) columns are orthonormal up to rounding, whatever the condition of the rows.
     """
     dtype = weight.dtype
     x = ignore_absent(x.astype(dtype), weight != 0)
     x = jnp.where(jnp.isfinite(x), x, 0)
-    # The mean of large numbers is off by their rounding: a second mean, of small ones, is not.
+    # The mean of large numbers has a rounding error, which a second mean, of deviations, corrects.
     origin = jnp.zeros(x.shape[1], dtype)
     for _ in range(2):
         origin = origin + divide(matmul(weight, x - origin[None]), weight.sum())
@@ -87,9 +87,9 @@ def _basis(rows: Float[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array,
 
 @_basis.defjvp
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
-    # V turns so that the moved rows stay in its space, and no more: dV Lᵀ = (I - V Vᵀ) dxᵀ for
-    # rows L Vᵀ. The derivative of the factors would turn it within the space too, and is infinite
-    # where rows depend on each other, as centred ones do. Of equal rows their weighted mean stays.
+    # V turns only as much as keeps the moved rows in its space: dV Lᵀ = (I - V Vᵀ) dxᵀ for rows
+    # L Vᵀ. The derivative of the QR factors would also turn V within the space, and is infinite if
+    # rows are linearly dependent, as centred rows are. For equal rows, their weighted mean stays.
     (rows, weight), (moved, _) = primals, tangents
     basis, root = _basis(rows, weight), jnp.sqrt(weight)[:, None]
     out = moved - matmul(matmul(moved, basis), basis.T)

@@ -1,4 +1,4 @@
-"""How far a sample covariance is moved towards a simple one: intensities from moments."""
+"""Intensities of the shrinkage of sample covariances towards simple targets, from moments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def target_variances(
 
 
 class Sizes(NamedTuple):
-    """What the estimates need to know of n rows with sample covariance S, of divisor n.
+    """The quantities that the estimates use, for n rows with sample covariance S, of divisor n.
 
     Attributes:
         rows: n.
@@ -87,8 +87,8 @@ def intensities(
 ) -> Float[Array, "..."] | None:
     """The intensity of each covariance: the given number, or the one that the method estimates.
 
-    Towards the diagonal estimates are for features in units of their standard deviations. A class
-    without weight has that of the pooled covariance.
+    Estimates towards the diagonal are for features in units of their standard deviations. A class
+    without weight has the intensity of the pooled covariance.
     """
     if not isinstance(shrinkage, Estimated):
         return None if shrinkage is None else jnp.asarray(shrinkage, stats.count.dtype)
@@ -101,7 +101,7 @@ def intensities(
 
 
 def _in_own_units(stats: Moments, *, pooled: bool) -> tuple[Array, Array, Array | None]:
-    """Counts, covariances and mean squared squares, in units of the mean variance of each.
+    """Counts, covariances and mean products of squares, in units of each one's mean variance.
 
     The square of the mean variance itself may be too small or too large for the dtype.
     """
@@ -189,5 +189,5 @@ def _share(variance: Array, apart: Array) -> Array:
     """Variance over squared distance, at most 1; 0 where the sample is the target."""
     apart = jnp.maximum(apart, 0)
     found = divide(jnp.clip(variance, 0, apart), apart)
-    # A mean of products is not below the product of means: fourth powers have left the dtype.
+    # A variance cannot be negative: if it is, fourth powers were outside the range of the dtype.
     return jnp.where(jnp.isfinite(variance) & (variance >= -0.1 * apart), found, jnp.nan)

@@ -1,7 +1,7 @@
-"""Rows of which most cells are 0, given by their other cells; no array of n d cells is made.
+"""Rows with mostly zero cells, given by the other cells; no array of n d cells is made.
 
-`SparseRows` are arrays of JAX, for compiled code and its transformations. `HostRows` are a matrix
-of SciPy, whose products take half the time of compiled ones on a processor, and nothing is copied.
+`SparseRows` are arrays of JAX, for compiled code and its transformations. `HostRows` hold a matrix
+of SciPy without a copy; its products take half the time of compiled ones on a CPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SparseRows(eqx.Module):
     """Sparse rows as arrays of JAX, with each cell at most once.
 
     Attributes:
-        values: the cells that are not 0, shape (m,); among them may be zeros.
+        values: the stored cells, shape (m,), which may include zeros; all other cells are 0.
         columns: their columns, shape (m,).
         rows: their rows, ascending, shape (m,).
         starts: the first cell of each row, and m at the end, shape (n + 1,).
@@ -54,7 +54,7 @@ class SparseRows(eqx.Module):
 
     def dot(self, table: Float[Array, "d m"]) -> Float[Array, "n m"]:
         """The product of the rows with a matrix."""
-        from jax.experimental.sparse import BCSR  # which takes long to import
+        from jax.experimental.sparse import BCSR  # slow to import
 
         values = self.values.astype(table.dtype)
         return BCSR((values, self.columns, self.starts), shape=self.shape) @ table
@@ -72,7 +72,7 @@ class SparseRows(eqx.Module):
         return total.at[self.columns].add(w[self.rows] * values[:, None]).T
 
     def only(self, used: Bool[Array, "n"]) -> SparseRows:
-        """The same rows, of which those outside the mask are empty."""
+        """The same rows, with those outside the mask emptied."""
         return self.with_values(lambda values: jnp.where(used[self.rows], values, 0))
 
     def row(self, i: Int[Array, ""]) -> Shaped[Array, "d"]:
@@ -82,7 +82,7 @@ class SparseRows(eqx.Module):
 
 
 class HostRows:
-    """Sparse rows as a matrix of SciPy, whose values are converted when they are used, by parts."""
+    """Sparse rows as a matrix of SciPy, whose values are converted part by part, on use."""
 
     def __init__(self, matrix: Any, convert: Callable[[np.ndarray], np.ndarray] = lambda a: a):
         """From a CSR matrix of numbers, with each cell at most once."""
@@ -107,7 +107,7 @@ class HostRows:
         return type(self.matrix)(cells, (rows.stop - rows.start, self.shape[1]))
 
     def _parts(self, f: Callable[[slice, tuple[np.ndarray, ...]], R], size: int) -> list[R]:
-        """`f(rows, (values, columns, starts))` of parts of about `size` cells, in threads."""
+        """`f(rows, (values, columns, starts))` for parts of about `size` cells, in threads."""
         starts, matrix = self.matrix.indptr, self.matrix
         cuts = np.searchsorted(starts, np.arange(0, matrix.nnz, size), "right") - 1
         cuts = np.unique([0, *np.maximum(cuts, 0), self.shape[0]]).tolist()
@@ -119,7 +119,7 @@ class HostRows:
 
         if len(cuts) == 2:
             return [part(*cuts)]
-        with ThreadPoolExecutor(_THREADS) as pool:  # SciPy's products do not hold the lock
+        with ThreadPoolExecutor(_THREADS) as pool:  # SciPy's products release the GIL
             return list(pool.map(part, cuts[:-1], cuts[1:]))
 
     def sums(self, w: ClassWeights) -> Float[Array, "K d"]:
@@ -158,7 +158,7 @@ class HostRows:
         """The same rows as arrays of JAX."""
         matrix, n = self.matrix, self.shape[0]
         rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(matrix.indptr))
-        with np.errstate(over="ignore"):  # numbers too large for float32 become infinite: invalid
+        with np.errstate(over="ignore"):  # numbers too large for float32 become infinite
             values = np.array(self.convert(matrix.data), self.dtype)
         arrays = values, matrix.indices.astype(np.int32), rows, matrix.indptr.astype(np.int32)
         with jax.ensure_compile_time_eval():
@@ -168,7 +168,7 @@ class HostRows:
 
 Sparse = SparseRows | HostRows
 _THREADS = min(os.cpu_count() or 1, 8)
-_CELLS = 2**19  # of a part: its arrays should stay in the cache
+_CELLS = 2**19  # cells of a part, whose arrays should stay in the cache
 
 
 def is_sparse(given: Any) -> bool:
@@ -216,7 +216,7 @@ def _is_elsewhere(given: Any) -> bool:
 
 
 def _on_host(given: Any, name: str) -> HostRows:
-    from scipy.sparse import coo_array  # which takes long to import
+    from scipy.sparse import coo_array  # slow to import
 
     values, (rows, columns) = np.asarray(given.data), np.asarray(given.indices).T
     inside = (rows < given.shape[0]) & (columns < given.shape[1])  # other cells are padding
@@ -245,7 +245,7 @@ def holds_sparse(x: PyTree) -> bool:
 
 
 def map_blocks(f: Callable, x: PyTree, *others: PyTree, sparse: Callable) -> PyTree:
-    """`f` of the arrays of x, and `sparse` of its sparse rows."""
+    """Apply `f` to the dense arrays of x, and `sparse` to its sparse rows."""
     pick = lambda a, *more: (sparse if _is_rows(a) else f)(a, *more)  # noqa: E731
     return jax.tree.map(pick, x, *others, is_leaf=_is_rows)
 

@@ -29,7 +29,7 @@ from genclf.sums.compensated import (
 )
 from genclf.sums.double import gram, scaled
 
-_SMALL = 2**20  # numbers of an outer product
+_SMALL = 2**20  # most numbers of an outer product that has a low part
 
 T = TypeVar("T")
 Add = Callable[[Array, Array | None], tuple[Array, Array | None]]
@@ -45,7 +45,7 @@ class Sums(eqx.Module):
         count: total weight of each class, shape (..., K).
         total: summed features of each class, shape (..., K) and the features.
         rounding: the accumulated rounding errors of count and total, in that order, so that a
-            float32 stream of any length loses nothing; None in float64.
+            float32 stream of any length loses no digits; None in float64.
     """
 
     count: Float[Array, "*batch_K"]
@@ -96,7 +96,7 @@ class Moments(eqx.Module):
         scatter: shape (..., K, d, d), or (..., K, d) for the diagonal alone; if it is pooled, its
             class axis has length 1.
         rounding: the accumulated rounding errors of count, mean and scatter, in that order, so
-            that a float32 stream of any length loses nothing; None in float64.
+            that a float32 stream of any length loses no digits; None in float64.
     """
 
     count: Float[Array, "*batch_K_or_K_d"]
@@ -167,7 +167,7 @@ class Moments(eqx.Module):
         return self._outer(weight, single(deviation), exact=False)[0]
 
     def outer_pair(self, weight: Array, deviation: Pair) -> Pair:
-        """`outer` as high and low; the low part is 0 where it would take as long as many rows."""
+        """`outer` as high and low; the low part is 0 if it would cost as much as many rows."""
         numbers = math.prod(self.mean.shape[-2:]) * self.mean.shape[-1]
         return self._outer(weight, deviation, exact=numbers <= _SMALL)
 

@@ -1,1 +1,1 @@
-"""Tables of numbers, categories and texts: how columns are read, and which models apply to them."""
+"""Tables of numbers, categories and texts: how columns are read, and which models apply."""

@@ -22,7 +22,7 @@ MOST_WORK = 2e9  # folds x rows x columns^3 x covariances of an E step: minutes 
 
 
 class Candidate(NamedTuple):
-    """A model to try: its features, and its families, each tried if the ones before it failed.
+    """A model to try: its features and its families; each family is tried if all before it failed.
 
     Attributes:
         name: name of the model.
@@ -91,14 +91,14 @@ def _ridged(family: Gaussian) -> dict[str, Family]:
 
 
 def _discriminants(numeric: list[Column], num_classes: int, num_folds: int) -> list[Candidate]:
-    """LDA and QDA, by EM if cells are missing, which accepts a prior, but no ridge."""
+    """LDA and QDA; if cells are missing they are fitted by EM, which takes a prior but no ridge."""
     has_missing = any(column.num_missing for column in numeric)
     read, d, n = Numbers.of(numeric, has_missing), len(numeric), len(numeric[0].cells.code)
     found = []
     for name, shared in (("LDA", True), ("QDA", False)):
         if has_missing:
             family = Gaussian(shared=shared, missing="marginalize")
-            # One elimination serves the classes that share a covariance.
+            # Classes that share a covariance need only one elimination.
             work = num_folds * n * d**3 * (1 if shared else num_classes)
             prior = replace(family, prior=NormalInverseWishart())
             both: dict[str, Family] = {"": family, ", prior": prior}

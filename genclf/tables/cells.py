@@ -1,4 +1,4 @@
-"""The values that the cells of a column stand for, numbers in any of three notations."""
+"""The values of the cells of a column; strings may be numbers in one of three notations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMA = re.compile(
     r"[+-]?(?:[1-9][0-9]{0,2}(?:\.[0-9]{3})+|[0-9]+)(?:,[0-9]+)?(?:e[+-]?[0-9]+)?", re.I
 )
 # Notations of numbers, each with a conversion to Python's; the first that fits all cells is used.
-# 1,234 fits both of the last two; if all cells are like it, the choice only changes the unit.
+# 1,234 fits both of the last two; if all cells look like that, the choice only changes the unit.
 _NOTATIONS: dict[str, tuple[re.Pattern[str], Callable[[str], str]]] = {
     "": (_PLAIN, lambda cell: cell),
     "comma between thousands": (_GROUPED, lambda cell: cell.replace(",", "")),
@@ -34,8 +34,8 @@ class Cells:
     """The cells of a column.
 
     Attributes:
-        values: the different values, sorted: numbers if all cells are numbers, else strings. Whole
-            numbers are Python's, which are exact, if some are from 2^53 on.
+        values: the distinct values, sorted: numbers if all cells are numbers, else strings. If
+            some are whole numbers from 2^53 on, all are ints of Python, which are exact.
         code: the index of the value of each cell, -1 where it is missing or infinite, (n,).
         notation: how the numbers are written, one of three; None if not all cells are numbers.
         infinite: number of infinite cells.
@@ -68,7 +68,7 @@ def is_plain_number(cell: str) -> bool:
 
 
 def read_cells(series: Any) -> Cells:
-    """The values of a column of a table, in whatever notation fits all of them."""
+    """The cells of a column of a table, in the first notation that fits all of them."""
     if series.dtype.is_numeric() and (found := _inexact(series)):
         return found
     given, is_numeric = _given(series)
@@ -92,9 +92,9 @@ def read_strings(series: Any) -> Cells:
 
 
 def codes_like(series: Any, values: Sequence[Any], notation: str | None) -> Int[np.ndarray, "n"]:
-    """The index of the value of each cell, -1 where it is missing, -2 where there is no such value.
+    """The index in `values` of each cell, -1 where it is missing, -2 where it is not in them.
 
-    The values and the notation are those of other `Cells`.
+    The values and the notation are those of other `Cells`, as of the training table.
     """
     place = {value: i for i, value in enumerate(values)}
     if notation is not None:
@@ -107,7 +107,7 @@ def codes_like(series: Any, values: Sequence[Any], notation: str | None) -> Int[
 
 
 def numbers_like(series: Any, notation: str) -> Float[np.ndarray, "n"]:
-    """The numbers of a column in this notation, NaN where missing or infinite; raise for others."""
+    """The numbers of a column in this notation, NaN if missing or infinite; raise for strings."""
     if series.dtype.is_numeric():
         found = floats(series)
         return np.where(np.isinf(found), np.nan, found)
@@ -115,7 +115,7 @@ def numbers_like(series: Any, notation: str) -> Float[np.ndarray, "n"]:
 
 
 def _numbers(series: Any, notation: str) -> list[Any]:
-    """The same as numbers of Python, None where missing or infinite."""
+    """The numbers of a column as Python numbers, None where missing or infinite."""
     given, is_numeric = _given(series)
     known = [cell for cell in given if cell is not None]
     if not is_numeric:
@@ -137,7 +137,7 @@ def texts_of(series: Any) -> list[str]:
 
 
 def _given(series: Any) -> tuple[list[Any], bool]:
-    """The cells, None where missing, and whether they are numbers; others are strings."""
+    """The cells, None where missing, and whether they are numbers; if not, they are strings."""
     is_numeric = series.dtype.is_numeric()
     cells = [None if is_missing(cell) else cell for cell in series.to_list()]
     if is_numeric:
@@ -146,7 +146,7 @@ def _given(series: Any) -> tuple[list[Any], bool]:
 
 
 def _inexact(series: Any) -> Cells | None:
-    """The cells of a column of numbers that are exact as floats; None if one may not be."""
+    """The cells of a column of numbers as floats; None if a float may not be exact."""
     number = floats(series)
     finite = np.isfinite(number)
     if (np.abs(number[finite]) >= _EXACT).any():
@@ -158,7 +158,7 @@ def _inexact(series: Any) -> Cells | None:
 
 
 def _floats(cells: Iterable[Any]) -> list[Any]:
-    """Numbers as floats, as whole numbers if some would not be exact; None for infinite ones."""
+    """Numbers as floats, or as ints if all are whole and some too large; None for infinite ones."""
     cells = list(cells)
     floats = [float(cell) for cell in cells]
     finite = [f for f in floats if np.isfinite(f)]

@@ -31,7 +31,7 @@ class Column:
 
     Attributes:
         name: its name.
-        kind: what it is read as: "numeric", "binary", "categorical", "text" or "dropped".
+        kind: how it is read: "numeric", "binary", "categorical", "text" or "dropped".
         detail: what it holds, or why it was dropped, in words.
         num_missing: number of cells without a value.
     """
@@ -47,17 +47,17 @@ class Column:
 
 
 def values_of(cells: Cells) -> tuple[Any, ...]:
-    """The values of a column of categories, among them that of missing cells if there are any."""
+    """The values of a categorical column, and `MISSING` as the last if some cells are missing."""
     return (*cells.values, MISSING) if cells.missing.any() else cells.values
 
 
 def codes_of(cells: Cells) -> Int[np.ndarray, "n"]:
-    """The index of each cell among these values."""
+    """The index of each cell in `values_of(cells)`."""
     return np.where(cells.missing, len(cells.values), cells.code)
 
 
 def read_columns(table: Any, label: Any, rows: np.ndarray) -> tuple[Column, ...]:
-    """The kind of each column but the label; `rows` are the places of the rows in the whole."""
+    """The kind of each column but the label; `rows` are the rows' numbers in the whole table."""
     names = [name for name in table.columns if name != label.name]
     return tuple(_read(table[name], label, rows) for name in names)
 
@@ -108,7 +108,7 @@ _OF_VALUES = ("String", "Categorical", "Enum", "Boolean", "Object")
 
 
 def _not_numbers(known: list[str]) -> str:
-    """The cells that are not numbers, in words, if most cells are; else an empty string."""
+    """A description of the cells that are not numbers, if most cells are; else an empty string."""
     other = [cell for cell in known if not is_plain_number(cell)]
     return f"{len(other)} no number, as {other[0]!r:.24}" if 2 * len(other) < len(known) else ""
 

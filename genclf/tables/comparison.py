@@ -1,4 +1,4 @@
-"""`compare`: every model that applies to a table, on the same folds, and the best one fitted."""
+"""`compare`: cross-validate every model that applies to a table, and fit the best one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from genclf.tables.trials import ModelScore, Trial, trials_of
 
 @dataclass(frozen=True)
 class TableModel:
-    """A model that was fitted to a table, and what reads such tables.
+    """A model that was fitted to a table, with a reader of such tables.
 
     Attributes:
         name: name of the model.
@@ -48,9 +48,9 @@ class TableModel:
         """The rows of a table as the model takes them, for verbs such as `log_marginal`.
 
         Args:
-            table: a table with the columns that the model looks at; others are ignored. A category
-                that the training table did not have is unknown, and so is a missing one if none was
-                missing there; words that it did not have are left out.
+            table: a table with the columns that the model uses; others are ignored. A category
+                that the training table did not have is unknown, and so is a missing one if the
+                training table had no missing one; words that it did not have are left out.
 
         Raises:
             ValueError: a column is missing, a cell of a column of numbers is no number, or a number
@@ -83,7 +83,7 @@ class TableModel:
 
     @property
     def parts(self) -> list[tuple[Any, str | None]]:
-        """What reads each part of a row, and the name of that part in the model; None if whole."""
+        """The reader and the name of each part of the model; the name is None for a single part."""
         if not isinstance(self.reader, Parts):
             return [(self.reader, None)]
         return [(one, part) for part, one in self.reader.parts.items()]
@@ -94,7 +94,7 @@ class TableModel:
         return tuple(name for reader, _ in self.parts for name in reader.names)
 
     def explain(self, table: Any, *, of: Any = None, against: Any = None) -> Explanation:
-        """Which columns speak for the class of each row, and how much; see `genclf.explain`.
+        """How much each column contributes to the class of each row; see `genclf.explain`.
 
         Args:
             table: as for `read`.
@@ -102,8 +102,8 @@ class TableModel:
             against: a class of `classes`; None for the most probable one other than `of`.
 
         Returns:
-            `Explanation`, whose `features` have shape (n, d), a term for each of `columns`; that of
-            a text is the sum over its words. `of` and `against` are places in `classes`.
+            `Explanation`, whose `features` have shape (n, d), a term for each of `columns`; the
+            term of a text is the sum over its words. `of` and `against` are indices in `classes`.
 
         Raises:
             ValueError: as `genclf.explain` does, of QDA for instance; or there is no such class.
@@ -123,12 +123,12 @@ class TableModel:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found in a table.
+    """The comparison of models on a table, as `compare` returns it.
 
     Attributes:
         columns: how each column is read.
         models: the scores of all models, best log-loss first; those without scores are last.
-        notes: what to know of the table and of the scores, in words; among it what was found wrong.
+        notes: remarks on the table and on the scores, including problems, as sentences.
         best: the first of the models, fitted to all rows that have a label.
         shares: share of the rows in each class.
         num_rows: number of rows that were used.
@@ -136,8 +136,8 @@ class Comparison:
         table: `models` as a table of the library that made the given one.
         rows: the rows of the table that were used, shape (n,).
         y: their classes, 0..K-1, shape (n,).
-        log_posterior: `log p(class | row)` of the first of the models, by fits without the row,
-            shape (n, K): for `genclf.score` and `genclf.plot.reliability`.
+        log_posterior: `log p(class | row)` under the first of the models, fitted without the row's
+            fold, shape (n, K): for `genclf.score` and `genclf.plot.reliability`.
     """
 
     columns: tuple[Column, ...]
@@ -161,7 +161,7 @@ class Comparison:
 
 
 def _table(given: Any, name: str) -> Any:
-    """The table; raise if it is none, or has no rows."""
+    """The table; raise if it is not a table, or has no rows."""
     found = as_table(given)
     if found is None:
         raise ValueError(f"{name} is {shown(given)}, expected a table of pandas, polars or others")
@@ -187,13 +187,13 @@ def compare(
 ) -> Comparison:
     """Cross-validate every model that applies to a table, and fit the best one.
 
-    Columns are read by these rules. Numbers are numeric, unless whole with at most 10 values.
-    Strings, booleans and such whole numbers are categorical if their values repeat twice on
-    average, binary if there are two; a missing cell is a value too. Strings of three words or more
-    on average are text, if over 50 differ or they rarely repeat. Strings that look like numbers
-    ("1,234" or "0,5" in all rows) are numbers. Others are dropped, with the reason. A missing
-    number is integrated out; no row is dropped but those without a label, and those of classes of
-    one row.
+    Columns are read by these rules. Numbers are numeric, unless they are whole with at most 10
+    values. Strings, booleans and such whole numbers are categorical if each value occurs twice on
+    average, and binary if there are two values; a missing cell is a value too. Strings of three
+    words or more on average are text if they have over 50 values or rarely repeat. Strings that
+    look like numbers ("1,234" or "0,5" in all rows) are numbers. Other columns are dropped, with
+    the reason. A missing number is integrated out. The only rows dropped are those without a label
+    and those of classes of one row.
 
     The models are the class prior; LDA, QDA and Gaussian naive Bayes of the numbers; Bernoulli and
     categorical naive Bayes; multinomial naive Bayes of the words of each text; and naive Bayes of
@@ -201,21 +201,21 @@ def compare(
     variance is tried, or a prior where numbers are missing. Smoothing is alpha = 1. The values of a
     column are declared from the whole table; everything else is learned from training rows.
 
-    It is the function behind `python -m genclf compare`.
+    The command `python -m genclf compare` calls this function.
 
     Args:
-        table: a table of pandas, polars, pyarrow or any library that narwhals knows.
+        table: a table of pandas, polars, pyarrow or any library that narwhals supports.
         label: the name of the column to predict.
         num_folds: number of folds, stratified; at most the size of the largest class is used.
         seed: seed of the shuffle of the folds.
-        progress: called with the numbers of models that are done and of all.
+        progress: called with the number of models done and the number of all models.
 
     Returns:
         `Comparison`.
 
     Raises:
-        ValueError: there is no such column; the label has fewer than two classes of two rows, or
-            looks continuous; or no column can be used.
+        ValueError: there is no such column; the label has fewer than two classes with at least two
+            rows, or looks continuous; or no column can be used.
         ImportError: narwhals or scikit-learn is not installed.
 
     Example:

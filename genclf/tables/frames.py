@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Float
 
 _INDEX = re.compile(r"__index_level_\d+__")
-MANY = 50  # more different strings than this are no categories if they are sentences
+MANY = 50  # a column with more distinct strings than this is text if they are sentences
 
 
 def as_table(given: Any) -> Any:
-    """The table as a `DataFrame` of narwhals, None if it is none."""
+    """The table as a `DataFrame` of narwhals; None if it is not a table."""
     nw = _narwhals()
     found = nw.from_native(given, eager_only=True, pass_through=True)
     return found if isinstance(found, nw.DataFrame) else None
@@ -34,12 +34,12 @@ def is_missing(cell: Any) -> bool:
 
 
 def is_index(name: Any) -> bool:
-    """Whether a column is where pandas writes an index without a name."""
+    """Whether pandas writes an index without a name under this column name."""
     return _INDEX.fullmatch(str(name)) is not None
 
 
 def make_table(columns: dict[Any, Any], like: Any) -> Any:
-    """A table of the library that made another one."""
+    """A table of these columns, of the same library as `like`."""
     return _narwhals().from_dict(columns, backend=like.implementation).to_native()
 
 
@@ -54,7 +54,8 @@ def _narwhals() -> Any:
 def looks_like_text(strings: Sequence[str], num_distinct: int, num_rows: int) -> bool:
     """Whether strings are texts rather than categories.
 
-    They have three words or more on average, and are over 50 different ones or rarely repeat.
+    Texts have three words or more on average, and over 50 distinct values or values that rarely
+    repeat.
     """
     words = sum(len(string.split()) for string in strings)
     rare = num_distinct > MANY or num_distinct > num_rows / 2

@@ -20,7 +20,7 @@ from genclf.scores import log_posterior
 from genclf.select.cross_validation import Layout, cross_validate, in_row_order, layout, take
 from genclf.select.folds import folds as folds_of
 
-EM_TOL = 1e-8  # gain in the mean log-likelihood of a row, as in `fit`
+EM_TOL = 1e-8  # gain in the mean log-likelihood per row, as in `fit`
 EM_STEPS = 200
 
 
@@ -103,7 +103,7 @@ def held_out(clf: Classifier, x: PyTree, y: np.ndarray, folds: np.ndarray) -> He
 def _by_em(
     clf: Classifier, x: PyTree, y: Int[Array, "n"], where: Layout
 ) -> tuple[Float[Array, "n K"], Bool[Array, "F"], Bool[Array, "F"]]:
-    """The log-posteriors of all rows, each by the fit without its fold, and how each fit ended."""
+    """The log-posterior of each row under the fit without its fold; singular and converged fits."""
     dtype = jax.tree.leaves(x)[0].dtype
     labels = jax.nn.one_hot(y, clf.num_classes, dtype=dtype)
 
@@ -113,12 +113,12 @@ def _by_em(
         expect = em_step(clf, x, labels, w)
         family = expect.clf.family
         diagnosis = family.diagnose(expect(found.params)[1].conditional)
-        # No step lowers the objective, but for a loss of digits, where it has no bound.
+        # A step lowers the objective only by a loss of digits, where the objective has no bound.
         before, last = found.objective[found.steps - jnp.array([2, 1], found.steps.dtype)]
         fell = (found.steps > 1) & (before - last > EM_TOL * w.sum())
         singular = _singular(diagnosis) | fell
         if isinstance(family, Gaussian) and family.prior is None and not family.shared:
-            # Unseen cells add an expected variance, so full rank does not prove that rows suffice.
+            # Missing cells add an expected variance, so full rank does not prove enough rows.
             singular |= diagnosis.too_few.any()
         return log_posterior(found.params, take(x, fold[1])), singular, found.converged
 

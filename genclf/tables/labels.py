@@ -50,14 +50,14 @@ def label_of(table: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class UsableRows:
-    """The rows with a label, of classes of two rows or more.
+    """The rows that have a label, in classes of two rows or more.
 
     Attributes:
-        rows: their places in the table, (n,).
+        rows: their row numbers in the table, (n,).
         y: the class of each, (n,).
-        classes: the classes, numbers if all labels are, truth values, or strings, (K,).
-        names: the same as strings.
-        alone: names of the classes that were left out.
+        classes: the classes, (K,): numbers if all labels are numbers, truth values, or strings.
+        names: the classes as strings.
+        alone: names of the classes of one row, which were left out.
         num_unlabelled: number of rows without a label.
     """
 

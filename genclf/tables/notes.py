@@ -1,4 +1,4 @@
-"""What to know of a table and of the scores of models, in sentences."""
+"""Remarks on a table and on the scores of models, as sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from genclf.tables.trials import SINGULAR, TOO_LONG, Trial
 def table_notes(
     usable: UsableRows, columns: Sequence[Column], asked: int, num_folds: int
 ) -> list[str]:
-    """What the user may want to correct in the table, and how the folds differ from those asked."""
+    """Possible faults of the table, and how the folds differ from those that were asked for."""
     count, notes = np.bincount(usable.y), []
     if usable.num_unlabelled:
         n = len(usable.y) + usable.num_unlabelled + len(usable.alone)
@@ -47,7 +47,7 @@ def table_notes(
 
 
 def _renames(column: Column, y: np.ndarray) -> bool:
-    """Whether the values are the classes by other names."""
+    """Whether the values of a column correspond one to one to the classes."""
     if column.kind not in ("binary", "categorical"):
         return False
     code = codes_of(column.cells)
@@ -56,7 +56,7 @@ def _renames(column: Column, y: np.ndarray) -> bool:
 
 
 def score_notes(trials: Sequence[Trial]) -> list[str]:
-    """What the scores do not say."""
+    """Remarks on problems that the scores do not show."""
     problems, notes = {trial.problem for trial in trials}, []
     if SINGULAR in problems:
         notes.append(

@@ -1,4 +1,4 @@
-"""From a table to the arrays that a model takes, in the same way as from the training table."""
+"""Readers of tables: the arrays that a model takes, made as those of the training table were."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from genclf.tables.cells import codes_like, numbers_like, texts_of
 from genclf.tables.columns import MISSING, Column, values_of
 from genclf.text import Vocabulary, learn_vocabulary
 
-MAX_WORDS = 1000  # read from each text: all rows are padded to the longest
+MAX_WORDS = 1000  # words read from each text, since all rows are padded to the longest
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Numbers:
 
     @staticmethod
     def of(columns: list[Column], missing_is_known: bool) -> Numbers:
-        """The reader of these columns; whether its model takes missing cells."""
+        """The reader of these columns; `missing_is_known`: its model takes missing cells."""
         largest = [np.nanmax(np.abs(column.cells.number)) for column in columns]
         exponents = tuple(np.frexp(largest)[1].tolist())
         notations = tuple(column.cells.notation or "" for column in columns)
@@ -65,7 +65,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Codes:
-    """Columns of categories, as the places of their values among those of the training table."""
+    """Categorical columns, as indices of their values among those of the training table."""
 
     names: tuple[str, ...]
     notations: tuple[str | None, ...]
@@ -78,9 +78,9 @@ class Codes:
         return Codes(_names(columns), tuple(c.cells.notation for c in columns), values)
 
     def __call__(self, table: Any) -> Int[np.ndarray, "n d"]:
-        """The codes: of a missing cell its own, if the training table had some; else -1, unknown.
+        """The codes; -1 (unknown) for a value that the training table did not have.
 
-        So is a value that the training table did not have.
+        A missing cell has a code of its own if the training table had missing cells, else -1.
         """
         x = []
         for name, notation, values in zip(self.names, self.notations, self.values, strict=True):
@@ -99,7 +99,7 @@ class Words:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The column, as of other readers."""
+        """The column, in the form that other readers have."""
         return (self.name,)
 
     @staticmethod
@@ -108,7 +108,7 @@ class Words:
         return Words(column.name, learn_vocabulary(texts_of(table[column.name])))
 
     def __call__(self, table: Any) -> Tokens:
-        """The first words of each text, none of a missing one."""
+        """The first words of each text; a missing text has no words."""
         padded = self.vocabulary.tokens(texts_of(_column(table, self.name)), max_length=MAX_WORDS)
         longest = max(int(padded.mask.sum(1).max(initial=0)), 1)
         return jax.tree.map(lambda leaf: leaf[:, :longest], padded)
@@ -116,12 +116,12 @@ class Words:
 
 @dataclass(frozen=True)
 class Parts:
-    """The columns of each kind, for a model with a part for each."""
+    """The columns of each kind, for a model with a part for each kind."""
 
     parts: Mapping[str, Any]
 
     def __call__(self, table: Any) -> dict[str, Any]:
-        """What each reader makes of the table."""
+        """The arrays of each reader for the table."""
         return {name: read(table) for name, read in self.parts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Models of words that know the training words alone, for cross-validation."""
+"""Models of words whose vocabulary is that of the training rows, for cross-validation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class TrainingWords(Parametric):
     """A model of word counts whose vocabulary is the words of its training texts.
 
     x has a column for every word of all texts, so that all folds have one shape. A word without a
-    count in the statistics was not in the training texts: it is left out of the V that smoothing
-    spreads over, and it says nothing about a text to be classified. The posteriors are those of
-    the family fitted with the columns of the training words alone.
+    count in the statistics was not in the training texts: smoothing does not count it in V, and it
+    has no effect on the class of a text. The posteriors are those of the family fitted with the
+    columns of the training words alone.
 
     Args:
         family: the model of the words.
@@ -48,7 +48,7 @@ class TrainingWords(Parametric):
             bernoulli = self.family.estimate(stats)
             # Logits equal in all classes cancel from the posterior.
             return replace(bernoulli, logits=jnp.where(seen, bernoulli.logits, 0))
-        # Smoothing merges pseudo-counts; here only words in the training texts have one.
+        # Smoothing merges pseudo-counts; here only words of the training texts have them.
         imagined = jnp.broadcast_to(jnp.where(seen, self.family.alpha, 0), stats.total.shape)
         smoothed = merge(stats, Sums(jnp.zeros_like(stats.count), imagined))
         multinomial = replace(self.family, alpha=0.0).estimate(smoothed)
@@ -68,6 +68,6 @@ class TrainingWords(Parametric):
 
 
 def of_all_words(family: Any) -> Any:
-    """The same model, with the models of words themselves in place of those of training words."""
+    """The same model, with each `TrainingWords` replaced by its family."""
     is_words = lambda node: isinstance(node, TrainingWords)  # noqa: E731
     return jax.tree.map(lambda a: a.family if is_words(a) else a, family, is_leaf=is_words)

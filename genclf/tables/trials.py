@@ -1,4 +1,4 @@
-"""The scores of a candidate, and of what stands in for it where a covariance is singular."""
+"""The scores of a candidate, and of its substitutes if a covariance is singular."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ModelScore(NamedTuple):
 
     Attributes:
         model: its name.
-        features: the columns that it looks at.
+        features: the columns that it uses.
         log_loss: mean of `-log p(class | row)`, nats.
         log_loss_error: its standard error over the folds.
         accuracy: share of rows whose most probable class is right.
@@ -44,11 +44,11 @@ class Trial(NamedTuple):
 
     Attributes:
         model: its name.
-        features: the columns that it looks at.
-        family: the density of these.
-        read: makes arrays of them.
-        scores: on rows that were held out; None if there are none.
-        problem: why there are none, or that they do not count; else empty.
+        features: the columns that it uses.
+        family: the density of these columns.
+        read: makes arrays of these columns.
+        scores: the scores on held-out rows; None if there are none.
+        problem: why the scores are missing or do not count; else empty.
     """
 
     model: str
@@ -60,7 +60,7 @@ class Trial(NamedTuple):
 
     @property
     def score(self) -> ModelScore:
-        """The line of the table of models."""
+        """The row of this model in the table of models."""
         if self.scores is None or self.problem:
             return ModelScore(self.model, self.features, nan, nan, nan, nan, self.problem)
         overall, error = self.scores.overall, self.scores.error
