@@ -74,6 +74,8 @@ def compiled(
     def called(*args: Any) -> Any:
         return (soon if _is_small(args, quickly) else well)(*args)
 
+    # The number of programs, as a function of `jax.jit` has it.
+    called._cache_size = lambda: soon._cache_size() + well._cache_size()  # type: ignore[attr-defined]
     return called
 
 
