@@ -88,12 +88,17 @@ if jax.__version_info__ < (0, 11):  # later ones do not know it
     _QUICK["xla_cpu_use_fusion_emitters"] = False
 
 
+_zero = jax.jit(lambda: 0)
+
+
 def _is_small(args: PyTree, most: int) -> bool:
     """Whether a call is outside traced code, on a CPU, and of at most so many numbers."""
     leaves = jax.tree.leaves(args)
     if any(isinstance(a, Tracer) for a in leaves) or jax.default_backend() != "cpu":
         return False
-    return sum(math.prod(jnp.shape(a)) for a in leaves if not isinstance(a, str)) <= most
+    if sum(math.prod(jnp.shape(a)) for a in leaves if not isinstance(a, str)) > most:
+        return False
+    return not isinstance(_zero(), Tracer)  # traced code may call it with arrays that it closes over
 
 
 _AUTO = AxisType.Auto

@@ -73,6 +73,18 @@ def test_mapped_beside_a_degenerate_data_set(model, many):
     np.testing.assert_array_equal(found[2][1], np.full(N, 2))
 
 
+def test_traced_code_may_close_over_the_rows():
+    """Outside traced code few rows are compiled in another way, which is an error inside."""
+    model = BY_NAME["gaussian-diag"]
+    x, y = map(jnp.asarray, model.example("float64"))
+
+    def found():
+        params = gcf.fit(model.classifier, x, y)
+        return params, gcf.certify(model.classifier, params, x, y).multipliers
+
+    assert_close(jax.jit(found)(), found(), 1e-9)
+
+
 def test_mapped_over_weights_and_hyper_parameters():
     model = BY_NAME["product"]
     x, y = model.example("float64")
