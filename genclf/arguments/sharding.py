@@ -98,7 +98,8 @@ def _is_small(args: PyTree, most: int) -> bool:
         return False
     if sum(math.prod(jnp.shape(a)) for a in leaves if not isinstance(a, str)) > most:
         return False
-    return not isinstance(_zero(), Tracer)  # traced code may call it with arrays that it closes over
+    # Traced code may call it with arrays that it closes over.
+    return not isinstance(_zero(), Tracer)
 
 
 _AUTO = AxisType.Auto
