@@ -41,7 +41,7 @@ from genclf.model import (
 from genclf.sums.sparse import SparseRows
 
 _SHOWN = 5  # invalid cells located in one message
-_VALUE_ROUNDS = 2.0**-8  # largest rounding error of the values of a feature, in deviations
+VALUE_ROUNDS = 2.0**-8  # largest rounding error of the values of a feature, in deviations
 _REGULAR = 'shrinkage, e.g. "oas", or ridge > 0, e.g. 1e-3; drop or merge features, use more rows'
 _SCORE_ROUNDS = 2.0**-10  # largest ε times the square root of the condition number
 
@@ -298,14 +298,14 @@ def _check_digits(found: GaussianDiagnosis, prefix: str) -> None:
     dtype = found.rounding.dtype
     eps = float(jnp.finfo(dtype).eps)
     double = " or use float64" if dtype == np.float32 else ""
-    far = found.rounding > _VALUE_ROUNDS
+    far = found.rounding > VALUE_ROUNDS
     if far.any():
         *_, k, _ = place = tuple(int(i) for i in np.argwhere(far)[0])
         features = sorted({int(i) for i in np.argwhere(far)[:, 0 if far.ndim == 3 else -1]})
         raise ValueError(
             f"{prefix}features {features} are too far from 0 for {dtype}, which rounds their "
             f"values: {found.rounding[place] / eps:.2g} standard deviations in class {k}, expected "
-            f"at most {_VALUE_ROUNDS / eps:.2g}; subtract a constant before they become {dtype}"
+            f"at most {VALUE_ROUNDS / eps:.2g}; subtract a constant before they become {dtype}"
             f"{double}"
         )
     many = np.sqrt(found.condition) * eps > _SCORE_ROUNDS

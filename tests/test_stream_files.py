@@ -47,8 +47,31 @@ def test_files_are_their_rows(files, tmp_path):
         params.conditional.parts["numeric"].mean, gcf.estimate(clf, whole.stats).conditional
         .parts["numeric"].mean
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"0.parquet' is there twice"):
-        sum_batches(clf, [files[0], files[0]], schema)
+    for again in (files[0], f"file://{files[0]}"):
+        with pytest.raises(ValueError, match=r"0.parquet' is there twice"):
+            sum_batches(clf, [files[0], again], schema)
+    sum_batches(clf, files, schema, checkpoint=tmp_path / "sums")
+    with pytest.raises(ValueError, match=r"the checkpoint is of files, .* would count twice"):
+        sum_batches(clf, [table], schema, checkpoint=tmp_path / "sums")
+
+
+def test_a_column_far_from_0_is_named(dtype):
+    """Sums keep it; params and rows in float32 do not."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 101)
+    batch = {
+        "near": rng.normal(size=101),
+        "far": rng.normal(y) + 1e8,
+        "constant": 1e8 + 0 * y,
+        "y": y,
+    }
+    clf = gcf.gaussian_nb(2)
+    schema = gcf.Schema.of(clf, batch, label="y")
+    if dtype == np.float64:
+        fit_batches(clf, [batch], schema)
+        return
+    with pytest.warns(UserWarning, match="column 'far' lies .* standard deviations from 0"):
+        fit_batches(clf, [batch], schema)
 
 
 def test_files_that_differ_are_exact_or_named(files):
@@ -253,6 +276,10 @@ def test_passes_go_on_from_a_checkpoint(mixture, tmp_path):
         fit_batches(MIXTURE, batches, schema, passes=2, checkpoint=path)
     with pytest.raises(ValueError, match=r"is of pass 3, and the passes before read others"):
         fit_batches(MIXTURE, [*batches, batches[0]], schema, passes=3, checkpoint=path)
+    other = gcf.Classifier(gcf.Mixture(MIXTURE.family.family, 2, alpha=3.0), MIXTURE.num_classes)
+    for clf, init in ((other, None), (MIXTURE, whole)):
+        with pytest.raises(ValueError, match="of a model with other hyper-parameters, or of anoth"):
+            fit_batches(clf, batches, schema, passes=3, checkpoint=path, init=init)
     with pytest.raises(ValueError, match=r"em.genclf': .*; expected one of a single pass"):
         lda, of_lda, table = told("lda")
         sum_batches(lda, [table], of_lda, checkpoint=path)

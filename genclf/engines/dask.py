@@ -11,7 +11,7 @@ from genclf.engines.partitions import Predicting, part_of_partition
 from genclf.entry.verb import verb
 from genclf.estimation import estimate
 from genclf.stream.part import Part
-from genclf.stream.partial import SCHEMA, check_schema, check_weight
+from genclf.stream.partial import SCHEMA, check_schema, check_sums
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
@@ -75,7 +75,7 @@ def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
         ValueError: the schema is of another model; or as `partial`.
     """
     check_schema(clf, schema)
-    return estimate(clf, check_weight(partial(schema, df)).stats)
+    return estimate(clf, check_sums(partial(schema, df), schema).stats)
 
 
 @verb(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)

@@ -26,7 +26,7 @@ from genclf.engines.partitions import (
 from genclf.entry.verb import verb
 from genclf.estimation import estimate
 from genclf.stream.part import Part
-from genclf.stream.partial import SCHEMA, check_schema, check_weight
+from genclf.stream.partial import SCHEMA, check_schema, check_sums
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
@@ -109,7 +109,7 @@ def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
         ValueError: as for `partial`, or the schema is of another model.
     """
     check_schema(clf, schema)
-    return estimate(clf, check_weight(partial(schema, df)).stats)
+    return estimate(clf, check_sums(partial(schema, df), schema).stats)
 
 
 @verb(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)

@@ -16,7 +16,7 @@ from genclf.stream.host import merge_host
 from genclf.stream.part import Part
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
-from genclf.stream.units import place_of, tables_of, units
+from genclf.stream.units import is_unnamed, place_of, tables_of, units
 
 Summed = Callable[[str, Any], Part]
 """A function from the name of a unit and the unit itself to the part of its rows."""
@@ -108,7 +108,7 @@ def sum_units(
     total = (store and store.read(nothing.digest)) or replace(nothing, part_ids=())
     ids = list(total.part_ids)
     done, last = {place_of(name) for name in ids}, time.monotonic()
-    todo = ((name, given) for name, given in units(batches) if place_of(name) not in done)
+    todo = (unit for unit in _like(ids, units(batches)) if place_of(unit[0]) not in done)
     with _bar(progress, total.rows) as bar:
         for part in _parts(todo, summed, processes):
             ids += part.part_ids
@@ -121,6 +121,19 @@ def sum_units(
     if store is not None:
         store.write(total)
     return total
+
+
+def _like(ids: list[str], given: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The units; raise for files if the checkpoint is of numbered batches, or the other way."""
+    for name, unit in given:
+        if ids and is_unnamed(name) != is_unnamed(ids[0]):
+            kinds = ("files", "batches that are not files")
+            here, there = kinds if is_unnamed(ids[0]) else kinds[::-1]
+            raise ValueError(
+                f"the checkpoint is of {there}, such as {ids[0]!r}, and these are {here}: take "
+                "another checkpoint, since the same rows would count twice"
+            )
+        yield name, unit
 
 
 def _added(total: Part, part: Part) -> Part:

@@ -17,7 +17,7 @@ from genclf.families.capabilities import is_additive
 from genclf.stream.checkpoint import PartFile, host_sum, sum_units
 from genclf.stream.on_device import device_part
 from genclf.stream.part import Part
-from genclf.stream.partial import PARAMS, SCHEMA, check_schema, check_weight
+from genclf.stream.partial import PARAMS, SCHEMA, check_schema, check_sums
 from genclf.stream.passes import fit_passes
 from genclf.stream.schema import Schema
 from genclf.stream.units import tables_of
@@ -135,7 +135,7 @@ def fit_batches(
     options: Any = {"checkpoint": checkpoint, "every": every, "progress": progress}
     if is_additive(clf.family) and passes == 1 and init is None:
         part = sum_batches(clf, batches, schema, processes=processes, **options)
-        return jax.jit(estimate)(clf, check_weight(part).stats)
+        return jax.jit(estimate)(clf, check_sums(part, schema).stats)
     check_schema(clf, schema)
     if processes != 1:
         raise ValueError(f"processes is {processes}, and EM is summed by JAX: expected 1")

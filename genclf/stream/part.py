@@ -49,11 +49,17 @@ class Part:
     def merge(self, other: Part) -> Part:
         """The part of the rows of both, this one's first; raise if they cannot be added."""
         if other.digest != self.digest:
-            of_schema = {part.digest.partition("-")[0] for part in (self, other)}
-            what = "of different schemas" if len(of_schema) > 1 else "expected under other params"
+            schemas, params = zip(
+                *(p.digest.partition("-")[::2] for p in (other, self)), strict=True
+            )
+            what, differ = (
+                ("of different schemas", schemas)
+                if schemas[0] != schemas[1]
+                else ("expected under other params", params)
+            )
             raise ValueError(
-                f"part {_named(other)} has the digest {other.digest[:12]}, and {_named(self)} "
-                f"{self.digest[:12]}: they are {what}"
+                f"part {_named(other)} has the digest {differ[0][:12] or 'of no params'}, and "
+                f"{_named(self)} {differ[1][:12] or 'of no params'}: they are {what}"
             )
         if twice := set(self.part_ids) & set(other.part_ids):
             raise ValueError(f"part {sorted(twice)[0]!r} is there twice")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
 from genclf.arguments.domains import FLAG, Domain
+from genclf.checks import VALUE_ROUNDS
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
+from genclf.stream.host import HostMoments
 from genclf.stream.on_device import device_part, expected_part
 from genclf.stream.part import Part
 from genclf.stream.plan import parts_of
@@ -78,10 +85,37 @@ def check_schema(clf: Classifier, schema: Schema) -> None:
         )
 
 
-def check_weight(part: Part) -> Part:
-    """The part; raise if its weight is not above 0."""
+def check_sums(part: Part, schema: Schema) -> Part:
+    """The part; raise if its weight is not above 0, warn of columns without digits in params."""
     if not part.weight > 0:
         raise ValueError(
             f"no row of {part.rows} has both a label and a weight above 0: there is nothing to fit"
         )
+    dtype = jnp.result_type(float)
+    names = [column.name for column in schema.columns if column.kind == "numeric"]
+    for moments in _moments(part.conditional):
+        squares = moments.scatter
+        squares = squares if squares.ndim == 2 else np.diagonal(squares, axis1=1, axis2=2)
+        weight = np.maximum(moments.count.sum(0), np.finfo(float).tiny)
+        deviation = np.sqrt(squares.sum(0) / weight)
+        largest = np.abs(moments.mean).max(0)
+        varies = deviation > 64 * np.finfo(float).eps * largest
+        far = largest / np.where(varies, deviation, np.inf)
+        j = int(far.argmax())
+        if len(far) == len(names) and far[j] * jnp.finfo(dtype).eps > VALUE_ROUNDS:
+            warnings.warn(
+                f"column {names[j]!r} lies {far[j]:.1e} standard deviations from 0, where {dtype} "
+                "keeps too few digits of it: subtract an offset from the column, or turn on "
+                "jax_enable_x64 for the fit and for predictions",
+                stacklevel=3,
+            )
     return part
+
+
+def _moments(node: Any) -> Iterator[HostMoments]:
+    """The moments in the statistics of a part."""
+    if isinstance(node, HostMoments):
+        yield node
+    elif isinstance(node, dict):
+        for each in node.values():
+            yield from _moments(each)

@@ -38,27 +38,31 @@ class PassFile(Store):
         params: those before the pass.
         step: the number of the pass, from 0.
         read_before: the digest of the names of the units of the pass before.
+        model: the digest of the model and of the params that EM began with.
     """
 
     path: Path
     params: ClassifierParams
     step: int
     read_before: bytes
+    model: bytes
 
     def read(self, digest: str) -> Part | None:
         """The sum of this pass so far."""
-        state = _read(self.path, digest)
+        state = _read(self.path, digest, self.model)
         return None if state is None or state[1] != self.step else state[2]
 
     def write(self, part: Part) -> None:
         """Write the sum, with the params and the number of the pass."""
         sums = np.frombuffer(part.to_bytes(), np.uint8)
-        before = np.frombuffer(self.read_before, np.uint8)
+        before, model = (np.frombuffer(a, np.uint8) for a in (self.read_before, self.model))
         state = {"params": self.params, "step": self.step, "sums": sums, "before": before}
-        save(self.path, state)
+        save(self.path, state | {"model": model})
 
 
-def _read(path: Path, digest: str) -> tuple[ClassifierParams, int, Part, bytes] | None:
+def _read(
+    path: Path, digest: str, model: bytes
+) -> tuple[ClassifierParams, int, Part, bytes] | None:
     if not is_there(path):
         return None
     try:
@@ -69,7 +73,19 @@ def _read(path: Path, digest: str) -> tuple[ClassifierParams, int, Part, bytes] 
     part = Part.from_bytes(np.asarray(state["sums"]).tobytes())
     found, wanted = (whole.partition("-")[0] for whole in (part.digest, digest))
     check_digest(found, wanted, path)
+    if np.asarray(state.get("model", ())).tobytes() != model:
+        raise ValueError(
+            f"checkpoint {os.fspath(path)!r} is of a model with other hyper-parameters, or of "
+            "another init: take another file"
+        )
     return state["params"], state["step"], part, np.asarray(state["before"]).tobytes()
+
+
+def _digest_of(clf: Classifier, init: ClassifierParams | None) -> bytes:
+    found = hashlib.sha256(str(jax.tree.structure((clf, init))).encode())
+    for leaf in jax.tree.leaves((clf, init)):
+        found.update(np.asarray(leaf, float).tobytes())
+    return found.digest()
 
 
 def _digest(names: Iterable[str]) -> bytes:
@@ -92,8 +108,8 @@ def fit_passes(
     if isinstance(batches, Iterator):
         raise ValueError("batches is an iterator, which is read once: give a list for more passes")
     path = None if checkpoint is None else Path(checkpoint)
-    state = None if path is None else _read(path, schema.digest)
-    before = b""
+    model, before = _digest_of(clf, init), b""
+    state = None if path is None else _read(path, schema.digest, model)
     if state is not None:
         _, first, _, before = state
         place = f"checkpoint {os.fspath(path or '')!r} is of pass {first + 1}"
@@ -112,7 +128,7 @@ def fit_passes(
                 batches,
                 nothing=summed("nothing", []),
                 summed=summed,
-                store=None if path is None else PassFile(path, params, step, before),
+                store=None if path is None else PassFile(path, params, step, before, model),
                 every=every,
                 progress=progress,
             )

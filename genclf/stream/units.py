@@ -32,7 +32,7 @@ def units(batches: Any) -> Iterator[tuple[str, Any]]:
 
 def place_of(name: str) -> str:
     """The name of a batch, or the real path of a file, however its path is written."""
-    return name if is_unnamed(name) else os.path.realpath(name)
+    return name if is_unnamed(name) else os.path.realpath(name.removeprefix("file://"))
 
 
 def is_file(given: Any) -> bool:
