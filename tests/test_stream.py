@@ -219,6 +219,19 @@ def test_a_wrong_type_is_named():
         gcf.partial(clf, schema, own, part_id="f")
 
 
+def test_strings_are_no_numbers_to_a_schema():
+    rows = {"x": [1.0, 2.0, 8.0], "s": ["a", "b", "a"], "y": ["u", "u", "v"]}
+    for make in (gcf.Schema.of, lambda clf, rows, label: gcf.Schema.scan(clf, [rows], label=label)):
+        with pytest.raises(ValueError, match="column 's' holds strings, and the model takes it as"):
+            make(gcf.lda(2), rows, label="y")
+    for later, expected in (
+        ({**rows, "x": ["k"] * 3}, "'batch 1', column 'x': strings, expected numbers"),
+        ({"s": rows["s"], "y": rows["y"]}, "'batch 1': no column 'x'"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            gcf.Schema.scan(None, [rows, later], label="y")
+
+
 def test_unseen_values_are_others():
     clf, schema, _table = told("mixed", unseen="other")
     rows = wrong("colour", ["pink"] * 3)

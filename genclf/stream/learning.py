@@ -53,7 +53,13 @@ def assigned(
         else:
             part = part_of.get(name) or _part_for(column, wanted)
         if wanted is not None:
+            as_before = column.kind
             column = _fitted_to(column, wanted[part], name in kinds)
+            if column.kind != as_before and what_is(table[name].type) == "strings":
+                raise ValueError(
+                    f"column {name!r} holds strings, and the model takes it as {column.kind}: "
+                    f'leave it out, kinds={{{name!r}: "drop"}}'
+                )
         found.append(replace(column, part=part))
     read = {column.part for column in found}
     if idle := [part for part in wanted or [] if part not in read]:
@@ -138,6 +144,10 @@ def learned(
     seen: set[Any] = set()
     for number, table in enumerate(tables):
         place = Place(f"batch {number}")
+        for column in columns:
+            is_text = what_is(_only(table, column.name, place).type) == "strings"
+            if is_text and column.kind in ("numeric", "count"):
+                raise place.error("strings, expected numbers", column.name)
         if classes is None:
             _add(seen, table, label, place)
         for column in open_ones:
