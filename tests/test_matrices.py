@@ -1,11 +1,15 @@
-"""Inverses of triangular matrices, and the index of the largest number, as NumPy has them."""
+"""Triangular factors and their inverses, products with sums, and the index of the largest number.
+
+NumPy says what they are.
+"""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genclf.sums.batched import inverse_lower
+from genclf.sums.batched import cholesky, inverse_lower
+from genclf.sums.double import gram_and_sums
 from genclf.sums.largest import argmax
 
 
@@ -23,6 +27,48 @@ def test_an_inverse_is_that_of_numpy(d, dtype):
     np.testing.assert_allclose(found, expected, atol=20 * d * np.finfo(dtype).eps)
     np.testing.assert_array_equal(np.triu(found, 1), 0)
     np.testing.assert_array_equal(mapped, found)
+
+
+@pytest.mark.parametrize("d", [13, 137, 523])
+def test_a_cholesky_factor_is_that_of_numpy(d, dtype):
+    """In float32 it is made of panels from 128 features on, in two loops from 513 on."""
+    factor = triangular(d)
+    matrix = np.stack([factor @ factor.T, 9 * factor @ factor.T]).astype(dtype)
+    reads_lower = np.where(np.triu(np.ones((d, d), bool), 1), np.nan, matrix)
+    found = jax.jit(cholesky)(reads_lower)
+    expected = np.stack([factor, 3 * factor])
+    np.testing.assert_allclose(found, expected, atol=20 * d * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(np.triu(found, 1), 0)
+
+
+def test_a_cholesky_factor_by_panels_is_as_exact_where_features_are_nearly_dependent():
+    """The residual is at rounding: the panels are divided as a solver of systems would."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 1)) + 1e-2 * rng.normal(size=(500, 137))
+    matrix = np.corrcoef(rows.T).astype(np.float32)  # condition number 2e6
+
+    def residual(factor):
+        factor = np.asarray(factor, float)
+        return np.abs(factor @ factor.T - matrix).max()
+
+    assert residual(jax.jit(cholesky)(matrix)) < 2 * residual(jax.lax.linalg.cholesky(matrix))
+    # No factor is NaN, as LAPACK has it.
+    broken = matrix.copy()
+    broken[101, 101] = -1
+    assert np.isnan(jax.jit(cholesky)(broken)).any()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_products_with_sums_are_both(exact, dtype):
+    rng = np.random.default_rng(0)
+    z, weight, columns = rng.normal(size=(101, 7)), rng.uniform(size=101), rng.normal(size=(101, 3))
+    z, weight, columns = (a.astype(dtype) for a in (z, weight, columns))
+    both = jax.jit(gram_and_sums, static_argnums=3)(weight, z, columns, exact)
+    eps = np.finfo(np.float64 if exact else dtype).eps
+    for (high, low), left in zip(both, (weight[:, None] * z.astype(float), columns), strict=True):
+        expected = left.T.astype(float) @ z.astype(float)
+        found = np.asarray(high, float) + np.asarray(low, float)
+        np.testing.assert_allclose(found, expected, atol=1000 * eps)
 
 
 @jax.jit

@@ -122,7 +122,8 @@ def distances(
             return _shared_distances(x, means, inverse[0], covariance)
         return per_class(x) if covariance == "full" else _diagonal_distances(x, means, scale)
 
-    return over_rows(rows, x, 1, 4 * means.high.shape[-1])
+    d = means.high.shape[-1]
+    return over_rows(rows, x, 1, 4 * d if covariance == "full" else d)
 
 
 def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:

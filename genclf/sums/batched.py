@@ -9,6 +9,7 @@ computed in the calling thread. Accelerators get the whole batch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,6 +23,9 @@ from genclf.sums.products import matmul
 _INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
 _LARGE = 64  # features; a triangular matrix of as many is inverted by blocks,
 _BLOCK = 7  # and the smallest blocks have at most this size
+_THREADED = 128  # features; a float32 matrix of as many is factorised by panels
+_PANEL = 64  # columns
+_TOGETHER = 512  # columns of a loop
 
 
 def _in_parts(flops: int) -> Callable[[Callable[[Array], Any]], Callable[[Array], Any]]:
@@ -62,7 +66,47 @@ def _in_parts(flops: int) -> Callable[[Callable[[Array], Any]], Callable[[Array]
 
 @_in_parts(1)
 def _cholesky(a: Array) -> Array:
+    if len(a) > 1 or a.shape[-1] < _THREADED or a.dtype != jnp.float32:
+        return _direct_cholesky(a)
+    return lax.platform_dependent(
+        a, cpu=lambda a: _cholesky_by_panels(a[0])[None], default=_direct_cholesky
+    )
+
+
+def _direct_cholesky(a: Array) -> Array:
     return lax.linalg.cholesky(a, symmetrize_input=False)
+
+
+def _cholesky_by_panels(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The Cholesky factor, `_PANEL` columns after the other.
+
+    OpenBLAS factorises larger matrices in threads of its own, which then spin; see
+    `_inverse_by_blocks`.
+    """
+    d = len(a)
+    size = -(-d // _PANEL) * _PANEL
+    a = jnp.pad(a, (0, size - d)) + jnp.diag((jnp.arange(size) >= d).astype(a.dtype))
+    factor = jnp.zeros_like(a)
+    for first in range(0, size, _TOGETHER):
+        last = min(first + _TOGETHER, size)
+        panel = partial(_add_panel, a[first:, first:last], first)
+        part = lax.fori_loop(0, (last - first) // _PANEL, panel, factor[first:, :last])
+        factor = factor.at[first:, :last].set(part)
+    return factor[:d, :d]
+
+
+def _add_panel(a: Array, first: int, j: Array, factor: Array) -> Array:
+    """Rows of a factor from row `first` on, with the columns of panel j of those in `a`."""
+    start = j * _PANEL
+    rows = lax.dynamic_slice_in_dim(factor, start, _PANEL)
+    columns = lax.dynamic_slice_in_dim(a, start, _PANEL, 1) - matmul(factor, rows.T)
+    own = _direct_cholesky(lax.dynamic_slice_in_dim(columns, start, _PANEL))
+    inverse = inverse_lower(own).T
+    below = matmul(columns, inverse)
+    below = below + matmul(columns - matmul(below, own.T), inverse)  # as exact as a solution
+    below = jnp.where(jnp.arange(len(a))[:, None] < start + _PANEL, 0, below)
+    below = lax.dynamic_update_slice_in_dim(below, own, start, 0)
+    return lax.dynamic_update_slice_in_dim(factor, below, first + start, 1)
 
 
 @_in_parts(1)

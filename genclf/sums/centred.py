@@ -32,7 +32,7 @@ from genclf.sums.blocks import (
 )
 from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
 from genclf.sums.compensated import Pair, add_to, difference, rounded, single, zeros_like
-from genclf.sums.double import gram, is_small, one_matrix, product, unwhiten
+from genclf.sums.double import gram, gram_and_sums, is_small, one_matrix, product, unwhiten
 from genclf.sums.factors import any_member, digits_lost, whitener
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
@@ -40,8 +40,11 @@ from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
 
 _MOST_ROWS = 2**15  # maximum rows of a block
-_FEW = 2**11  # up to so many rows, all are read to locate the classes; else one in `_STEP`
+_FEW = 2**11  # up to so many rows, all are read to locate the classes; else one in `_STEP`,
 _STEP = 16
+_SAMPLE = 2**13  # or fewer, if there are so many rows in all and for each class
+_SAMPLE_OF_CLASS = 32
+_FEW_CLASSES = 16  # sums of so many classes cost less as columns of a product than one by one
 _FEW_SUMS = 2**22  # up to so many products of class weights and rows are in float64
 _CANCELS = 64  # a scatter is recomputed if it is a difference of terms so many times its size
 
@@ -57,21 +60,23 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     """
     d, count = x.shape[1], class_counts(w)
     # A block has more numbers than the scatter that it is added to.
-    rows = max(block_rows(d), d // 2 if pooled else min(4 * len(count), _MOST_ROWS))
+    rows = max(block_rows(d), d if pooled else min(4 * len(count), _MOST_ROWS))
+    few = len(count) <= _FEW_CLASSES
 
     def read(centre: Array, products: Products) -> Moments:
         def add(total: tuple[Pair, Pair], x: Array, w: Hard) -> tuple[Pair, Pair]:
             sums, scatter = total
             x = ignore_absent(x.astype(count.dtype), w.weight != 0)
             z, rest = difference(x, of_rows(centre, w))
-            if full:
-                more = one_matrix(products.of((z, rest) if products.exact else z, w.weight))
-            elif pooled:
-                more = single(matmul(w.weight, z * z)[None])
-            else:
-                more = single(class_sums(z * z, w))
-            if products.exact and z.size * len(count) <= _FEW_SUMS:
-                return add_to(sums, product(class_rows(w).T, z, exact=True)), add_to(scatter, more)
+            if not full:
+                squares = z * z
+                more = single(matmul(w.weight, squares)[None] if pooled else class_sums(squares, w))
+                return add_class_sums(sums, z, w), add_to(scatter, more)
+            rows = (z, rest) if products.exact else z
+            if few or (products.exact and z.size * len(count) <= _FEW_SUMS):
+                more, own = products.with_sums(rows, w.weight, class_rows(w).T)
+                return add_to(sums, own), add_to(scatter, one_matrix(more))
+            more = one_matrix(products.of(rows, w.weight))
             return add_class_sums(sums, z, w), add_to(scatter, more)
 
         zeros = zeros_like(centre)
@@ -95,14 +100,15 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     num_tiles, tile_of = class_tiles(w, min(max(1 << (share.bit_length() - 1), 128), 4096))
 
     def read(centre: Array, products: Products) -> Moments:
-        def add(total: tuple[Array, ...], t: Array) -> tuple[tuple[Array, ...], None]:
-            sums, scatter, low = total
+        def add(carried: tuple[Array, ...], t: Array) -> tuple[tuple[Array, ...], None]:
+            sums, scatter, low = carried
             k, rows, weight = tile_of(t)
             cells = x.at[rows].get(mode="promise_in_bounds").astype(count.dtype)
             z, rest = difference(ignore_absent(cells, weight != 0), centre[k][None])
-            more = products.of((z, rest) if products.exact else z, weight, k)
+            centred = (z, rest) if products.exact else z
+            more, total = products.with_sums(centred, weight, weight[:, None], k)
             own, rest = add_to((scatter[k], low[k]), more)
-            sums = sums.at[k].add(rounded(product(weight[:, None], z, products.exact))[0])
+            sums = sums.at[k].add(rounded(total)[0])
             return (sums, scatter.at[k].set(own), low.at[k].set(rest)), None
 
         zeros = zeros_like(centre)
@@ -157,10 +163,12 @@ def soft_pooled_moments(
             z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
             centred = z - (matmul(share, apart) - nearest(apart))
             if full:
-                more = one_matrix(products.of(centred, weight[:, 0]))
+                more, own = products.with_sums(centred, weight[:, 0], w)
+                more = one_matrix(more)
             else:
                 more = single(matmul(weight[:, 0], centred * centred)[None])
-            sums = add_to(sums, product(w, centred, products.exact))
+                own = product(w, centred, products.exact)
+            sums = add_to(sums, own)
             overlap = overlap + matmul(w.T, share)
             return sums, overlap, add_to(scatter, more), clean & usable.all()
 
@@ -204,6 +212,15 @@ class Products(NamedTuple):
     def of(self, z: Array | Pair, weight: Array, k: Array | int = 0) -> Pair:
         """`Σ_n weight_n z_n z_nᵀ` of whitened rows; z may have a low part if `exact`."""
         return gram(weight, self.whitened(z, k), self.exact)
+
+    def with_sums(
+        self, z: Array | Pair, weight: Array, columns: Array, k: Array | int = 0
+    ) -> tuple[Pair, Pair]:
+        """The products `of` rows, and the sums `Σ_n columns_n z_nᵀ` of the rows as they are."""
+        if self.whitener is None:
+            return gram_and_sums(weight, z, columns, self.exact)
+        high = z[0] if isinstance(z, tuple) else z
+        return self.of(z, weight, k), product(columns, high, self.exact)
 
     def scatter(self, found: Pair) -> Pair:
         """The scatter of the rows before whitening, from sums of products."""
@@ -263,8 +280,10 @@ def _near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d
         return jnp.zeros((num_classes(w), x.shape[1]), weight.dtype)
     origin = _some_rows(x, w) if isinstance(w, Hard) else some_row(x, weight)[None]
     if n > _FEW:
-        i = jnp.arange(n // _STEP)  # the offset varies, so that periodic labels hide no class
-        rows = _STEP * i + 5 * i % _STEP
+        step = max(_STEP, n // max(_SAMPLE, _SAMPLE_OF_CLASS * num_classes(w)))
+        step = 1 << (step.bit_length() - 1)
+        i = jnp.arange(n // step)  # the offset varies, so that periodic labels hide no class
+        rows = step * i + 5 * i % step
         x, w = jax.tree.map(lambda a: a.at[rows].get(mode="promise_in_bounds"), (x, w))
     x, w = lax.stop_gradient((x, w))
     z = ignore_absent(x.astype(weight.dtype), row_weights(w) != 0)
