@@ -38,12 +38,12 @@ from genclf.stream.local_rows import array_rows, cut, form_of, own_devices, sum_
 from genclf.stream.meeting import Meetings, agreed
 from genclf.stream.on_device import arrays_of
 from genclf.stream.part import Part
-from genclf.stream.partial import check_schema
+from genclf.stream.partial import check_schema, warn_of_digits
 from genclf.stream.pieces import merged
 from genclf.stream.rank_files import RankFiles
 from genclf.stream.reading import pieces
 from genclf.stream.schema import Schema
-from genclf.stream.units import is_file, is_unnamed, tables_of
+from genclf.stream.units import is_file, is_unnamed
 from genclf.sums.merging import pool
 from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
@@ -70,12 +70,13 @@ def fit(
 ) -> ClassifierParams:
     """Fit a model to the rows of all processes together.
 
-    All processes make the same call, each with any number of rows of its own, even zero. A batch
-    is padded with rows of weight 0 to one of a few sizes and spread over the process's devices;
-    sparse rows are summed by one device. Before reading, the processes check that they sum the
-    same; after it, one all-reduce in float64 merges the statistics: K d numbers for naive Bayes, d²
-    for a shared covariance, K d² for covariances of the classes. All processes then have the same
-    bits. TPUs reduce pairs of float32, in which counts are exact up to 2²⁴.
+    All processes make the same call, each with any number of rows of its own, even zero. Rows are
+    summed in the dtype of JAX's setting. A batch is padded with rows of weight 0 to one of a few
+    sizes and spread over the process's devices; sparse rows are summed by one device. Before
+    reading, the processes check that they sum the same; after it, one all-reduce in float64 merges
+    the statistics: K d numbers for naive Bayes, d² for a shared covariance, K d² for covariances of
+    the classes. All processes then have the same bits. TPUs reduce pairs of float32, in which
+    counts are exact up to 2²⁴.
 
     Args:
         clf: the model.
@@ -131,6 +132,8 @@ def fit(
     total = meetings.collective(partial(_over_processes, part, mesh))
     if float(total.labels.count.sum()) == 0:
         raise ValueError("no row of any process has both a label and a weight above 0")
+    if schema is not None:
+        warn_of_digits(total.conditional, schema)
     return estimate(clf, as_stats(total))
 
 
@@ -246,7 +249,7 @@ def _part(
             raise ValueError(f"{name} of local_batches has {found}, and the first one {form}")
         each: Iterable[Any] = cut(x, y, w)
     else:
-        each = map(arrays_of, pieces(schema, tables_of(schema, name, given), name))
+        each = map(arrays_of, pieces(schema, schema.reader.tables(name, given), name))
     for x, y, w in each:
         if len(y):
             one = sums_over(clf, devices, x, y, w)

@@ -6,9 +6,11 @@ import re
 import jax
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import genclf as gcf
+from genclf.stream import predict_batches
 from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of
 from genclf.stream.score_plan import host_scores
@@ -179,3 +181,40 @@ def test_params_of_another_schema_are_refused():
     for given, of, what in wrong:
         with pytest.raises(ValueError, match=what):
             host_scores(given, of)
+
+
+# Streams.
+
+
+@pytest.mark.parametrize("name", ["shared", "mixed", "words", "mixture"])
+def test_predictions_of_a_stream_are_those_of_its_rows(name, tmp_path, x64):
+    families = FAMILIES | {"mixture": (gcf.Mixture(gcf.Gaussian(), 2), "a b")}
+    params, schema, _ = read(*families[name])
+    names = [column.name for column in schema.columns]
+    table = pa.table({key: pa.array(TABLE[key], from_pandas=True) for key in [*names, "bit"]})
+    x = arrays_of(schema.read(table, Place("all"), labelled=False))[0]
+    pq.write_table(table.slice(0, 101), tmp_path / "0.parquet")
+    pq.write_table(table.slice(101).select([*names, "bit"][::-1]), tmp_path / "1.parquet")
+    files = sorted(tmp_path.glob("*.parquet"))
+    for batches in (files, table, [table.slice(0, 0), table]):
+        whole = pa.concat_tables(
+            one.select([*table.column_names, "class", "p"])
+            for one in predict_batches(params, batches, schema, prediction="class", posterior="p")
+        )
+        assert whole.select(table.column_names) == table
+        code = np.asarray(gcf.predict(params, x))
+        assert whole["class"].to_pylist() == [("u", "v", "w")[k] for k in code]
+        expected = np.exp(np.asarray(gcf.log_posterior(params, x)))
+        np.testing.assert_allclose(whole["p"].to_pylist(), expected, 1e-9, 1e-12)
+    again = predict_batches(params, table, schema, prediction="bit")
+    with pytest.raises(ValueError, match="column 'bit': the name of a column of predictions"):
+        next(again)
+    with pytest.raises(ValueError, match=f"no columns '{names[0]}', expected one"):
+        next(predict_batches(params, table.drop_columns(names[0]), schema))
+
+
+def test_params_of_another_schema_predict_no_stream(x64):
+    params, _, _ = read(*FAMILIES["shared"])
+    _, other, _ = read(*FAMILIES["mixed"])
+    with pytest.raises(ValueError, match="expected params of the model that the schema"):
+        predict_batches(params, [], other)

@@ -168,8 +168,8 @@ def test_scanned_texts_have_the_words_of_all():
     assert [part.name for part in schema.parts] == ["text sms"]
 
 
-def wrong(column, cells, row=5):
-    """The table of "mixed" with other cells in a column, from a row on."""
+def wrong(column, cells, row=6):
+    """The table of "mixed" with other cells in a column, from a row on that counts."""
     table = told("mixed")[2]
     first = table[column].slice(0, row).to_pylist()
     rest = table[column].slice(row + len(cells)).to_pylist()
@@ -197,7 +197,7 @@ def test_a_wrong_cell_is_named(column, cells, expected):
         return
     with pytest.raises(ValueError) as error:
         gcf.partial(clf, schema, batches, part_id="f.parquet")
-    assert str(error.value).startswith(f"'f.parquet', row {N + 5}, column '{column}': {expected}")
+    assert str(error.value).startswith(f"'f.parquet', row {N + 6}, column '{column}': {expected}")
 
 
 def test_a_wrong_type_is_named():
@@ -219,17 +219,99 @@ def test_a_wrong_type_is_named():
         gcf.partial(clf, schema, own, part_id="f")
 
 
-def test_strings_are_no_numbers_to_a_schema():
+@pytest.mark.parametrize("name", [*MODELS, *JAX_ALONE])
+def test_rows_that_do_not_count_may_hold_anything(name):
+    """Rows of weight 0, or without a label, as `genclf.fit` takes them."""
+    clf, schema, table = told(name)
+    expected = gcf.partial(clf, schema, table, part_id="p")
+    cells = dict(zip(table.column_names, table.columns, strict=True))
+    idle = np.array([v is None for v in TABLE["y"]]) | (TABLE["w"] == 0)
+    assert idle.any() and not idle.all()
+    strange = {"numeric": [np.nan, np.inf], "count": [-1.5, np.nan], "categorical": ["?", None]}
+    for column in schema.columns:
+        if column.kind != "text":
+            some = "abc" if isinstance((column.values or (0,))[0], str) else 1.0
+            own = strange[column.kind] if some == "abc" or column.kind != "categorical" else [-7.0]
+            given = cells[column.name].to_pylist()
+            cells[column.name] = pa.array(
+                [own[i % len(own)] if idle[i] else v for i, v in enumerate(given)],
+                pa.string() if some == "abc" else pa.float64(),
+            )
+    table = pa.table(cells)
+    found = gcf.partial(clf, schema, table, part_id="p")
+    assert_equal(found, expected)
+    assert found.rows == N
+    assert_equal(gcf.partial(clf, schema, table, part_id="p", xla=True), expected)
+
+
+def test_types_are_those_of_the_schema():
     rows = {"x": [1.0, 2.0, 8.0], "s": ["a", "b", "a"], "y": ["u", "u", "v"]}
     for make in (gcf.Schema.of, lambda clf, rows, label: gcf.Schema.scan(clf, [rows], label=label)):
         with pytest.raises(ValueError, match="column 's' holds strings, and the model takes it as"):
             make(gcf.lda(2), rows, label="y")
     for later, expected in (
-        ({**rows, "x": ["k"] * 3}, "'batch 1', column 'x': strings, expected numbers"),
-        ({"s": rows["s"], "y": rows["y"]}, "'batch 1': no column 'x'"),
+        ({**rows, "x": ["k"] * 3}, "'batch-000000001', column 'x': strings, expected numbers"),
+        ({**rows, "x": [True] * 3}, "1', column 'x': truth values, expected numbers"),
+        ({**rows, "x": np.ones((3, 2))}, "1', column 'x': lists of 2 numbers, expected numbers"),
+        ({"s": rows["s"], "y": rows["y"]}, "'batch-000000001': no column 'x'"),
     ):
         with pytest.raises(ValueError, match=expected):
             gcf.Schema.scan(None, [rows, later], label="y")
+        with pytest.raises(ValueError, match=expected.replace("no column", "no columns")):
+            sum_batches(gcf.Schema.of(None, rows, "y").model(), [rows, later],
+                        gcf.Schema.of(None, rows, "y"))  # fmt: skip
+    bits = {"x": [True, False, True], "y": rows["y"]}
+    schema = gcf.Schema.of(gcf.bernoulli_nb(2), bits, "y")
+    assert schema.columns[0].values == (False, True)
+    part = sum_batches(gcf.bernoulli_nb(2), [bits, {"x": [None], "y": [None]}], schema)
+    assert part.conditional.total.tolist() == [[1], [1]]
+    with pytest.raises(ValueError, match="column 'x': numbers, expected truth values"):
+        sum_batches(gcf.bernoulli_nb(2), [{**bits, "x": [1, 0, 1]}], schema)
+
+
+def test_a_column_that_is_null_at_first_gets_its_kind_later():
+    rows = {"x": [1.0, 2.0], "s": ["a", "b"], "y": ["u", "v"]}
+    whole = gcf.Schema.of(None, rows, "y")
+    for name, empty in (("x", [np.nan, None]), ("s", [None, None])):
+        nulls = {**rows, name: pa.nulls(2)}
+        assert gcf.Schema.scan(None, [nulls, nulls, rows], "y") == whole
+        if name == "s":
+            assert gcf.Schema.scan(None, [{**rows, name: empty}, rows], "y") == whole
+        with pytest.raises(ValueError, match=f"column '{name}' has no value: leave it out"):
+            gcf.Schema.scan(None, [nulls], "y")
+        kinds = {"x": "numeric"} if name == "x" else {"s": ["a", "b"]}
+        assert gcf.Schema.of(None, nulls, "y", kinds=kinds) == whole
+    lists = {"x": np.ones((2, 3)), "y": ["u", "v"]}
+    found = gcf.Schema.scan(gcf.lda(2), [{"x": pa.nulls(2), "y": ["u", "v"]}, lists], "y")
+    assert found.columns[0].width == 3
+    cells = pa.FixedSizeListArray.from_arrays([1.0, 2, 3, np.nan, np.nan, np.nan], 3)
+    cells = pa.array([[1.0, 2, 3], None], cells.type)
+    with pytest.raises(ValueError, match="row 1, column 'x': None, expected a number"):
+        gcf.partial(gcf.lda(2), found, {"x": cells, "y": ["u", "v"]}, part_id="p")
+    one = gcf.partial(gcf.lda(2), found, {"x": cells, "y": ["u", None]}, part_id="p")
+    assert one.conditional.mean.tolist() == [[1, 2, 3], [0, 0, 0]]
+
+
+def test_batches_of_no_use_are_named():
+    clf, schema, table = told("lda")
+    ragged = {"a": [1.0], "b": [1.0, 2.0], "y": ["u"], "w": [1]}
+    with pytest.raises(ValueError, match=r"columns of a batch differ in length: \{'a': 1, 'b': 2"):
+        gcf.partial(clf, schema, ragged, part_id="p")
+    lazy = pl.LazyFrame({"a": [1.0]})
+    with pytest.raises(ValueError, match=r"hold a LazyFrame, expected .* in memory"):
+        gcf.partial(clf, schema, lazy, part_id="p")
+    with pytest.raises(ValueError, match=r"hold the path 'a.csv', .*sum_batches takes several"):
+        gcf.partial(clf, schema, ["a.csv"], part_id="p")
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([N], pa.int32()), pa.array([2.5]))
+    constant = table.set_column(0, "a", runs)
+    found = gcf.partial(clf, schema, constant, part_id="p").conditional.mean[:, 0]
+    np.testing.assert_allclose(found, 2.5)
+    mixture = gcf.Classifier(gcf.Mixture(gcf.Gaussian(), 2), K)
+    own = gcf.Schema.of(mixture, table, label="y", weight="w")
+    with pytest.raises(ValueError, match="what Mixture sums depends on its params: fit it by fit_"):
+        sum_batches(mixture, [table], own)
+    with pytest.raises(ValueError, match="what Mixture sums depends on its params: give params="):
+        gcf.partial(mixture, own, [table], part_id="p")
 
 
 def test_unseen_values_are_others():
@@ -238,8 +320,8 @@ def test_unseen_values_are_others():
     part = gcf.partial(clf, schema, rows, part_id="p")
     assert (
         part.conditional["categorical"].total[:, 4].sum()
-        == TABLE["w"][5:8][
-            TABLE["y"][5:8] != None  # noqa: E711
+        == TABLE["w"][6:9][
+            TABLE["y"][6:9] != None  # noqa: E711
         ].sum()
     )
     without = gcf.partial(clf, schema, wrong("y", ["x"]), part_id="p")
@@ -263,6 +345,11 @@ def test_large_whole_numbers_are_different_values():
     assert schema.columns[0].values == (2**53, 2**53 + 1)
     part = gcf.partial(schema.model(), schema, b, part_id="p")
     np.testing.assert_array_equal(part.conditional["categorical"].total, 2 * np.eye(2))
+    as_floats = {"c": [2.0**53, None], "y": [2**62, 2**62 + 1]}
+    with pytest.raises(ValueError, match=r"column 'c': 9007199254740992.0 is a float, and floats"):
+        gcf.partial(schema.model(), schema, as_floats, part_id="p")
+    with pytest.raises(ValueError, match=r"classes holds 9007199254740992.0 is a float"):
+        gcf.Schema.of(None, b, "y", classes=[2.0**53, 0.0])
 
 
 def test_given_values_are_those_of_python_and_differ():

@@ -53,6 +53,14 @@ def test_files_are_their_rows(files, tmp_path):
     sum_batches(clf, files, schema, checkpoint=tmp_path / "sums")
     with pytest.raises(ValueError, match=r"the checkpoint is of files, .* would count twice"):
         sum_batches(clf, [table], schema, checkpoint=tmp_path / "sums")
+    with pytest.raises(ValueError, match=r"has the sum of 5 more, such as '.*2.parquet': give all"):
+        sum_batches(clf, files[:2], schema, checkpoint=tmp_path / "sums")
+    frame = pa.table(told("mixed")[2])
+    kinds = {"label": "y", "weight": "w"}
+    assert gcf.Schema.scan(None, files, **kinds) == gcf.Schema.of(None, frame, **kinds)
+    assert gcf.Schema.scan(None, tmp_path / "all.csv", **kinds) == schema
+    one = gcf.partial(clf, schema, files[0], part_id="first")
+    assert_equal(one, gcf.partial(clf, schema, table.slice(0, 17), part_id="p"))
 
 
 def test_a_column_far_from_0_is_named(dtype):
@@ -70,8 +78,21 @@ def test_a_column_far_from_0_is_named(dtype):
     if dtype == np.float64:
         fit_batches(clf, [batch], schema)
         return
-    with pytest.warns(UserWarning, match="column 'far' lies .* standard deviations from 0"):
+    of_far = "column 'far' lies .* standard deviations from 0"
+    with pytest.warns(UserWarning, match=of_far):
         fit_batches(clf, [batch], schema)
+    parts = {"two": gcf.Gaussian("diag"), "one": gcf.Gaussian(shared=True)}
+    for model, rows, names in (
+        (gcf.Classifier(gcf.Product(parts), 2), batch, {"one": ["far"], "two": ["near"]}),
+        (gcf.lda(2), {"x": np.eye(101, 7), "far": batch["far"], "y": y}, None),
+    ):
+        drop = {"constant": "drop"} if names else None
+        own = gcf.Schema.of(model, rows, label="y", parts=names, kinds=drop)
+        with pytest.warns(UserWarning, match=of_far):
+            fit_batches(model, [rows], own)
+        with pytest.warns(UserWarning, match=of_far):
+            mesh = jax.make_mesh((1,), ("rows",), devices=jax.devices()[:1])
+            gcf.distributed.fit(model, [rows], mesh, schema=own)
 
 
 def test_files_that_differ_are_exact_or_named(files):
@@ -165,7 +186,7 @@ def test_a_checkpoint_goes_on(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = [file.name for file in files]
     assert same_bits(sum_batches(clf, names, schema, checkpoint=path), whole)
-    with pytest.raises(ValueError, match=r"state.genclf': .*; expected one of several passes"):
+    with pytest.raises(ValueError, match=r"state.genclf' is damaged, or not one of several passes"):
         fit_batches(clf, files, schema, checkpoint=path, passes=2)
     for wrong, error in ((tmp_path, ValueError), (tmp_path / "none" / "state", FileNotFoundError)):
         with pytest.raises(error, match=r"checkpoint is .* folder"):
@@ -174,7 +195,7 @@ def test_a_checkpoint_goes_on(files, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"state.genclf' is of another schema"):
         sum_batches(other, files, its_schema, checkpoint=path)
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=r"state.genclf': its checksum"):
+    with pytest.raises(ValueError, match=r"state.genclf' is damaged, .*: its checksum"):
         sum_batches(clf, files, schema, checkpoint=path)
 
 
@@ -280,7 +301,7 @@ def test_passes_go_on_from_a_checkpoint(mixture, tmp_path):
     for clf, init in ((other, None), (MIXTURE, whole)):
         with pytest.raises(ValueError, match="of a model with other hyper-parameters, or of anoth"):
             fit_batches(clf, batches, schema, passes=3, checkpoint=path, init=init)
-    with pytest.raises(ValueError, match=r"em.genclf': .*; expected one of a single pass"):
+    with pytest.raises(ValueError, match=r"em.genclf' is damaged, or not one of a single pass"):
         lda, of_lda, table = told("lda")
         sum_batches(lda, [table], of_lda, checkpoint=path)
     with pytest.raises(ValueError, match="an iterator, which is read once"):

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from genclf.arguments.domains import Domain
 from genclf.stream.schema import Schema
-
-NAME = Domain("a string", lambda value: isinstance(value, str))
-OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
 
 
 def check_recipes(schema: Schema) -> None:

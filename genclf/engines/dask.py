@@ -6,12 +6,14 @@ from typing import Any
 
 from genclf.arguments.domains import Domain, shown
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.engines.arguments import NAME, OPTIONAL_NAME, check_names, check_recipes
+from genclf.engines.arguments import check_names, check_recipes
 from genclf.engines.partitions import Predicting, part_of_partition
 from genclf.entry.verb import verb
 from genclf.estimation import estimate
 from genclf.stream.part import Part
 from genclf.stream.partial import SCHEMA, check_schema, check_sums
+from genclf.stream.predict import NAME, OPTIONAL_NAME
+from genclf.stream.predicting import Predictor
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
@@ -107,8 +109,8 @@ def predict(
         ValueError: the params do not fit the schema, or only JAX can score them; or `df` already
             has a column of one of the names. A cell that does not fit raises when Dask computes.
     """
-    scores = host_scores(params, schema)
+    scores = host_scores(params, schema).log_joint
     more = [prediction] if posterior is None else [prediction, posterior]
     check_names([column.name for column in schema.columns], list(df.columns), more)
-    predicted = Predicting(schema, scores, prediction, posterior).of_frame
+    predicted = Predicting(Predictor(schema, scores, prediction, posterior)).of_frame
     return df.map_partitions(predicted, meta=predicted(df._meta))

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from genclf.stream.columns import Place, as_tables
 from genclf.stream.part import Part
+from genclf.stream.predicting import Predictor
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
-from genclf.stream.scoring import HostScores, log_posterior, most_probable
 
 SIZE = 4 * 2**20  # bytes of a chunk
 
@@ -200,25 +198,12 @@ class Merging:
 class Predicting:
     """A function from batches to the same batches with columns of predictions."""
 
-    schema: Schema
-    scores: HostScores
-    prediction: str
-    posterior: str | None
+    predictor: Predictor
 
     def columns(self, table: Any, place: Place) -> dict[str, Any]:
         """The columns to add to a table."""
-        import pyarrow as pa
-
-        (table,) = tables_of(self.schema, table)
-        joint = self.scores.log_joint(self.schema.read(table, place, labelled=False))
-        code = most_probable(joint)
-        values = pa.array(self.schema.classes, type_of_classes(self.schema))
-        found = {self.prediction: values.take(pa.array(code, mask=code < 0))}
-        if self.posterior is not None:
-            cells = np.exp(log_posterior(joint))
-            ends = np.arange(len(cells) + 1, dtype=np.int32) * cells.shape[1]
-            found[self.posterior] = pa.ListArray.from_arrays(ends, cells.ravel())
-        return found
+        (table,) = tables_of(self.predictor.schema, table)
+        return self.predictor(table, place)
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """The batches of a partition of Spark, with predictions."""
@@ -236,19 +221,7 @@ class Predicting:
         import pandas as pd
 
         number = (partition_info or {}).get("number", 0)
-        (table,) = as_tables(frame[[column.name for column in self.schema.columns]])
+        (table,) = as_tables(frame[[column.name for column in self.predictor.schema.columns]])
         found = self.columns(table, Place(partition_name(number)))
         arrays = {k: pd.array(cells, pd.ArrowDtype(cells.type)) for k, cells in found.items()}
         return frame.assign(**arrays)
-
-
-def type_of_classes(schema: Schema) -> Any:
-    """The Arrow type of the classes."""
-    import pyarrow as pa
-
-    kinds = {type(value) for value in schema.classes}
-    if kinds == {str}:
-        return pa.string()
-    if kinds == {bool}:
-        return pa.bool_()
-    return pa.int64() if kinds == {int} else pa.float64()

@@ -6,12 +6,7 @@ from typing import Any
 
 from genclf.arguments.domains import Domain
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.engines.arguments import (
-    NAME,
-    OPTIONAL_NAME,
-    check_names,
-    check_recipes,
-)
+from genclf.engines.arguments import check_names, check_recipes
 from genclf.engines.partitions import (
     Merging,
     Named,
@@ -21,12 +16,13 @@ from genclf.engines.partitions import (
     merged,
     part_of_partition,
     parts_in,
-    type_of_classes,
 )
 from genclf.entry.verb import verb
 from genclf.estimation import estimate
 from genclf.stream.part import Part
 from genclf.stream.partial import SCHEMA, check_schema, check_sums
+from genclf.stream.predict import NAME, OPTIONAL_NAME
+from genclf.stream.predicting import Predictor, type_of_classes
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
@@ -54,6 +50,8 @@ def partial(schema: Schema, df: Any) -> Part:
     Raises:
         ValueError: the model has statistics that only JAX can sum; or a part did not arrive
             exactly once.
+        pyspark.errors.PythonException: a cell does not fit the schema: the message ends with
+            partition, row and column.
     """
     check_recipes(schema)
     if type(df).__module__.startswith("pyspark.sql.connect"):
@@ -107,6 +105,7 @@ def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
 
     Raises:
         ValueError: as for `partial`, or the schema is of another model.
+        pyspark.errors.PythonException: as for `partial`.
     """
     check_schema(clf, schema)
     return estimate(clf, check_sums(partial(schema, df), schema).stats)
@@ -142,11 +141,11 @@ def predict(
     """
     from pyspark.sql.types import ArrayType, DoubleType, StructType
 
-    scores = host_scores(params, schema)
+    scores = host_scores(params, schema).log_joint
     more = [prediction] if posterior is None else [prediction, posterior]
     check_names([column.name for column in schema.columns], df.columns, more)
     kinds = {"string": "string", "bool": "boolean", "int64": "long", "double": "double"}
     form = StructType(list(df.schema.fields)).add(prediction, kinds[str(type_of_classes(schema))])
     form = form if posterior is None else form.add(posterior, ArrayType(DoubleType()))
-    predicting = Named(df.columns, Predicting(schema, scores, prediction, posterior))
+    predicting = Named(df.columns, Predicting(Predictor(schema, scores, prediction, posterior)))
     return _numbered(df).mapInArrow(predicting, form)

@@ -16,14 +16,20 @@ from genclf.stream.host import merge_host
 from genclf.stream.part import Part
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
-from genclf.stream.units import is_unnamed, place_of, tables_of, units
+from genclf.stream.units import is_unnamed, place_of, units
 
 Summed = Callable[[str, Any], Part]
 """A function from the name of a unit and the unit itself to the part of its rows."""
 
 
 class Store(abc.ABC):
-    """A store for the sum of a stream."""
+    """A store for the sum of a stream.
+
+    Attributes:
+        shared: whether the sum may have units that another process will be given.
+    """
+
+    shared = False
 
     @abc.abstractmethod
     def read(self, digest: str) -> Part | None:
@@ -46,8 +52,7 @@ class PartFile(Store):
         try:
             found = Part.from_bytes(self.path.read_bytes())
         except FileError as error:
-            hint = "expected one of a single pass"
-            raise FileError(f"checkpoint {os.fspath(self.path)!r}: {error}; {hint}") from error
+            raise not_of(self.path, "a single pass", error) from error
         check_digest(found.digest, digest, self.path)
         return found
 
@@ -63,6 +68,12 @@ def is_there(path: Path) -> bool:
         place = f"checkpoint is {os.fspath(path)!r}, and there is no folder"
         raise FileNotFoundError(f"{place} {os.fspath(path.parent)!r}")
     return path.exists()
+
+
+def not_of(path: Path, what: str, error: FileError) -> FileError:
+    """The error for a file that is no checkpoint of such a run, or a damaged one."""
+    name = os.fspath(path)
+    return FileError(f"checkpoint {name!r} is damaged, or not one of {what}: {error}")
 
 
 def check_digest(found: str, digest: str, path: Path) -> None:
@@ -81,7 +92,7 @@ def host_sum(schema: Schema, batches: Any, **options: Any) -> Part:
 
 
 def _host_unit(schema: Schema, name: str, given: Any) -> Part:
-    return host_part(schema, tables_of(schema, name, given), name)
+    return host_part(schema, schema.reader.tables(name, given), name)
 
 
 def sum_units(
@@ -107,8 +118,10 @@ def sum_units(
     """
     total = (store and store.read(nothing.digest)) or replace(nothing, part_ids=())
     ids = list(total.part_ids)
-    done, last = {place_of(name) for name in ids}, time.monotonic()
-    todo = (unit for unit in _like(ids, units(batches)) if place_of(unit[0]) not in done)
+    left, last = {place_of(name): name for name in ids}, time.monotonic()
+    todo = (
+        unit for unit in _like(ids, units(batches)) if left.pop(place_of(unit[0]), None) is None
+    )
     with _bar(progress, total.rows) as bar:
         for part in _parts(todo, summed, processes):
             ids += part.part_ids
@@ -120,6 +133,12 @@ def sum_units(
     total = replace(total, part_ids=tuple(ids))
     if store is not None:
         store.write(total)
+        if left and not store.shared:
+            raise ValueError(
+                f"the checkpoint has the sum of {len(left)} more, such as "
+                f"{next(iter(left.values()))!r}: give all that it has, which are not read again, "
+                "or take another checkpoint"
+            )
     return total
 
 

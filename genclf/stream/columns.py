@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from genclf.tables.frames import is_index
 
@@ -26,7 +27,8 @@ class Column:
         kind: "numeric", "count", "categorical" or "text".
         part: the part of the model that reads it; None for a model without parts.
         width: how many numbers a cell holds; more than 1 for fixed-length lists, as embeddings.
-        values: the values of a categorical column, or the words of a column of texts, in order.
+        values: the values of a categorical column, or the words of a column of texts, in order;
+            (False, True) for truth values that a model takes as the numbers 0 and 1.
         lowercase: whether texts are lowercased first.
     """
 
@@ -45,10 +47,12 @@ class Place:
     Attributes:
         source: the file, or the name of the part.
         first: the index in the file of the first of these rows.
+        counts: which rows count; only their cells have to fit. None for all.
     """
 
     source: str
     first: int = 0
+    counts: Bool[np.ndarray, "n"] | None = None
 
     def error(self, what: str, column: str | None = None, row: int | None = None) -> ValueError:
         """A `ValueError` with the location and the problem."""
@@ -58,7 +62,8 @@ class Place:
         return ValueError(f"{', '.join(where)}: {what}")
 
     def refuse(self, wrong: np.ndarray, cells: Any, column: str, expected: str) -> None:
-        """Raise for the first row marked in `wrong`, if any."""
+        """Raise for the first row that counts and is marked in `wrong`, if any."""
+        wrong = wrong if self.counts is None else wrong & self.counts
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             found = cells[row]
@@ -68,23 +73,39 @@ class Place:
 
 def as_tables(batches: Any) -> Iterator[Any]:
     """The batches, which are tables of any library or dicts of arrays, as Arrow tables."""
-    single = is_batch(batches)
+    single = is_batch(batches) or isinstance(batches, str)
     if not single and not isinstance(batches, Iterable):
         raise ValueError(f"batches is {batches!r:.60}, {_EXPECTED}")
     for batch in [batches] if single else batches:
         table = _as_table(batch)
-        yield table.drop_columns([name for name in table.column_names if is_index(name)])
+        yield _decoded(table.drop_columns(list(filter(is_index, table.column_names))))
 
 
 _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
+
+
+def _decoded(table: Any) -> Any:
+    """The table, without run-end encoding, which Arrow cannot compute with."""
+    from pyarrow import compute, types
+
+    for place, (name, dtype) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if types.is_run_end_encoded(dtype):
+            table = table.set_column(place, name, compute.run_end_decode(table[place]))
+    return table
 
 
 def is_batch(given: Any) -> bool:
     """Whether this is one table, of any library, or a dict of arrays."""
     if isinstance(given, Iterator) or hasattr(given, "read_next_batch"):  # a stream of batches
         return False
+    if _is_lazy(given):  # whose columns are not yet known
+        return True
     is_frame = hasattr(given, "columns") and hasattr(given, "shape")
     return isinstance(given, Mapping) or hasattr(given, "schema") or is_frame
+
+
+def _is_lazy(given: Any) -> bool:
+    return hasattr(given, "collect")
 
 
 def _as_table(batch: Any) -> Any:
@@ -94,7 +115,18 @@ def _as_table(batch: Any) -> Any:
     if isinstance(batch, pa.RecordBatch):
         return pa.Table.from_batches([batch])
     if isinstance(batch, Mapping):
-        return pa.table({str(name): _as_column(name, cells) for name, cells in batch.items()})
+        columns = {str(name): _as_column(name, cells) for name, cells in batch.items()}
+        lengths = {name: len(cells) for name, cells in columns.items()}
+        if len({*lengths.values()}) > 1:
+            raise ValueError(f"the columns of a batch differ in length: {lengths!r:.200}")
+        return pa.table(columns)
+    if isinstance(batch, str | os.PathLike):
+        raise ValueError(
+            f"batches hold the path {os.fspath(batch)!r}, {_EXPECTED}; genclf.stream.sum_batches "
+            "takes several files"
+        )
+    if _is_lazy(batch):
+        raise ValueError(f"batches hold a {type(batch).__name__}, {_EXPECTED} in memory")
     import narwhals.stable.v2 as nw
 
     try:
@@ -147,24 +179,37 @@ def what_is(dtype: Any) -> str:
     return str(dtype)
 
 
+def _numbers(width: int) -> str:
+    return "numbers" if width == 1 else f"lists of {width} numbers"
+
+
+def check_numbers(cells: Any, column: Column, place: Place) -> None:
+    """Raise unless the cells have the type of a column of numbers, or are null."""
+    found, width = what_is(cells.type), column.width
+    if found == "lists of numbers":
+        found = _numbers(cells.type.list_size)
+    expected = "truth values" if column.values else _numbers(width)
+    if found not in (expected, "nulls"):
+        raise place.error(f"{found}, expected {expected}", column.name)
+
+
 def numbers_of(cells: Any, column: Column, place: Place) -> Float[np.ndarray, "n width"]:
     """The numbers of a column, NaN where missing; raise for infinite numbers and other types."""
     pa = _arrow()
-    given, found = cells, what_is(cells.type)
-    if column.width > 1 or found == "lists of numbers":
-        if found != "lists of numbers" or cells.type.list_size != column.width:
-            raise place.error(
-                f"{cells.type}, expected lists of {column.width} numbers", column.name
-            )
-        place.refuse(cells.is_null().to_numpy(), cells, column.name, "a list of numbers")
-        cells = pa.chunked_array([c.flatten() for c in cells.chunks], cells.type.value_type)
-    elif found not in ("numbers", "truth values", "nulls"):
-        raise place.error(f"{found}, expected numbers", column.name)
-    if _arrow().types.is_dictionary(cells.type):
+    check_numbers(cells, column, place)
+    given, found, width = cells, what_is(cells.type), column.width
+    if found == "nulls":
+        return np.full((len(cells), width), np.nan)
+    if found == "lists of numbers":
+        flat = [c.values.slice(c.offset * width, len(c) * width) for c in cells.chunks]
+        cells = pa.chunked_array(flat, cells.type.value_type)
+    if pa.types.is_dictionary(cells.type):
         cells = cells.cast(cells.type.value_type)
     if found == "truth values":
         cells = cells.cast(pa.int8())
-    numbers = cells.cast(pa.float64(), safe=False).to_numpy().reshape(-1, column.width)
+    numbers = cells.cast(pa.float64(), safe=False).to_numpy().reshape(-1, width)
+    if found == "lists of numbers" and given.null_count:
+        numbers = np.where(given.is_null().to_numpy()[:, None], np.nan, numbers)
     place.refuse(np.isinf(numbers).any(1), given, column.name, "finite numbers")
     return numbers
 
@@ -185,7 +230,10 @@ def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.nda
     encoded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
     if not encoded.num_chunks:
         return [], np.zeros(0, np.int64)
-    values = [plain(value) for value in encoded.chunk(0).dictionary.to_pylist()]
+    try:
+        values = [plain(value) for value in encoded.chunk(0).dictionary.to_pylist()]
+    except ValueError as error:
+        raise place.error(str(error), name) from error
     # The index len(values) stands for null.
     each = [c.indices.fill_null(len(values)).to_numpy(zero_copy_only=False) for c in encoded.chunks]
     code = np.concatenate(each)
@@ -194,13 +242,32 @@ def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.nda
 
 
 def plain(value: Any) -> Any:
-    """A value as a Python object, with 2.0 as 2; None for NaN."""
+    """A value as a Python object, with 2.0 as 2; None for NaN; raise for floats from 2**53 on."""
     if value is None or isinstance(value, bool | str):
         return value
     if value != value:  # NaN
         return None
     whole = math.isfinite(value) and value == int(value)
+    if whole and isinstance(value, float) and abs(value) >= 2**53:
+        raise ValueError(
+            f"{value!r} is a float, and floats of 2**53 or more are not all whole numbers: "
+            "expected integers or strings"
+        )
     return int(value) if whole else float(value)
+
+
+def different(given: Any, name: str) -> tuple[Any, ...]:
+    """The values that a user gives, as Python objects; raise if one is repeated or missing."""
+    try:
+        values = [plain(value.item() if hasattr(value, "item") else value) for value in given]
+    except ValueError as error:
+        raise ValueError(f"{name} holds {error}") from error
+    if None in values:
+        raise ValueError(f"{name} holds {list(given)[values.index(None)]!r}, expected values")
+    if len(set(values)) < len(values):
+        twice = next(value for value in values if values.count(value) > 1)
+        raise ValueError(f"{name} holds {twice!r} twice")
+    return tuple(values)
 
 
 def codes_of(cells: Any, values: tuple[Any, ...], name: str, place: Place) -> Int[np.ndarray, "n"]:

@@ -17,10 +17,9 @@ from genclf.families.capabilities import is_additive
 from genclf.stream.checkpoint import PartFile, host_sum, sum_units
 from genclf.stream.on_device import device_part
 from genclf.stream.part import Part
-from genclf.stream.partial import PARAMS, SCHEMA, check_schema, check_sums
+from genclf.stream.partial import PARAMS, SCHEMA, check_observed, check_schema, check_sums
 from genclf.stream.passes import fit_passes
 from genclf.stream.schema import Schema
-from genclf.stream.units import tables_of
 
 _OPTIONS: dict[str, Any] = {
     "schema": SCHEMA,
@@ -55,8 +54,9 @@ def sum_batches(
         A `Part`, with an id for each file or batch.
 
     Raises:
-        ValueError: as `fit_batches`.
+        ValueError: as `fit_batches`; or what the model sums depends on params.
     """
+    check_observed(clf, "fit it by fit_batches, with passes=")
     check_schema(clf, schema)
     store = None if checkpoint is None else PartFile(Path(checkpoint))
     options: Any = {"store": store, "every": every, "progress": progress}
@@ -70,7 +70,7 @@ def sum_batches(
 
 def _device_unit(clf: Classifier, schema: Schema, name: str, given: Any) -> Part:
     """The part of a file or batch, by JAX."""
-    return device_part(clf, schema, tables_of(schema, name, given), name)
+    return device_part(clf, schema, schema.reader.tables(name, given), name)
 
 
 @verb(**_OPTIONS, passes=whole(1), init=PARAMS)
@@ -105,8 +105,9 @@ def fit_batches(
         schema: how the model reads the columns.
         checkpoint: the path of a file for the sums and the names of the units summed; None for no
             checkpoint. If the file exists, the run resumes from it: a unit that it names is counted
-            and not read again, even if its content has changed. Files may be added in the first
-            pass, but not in a later one. Batches that are not files are named by their number.
+            and not read again, even if its content has changed or the file is gone. Files may be
+            added in the first pass, but not in a later one; none may be left out. Batches that are
+            not files are named by their number.
         every: seconds between checkpoints; each is written at the end of a unit.
         progress: whether to show a line with the number of rows, and of rows per second.
         passes: number of passes: 1 for models with statistics, else the number of steps of EM.
@@ -121,7 +122,7 @@ def fit_batches(
     Raises:
         ValueError: a file cannot be read, or a cell does not fit the schema: the message names
             file, row and column; no row has both a label and a weight above 0; or the checkpoint is
-            of another schema, or damaged.
+            of another schema, has a file that is not given, or is damaged.
 
     Example:
         >>> import genclf as gcf

@@ -15,7 +15,7 @@ from genclf.classifier import Classifier
 from genclf.entry.rows import check_labels
 from genclf.estimation import stats
 from genclf.stream.pieces import padded
-from genclf.stream.reading import ROWS
+from genclf.stream.units import ROWS
 from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
 

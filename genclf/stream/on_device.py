@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,7 +27,8 @@ from genclf.sums.statistics import ClassifierStats
 
 def device_part(clf: Classifier, schema: Schema, batches: Any, part_id: str) -> Part:
     """The part of these batches, summed by JAX in float64."""
-    return _summed(partial(stats, clf), partial(statistics, clf), schema, batches, part_id)
+    rows = pieces(schema, batches, part_id)
+    return _summed(partial(stats, clf), partial(statistics, clf), schema, rows, part_id)
 
 
 def expected_part(
@@ -39,7 +40,8 @@ def expected_part(
     """
     of_rows = partial(_expected, clf, params)
     by_pieces = lambda x, y, w: of_rows(*padded(x, y, w))  # noqa: E731
-    part = _summed(of_rows, by_pieces, schema, batches, part_id)
+    rows = pieces(schema, batches, part_id, unlabelled=True)
+    part = _summed(of_rows, by_pieces, schema, rows, part_id)
     leaves = b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(params))
     return replace(part, digest=f"{schema.digest}-{hashlib.sha256(leaves).hexdigest()}")
 
@@ -47,14 +49,16 @@ def expected_part(
 Summing = Callable[[PyTree, Any, Any], ClassifierStats]
 
 
-def _summed(of_rows: Summing, by_pieces: Summing, schema: Schema, batches: Any, name: str) -> Part:
+def _summed(
+    of_rows: Summing, by_pieces: Summing, schema: Schema, each: Iterator[Rows], name: str
+) -> Part:
     with jax.enable_x64(True):
         one = jax.tree.map(
             lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), arrays_of(schema.no_rows())
         )
         zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)  # noqa: E731
         total, rows = jax.tree.map(zeros, jax.eval_shape(of_rows, *one)), 0
-        for piece in pieces(schema, batches, name):
+        for piece in each:
             if len(piece.label):
                 total = merged(total, by_pieces(*arrays_of(piece)))
                 rows += len(piece.label)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,12 +12,14 @@ from genclf.arguments.domains import FLAG, Domain
 from genclf.checks import VALUE_ROUNDS
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
-from genclf.stream.host import HostMoments
+from genclf.families.capabilities import is_hidden
+from genclf.stream.host import HostMoments, HostStats
 from genclf.stream.on_device import device_part, expected_part
 from genclf.stream.part import Part
 from genclf.stream.plan import parts_of
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
+from genclf.stream.units import is_file
 
 SCHEMA = Domain("a genclf.Schema", lambda value: isinstance(value, Schema))
 _NAME = Domain("a string", lambda value: isinstance(value, str))
@@ -44,7 +45,8 @@ def partial(
     Args:
         clf: the model that the schema was made with.
         schema: how it reads the columns.
-        batches: an iterable of record batches of Arrow, tables, or dicts of arrays; or one of them.
+        batches: an iterable of record batches of Arrow, tables, or dicts of arrays; one of them;
+            or the path of a file.
         part_id: the name of the part, such as the file of its rows; errors quote it.
         params: params for the expectations of unobserved labels, components and cells: the part
             is then that of a step of EM. None for models with statistics.
@@ -55,8 +57,8 @@ def partial(
         A `Part`.
 
     Raises:
-        ValueError: a cell does not fit the schema: the message names part, row and column; or the
-            schema is of another model.
+        ValueError: a cell does not fit the schema: the message names part, row and column; the
+            schema is of another model; or what the model sums depends on params.
 
     Example:
         >>> import genclf as gcf
@@ -68,11 +70,19 @@ def partial(
         (6, [4.0, 2.0])
     """
     check_schema(clf, schema)
+    batches = schema.reader.tables(part_id, batches) if is_file(batches) else batches
     if params is not None:
         return expected_part(clf, params, schema, batches, part_id)
+    check_observed(clf, "give params=, for the expectations of a step of EM")
     if xla or not schema.by_numpy:
         return device_part(clf, schema, batches, part_id)
     return host_part(schema, batches, part_id)
+
+
+def check_observed(clf: Classifier, hint: str) -> None:
+    """Raise if what the model sums depends on params."""
+    if is_hidden(clf.family):
+        raise ValueError(f"what {type(clf.family).__name__} sums depends on its params: {hint}")
 
 
 def check_schema(clf: Classifier, schema: Schema) -> None:
@@ -91,9 +101,17 @@ def check_sums(part: Part, schema: Schema) -> Part:
         raise ValueError(
             f"no row of {part.rows} has both a label and a weight above 0: there is nothing to fit"
         )
+    warn_of_digits(part.conditional, schema, 5)
+    return part
+
+
+def warn_of_digits(conditional: HostStats, schema: Schema, stacklevel: int = 4) -> None:
+    """Warn of columns so far from 0 that params in JAX's dtype keep too few of their digits."""
     dtype = jnp.result_type(float)
-    names = [column.name for column in schema.columns if column.kind == "numeric"]
-    for moments in _moments(part.conditional):
+    for own in schema.parts:
+        moments = conditional if own.name is None else conditional[own.name]
+        if not isinstance(moments, HostMoments):
+            continue
         squares = moments.scatter
         squares = squares if squares.ndim == 2 else np.diagonal(squares, axis1=1, axis2=2)
         weight = np.maximum(moments.count.sum(0), np.finfo(float).tiny)
@@ -101,21 +119,13 @@ def check_sums(part: Part, schema: Schema) -> Part:
         largest = np.abs(moments.mean).max(0)
         varies = deviation > 64 * np.finfo(float).eps * largest
         far = largest / np.where(varies, deviation, np.inf)
+        columns = [column for column in schema.columns if column.part == own.name]
         j = int(far.argmax())
-        if len(far) == len(names) and far[j] * jnp.finfo(dtype).eps > VALUE_ROUNDS:
+        if far[j] * jnp.finfo(dtype).eps > VALUE_ROUNDS:
+            name = np.repeat([c.name for c in columns], [c.width for c in columns])[j]
             warnings.warn(
-                f"column {names[j]!r} lies {far[j]:.1e} standard deviations from 0, where {dtype} "
+                f"column {str(name)!r} lies {far[j]:.1e} standard deviations from 0, where {dtype} "
                 "keeps too few digits of it: subtract an offset from the column, or turn on "
                 "jax_enable_x64 for the fit and for predictions",
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
-    return part
-
-
-def _moments(node: Any) -> Iterator[HostMoments]:
-    """The moments in the statistics of a part."""
-    if isinstance(node, HostMoments):
-        yield node
-    elif isinstance(node, dict):
-        for each in node.values():
-            yield from _moments(each)

@@ -18,13 +18,13 @@ from genclf.files.container import FileError
 from genclf.files.saved import load, save
 from genclf.latent.clusters import check_for_em
 from genclf.latent.em import em
-from genclf.stream.checkpoint import Store, check_digest, is_there, sum_units
+from genclf.stream.checkpoint import Store, check_digest, is_there, not_of, sum_units
 from genclf.stream.on_device import arrays_of, expected_part
 from genclf.stream.part import Part
 from genclf.stream.pieces import estimated
 from genclf.stream.reading import pieces
 from genclf.stream.schema import Schema
-from genclf.stream.units import tables_of, units
+from genclf.stream.units import units
 
 _STEPS = 20  # steps of EM on the first rows
 
@@ -68,8 +68,7 @@ def _read(
     try:
         state = load(path)
     except FileError as error:
-        hint = "expected one of several passes"
-        raise FileError(f"checkpoint {os.fspath(path)!r}: {error}; {hint}") from error
+        raise not_of(path, "several passes", error) from error
     part = Part.from_bytes(np.asarray(state["sums"]).tobytes())
     found, wanted = (whole.partition("-")[0] for whole in (part.digest, digest))
     check_digest(found, wanted, path)
@@ -139,7 +138,7 @@ def fit_passes(
 def _expected_unit(
     clf: Classifier, params: ClassifierParams, schema: Schema, name: str, given: Any
 ) -> Part:
-    return expected_part(clf, params, schema, tables_of(schema, name, given), name)
+    return expected_part(clf, params, schema, schema.reader.tables(name, given), name)
 
 
 def _estimated(clf: Classifier, part: Part) -> ClassifierParams:
@@ -152,7 +151,7 @@ def _start(clf: Classifier, batches: Any, schema: Schema) -> ClassifierParams:
     each = (
         piece
         for name, given in units(batches)
-        for piece in pieces(schema, tables_of(schema, name, given), name)
+        for piece in pieces(schema, schema.reader.tables(name, given), name, unlabelled=True)
         if len(piece.label)
     )
     first = next(each, None)

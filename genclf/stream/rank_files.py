@@ -27,6 +27,7 @@ class RankFiles(Store):
     path: Path
     start: Part | None
     elsewhere: frozenset[str]
+    shared = True
 
     @staticmethod
     def open(folder: Path, rank: int, count: int, digest: str) -> RankFiles:

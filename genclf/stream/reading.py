@@ -11,17 +11,18 @@ from genclf.stream.columns import Place, as_tables
 from genclf.stream.host import HostStats, HostSums, LabelledRows, merge_host
 from genclf.stream.part import Part
 from genclf.stream.schema import Rows, Schema
+from genclf.stream.units import ROWS
 
-ROWS = 65_536  # rows that are converted to arrays at a time
 
-
-def pieces(schema: Schema, batches: Any, part_id: str, labelled: bool = True) -> Iterator[Rows]:
-    """The rows of the batches, at most `ROWS` at a time."""
+def pieces(
+    schema: Schema, batches: Any, part_id: str, *, unlabelled: bool = False
+) -> Iterator[Rows]:
+    """The rows of the batches, at most `ROWS` at a time; see `Schema.read`."""
     first = 0
     for table in as_tables(batches):
         for start in range(0, max(len(table), 1), ROWS):
             place = Place(part_id, first + start)
-            yield schema.read(table.slice(start, ROWS), place, labelled)
+            yield schema.read(table.slice(start, ROWS), place, unlabelled=unlabelled)
         first += len(table)
 
 
@@ -48,19 +49,19 @@ def part_of(
 
 
 def _sums(schema: Schema, rows: Rows) -> dict[str, Any]:
-    """What the model sums over the rows that have a label."""
-    seen = rows.label >= 0
-    rows = rows if seen.all() else Rows(*(_only(seen, given) for given in rows))
+    """What the model sums over the rows with a label and weight."""
+    counted = rows.counted()
+    rows = rows if counted.all() else Rows(*(_only(counted, given) for given in rows))
     labelled = LabelledRows(rows.label, rows.weight, len(schema.classes))
     count, found = labelled.counts(), schema.sums(rows.x, labelled)
     conditional = found[None] if None in found else found
     return {"labels": HostSums(count, count), "conditional": conditional}
 
 
-def _only(seen: np.ndarray, given: Any) -> Any:
-    """The rows where `seen` is true, of all arrays."""
+def _only(which: np.ndarray, given: Any) -> Any:
+    """These rows of all arrays."""
     if isinstance(given, dict):
-        return {name: _only(seen, item) for name, item in given.items()}
+        return {name: _only(which, item) for name, item in given.items()}
     if isinstance(given, list):
-        return [_only(seen, item) for item in given]
-    return given if given is None else given[seen]
+        return [_only(which, item) for item in given]
+    return given if given is None else given[which]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from genclf.stream.columns import (
     MISSING,
@@ -33,6 +33,11 @@ class Rows(NamedTuple):
     x: Any
     label: Int[np.ndarray, "n"]
     weight: Float[np.ndarray, "n"] | None
+
+    def counted(self, unlabelled: bool = False) -> Bool[np.ndarray, "n"]:
+        """Which rows are summed: those with weight and, unless `unlabelled`, a label."""
+        labelled = np.full(len(self.label), True) if unlabelled else self.label >= 0
+        return labelled if self.weight is None else labelled & (self.weight > 0)
 
 
 _MAY_MISS = 'or a model with missing="marginalize"'
@@ -102,7 +107,7 @@ def _codes(
     if unseen == "other":
         return np.where(code == UNSEEN, len(column.values), code)
     _refuse_unseen(code, table, column.name, column.values, place)
-    return code
+    return np.maximum(code, MISSING)
 
 
 def _refuse_unseen(

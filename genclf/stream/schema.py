@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
 
-from genclf.stream.columns import MISSING, Column, Place, as_tables
+from genclf.stream.assignment import Assignment
+from genclf.stream.columns import MISSING, Column, Place
 from genclf.stream.host import LabelledRows
-from genclf.stream.learning import assigned, learned
+from genclf.stream.learning import learned
 from genclf.stream.recipes import RECIPES, PartOfModel
 from genclf.stream.rows import Rows, cells_of, labels_of, no_cells, weights_of
+from genclf.stream.units import Reader
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Schema:
     @staticmethod
     def scan(
         clf: Any,
-        batches: Iterable[Any],
+        batches: Any,
         label: str,
         *,
         weight: str | None = None,
@@ -106,12 +107,13 @@ class Schema:
     ) -> Schema:
         """The schema of a data set, from a first pass that collects classes, values and words.
 
-        The arguments are those of `of`, except for the data. The first batch determines the kinds
-        of the columns.
+        The arguments are those of `of`, except for the data. The first batch in which a column is
+        not null determines its kind. With `classes` and `kinds`, the pass ends when no value of a
+        column remains to be collected.
 
         Args:
             clf: the model, or None.
-            batches: batches, each as `of` takes it.
+            batches: files or batches, as `genclf.stream.fit_batches` takes them.
             label: the column of labels.
             weight: the column of weights.
             kinds: how columns are read.
@@ -133,13 +135,10 @@ class Schema:
 
         if unseen not in ("error", "other"):
             raise ValueError(f'unseen is {unseen!r}, expected "error" or "other"')
-        tables = as_tables(batches)
-        first = next(tables, None)
-        if first is None:
-            raise ValueError("batches is empty: there are no columns")
         wanted = None if clf is None else plan.kinds_of(clf)
-        columns = assigned(wanted, first, [label, weight], kinds, parts)
-        columns, found = learned(columns, label, chain([first], tables), classes)
+        others = [label] if weight is None else [label, weight]
+        assignment = Assignment.given(wanted, kinds, parts)
+        columns, found = learned(assignment, Reader().all_tables(batches), others, classes)
         clf = plan.mixed_model(columns, len(found), unseen) if clf is None else clf
         made, statistic = plan.parts_of(clf, columns, found, unseen)
         return Schema(columns, label, weight, found, unseen, made, statistic)
@@ -193,6 +192,15 @@ class Schema:
         return [column.name for column in self.columns] + others
 
     @property
+    def reader(self) -> Reader:
+        """How the columns are read from files."""
+        values = {c.name: c.values for c in self.columns if c.kind == "categorical"}
+        values[self.label] = self.classes
+        strings = [n for n, own in values.items() if all(isinstance(v, str) for v in own)]
+        texts = [column.name for column in self.columns if column.kind == "text"]
+        return Reader(tuple(self.names), tuple(values), (*strings, *texts))
+
+    @property
     def by_numpy(self) -> bool:
         """Whether NumPy can sum what the model sums."""
         return all(part.recipe is not None for part in self.parts)
@@ -205,13 +213,17 @@ class Schema:
     def _num_values(self, column: Column) -> int:
         return len(column.values) + (self.unseen == "other")
 
-    def read(self, table: Any, place: Place, labelled: bool = True) -> Rows:
+    def read(
+        self, table: Any, place: Place, labelled: bool = True, unlabelled: bool = False
+    ) -> Rows:
         """The rows of a table of Arrow as arrays; raise for a cell that does not fit.
 
         Args:
             table: the table.
             place: its source and first row, for errors.
-            labelled: whether to read labels and weights.
+            labelled: whether to read labels and weights. Rows of weight 0 then do not count, and
+                their cells may be anything of the type of the column.
+            unlabelled: whether rows without a label count too.
         """
         wanted = self.names if labelled else [column.name for column in self.columns]
         for name in wanted:
@@ -220,17 +232,17 @@ class Schema:
                     f"{number or 'no'} columns {name!r}, expected one; the columns are "
                     f"{', '.join(map(repr, table.column_names)):.200}"
                 )
+        label, weight = np.full(len(table), MISSING), None
+        if labelled:
+            label = labels_of(table, self.label, self.classes, self.unseen, place)
+            weight = None if self.weight is None else weights_of(table, self.weight, place)
+            rows = Rows(None, label, weight)
+            place = replace(place, counts=rows.counted(unlabelled))
         x = {
             part.name: cells_of(part, self._of(part), self.unseen, table, place)
             for part in self.parts
         }
-        whole = x[None] if None in x else x
-        if not labelled:
-            return Rows(whole, np.full(len(table), MISSING), None)
-        label = labels_of(table, self.label, self.classes, self.unseen, place)
-        return Rows(
-            whole, label, None if self.weight is None else weights_of(table, self.weight, place)
-        )
+        return Rows(x[None] if None in x else x, label, weight)
 
     def _of(self, part: PartOfModel) -> list[Column]:
         return [column for column in self.columns if column.part == part.name]

@@ -100,18 +100,21 @@ def _check_columns(density: Any, columns: Sequence[Column], unseen: str) -> None
 @singledispatch
 def part_scores(density: Any) -> PartScores:
     """The scores of a part of x under this density; raise if only JAX can compute them."""
-    raise _by_jax(f"params of {type(density).__name__}")
+    raise ByJax(f"params of {type(density).__name__}")
 
 
-def _by_jax(what: str) -> ValueError:
-    return ValueError(f"{what} are scored by JAX alone: use genclf.predict or genclf.log_posterior")
+class ByJax(ValueError):
+    """The error for params that only JAX can score."""
+
+    def __str__(self) -> str:
+        return f"{self.args[0]} are scored by JAX alone: take genclf.predict, or predict_batches"
 
 
 @part_scores.register
 def _(density: GaussianParams) -> PartScores:
     full, missing = density.covariance == "full", density.missing == "marginalize"
     if full and missing:
-        raise _by_jax("Gaussians of full covariance with missing cells")
+        raise ByJax("Gaussians of full covariance with missing cells")
     mean, scale = _float64(density.mean), _float64(density.scale)
     if density.rounding is not None:
         mean = mean + _float64(density.rounding)
@@ -143,7 +146,7 @@ def _(density: BernoulliParams) -> PartScores:
 @part_scores.register
 def _(density: MultinomialParams) -> PartScores:
     if density.missing == "marginalize":
-        raise _by_jax("Multinomials with uncounted words")
+        raise ByJax("Multinomials with uncounted words")
     log_theta = _float64(density.log_theta)
     never, zeros = np.isneginf(log_theta), np.zeros(len(log_theta))
     score = LinearScores(np.where(never, 0, log_theta), zeros, never.astype(float), zeros)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from genclf.stream.columns import as_tables, is_batch
-from genclf.stream.reading import ROWS
-from genclf.stream.schema import Schema
 
+ROWS = 65_536  # rows that are read at a time
 _UNNAMED = "batch-"
 _READAHEAD = 4  # batches that Arrow reads ahead, so that its memory is bounded
 
@@ -45,66 +45,79 @@ def is_unnamed(name: str) -> bool:
     return name.startswith(_UNNAMED)
 
 
-def tables_of(schema: Schema, name: str, given: Any, labelled: bool = True) -> Iterator[Any]:
-    """The batches of a unit; of a file, only the columns that the model reads."""
-    if not is_file(given):
-        yield from as_tables(given)
-        return
-    import pyarrow as pa
+@dataclass(frozen=True)
+class Reader:
+    """How files are read.
 
-    if os.path.isdir(given):
-        files = f"sorted(pathlib.Path({name!r}).glob('*.parquet'))"
-        raise ValueError(f"{name!r} is a folder, expected a file: give the list {files}")
-    if "*" in name and not os.path.exists(given):
-        raise ValueError(
-            f"{name!r} is a pattern, expected a file: give sorted(glob.glob({name!r}))"
-        )
-    wanted = schema.names if labelled else [column.name for column in schema.columns]
-    try:
-        data = _open(schema, given)
-        if lacking := [column for column in wanted if column not in data.schema.names]:
+    Attributes:
+        columns: the columns to read; None for all.
+        codes: columns of strings that are read as codes, if the file is of Parquet.
+        strings: columns of which all cells are strings, if the file is of CSV.
+    """
+
+    columns: tuple[str, ...] | None = None
+    codes: tuple[str, ...] = ()
+    strings: tuple[str, ...] = ()
+
+    def all_tables(self, batches: Any) -> Iterator[tuple[str, Any]]:
+        """The tables of files or batches, each with the name of its unit."""
+        for name, given in units(batches):
+            for table in self.tables(name, given):
+                yield name, table
+
+    def tables(self, name: str, given: Any) -> Iterator[Any]:
+        """The tables of a unit."""
+        if not is_file(given):
+            yield from as_tables(given)
+            return
+        import pyarrow as pa
+
+        if os.path.isdir(given):
+            files = f"sorted(pathlib.Path({name!r}).glob('*.parquet'))"
+            raise ValueError(f"{name!r} is a folder, expected a file: give the list {files}")
+        if "*" in name and not os.path.exists(given):
             raise ValueError(
-                f"{name!r}: no column {lacking[0]!r}; the columns are "
-                f"{', '.join(map(repr, data.schema.names)):.200}"
+                f"{name!r} is a pattern, expected a file: give sorted(glob.glob({name!r}))"
             )
-        limits = {"batch_size": ROWS, "batch_readahead": _READAHEAD, "fragment_readahead": 1}
-        yield from data.to_batches(columns=wanted, **limits)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{name!r} cannot be read: {error}") from error
+        try:
+            data, wanted = self._opened(os.fspath(given)), self.columns
+            found = data.schema.names
+            if lacking := [column for column in wanted or () if column not in found]:
+                raise ValueError(
+                    f"{name!r}: no column {lacking[0]!r}; the columns are "
+                    f"{', '.join(map(repr, found)):.200}"
+                )
+            limits = {"batch_size": ROWS, "batch_readahead": _READAHEAD, "fragment_readahead": 1}
+            yield from as_tables(data.to_batches(columns=wanted and list(wanted), **limits))
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise ValueError(f"{name!r} cannot be read: {error}") from error
 
+    def _opened(self, path: str) -> Any:
+        """The Arrow dataset of one file."""
+        from pyarrow import dataset, parquet
 
-def _open(schema: Schema, path: Any) -> Any:
-    """The Arrow dataset of one file; strings of categories in Parquet are read as codes."""
-    from pyarrow import dataset, parquet
+        kind = {".arrow": "feather", ".feather": "feather", ".csv": "csv", ".orc": "orc"}
+        found = kind.get(Path(path).suffix.lower(), "parquet")
+        if found == "csv":
+            return dataset.dataset(path, format=self._csv())
+        if found != "parquet" or not self.codes:
+            return dataset.dataset(path, format=found)
+        own = parquet.read_schema(path)
+        strings = {field.name for field in own if str(field.type) in ("string", "large_string")}
+        options = {"dictionary_columns": [name for name in self.codes if name in strings]}
+        return dataset.dataset(path, format=dataset.ParquetFileFormat(read_options=options))
 
-    kind = {".arrow": "feather", ".feather": "feather", ".csv": "csv", ".orc": "orc"}
-    found = kind.get(Path(path).suffix.lower(), "parquet")
-    if found == "csv":
-        return dataset.dataset(os.fspath(path), format=_csv(schema))
-    if found != "parquet":
-        return dataset.dataset(os.fspath(path), format=found)
-    own = parquet.read_schema(os.fspath(path))
-    strings = {field.name for field in own if str(field.type) in ("string", "large_string")}
-    codes = [c.name for c in schema.columns if c.kind == "categorical"] + [schema.label]
-    options = {"dictionary_columns": [name for name in codes if name in strings]}
-    return dataset.dataset(os.fspath(path), format=dataset.ParquetFileFormat(read_options=options))
+    def _csv(self) -> Any:
+        """How CSV is read: an empty cell is null, and strings stay as they are written."""
+        import pyarrow as pa
+        from pyarrow import csv, dataset
 
-
-def _csv(schema: Schema) -> Any:
-    """How CSV is read: an empty cell is null, and strings stay as they are written."""
-    import pyarrow as pa
-    from pyarrow import csv, dataset
-
-    values = {c.name: c.values for c in schema.columns if c.kind == "categorical"}
-    values |= {c.name: ("",) for c in schema.columns if c.kind == "text"}
-    values[schema.label] = schema.classes
-    are_strings = [name for name, own in values.items() if all(isinstance(v, str) for v in own)]
-    options = csv.ConvertOptions(
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-        column_types=dict.fromkeys(are_strings, pa.string()),
-    )
-    return dataset.CsvFileFormat(convert_options=options)
+        options = csv.ConvertOptions(
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            column_types=dict.fromkeys(self.strings, pa.string()),
+        )
+        return dataset.CsvFileFormat(convert_options=options)

@@ -1,0 +1,154 @@
+"""The kind of each column of a data set, and the part of the model that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+
+from genclf.stream.columns import Column, Kind, different, what_is
+from genclf.tables.frames import looks_like_text
+
+_KINDS = (*get_args(Kind), "drop")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What decides how columns are read.
+
+    Attributes:
+        wanted: the kind of each part of the model, under the key None for a model without parts;
+            None to make one part for each kind.
+        kinds: how a user wants columns to be read, by their names.
+        part_of: the part that a user wants to read a column, by its name.
+    """
+
+    wanted: Mapping[str | None, Kind] | None
+    kinds: Mapping[str, Any]
+    part_of: Mapping[str, str]
+
+    @staticmethod
+    def given(
+        wanted: Mapping[str | None, Kind] | None,
+        kinds: Mapping[str, Any] | None,
+        parts: Mapping[str, Sequence[str]] | None,
+    ) -> Assignment:
+        """The assignment that these arguments of `Schema.scan` describe."""
+        if unknown := sorted({*(parts or {})} - {*(wanted or ())}):
+            raise ValueError(
+                f"parts names {unknown[0]!r}, and the model has {sorted(map(str, wanted or ()))}"
+            )
+        lists = lambda v: v.tolist() if isinstance(v, np.ndarray) else v  # noqa: E731
+        part_of = {name: part for part, own in (parts or {}).items() for name in own}
+        return Assignment(wanted, {k: lists(v) for k, v in (kinds or {}).items()}, part_of)
+
+    def names(self, found: Sequence[str], others: Sequence[str]) -> list[str]:
+        """The columns that are read, of those of a table; `others` are labels and weights."""
+        for name in [*others, *self.kinds, *self.part_of]:
+            if name not in found:
+                raise ValueError(f"the batch has no column {name!r}; the columns are {found}")
+        read = [n for n in found if n not in others and not _is_drop(self.kinds.get(n))]
+        if not read:
+            raise ValueError(f"there is no column beside {others[0]!r}")
+        return read
+
+    def column(self, name: str, cells: Any) -> Column:
+        """The column, without the values that are still to be collected."""
+        what, is_given = what_is(cells.type), name in self.kinds
+        column = _as_given(name, self.kinds.get(name), cells)
+        if self.wanted is None:
+            part = f"text {name}" if column.kind == "text" else column.kind
+        elif None in self.wanted:
+            part = None
+        else:
+            part = self.part_of.get(name) or _part_for(column, self.wanted)
+        if self.wanted is not None:
+            before = column.kind
+            column = _fitted_to(column, self.wanted[part], is_given)
+            if column.kind != before and what == "strings":
+                raise ValueError(
+                    f"column {name!r} holds strings, and the model takes it as {column.kind}: "
+                    f'leave it out, kinds={{{name!r}: "drop"}}'
+                )
+        as_numbers = what == "truth values" and column.kind in ("numeric", "count")
+        return replace(column, part=part, values=(False, True) if as_numbers else column.values)
+
+    def check(self, columns: Iterable[Column]) -> None:
+        """Raise unless these columns, which are all, suit the parts of the model."""
+        columns = list(columns)
+        read = {column.part for column in columns}
+        if idle := [part for part in self.wanted or [] if part not in read]:
+            raise ValueError(f"part {idle[0]!r} of the model has no column: name it by parts=")
+        for part in read:
+            own = [column for column in columns if column.part == part]
+            if len(own) > 1 and (text := [c for c in own if c.kind == "text"]):
+                raise ValueError(
+                    f"column {text[0].name!r} is text and shares its part of the model with "
+                    f"{[c.name for c in own if c is not text[0]]}: give each text a part of a "
+                    "Product"
+                )
+
+
+def _is_drop(given: Any) -> bool:
+    return isinstance(given, str) and given == "drop"
+
+
+def _as_given(name: str, given: Any, cells: Any) -> Column:
+    """The column, read as its type implies or as `kinds` specifies."""
+    what = what_is(cells.type)
+    width = cells.type.list_size if what == "lists of numbers" else 1
+    if hasattr(given, "words"):
+        if given.words[-1:] == ("<unknown>",):
+            raise ValueError(
+                f"kinds[{name!r}] is a Vocabulary that counts unknown words: expected one without "
+                "unknown=True"
+            )
+        return Column(name, "text", values=tuple(given.words), lowercase=given.lowercase)
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return Column(name, "categorical", values=different(given, f"kinds[{name!r}]"))
+    if given is not None and given not in _KINDS:
+        raise ValueError(
+            f"kinds[{name!r}] is {given!r}, expected one of {', '.join(_KINDS)}, a list of values "
+            "or a Vocabulary"
+        )
+    if given is None:
+        if what not in ("numbers", "lists of numbers", "strings", "truth values"):
+            raise ValueError(
+                f"column {name!r} has the type {cells.type}, expected numbers, strings or truth "
+                f'values: make such of it, or leave it out, kinds={{{name!r}: "drop"}}'
+            )
+        given = "numeric" if what in ("numbers", "lists of numbers") else "categorical"
+        if what == "strings" and not _is_dictionary(cells):
+            known = [cell for cell in cells.to_pylist() if cell is not None]
+            given = "text" if looks_like_text(known, len(set(known)), len(cells)) else given
+    return Column(name, given, width=width)
+
+
+def _is_dictionary(cells: Any) -> bool:
+    return hasattr(cells.type, "value_type") and hasattr(cells.type, "index_type")
+
+
+def _part_for(column: Column, wanted: Mapping[str | None, Kind]) -> str | None:
+    if column.name in wanted:
+        return column.name
+    kind = "count" if column.kind == "text" else column.kind
+    able = [part for part, own in wanted.items() if own == kind]
+    if len(able) != 1:
+        some = f"{len(able)} parts" if able else "no part"
+        raise ValueError(
+            f"column {column.name!r} is {column.kind}, and {some} of the model would take it: name "
+            f'the columns of a part by parts=, or leave it out, kinds={{{column.name!r}: "drop"}}'
+        )
+    return able[0]
+
+
+def _fitted_to(column: Column, kind: Kind, is_given: bool) -> Column:
+    """The column as a part of this kind reads it."""
+    as_it_is = column.kind == kind or (column.kind, kind) == ("text", "count")
+    if as_it_is:
+        return column
+    if is_given or column.kind == "text" or column.width > 1:
+        raise ValueError(f"column {column.name!r} is {column.kind}, and its part takes {kind}")
+    return replace(column, kind=kind)

@@ -1,0 +1,99 @@
+"""Predictions for streams of batches, of any number of rows, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from genclf.arguments.domains import Domain
+from genclf.classifier import ClassifierParams
+from genclf.entry.verb import verb
+from genclf.scores import log_joint
+from genclf.stream.columns import Place
+from genclf.stream.on_device import arrays_of
+from genclf.stream.partial import SCHEMA
+from genclf.stream.pieces import by_pieces
+from genclf.stream.predicting import Predictor
+from genclf.stream.rows import Rows
+from genclf.stream.schema import Schema
+from genclf.stream.score_plan import ByJax, host_scores
+from genclf.stream.units import ROWS, units
+
+NAME = Domain("a string", lambda value: isinstance(value, str))
+OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
+_log_joint = jax.jit(log_joint)
+
+
+@verb(schema=SCHEMA, prediction=NAME, posterior=OPTIONAL_NAME)
+def predict_batches(
+    params: ClassifierParams,
+    batches: Any,
+    schema: Schema,
+    *,
+    prediction: str = "prediction",
+    posterior: str | None = None,
+) -> Iterator[Any]:
+    """The rows of a stream with a further column, the most probable class of each.
+
+    Reads and scores at most 65,536 rows at a time. NumPy scores what `genclf.partial` sums by
+    NumPy, in float64; JAX scores other models, in the dtype of its setting.
+
+    Args:
+        params: a fitted classifier.
+        batches: files or batches, as `fit_batches` takes them; they need no labels.
+        schema: how the model reads the columns.
+        prediction: the name of the column of classes; null for a row that has no posterior.
+        posterior: the name of a column of `p(y=k | x)`, a list in the order of the classes; None
+            for no such column.
+
+    Returns:
+        An iterator of tables of Arrow, with all columns of the batches.
+
+    Raises:
+        ValueError: the params do not fit the schema. The iterator raises for a file that cannot be
+            read, a column that is missing, a cell that does not fit the schema, with file, row and
+            column, or a column that already has one of the names.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf.stream import fit_batches, predict_batches
+        >>> batches = [{"x": [1.0, 2.0, 8.0, 9.0], "y": ["low", "low", "high", "high"]}]
+        >>> clf = gcf.lda(2)
+        >>> schema = gcf.Schema.scan(clf, batches, label="y")
+        >>> params = fit_batches(clf, batches, schema)
+        >>> for table in predict_batches(params, [{"x": [7.0, 2.5]}], schema):
+        ...     print(table["prediction"].to_pylist())
+        ['high', 'low']
+    """
+    try:
+        scored = host_scores(params, schema).log_joint
+    except ByJax:
+        scored = partial(_scored, params)
+    return _predicted(Predictor(schema, scored, prediction, posterior), batches)
+
+
+def _scored(params: ClassifierParams, rows: Rows) -> Float[np.ndarray, "n K"]:
+    """`log p(x, y=k)`, by JAX."""
+    if not len(rows.label):
+        return np.zeros((0, len(params.log_prior)))
+    x = arrays_of(rows)[0]
+    return np.asarray(by_pieces(_log_joint, params, x), np.float64)
+
+
+def _predicted(predictor: Predictor, batches: Any) -> Iterator[Any]:
+    reader = replace(predictor.schema.reader, columns=None, codes=())
+    for name, given in units(batches):
+        first = 0
+        for table in reader.tables(name, given):
+            for start in range(0, max(len(table), 1), ROWS):
+                piece, place = table.slice(start, ROWS), Place(name, first + start)
+                for new, cells in predictor(piece, place).items():
+                    piece = piece.append_column(new, cells)
+                yield piece
+            first += len(table)

@@ -1,0 +1,60 @@
+"""Columns of predictions for tables, without JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from genclf.stream.columns import Place
+from genclf.stream.rows import Rows
+from genclf.stream.schema import Schema
+from genclf.stream.scoring import log_posterior, most_probable
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A function from tables to columns of predictions.
+
+    Attributes:
+        schema: how the model reads the columns.
+        log_joint: `log p(x, y=k)` of rows, as `HostScores.log_joint`.
+        prediction: the name of the column of classes.
+        posterior: the name of the column of `p(y=k | x)`; None for no such column.
+    """
+
+    schema: Schema
+    log_joint: Callable[[Rows], Float[np.ndarray, "n K"]]
+    prediction: str
+    posterior: str | None
+
+    def __call__(self, table: Any, place: Place) -> dict[str, Any]:
+        """The columns to add to a table of Arrow; raise if one has a name of the table's."""
+        import pyarrow as pa
+
+        if taken := [n for n in (self.prediction, self.posterior) if n in table.column_names]:
+            raise place.error("the name of a column of predictions, expected a new one", taken[0])
+        joint = self.log_joint(self.schema.read(table, place, labelled=False))
+        code = most_probable(joint)
+        values = pa.array(self.schema.classes, type_of_classes(self.schema))
+        found = {self.prediction: values.take(pa.array(code, mask=code < 0))}
+        if self.posterior is not None:
+            cells = np.exp(log_posterior(joint))
+            ends = np.arange(len(cells) + 1, dtype=np.int32) * cells.shape[1]
+            found[self.posterior] = pa.ListArray.from_arrays(ends, cells.ravel())
+        return found
+
+
+def type_of_classes(schema: Schema) -> Any:
+    """The Arrow type of the classes."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in schema.classes}
+    if kinds == {str}:
+        return pa.string()
+    if kinds == {bool}:
+        return pa.bool_()
+    return pa.int64() if kinds == {int} else pa.float64()
