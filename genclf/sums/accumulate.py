@@ -25,10 +25,11 @@ from genclf.sums.blocks import (
     fold_rows,
     ignore_absent,
 )
-from genclf.sums.centred import hard_moments, soft_pooled_moments, some_row, tiled_moments
+from genclf.sums.centred import hard_moments, soft_pooled_moments, tiled_moments
 from genclf.sums.class_sums import of_rows
 from genclf.sums.compensated import Pair, difference, rounded, single
 from genclf.sums.double import gram, is_small, product
+from genclf.sums.near import some_row
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, about_mean, divide
 

@@ -28,21 +28,27 @@ _PANEL = 64  # columns
 _TOGETHER = 512  # columns of a loop
 
 
-def _in_parts(flops: int) -> Callable[[Callable[[Array], Any]], Callable[[Array], Any]]:
+Of = Callable[[Array], Any]
+
+
+def _in_parts(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
     """A function of one batch of square matrices, for matrices with any leading axes.
 
     Args:
         flops: flops for one matrix, divided by the cube of its size; at least jaxlib's estimate.
+        by_cpu: the function for a CPU, if it is another one.
     """
 
-    def of(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    def of(function: Of) -> Of:
+        own = function if by_cpu is None else by_cpu
+
         def on_cpu(a: Array) -> Any:
             d = a.shape[-1]
             part = max(1, int(_INLINE / (flops * max(d, 1) ** 3)))
             if len(a) <= part:
-                return function(a)
+                return own(a)
             eye = jnp.broadcast_to(jnp.eye(d, dtype=a.dtype), (-len(a) % part, d, d))
-            found = lax.map(function, jnp.concatenate([a, eye]).reshape(-1, part, d, d))
+            found = lax.map(own, jnp.concatenate([a, eye]).reshape(-1, part, d, d))
             return jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[: len(a)], found)
 
         @custom_vmap
@@ -64,17 +70,24 @@ def _in_parts(flops: int) -> Callable[[Callable[[Array], Any]], Callable[[Array]
     return of
 
 
-@_in_parts(1)
-def _cholesky(a: Array) -> Array:
-    if len(a) > 1 or a.shape[-1] < _THREADED or a.dtype != jnp.float32:
-        return _direct_cholesky(a)
-    return lax.platform_dependent(
-        a, cpu=lambda a: _cholesky_by_panels(a[0])[None], default=_direct_cholesky
-    )
+def _cholesky_by_cpu(a: Array) -> Array:
+    is_threaded = a.shape[-1] >= _THREADED and a.dtype == jnp.float32  # which comes one by one
+    return _cholesky_by_panels(a[0])[None] if is_threaded else _direct_cholesky(a)
 
 
 def _direct_cholesky(a: Array) -> Array:
     return lax.linalg.cholesky(a, symmetrize_input=False)
+
+
+_cholesky = _in_parts(1, _cholesky_by_cpu)(_direct_cholesky)
+
+
+def _padded(a: Float[Array, "*batch d d"], size: int) -> Float[Array, "*batch size size"]:
+    """The matrix with the identity as a further block on its diagonal."""
+    d = a.shape[-1]
+    padded = jnp.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, size - d)] * 2)
+    ones = jnp.diag((jnp.arange(size) >= d).astype(a.dtype))
+    return padded + jnp.broadcast_to(ones, padded.shape)
 
 
 def _cholesky_by_panels(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
@@ -85,7 +98,7 @@ def _cholesky_by_panels(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """
     d = len(a)
     size = -(-d // _PANEL) * _PANEL
-    a = jnp.pad(a, (0, size - d)) + jnp.diag((jnp.arange(size) >= d).astype(a.dtype))
+    a = _padded(a, size)
     factor = jnp.zeros_like(a)
     for first in range(0, size, _TOGETHER):
         last = min(first + _TOGETHER, size)
@@ -124,10 +137,7 @@ def _inverse_by_blocks(factor: Array) -> Array:
     d = factor.shape[-1]
     levels = (-(-d // _BLOCK) - 1).bit_length()
     size = -(-d // 2**levels)
-    more = size * 2**levels - d
-    padded = jnp.pad(factor, [(0, 0)] * (factor.ndim - 2) + [(0, more)] * 2)
-    ones = jnp.diag((jnp.arange(d + more) >= d).astype(factor.dtype))
-    padded = padded + jnp.broadcast_to(ones, padded.shape)
+    padded = _padded(factor, size * 2**levels)
     inverse = _inverse_lower(_on_diagonal(padded, size))
     for level in range(levels):
         pairs = _on_diagonal(padded, size * 2 ** (level + 1))

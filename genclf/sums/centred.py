@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Shaped
 
 from genclf.sums.blocks import (
     ClassWeights,
@@ -26,7 +26,6 @@ from genclf.sums.blocks import (
     block_rows,
     class_rows,
     ignore_absent,
-    num_classes,
     row_weights,
     scan_rows,
 )
@@ -35,15 +34,12 @@ from genclf.sums.compensated import Pair, add_to, difference, rounded, single, z
 from genclf.sums.double import gram, gram_and_sums, is_small, one_matrix, product, unwhiten
 from genclf.sums.factors import any_member, digits_lost, whitener
 from genclf.sums.largest import argmax
+from genclf.sums.near import ALL_ROWS, near_classes
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
 
 _MOST_ROWS = 2**15  # maximum rows of a block
-_FEW = 2**11  # up to so many rows, all are read to locate the classes; else one in `_STEP`,
-_STEP = 16
-_SAMPLE = 2**13  # or fewer, if there are so many rows in all and for each class
-_SAMPLE_OF_CLASS = 32
 _FEW_CLASSES = 16  # sums of so many classes cost less as columns of a product than one by one
 _FEW_SUMS = 2**22  # up to so many products of class weights and rows are in float64
 _CANCELS = 64  # a scatter is recomputed if it is a difference of terms so many times its size
@@ -236,14 +232,14 @@ def _read(
     near: Array | None = None,
 ) -> Moments:
     """The moments by `read` about points near the means; the rows are read again if digits lack."""
-    centre = _near_classes(x, w) if near is None else lax.stop_gradient(near)
+    centre = near_classes(x, w) if near is None else lax.stop_gradient(near)
     (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
     # An E step has points near the means; float64 would be a large part of its work.
     exact = single_floats and is_small(n if near is None else 16 * n, d)
     found = read(centre, Products(exact))
     few = n <= d  # then the scatter is singular, whatever its rounding
     found = _without_low(found) if single_floats and few and not exact else found
-    may_cancel = near is not None or n > _FEW  # else the points are the means of all rows
+    may_cancel = near is not None or n > ALL_ROWS  # else the points are the means of all rows
     may_lose = single_floats and not exact and not few and near is None
     if not (may_cancel or may_lose):
         return found
@@ -269,45 +265,3 @@ def _without_low(found: Moments) -> Moments:
     low = found.rounding
     low = low and (*low[:2], jnp.zeros_like(low[2]))
     return Moments(found.count, found.mean, found.scatter, low)
-
-
-def _near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
-    """A point near the rows of each class: the mean of some rows, or one row of a rare class.
-
-    The mean is computed relative to a row of the class, so it is exact if all rows are equal.
-    """
-    n, weight = len(x), row_weights(w)
-    if not n:
-        return jnp.zeros((num_classes(w), x.shape[1]), weight.dtype)
-    origin = _some_rows(x, w) if isinstance(w, Hard) else some_row(x, weight)[None]
-    if n > _FEW:
-        step = max(_STEP, n // max(_SAMPLE, _SAMPLE_OF_CLASS * num_classes(w)))
-        step = 1 << (step.bit_length() - 1)
-        i = jnp.arange(n // step)  # the offset varies, so that periodic labels hide no class
-        rows = step * i + 5 * i % step
-        x, w = jax.tree.map(lambda a: a.at[rows].get(mode="promise_in_bounds"), (x, w))
-    x, w = lax.stop_gradient((x, w))
-    z = ignore_absent(x.astype(weight.dtype), row_weights(w) != 0)
-    z = z - (of_rows(origin, w) if isinstance(w, Hard) else origin)
-    near = origin + divide(class_sums(z, w), class_counts(w)[:, None])
-    return jnp.where(jnp.isfinite(near), near, origin)
-
-
-def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
-    """One row of each class, as in `some_row`; an arbitrary row for a class that has none."""
-    n = len(x)
-    row = jnp.where(w.weight > 0, jnp.arange(n, dtype=jnp.int32), n - 1)
-    first = jnp.full(w.num_classes, n - 1, jnp.int32).at[jnp.maximum(w.label, 0)].min(row)
-    return _finite_rows(x, first, w.weight.dtype)
-
-
-def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d"]:
-    """A row with weight and 0 for non-finite cells; subtracting it removes a common offset."""
-    if not len(x):
-        return jnp.zeros(x.shape[1], weight.dtype)
-    return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]
-
-
-def _finite_rows(x: Array, rows: Int[Array, "m"], dtype: Any) -> Float[Array, "m d"]:
-    found = lax.stop_gradient(x.at[rows].get(mode="promise_in_bounds"))
-    return jnp.where(jnp.isfinite(found), found, 0).astype(dtype)

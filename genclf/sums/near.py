@@ -1,0 +1,61 @@
+"""Points near the classes, about which rows are summed without cancelling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, Shaped
+
+from genclf.sums.blocks import ClassWeights, Hard, ignore_absent, num_classes, row_weights
+from genclf.sums.class_sums import class_counts, class_sums, of_rows
+from genclf.sums.statistics import divide
+
+ALL_ROWS = 2**11  # up to so many rows, all are read to locate the classes; else one in `_STEP`,
+_STEP = 16
+_SAMPLE = 2**13  # or fewer, if there are so many rows in all and for each class
+_SAMPLE_OF_CLASS = 32
+
+
+def near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
+    """A point near the rows of each class: the mean of some rows, or one row of a rare class.
+
+    The mean is computed relative to a row of the class, so it is exact if all rows are equal.
+    """
+    n, weight = len(x), row_weights(w)
+    if not n:
+        return jnp.zeros((num_classes(w), x.shape[1]), weight.dtype)
+    origin = _some_rows(x, w) if isinstance(w, Hard) else some_row(x, weight)[None]
+    if n > ALL_ROWS:
+        step = max(_STEP, n // max(_SAMPLE, _SAMPLE_OF_CLASS * num_classes(w)))
+        step = 1 << (step.bit_length() - 1)
+        i = jnp.arange(n // step)  # the offset varies, so that periodic labels hide no class
+        rows = step * i + 5 * i % step
+        x, w = jax.tree.map(lambda a: a.at[rows].get(mode="promise_in_bounds"), (x, w))
+    x, w = lax.stop_gradient((x, w))
+    z = ignore_absent(x.astype(weight.dtype), row_weights(w) != 0)
+    z = z - (of_rows(origin, w) if isinstance(w, Hard) else origin)
+    near = origin + divide(class_sums(z, w), class_counts(w)[:, None])
+    return jnp.where(jnp.isfinite(near), near, origin)
+
+
+def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
+    """One row of each class, as in `some_row`; an arbitrary row for a class that has none."""
+    n = len(x)
+    row = jnp.where(w.weight > 0, jnp.arange(n, dtype=jnp.int32), n - 1)
+    first = jnp.full(w.num_classes, n - 1, jnp.int32).at[jnp.maximum(w.label, 0)].min(row)
+    return _finite_rows(x, first, w.weight.dtype)
+
+
+def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d"]:
+    """A row with weight and 0 for non-finite cells; subtracting it removes a common offset."""
+    if not len(x):
+        return jnp.zeros(x.shape[1], weight.dtype)
+    return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]
+
+
+def _finite_rows(x: Array, rows: Int[Array, "m"], dtype: Any) -> Float[Array, "m d"]:
+    found = lax.stop_gradient(x.at[rows].get(mode="promise_in_bounds"))
+    return jnp.where(jnp.isfinite(found), found, 0).astype(dtype)
