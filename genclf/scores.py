@@ -15,13 +15,12 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier import ClassifierParams
+from genclf.classifier import ClassifierParams, log_lik_of
 from genclf.entry.padding import by_rows
 from genclf.entry.rows import check_examples
 from genclf.entry.verb import verb
 from genclf.families.base import Params
 from genclf.families.capabilities import require
-from genclf.logarithms import times_log
 from genclf.model import Fitted
 from genclf.sums.blocks import over_rows
 from genclf.sums.largest import argmax
@@ -249,10 +248,7 @@ def _of_scores(
     return lax.platform_dependent(params, x, cpu=by_blocks, default=all_rows)
 
 
-@compiled
-def _log_lik(params: ClassifierParams, stats: ClassifierStats) -> Array:
-    prior = times_log(stats.count, params.log_prior).sum()
-    return prior + params.conditional.log_lik(stats.conditional)
+_log_lik = compiled(log_lik_of)
 
 
 @partial(compiled, static_argnums=2)

@@ -81,6 +81,11 @@ class HasConjugatePrior(Parametric):
 class Completed(eqx.Module):
     """Rows with the conditional distribution of their unobserved parts under params."""
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether `stats` cuts rows into blocks, so that it may be given many at once."""
+        return False
+
     @abc.abstractmethod
     def stats(self, w: ClassWeights) -> PyTree:
         """The expected statistics of the complete rows, under class weights w."""

@@ -27,6 +27,10 @@ class _Rows(Completed):
     full: bool = eqx.field(static=True)
     pooled: bool = eqx.field(static=True)
 
+    @property
+    def has_blocks(self) -> bool:
+        return self.full and self.pooled
+
     def stats(self, w: ClassWeights) -> Moments:
         return moments(self.x, w, full=self.full, pooled=self.pooled, near=self.near)
 
