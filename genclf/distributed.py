@@ -36,12 +36,11 @@ from genclf.stream.convert import as_host, as_stats
 from genclf.stream.host import HostClassifier
 from genclf.stream.local_rows import array_rows, cut, form_of, own_devices, sum_rows, sums_over
 from genclf.stream.meeting import Meetings, agreed
-from genclf.stream.on_device import arrays_of
+from genclf.stream.on_device import arrays_of, checked_pieces
 from genclf.stream.part import Part
 from genclf.stream.partial import check_schema, warn_of_digits
 from genclf.stream.pieces import merged
 from genclf.stream.rank_files import RankFiles
-from genclf.stream.reading import pieces
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_file, is_unnamed
 from genclf.sums.merging import pool
@@ -249,7 +248,7 @@ def _part(
             raise ValueError(f"{name} of local_batches has {found}, and the first one {form}")
         each: Iterable[Any] = cut(x, y, w)
     else:
-        each = map(arrays_of, pieces(schema, schema.reader.tables(name, given), name))
+        each = map(arrays_of, checked_pieces(clf, schema, schema.reader.tables(name, given), name))
     for x, y, w in each:
         if len(y):
             one = sums_over(clf, devices, x, y, w)

@@ -209,12 +209,14 @@ def test_predictions_of_a_stream_are_those_of_its_rows(name, tmp_path, x64):
     again = predict_batches(params, table, schema, prediction="bit")
     with pytest.raises(ValueError, match="column 'bit': the name of a column of predictions"):
         next(again)
-    with pytest.raises(ValueError, match=f"no columns '{names[0]}', expected one"):
+    with pytest.raises(ValueError, match=f"no column '{names[0]}', expected one"):
         next(predict_batches(params, table.drop_columns(names[0]), schema))
 
 
 def test_params_of_another_schema_predict_no_stream(x64):
-    params, _, _ = read(*FAMILIES["shared"])
+    params, schema, _ = read(*FAMILIES["shared"])
     _, other, _ = read(*FAMILIES["mixed"])
     with pytest.raises(ValueError, match="expected params of the model that the schema"):
         predict_batches(params, [], other)
+    with pytest.raises(ValueError, match="prediction and posterior are both 'p'"):
+        predict_batches(params, [], schema, prediction="p", posterior="p")

@@ -17,7 +17,7 @@ import pytest
 
 import genclf as gcf
 from genclf.latent.em import em_step
-from genclf.stream import fit_batches, sum_batches
+from genclf.stream import fit_batches, predict_batches, sum_batches
 from tests.batches import TABLE, K, N, assert_equal, same_bits, told
 
 
@@ -61,6 +61,7 @@ def test_files_are_their_rows(files, tmp_path):
     assert gcf.Schema.scan(None, tmp_path / "all.csv", **kinds) == schema
     one = gcf.partial(clf, schema, files[0], part_id="first")
     assert_equal(one, gcf.partial(clf, schema, table.slice(0, 17), part_id="p"))
+    assert sum_batches(clf, [files[0], table.slice(17)], schema).rows == N
 
 
 def test_a_column_far_from_0_is_named(dtype):
@@ -113,7 +114,9 @@ def test_files_that_differ_are_exact_or_named(files):
     assert written(first.set_column(place, "count", with_null)).rows == N
     as_null = first.set_column(0, "a", pa.nulls(len(first)))
     assert written(as_null).rows == N
-    with pytest.raises(ValueError, match=r"0.parquet': no column 'holes'; the columns are 'a'"):
+    with pytest.raises(
+        ValueError, match=r"0.parquet': no column 'holes', expected one; the columns are 'a'"
+    ):
         written(first.rename_columns({"holes": "other"}))
     labels = pa.array([0] * len(first))
     with pytest.raises(ValueError, match=r"0.parquet', column 'y': numbers, and the schema"):
@@ -128,6 +131,29 @@ def test_files_that_differ_are_exact_or_named(files):
         sum_batches(clf, files[0].parent, schema)
     with pytest.raises(ValueError, match=r"is a pattern, expected a file: give sorted\(glob.glob"):
         sum_batches(clf, files[0].parent / "*.parquet", schema)
+
+
+def test_types_of_csv_are_those_of_the_schema_in_all_rows(tmp_path):
+    """Arrow guesses them from the first megabyte."""
+    path, count = tmp_path / "a.csv", 150_000
+    lines = ["x,zip,y,w,day", *["1,007,,1,2026-01-01"] * count, "1.5,AB1,u,0.5,?", "2.5,,v,1,"]
+    path.write_text("\n".join(lines))
+    schema = gcf.Schema.of(None, {"x": [1.5, 2], "y": ["u", "v"], "w": [1, 1]}, "y", weight="w")
+    part = sum_batches(schema.model(), path, schema)
+    assert part.rows == count + 2 and part.labels.count.tolist() == [0.5, 1]
+    params = gcf.estimate(schema.model(), part.stats)
+    *_, last = predict_batches(params, path, schema)
+    assert last["zip"].to_pylist()[-3:] == ["007", "AB1", None]
+    assert last["day"].to_pylist()[-3:] == ["2026-01-01", "?", None]
+    with pytest.raises(ValueError, match=r"a.csv' cannot be read: .*types are those of the first"):
+        gcf.Schema.scan(None, path, "y", weight="w")
+    path.write_text("\n".join(["x,zip,y,day", *["1,7,u,2026-01-01"] * count, "1.5,8,v,?"]))
+    kinds = {"zip": "categorical", "day": "drop"}
+    found = gcf.Schema.scan(None, path, "y", kinds=kinds)
+    assert [c.name for c in found.columns] == ["x", "zip"] and found.columns[1].values == (7, 8)
+    (tmp_path / "a.gz").write_bytes(b"no")
+    with pytest.raises(ValueError, match=r"read as Parquet; other formats have the endings .*csv"):
+        sum_batches(schema.model(), tmp_path / "a.gz", schema)
 
 
 def test_strings_of_csv_that_look_like_numbers(tmp_path):
@@ -270,6 +296,37 @@ def test_a_pass_is_a_step_of_em(mixture, x64):
     other = gcf.partial(MIXTURE, schema, batches, part_id="q", params=one)
     with pytest.raises(ValueError, match="they are expected under other params"):
         gcf.combine([part, other])
+
+
+@pytest.mark.parametrize("family", [gcf.Gaussian(shared=True), gcf.Gaussian(), gcf.Poisson()])
+def test_em_of_params_in_float32(family, mixture):
+    """The params that `fit` returns, where JAX is not set to float64."""
+    _, batches, (x, y, w) = mixture
+    clf = gcf.Classifier(family, K)
+    if isinstance(family, gcf.Poisson):
+        x = np.abs(x).round()
+    batch = {"a": x[:, 0], "b": x[:, 1], "y": batches[0]["y"].to_pylist() and TABLE["y"], "w": w}
+    schema = gcf.Schema.of(clf, batch, "y", weight="w")
+    start = gcf.fit(clf, x, y, weights=w)
+    found = fit_batches(clf, [batch], schema, passes=1, init=start)
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda a: jnp.asarray(a, np.float64), start)
+        step = gcf.estimate(clf, em_step(clf, x, y, w)(wide)[1])
+    for mine, theirs in zip(found.log_prior, step.log_prior, strict=True):
+        np.testing.assert_allclose(mine, theirs, 1e-5)
+    name = "log_rate" if isinstance(family, gcf.Poisson) else "mean"
+    mine, theirs = (getattr(p.conditional, name) for p in (found, step))
+    np.testing.assert_allclose(mine, theirs, 1e-5, 1e-5)
+
+
+def test_a_mixture_that_loses_a_component_is_an_error():
+    """Smoothed rates of a component without rows have no mode: EM ends in NaN."""
+    x = np.random.default_rng(0).poisson(3, (60, 2)).astype(float)
+    batch = {"a": x[:, 0], "b": x[:, 1], "y": ["p", "q"] * 30}
+    clf = gcf.Classifier(gcf.Mixture(gcf.Poisson(), 2), 2)
+    schema = gcf.Schema.of(clf, batch, "y")
+    with pytest.raises(ValueError, match="are NaN, as if a component of a mixture lost its rows"):
+        fit_batches(clf, [batch], schema)
 
 
 def test_passes_go_on_from_a_checkpoint(mixture, tmp_path):

@@ -37,19 +37,34 @@ class Assignment:
     ) -> Assignment:
         """The assignment that these arguments of `Schema.scan` describe."""
         if unknown := sorted({*(parts or {})} - {*(wanted or ())}):
-            raise ValueError(
-                f"parts names {unknown[0]!r}, and the model has {sorted(map(str, wanted or ()))}"
-            )
+            known = [part for part in wanted or () if part is not None]
+            raise ValueError(f"parts names {unknown[0]!r}, and the parts of the model are {known}")
+        for part, own in (parts or {}).items():
+            if isinstance(own, str) or not all(isinstance(name, str) for name in own):
+                raise ValueError(f"parts[{part!r}] is {own!r}, expected a list of column names")
+        named = [name for own in (parts or {}).values() for name in own]
+        if twice := [name for name in named if named.count(name) > 1]:
+            raise ValueError(f"parts has column {twice[0]!r} twice")
         lists = lambda v: v.tolist() if isinstance(v, np.ndarray) else v  # noqa: E731
         part_of = {name: part for part, own in (parts or {}).items() for name in own}
         return Assignment(wanted, {k: lists(v) for k, v in (kinds or {}).items()}, part_of)
 
+    def drops(self, name: str) -> bool:
+        """Whether the user leaves this column out."""
+        given = self.kinds.get(name)
+        return isinstance(given, str) and given == "drop"
+
     def names(self, found: Sequence[str], others: Sequence[str]) -> list[str]:
         """The columns that are read, of those of a table; `others` are labels and weights."""
         for name in [*others, *self.kinds, *self.part_of]:
-            if name not in found:
+            if name not in found and not self.drops(name):
                 raise ValueError(f"the batch has no column {name!r}; the columns are {found}")
-        read = [n for n in found if n not in others and not _is_drop(self.kinds.get(n))]
+        for name in others:
+            if name in self.kinds or name in self.part_of or others.count(name) > 1:
+                raise ValueError(
+                    f"column {name!r} has labels or weights, and is given another role too"
+                )
+        read = [name for name in found if name not in others and not self.drops(name)]
         if not read:
             raise ValueError(f"there is no column beside {others[0]!r}")
         return read
@@ -91,10 +106,6 @@ class Assignment:
                 )
 
 
-def _is_drop(given: Any) -> bool:
-    return isinstance(given, str) and given == "drop"
-
-
 def _as_given(name: str, given: Any, cells: Any) -> Column:
     """The column, read as its type implies or as `kinds` specifies."""
     what = what_is(cells.type)
@@ -107,6 +118,8 @@ def _as_given(name: str, given: Any, cells: Any) -> Column:
             )
         return Column(name, "text", values=tuple(given.words), lowercase=given.lowercase)
     if isinstance(given, Sequence) and not isinstance(given, str):
+        if not given:
+            raise ValueError(f"kinds[{name!r}] is empty, expected the values of the column")
         return Column(name, "categorical", values=different(given, f"kinds[{name!r}]"))
     if given is not None and given not in _KINDS:
         raise ValueError(

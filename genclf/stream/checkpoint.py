@@ -120,7 +120,9 @@ def sum_units(
     ids = list(total.part_ids)
     left, last = {place_of(name): name for name in ids}, time.monotonic()
     todo = (
-        unit for unit in _like(ids, units(batches)) if left.pop(place_of(unit[0]), None) is None
+        unit
+        for unit in (units(batches) if store is None else _like(ids, units(batches)))
+        if left.pop(place_of(unit[0]), None) is None
     )
     with _bar(progress, total.rows) as bar:
         for part in _parts(todo, summed, processes):

@@ -81,6 +81,7 @@ def as_tables(batches: Any) -> Iterator[Any]:
         yield _decoded(table.drop_columns(list(filter(is_index, table.column_names))))
 
 
+_ONE_TYPE = "expected cells of one type, which Arrow has"
 _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
 
 
@@ -133,7 +134,9 @@ def _as_table(batch: Any) -> Any:
         frame = nw.from_native(batch, eager_only=True)
         return frame.to_arrow().select(frame.columns)  # without the index of pandas
     except TypeError as error:
-        raise ValueError(f"batches hold {batch!r:.60}, {_EXPECTED}") from error
+        raise ValueError(f"batches hold a {type(batch).__name__}, {_EXPECTED}") from error
+    except pa.ArrowException as error:
+        raise ValueError(f"a table cannot be read: {error.args[0]}; {_ONE_TYPE}") from error
 
 
 def _as_column(name: Any, cells: Any) -> Any:
@@ -145,8 +148,9 @@ def _as_column(name: Any, cells: Any) -> Any:
     if isinstance(cells, np.ma.MaskedArray) and cells.ndim == 1:
         return pa.array(cells.data, mask=np.ma.getmaskarray(cells), from_pandas=True)
     cells = np.asarray(cells)
+    cells = cells.astype(cells.dtype.newbyteorder("="), copy=False)  # as Arrow needs it
     if cells.ndim == 2:
-        flat = pa.array(np.ascontiguousarray(cells).ravel())
+        flat = _array(name, np.ascontiguousarray(cells).ravel())
         return pa.FixedSizeListArray.from_arrays(flat, cells.shape[1])
     if cells.ndim != 1:
         raise ValueError(f"the array {name!r} has shape {cells.shape}, expected (n,) or (n, d)")
@@ -157,8 +161,8 @@ def _array(name: Any, cells: Any) -> Any:
     pa = _arrow()
     try:
         return pa.array(cells, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(f"column {name!r}: {error}; expected cells of one type") from error
+    except pa.ArrowException as error:
+        raise ValueError(f"column {name!r}: {error}; {_ONE_TYPE}") from error
 
 
 def what_is(dtype: Any) -> str:
@@ -257,7 +261,9 @@ def plain(value: Any) -> Any:
 
 
 def different(given: Any, name: str) -> tuple[Any, ...]:
-    """The values that a user gives, as Python objects; raise if one is repeated or missing."""
+    """The values that a user gives, as Python objects; raise unless they differ, of one type."""
+    if isinstance(given, str):
+        raise ValueError(f"{name} is {given!r}, expected a list of values")
     try:
         values = [plain(value.item() if hasattr(value, "item") else value) for value in given]
     except ValueError as error:
@@ -267,6 +273,9 @@ def different(given: Any, name: str) -> tuple[Any, ...]:
     if len(set(values)) < len(values):
         twice = next(value for value in values if values.count(value) > 1)
         raise ValueError(f"{name} holds {twice!r} twice")
+    if len(types := {type_of(value): value for value in values}) > 1:
+        one, other = list(types.values())[:2]
+        raise ValueError(f"{name} holds {one!r} and {other!r}, expected values of one type")
     return tuple(values)
 
 

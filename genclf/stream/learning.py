@@ -13,6 +13,7 @@ from genclf.stream.columns import (
     check_numbers,
     different,
     distinct,
+    numbers_of,
     texts_of,
     type_of,
     what_is,
@@ -40,6 +41,8 @@ def learned(
         place = Place(source)
         if not columns:
             columns = dict.fromkeys(assignment.names(table.column_names, others))
+        if len(others) > 1:
+            table = _with_weight(table, others[1], place)
         for name in columns:
             cells = _only(table, name, place)
             if columns[name] is None and what_is(cells.type) != "nulls":
@@ -71,6 +74,13 @@ def learned(
         known.append(column)
     assignment.check(known)
     return tuple(known), tuple(sorted(seen)) if classes is None else different(classes, "classes")
+
+
+def _with_weight(table: Any, name: str, place: Place) -> Any:
+    """The rows of a table that have weight."""
+    column = Column(name, "numeric")
+    weight = numbers_of(_only(table, name, place), column, place)[:, 0]
+    return table if weight.all() else table.filter(weight != 0)
 
 
 def _collect(found: dict[str, set[Any]], cells: Any, column: Column, place: Place) -> None:

@@ -14,20 +14,23 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams
+from genclf.entry.rows import blocks
 from genclf.estimation import stats
 from genclf.latent.expectation import Expectation
+from genclf.stream.columns import Column, Place
 from genclf.stream.convert import as_host
 from genclf.stream.part import Part
 from genclf.stream.pieces import merged, padded, statistics
 from genclf.stream.reading import part_of, pieces
 from genclf.stream.schema import Rows, Schema
 from genclf.sums.blocks import Hard
+from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
 
 
 def device_part(clf: Classifier, schema: Schema, batches: Any, part_id: str) -> Part:
     """The part of these batches, summed by JAX in float64."""
-    rows = pieces(schema, batches, part_id)
+    rows = checked_pieces(clf, schema, batches, part_id)
     return _summed(partial(stats, clf), partial(statistics, clf), schema, rows, part_id)
 
 
@@ -38,10 +41,18 @@ def expected_part(
 
     Its digest is of the schema and the params.
     """
-    of_rows = partial(_expected, clf, params)
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda a: jnp.asarray(a, np.float64), params)
+    of_rows = partial(_expected, clf, wide)
     by_pieces = lambda x, y, w: of_rows(*padded(x, y, w))  # noqa: E731
-    rows = pieces(schema, batches, part_id, unlabelled=True)
+    rows = checked_pieces(clf, schema, batches, part_id, unlabelled=True)
     part = _summed(of_rows, by_pieces, schema, rows, part_id)
+    if any(np.isnan(leaf).any() for leaf in jax.tree.leaves(part.stats)):
+        raise ValueError(
+            f"{part_id!r}: the statistics that are expected under the params are NaN, as if a "
+            "component of a mixture lost its rows: start from other params, by init=, or give the "
+            "components a prior"
+        )
     leaves = b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(params))
     return replace(part, digest=f"{schema.digest}-{hashlib.sha256(leaves).hexdigest()}")
 
@@ -72,6 +83,36 @@ def _expected(
 ) -> ClassifierStats:
     rows = Hard(y, w, clf.num_classes)
     return Expectation(clf, x, rows).of_rows(params)[1]
+
+
+def checked_pieces(
+    clf: Classifier, schema: Schema, batches: Any, part_id: str, *, unlabelled: bool = False
+) -> Iterator[Rows]:
+    """`pieces`; raise for a cell outside the support of a part that JAX alone sums."""
+    alone = {part.name for part in schema.parts if part.recipe is None}
+    first = 0
+    for rows in pieces(schema, batches, part_id, unlabelled=unlabelled):
+        place = Place(part_id, first, rows.counted(unlabelled))
+        for _, path, support, cells in blocks(clf.support, arrays_of(rows)[0]):
+            part = path[0] if path else None
+            if part in alone and not is_sparse(cells):
+                _refuse(
+                    ~np.asarray(support.valid(jnp.asarray(cells))),
+                    cells,
+                    support.expected,
+                    place,
+                    schema.columns_of(part),
+                )
+        first += len(rows.label)
+        yield rows
+
+
+def _refuse(
+    wrong: np.ndarray, cells: np.ndarray, expected: str, place: Place, columns: list[Column]
+) -> None:
+    names = np.repeat([column.name for column in columns], [column.width for column in columns])
+    for j in np.flatnonzero(wrong.any(0)):
+        place.refuse(wrong[:, j], cells[:, j].tolist(), str(names[j]), expected)
 
 
 def arrays_of(rows: Rows) -> tuple[PyTree, np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -70,7 +71,8 @@ def partial(
         (6, [4.0, 2.0])
     """
     check_schema(clf, schema)
-    batches = schema.reader.tables(part_id, batches) if is_file(batches) else batches
+    if is_file(batches):
+        batches = schema.reader.tables(os.fspath(batches), batches)
     if params is not None:
         return expected_part(clf, params, schema, batches, part_id)
     check_observed(clf, "give params=, for the expectations of a step of EM")

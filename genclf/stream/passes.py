@@ -19,10 +19,9 @@ from genclf.files.saved import load, save
 from genclf.latent.clusters import check_for_em
 from genclf.latent.em import em
 from genclf.stream.checkpoint import Store, check_digest, is_there, not_of, sum_units
-from genclf.stream.on_device import arrays_of, expected_part
+from genclf.stream.on_device import arrays_of, checked_pieces, expected_part
 from genclf.stream.part import Part
 from genclf.stream.pieces import estimated
-from genclf.stream.reading import pieces
 from genclf.stream.schema import Schema
 from genclf.stream.units import units
 
@@ -151,7 +150,9 @@ def _start(clf: Classifier, batches: Any, schema: Schema) -> ClassifierParams:
     each = (
         piece
         for name, given in units(batches)
-        for piece in pieces(schema, schema.reader.tables(name, given), name, unlabelled=True)
+        for piece in checked_pieces(
+            clf, schema, schema.reader.tables(name, given), name, unlabelled=True
+        )
         if len(piece.label)
     )
     first = next(each, None)

@@ -19,6 +19,7 @@ from genclf.families.categorical import Categorical
 from genclf.families.combinator import leaf_families
 from genclf.families.gaussian import Gaussian
 from genclf.families.mixed import mixed_product
+from genclf.families.mixture import Mixture
 from genclf.families.multinomial import Multinomial
 from genclf.families.poisson import Poisson
 from genclf.families.product import Product
@@ -47,6 +48,8 @@ def _parts(clf: Classifier) -> dict[str | None, Family]:
 
 
 def _kind(family: Family) -> Kind:
+    while isinstance(family, Mixture):
+        family = family.family
     inner = {type(leaf) for (leaf,) in leaf_families(family)}
     if inner == {Categorical}:
         return "categorical"
@@ -127,9 +130,10 @@ def _(family: Categorical, columns: Sequence[Column], sizes: tuple[int, ...]) ->
     expected = family.columns(len(sizes)).num_values
     for column, size, own in zip(columns, sizes, expected, strict=True):
         if size != own:
+            others = " and others" if size > len(column.values) else ""
             raise ValueError(
-                f"column {column.name!r} has {size} values, {column.values!r:.100}, and the model "
-                f"{own}: give them by kinds=, or scan all batches"
+                f"column {column.name!r} has {size} values, {column.values!r:.100}{others}, and "
+                f"the model {own}: give them by kinds=, or scan all batches"
             )
     return OfCategories(sizes, _may_miss(family))
 

@@ -31,6 +31,12 @@ class Predictor:
     prediction: str
     posterior: str | None
 
+    def __post_init__(self) -> None:
+        if self.prediction == self.posterior:
+            raise ValueError(
+                f"prediction and posterior are both {self.prediction!r}, expected different names"
+            )
+
     def __call__(self, table: Any, place: Place) -> dict[str, Any]:
         """The columns to add to a table of Arrow; raise if one has a name of the table's."""
         import pyarrow as pa

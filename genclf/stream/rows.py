@@ -70,21 +70,11 @@ def no_cells(part: PartOfModel, columns: list[Column]) -> Any:
     return np.zeros((0, sum(widths)))
 
 
-def labels_of(
-    table: Any, name: str, classes: tuple[Any, ...], unseen: str, place: Place
-) -> Int[np.ndarray, "n"]:
-    """The class of each row, -1 without one."""
-    label = codes_of(table[name], classes, name, place)
-    if unseen == "error":
-        _refuse_unseen(label, table, name, classes, place)
-    return np.maximum(label, MISSING)
-
-
 def weights_of(table: Any, name: str, place: Place) -> Float[np.ndarray, "n"]:
-    """The weight of each row."""
+    """The weight of each row; 0 where a row that does not count has none."""
     weight = numbers_of(table[name], Column(name, "numeric"), place)[:, 0]
     place.refuse(~(weight >= 0), table[name], name, "a weight >= 0")
-    return weight
+    return np.where(weight >= 0, weight, 0)
 
 
 def _check(cells: np.ndarray, part: PartOfModel, table: Any, name: str, place: Place) -> None:
@@ -106,13 +96,14 @@ def _codes(
         place.refuse(code == MISSING, cells, column.name, f"a value; {_MAY_MISS}")
     if unseen == "other":
         return np.where(code == UNSEEN, len(column.values), code)
-    _refuse_unseen(code, table, column.name, column.values, place)
+    refuse_unseen(code, table, column.name, column.values, place)
     return np.maximum(code, MISSING)
 
 
-def _refuse_unseen(
+def refuse_unseen(
     code: np.ndarray, table: Any, name: str, values: tuple[Any, ...], place: Place
 ) -> None:
+    """Raise for a cell whose value is not among those of its column."""
     known = ", ".join(map(repr, values[:10])) + (", ..." if len(values) > 10 else "")
     what = f'one of {known}; or make the schema with unseen="other"'
     place.refuse(code == UNSEEN, table[name], name, what)

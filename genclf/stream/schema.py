@@ -12,11 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from genclf.stream.assignment import Assignment
-from genclf.stream.columns import MISSING, Column, Place
+from genclf.stream.columns import MISSING, Column, Place, codes_of
 from genclf.stream.host import LabelledRows
 from genclf.stream.learning import learned
 from genclf.stream.recipes import RECIPES, PartOfModel
-from genclf.stream.rows import Rows, cells_of, labels_of, no_cells, weights_of
+from genclf.stream.rows import Rows, cells_of, no_cells, refuse_unseen, weights_of
 from genclf.stream.units import Reader
 
 
@@ -138,7 +138,10 @@ class Schema:
         wanted = None if clf is None else plan.kinds_of(clf)
         others = [label] if weight is None else [label, weight]
         assignment = Assignment.given(wanted, kinds, parts)
-        columns, found = learned(assignment, Reader().all_tables(batches), others, classes)
+        dropped = frozenset(name for name in assignment.kinds if assignment.drops(name))
+        columns, found = learned(
+            assignment, Reader(drop=dropped).all_tables(batches), others, classes
+        )
         clf = plan.mixed_model(columns, len(found), unseen) if clf is None else clf
         made, statistic = plan.parts_of(clf, columns, found, unseen)
         return Schema(columns, label, weight, found, unseen, made, statistic)
@@ -169,7 +172,14 @@ class Schema:
     @staticmethod
     def from_json(text: str) -> Schema:
         """The schema that `to_json` wrote."""
-        fields = json.loads(text)
+        try:
+            fields = json.loads(text)
+            return Schema._of_fields(fields)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"text is {text!r:.40}, expected what Schema.to_json wrote") from error
+
+    @staticmethod
+    def _of_fields(fields: dict[str, Any]) -> Schema:
         columns = tuple(Column(**_with_tuple(column, "values")) for column in fields["columns"])
         parts = []
         for part in fields["parts"]:
@@ -198,7 +208,10 @@ class Schema:
         values[self.label] = self.classes
         strings = [n for n, own in values.items() if all(isinstance(v, str) for v in own)]
         texts = [column.name for column in self.columns if column.kind == "text"]
-        return Reader(tuple(self.names), tuple(values), (*strings, *texts))
+        numbers = [c.name for c in self.columns if c.kind in ("numeric", "count") and not c.values]
+        numbers += [] if self.weight is None else [self.weight]
+        types = dict.fromkeys([*strings, *texts], "string") | dict.fromkeys(numbers, "double")
+        return Reader(tuple(self.names), tuple(values), types)
 
     @property
     def by_numpy(self) -> bool:
@@ -229,23 +242,29 @@ class Schema:
         for name in wanted:
             if (number := table.column_names.count(name)) != 1:
                 raise place.error(
-                    f"{number or 'no'} columns {name!r}, expected one; the columns are "
-                    f"{', '.join(map(repr, table.column_names)):.200}"
+                    f"{number or 'no'} column{'s' * (number > 1)} {name!r}, expected one; the "
+                    f"columns are {', '.join(map(repr, table.column_names)):.200}"
                 )
         label, weight = np.full(len(table), MISSING), None
         if labelled:
-            label = labels_of(table, self.label, self.classes, self.unseen, place)
-            weight = None if self.weight is None else weights_of(table, self.weight, place)
-            rows = Rows(None, label, weight)
-            place = replace(place, counts=rows.counted(unlabelled))
+            label = codes_of(table[self.label], self.classes, self.label, place)
+            if self.weight is not None:
+                own = replace(place, counts=None if unlabelled else label != MISSING)
+                weight = weights_of(table, self.weight, own)
+                place = replace(place, counts=weight > 0)
+            if self.unseen == "error":
+                refuse_unseen(label, table, self.label, self.classes, place)
+            label = np.maximum(label, MISSING)
+            place = replace(place, counts=Rows(None, label, weight).counted(unlabelled))
         x = {
-            part.name: cells_of(part, self._of(part), self.unseen, table, place)
+            part.name: cells_of(part, self.columns_of(part.name), self.unseen, table, place)
             for part in self.parts
         }
         return Rows(x[None] if None in x else x, label, weight)
 
-    def _of(self, part: PartOfModel) -> list[Column]:
-        return [column for column in self.columns if column.part == part.name]
+    def columns_of(self, part: str | None) -> list[Column]:
+        """The columns that a part of the model reads."""
+        return [column for column in self.columns if column.part == part]
 
     def sums(self, x: Any, rows: LabelledRows) -> dict[Any, Any]:
         """What each part of the model sums over rows with labels."""
@@ -260,7 +279,7 @@ class Schema:
 
     def no_rows(self) -> Rows:
         """Arrays of no rows."""
-        x = {part.name: no_cells(part, self._of(part)) for part in self.parts}
+        x = {part.name: no_cells(part, self.columns_of(part.name)) for part in self.parts}
         return Rows(x[None] if None in x else x, np.zeros(0, np.int64), None)
 
 

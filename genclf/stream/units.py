@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,12 +52,16 @@ class Reader:
     Attributes:
         columns: the columns to read; None for all.
         codes: columns of strings that are read as codes, if the file is of Parquet.
-        strings: columns of which all cells are strings, if the file is of CSV.
+        types: types of columns of a file of CSV, by the names of Arrow; columns without one are
+            strings, if they are only passed on. None to guess the types from the first rows: whole
+            numbers are then floats, which later rows may hold, and dates strings.
+        drop: columns that are not read.
     """
 
     columns: tuple[str, ...] | None = None
     codes: tuple[str, ...] = ()
-    strings: tuple[str, ...] = ()
+    types: Mapping[str, str] | None = None
+    drop: frozenset[str] = frozenset()
 
     def all_tables(self, batches: Any) -> Iterator[tuple[str, Any]]:
         """The tables of files or batches, each with the name of its unit."""
@@ -80,28 +84,30 @@ class Reader:
                 f"{name!r} is a pattern, expected a file: give sorted(glob.glob({name!r}))"
             )
         try:
-            data, wanted = self._opened(os.fspath(given)), self.columns
+            data = self._opened(os.fspath(given))
             found = data.schema.names
-            if lacking := [column for column in wanted or () if column not in found]:
+            wanted = (
+                [n for n in found if n not in self.drop] if self.columns is None else self.columns
+            )
+            if lacking := [column for column in wanted if column not in found]:
                 raise ValueError(
-                    f"{name!r}: no column {lacking[0]!r}; the columns are "
+                    f"{name!r}: no column {lacking[0]!r}, expected one; the columns are "
                     f"{', '.join(map(repr, found)):.200}"
                 )
             limits = {"batch_size": ROWS, "batch_readahead": _READAHEAD, "fragment_readahead": 1}
-            yield from as_tables(data.to_batches(columns=wanted and list(wanted), **limits))
+            yield from as_tables(data.to_batches(columns=list(wanted), **limits))
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, FileNotFoundError):
-                raise
-            raise ValueError(f"{name!r} cannot be read: {error}") from error
+                raise FileNotFoundError(f"there is no file {name!r}") from error
+            raise ValueError(f"{name!r} cannot be read: {error}{_hint(name)}") from error
 
     def _opened(self, path: str) -> Any:
         """The Arrow dataset of one file."""
         from pyarrow import dataset, parquet
 
-        kind = {".arrow": "feather", ".feather": "feather", ".csv": "csv", ".orc": "orc"}
-        found = kind.get(Path(path).suffix.lower(), "parquet")
+        found = _FORMATS.get(Path(path).suffix.lower(), "parquet")
         if found == "csv":
-            return dataset.dataset(path, format=self._csv())
+            return dataset.dataset(path, format=_csv(self._types(path)))
         if found != "parquet" or not self.codes:
             return dataset.dataset(path, format=found)
         own = parquet.read_schema(path)
@@ -109,15 +115,54 @@ class Reader:
         options = {"dictionary_columns": [name for name in self.codes if name in strings]}
         return dataset.dataset(path, format=dataset.ParquetFileFormat(read_options=options))
 
-    def _csv(self) -> Any:
-        """How CSV is read: an empty cell is null, and strings stay as they are written."""
+    def _types(self, path: str) -> dict[str, Any]:
+        """The types of the columns of a file of CSV."""
         import pyarrow as pa
-        from pyarrow import csv, dataset
+        from pyarrow import dataset, types
 
-        options = csv.ConvertOptions(
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            column_types=dict.fromkeys(self.strings, pa.string()),
-        )
-        return dataset.CsvFileFormat(convert_options=options)
+        guessed = dataset.dataset(path, format=_csv({})).schema
+        if self.types is not None:
+            others = [name for name in guessed.names if name not in self.types]
+            passed_on = others if self.columns is None else []
+            given = {
+                name: getattr(pa, "float64" if own == "double" else own)()
+                for name, own in self.types.items()
+            }
+            return dict.fromkeys(passed_on, pa.string()) | given
+        found = {}
+        for field in guessed:
+            if types.is_integer(field.type):
+                found[field.name] = pa.float64()
+            elif types.is_temporal(field.type):
+                found[field.name] = pa.string()
+        return found
+
+
+_FORMATS = {
+    ".parquet": "parquet",
+    ".arrow": "feather",
+    ".feather": "feather",
+    ".csv": "csv",
+    ".orc": "orc",
+}
+
+
+def _hint(name: str) -> str:
+    """What may be wrong with a file that cannot be read."""
+    found = _FORMATS.get(Path(name).suffix.lower())
+    if found is None:
+        return f" (it was read as Parquet; other formats have the endings {', '.join(_FORMATS)})"
+    return " (types are those of the first rows)" if found == "csv" else ""
+
+
+def _csv(types: dict[str, Any]) -> Any:
+    """How CSV is read: an empty cell is null, and strings stay as they are written."""
+    from pyarrow import csv, dataset
+
+    options = csv.ConvertOptions(
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        column_types=types,
+    )
+    return dataset.CsvFileFormat(convert_options=options)
