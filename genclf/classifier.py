@@ -7,6 +7,7 @@ invalid label or weight makes all statistics NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -24,6 +25,7 @@ from genclf.families.capabilities import (
     HasLinearForm,
     HasQuadraticForm,
     HasTerms,
+    ReducesScores,
     has_terms,
     lacks,
     require,
@@ -31,7 +33,7 @@ from genclf.families.capabilities import (
 from genclf.families.support import Support
 from genclf.logarithms import times_log
 from genclf.model import Fitted, Model
-from genclf.sums.blocks import broadcast_rows
+from genclf.sums.blocks import MANY_CLASSES, broadcast_rows, reduce_scores
 from genclf.sums.statistics import ClassifierStats
 
 Inference = Literal["ml", "map", "predictive"]
@@ -131,6 +133,15 @@ class ClassifierParams(Fitted):
 
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         return self.with_log_prior(self.conditional.discriminant(x))
+
+    def reduced(self, x: PyTree, then: Callable[[Array], Array], normalised: bool = False) -> Array:
+        """`then` of `log p(x, y)` if `normalised`, else of the discriminants, row by row."""
+        density = self.conditional
+        whole = lambda score: then(self.with_log_prior(score))  # noqa: E731
+        if isinstance(density, ReducesScores):
+            return density.reduced(x, whole, normalised)
+        rows = lambda x: whole(density.log_prob(x) if normalised else density.discriminant(x))  # noqa: E731
+        return reduce_scores(rows, x, self.num_classes, MANY_CLASSES)
 
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
         require(self.conditional, HasLinearForm, "linear_form")

@@ -2,6 +2,7 @@
 
 import abc
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -14,7 +15,7 @@ from genclf.arguments.domains import shown
 from genclf.arguments.hyperparameters import Declared, invalid_fields, nan_where_invalid
 from genclf.families.base import Density
 from genclf.families.support import Support
-from genclf.sums.blocks import ClassWeights, Hard
+from genclf.sums.blocks import MANY_CLASSES, ClassWeights, Hard, reduce_scores
 
 
 class Fitted(eqx.Module):
@@ -48,6 +49,11 @@ class Fitted(eqx.Module):
     @abc.abstractmethod
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         """`log p(y=k | x)` up to a term that all classes share."""
+
+    def reduced(self, x: PyTree, then: Callable[[Array], Array]) -> Array:
+        """`then(discriminant(x))`, for a function of the scores of each row."""
+        rows = lambda x: then(self.discriminant(x))  # noqa: E731
+        return reduce_scores(rows, x, self.num_classes, MANY_CLASSES)
 
     @abc.abstractmethod
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:

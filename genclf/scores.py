@@ -5,13 +5,10 @@ All of them are compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
@@ -22,11 +19,8 @@ from genclf.entry.verb import verb
 from genclf.families.base import Params
 from genclf.families.capabilities import require
 from genclf.model import Fitted
-from genclf.sums.blocks import over_rows
 from genclf.sums.largest import argmax
 from genclf.sums.statistics import ClassifierStats
-
-_MANY_CLASSES = 256  # the scores are then so many that it takes long to write them to memory
 
 
 @verb(x=None)
@@ -213,12 +207,14 @@ def _discriminant(params: Fitted, x: PyTree) -> Array:
 
 @partial(compiled, batch_of=1)
 def _log_posterior(params: Fitted, x: PyTree) -> Array:
-    return _of_scores(_discriminant, lambda score: jax.nn.log_softmax(score, -1), params, x)
+    check_examples(params, x)
+    return params.reduced(x, lambda score: jax.nn.log_softmax(score, -1))
 
 
 @partial(compiled, batch_of=1)
 def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
-    return _of_scores(_log_joint, lambda score: jax.nn.logsumexp(score, -1), params, x)
+    check_examples(params, x)
+    return params.reduced(x, lambda score: jax.nn.logsumexp(score, -1), normalised=True)
 
 
 @partial(compiled, batch_of=1)
@@ -227,25 +223,8 @@ def _predict(params: Fitted, x: PyTree) -> Array:
         # The posterior is NaN if a score is NaN or +inf, or if all scores are -inf.
         return jnp.where(jnp.isfinite(score.max(-1)), argmax(score), -1)
 
-    return _of_scores(_discriminant, best, params, x)
-
-
-def _of_scores(
-    score: Callable[[Any, PyTree], Array], then: Callable[[Array], Array], params: Any, x: PyTree
-) -> Array:
-    """`then(score(params, x))`; on a CPU, scores of many classes are not all kept at once."""
-
-    def all_rows(params: Any, x: PyTree) -> Array:
-        return then(score(params, x))
-
-    if params.num_classes < _MANY_CLASSES or not isinstance(x, Array):
-        return all_rows(params, x)
-
-    def by_blocks(params: Any, x: Array) -> Array:
-        rows = lambda x: all_rows(params, x)  # noqa: E731
-        return over_rows(rows, x, 1, x.shape[-1] + params.num_classes)
-
-    return lax.platform_dependent(params, x, cpu=by_blocks, default=all_rows)
+    check_examples(params, x)
+    return params.reduced(x, best)
 
 
 _log_lik = compiled(log_lik_of)

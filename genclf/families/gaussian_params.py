@@ -18,6 +18,7 @@ from genclf.families.capabilities import (
     HasLinearForm,
     HasQuadraticForm,
     HasTerms,
+    ReducesScores,
 )
 from genclf.families.gaussian_terms import independent_terms, shared_terms, terms_of_seen
 from genclf.families.mahalanobis import (
@@ -48,7 +49,7 @@ from genclf.families.missing import Missing, allow_missing
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter
-from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.sums.blocks import MANY_CLASSES, broadcast_rows, over_rows, reduce_scores
 from genclf.sums.compensated import no_rounding
 from genclf.sums.products import einsum
 from genclf.sums.statistics import Moments
@@ -65,7 +66,9 @@ def describe_moments(d: int, covariance: Covariance, shared: bool, missing: Miss
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
-class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, Params):
+class GaussianParams(
+    HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, ReducesScores, Params
+):
     """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
 
     Attributes:
@@ -159,9 +162,14 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
             return complete(x)
         return self._marginal(x, complete, seen)
 
-    def _log_prob_less_common(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        half = finite(-0.5 * distances(x, self._means(), self.scale, self.covariance))
-        return half + broadcast_rows(self._log_norms()[0], half)
+    def _log_prob_less_common(self, x: Array, then: Scores = lambda score: score) -> Array:
+        norms = self._log_norms()[0]
+
+        def scores(squared: Array) -> Array:
+            half = finite(-0.5 * squared)
+            return then(half + broadcast_rows(norms, half))
+
+        return distances(x, self._means(), self.scale, self.covariance, scores)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
@@ -170,8 +178,17 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
             return complete(x)
         return self._marginal(x, complete, self._seen_less_common)
 
-    def _linear_scores(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        return linear_scores(x, self._means(), self.scale, self.covariance)
+    def _linear_scores(self, x: Array, then: Scores = lambda score: score) -> Array:
+        return linear_scores(x, self._means(), self.scale, self.covariance, then)
+
+    def reduced(self, x: Shaped[Array, "*batch d"], then: Scores, normalised: bool) -> Array:
+        if self.missing == "error":
+            if self.shared and not normalised:
+                return self._linear_scores(x, then)
+            common = self._log_norms()[1] if normalised else 0
+            return self._log_prob_less_common(x, lambda score: then(score + common))
+        rows = lambda x: then(self.log_prob(x) if normalised else self.discriminant(x))  # noqa: E731
+        return reduce_scores(rows, x, len(self.mean), MANY_CLASSES)
 
     def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
         """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""

@@ -7,6 +7,7 @@ A scale is a square root of a covariance with a class axis of length 1 where cla
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from genclf.sums.batched import inverse_lower
-from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
 from genclf.sums.largest import argmax
@@ -24,6 +25,7 @@ from genclf.sums.products import matmul
 
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
 _QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
+_SOME_CLASSES = 33  # from so many on, linear scores are reduced block by block
 _CANCELS = 16  # a difference of numbers this many times as large is computed in another way
 
 
@@ -98,8 +100,12 @@ def squared_lengths(
 
 
 def distances(
-    x: Shaped[Array, "*batch d"], means: Means, scale: Array, covariance: Covariance
-) -> Float[Array, "*batch K"]:
+    x: Shaped[Array, "*batch d"],
+    means: Means,
+    scale: Array,
+    covariance: Covariance,
+    then: Callable[[Array], Array] = lambda squared: squared,
+) -> Array:
     """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)` of every row and class.
 
     Args:
@@ -107,6 +113,7 @@ def distances(
         means: class means.
         scale: one for each class, or one for all.
         covariance: the structure of the covariance.
+        then: a function of the distances of each row, whose result is returned in their place.
     """
     inverse = inverse_scale(scale, covariance)
 
@@ -116,14 +123,20 @@ def distances(
 
         return over_classes(of_class, means, inverse, x=x)
 
-    def rows(x: Array) -> Array:
-        x = x.astype(means.high.dtype)
-        if len(scale) == 1:
-            return _shared_distances(x, means, inverse[0], covariance)
-        return per_class(x) if covariance == "full" else _diagonal_distances(x, means, scale)
+    # What does not depend on rows is computed once, not in each block of them.
+    form: Callable[[Array], Array]
+    if len(scale) == 1:
+        form = partial(_shared_distances, SharedForm(means, inverse[0], covariance))
+    elif covariance == "full":
+        form = per_class
+    else:
+        form = _DiagonalForm(means, scale)
 
-    d = means.high.shape[-1]
-    return over_rows(rows, x, 1, 4 * d if covariance == "full" else d)
+    def rows(x: Array) -> Array:
+        return then(form(x.astype(means.high.dtype)))
+
+    num_classes, d = means.high.shape
+    return over_rows(rows, x, 1, 4 * d if covariance == "full" else max(d, num_classes))
 
 
 def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:
@@ -131,15 +144,13 @@ def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:
     return jax.tree.map(lambda a: a[None], mean).subtracted_from(x)
 
 
-def _shared_distances(
-    x: Float[Array, "n d"], means: Means, inverse: Array, covariance: Covariance
-) -> Float[Array, "n K"]:
+def _shared_distances(form: SharedForm, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
     """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; by that of the nearest class if it cancels."""
+    means, inverse, covariance = form.means, form.inverse, form.covariance
     if x.size * means.high.size <= _QUICK:
         apart = jax.tree.map(lambda a: a[None], means).subtracted_from(x[:, None])
         lengths = squared_lengths(inverse, apart.reshape(-1, x.shape[1]), covariance)
         return lengths.reshape(len(x), len(means.high))
-    form = SharedForm(means, inverse, covariance)
     z = x - means.centre
     score = form.about_centre(z)
     length = squared_lengths(inverse, z, covariance)
@@ -160,29 +171,38 @@ def _shared_distances(
     return lax.cond(any_member(cancels.any()), from_nearest, lambda: length[:, None] - 2 * score)
 
 
-def _diagonal_distances(x: Float[Array, "n d"], means: Means, scale: Array) -> Float[Array, "n K"]:
-    """`Σ_j (x_j - μ_kj)² / σ_kj²`, multiplied out into two matrix products if nothing cancels.
+class _DiagonalForm:
+    """Squared distances from classes with variances of their own, as two matrix products."""
 
-    Otherwise the rows are compared with one class after the other.
-    """
-    scale, d = jnp.broadcast_to(scale, means.high.shape), x.shape[1]
+    def __init__(self, means: Means, scale: Array):
+        """From the means and the standard deviations."""
+        self.means, self.scale = means, jnp.broadcast_to(scale, means.high.shape)
+        self.centre, unit = means.centre, self.scale.mean(0, keepdims=True)
+        self.per_unit, apart = 1 / unit, means.about(means.centre) / unit
+        self.of_squares = (unit / self.scale) ** 2
+        self.of_rows = self.of_squares * apart
+        self.intercept = (self.of_rows * apart).sum(1)
 
-    def one_by_one() -> Array:
+    def __call__(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """`Σ_j (x_j - μ_kj)² / σ_kj²`, multiplied out if nothing cancels.
+
+        Otherwise the rows are compared with one class after the other.
+        """
+        if x.size * len(self.scale) <= _SMALL:
+            return self._one_by_one(x)
+        z = (x - self.centre) * self.per_unit
+        parts = matmul(z * z, self.of_squares.T) + self.intercept[None]
+        apart = parts - 2 * matmul(z, self.of_rows.T)
+        least = apart.min(1)
+        own = jnp.where(apart == least[:, None], parts, 0).max(1)
+        cancels = own > _CANCELS * (least + x.shape[1])  # False on NaN
+        return lax.cond(any_member(cancels.any()), lambda: self._one_by_one(x), lambda: apart)
+
+    def _one_by_one(self, x: Array) -> Array:
         def of_class(means: Means, inverse: Array) -> Array:
             return squares(from_one(x, means) * inverse[None])
 
-        return over_classes(of_class, means, 1 / scale, x=x)
-
-    if x.size * len(scale) <= _SMALL:
-        return one_by_one()
-    centre, unit = means.centre, scale.mean(0, keepdims=True)
-    z, m, inverse = (x - centre) * (1 / unit), means.about(centre) / unit, (unit / scale) ** 2
-    parts = matmul(z * z, inverse.T) + (inverse * m * m).sum(1)[None]
-    apart = parts - 2 * matmul(z, (inverse * m).T)
-    nearest = argmax(-apart)[:, None]
-    at = lambda a: jnp.take_along_axis(a, nearest, 1, mode="promise_in_bounds")  # noqa: E731
-    cancels = at(parts) > _CANCELS * (at(apart) + d)  # False on NaN
-    return lax.cond(any_member(cancels.any()), one_by_one, lambda: apart)
+        return over_classes(of_class, self.means, 1 / self.scale, x=x)
 
 
 def linear_form(
@@ -230,9 +250,13 @@ class SharedForm:
 
 
 def linear_scores(
-    x: Shaped[Array, "*batch d"], means: Means, scale: Array, covariance: Covariance
-) -> Float[Array, "*batch K"]:
-    """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
+    x: Shaped[Array, "*batch d"],
+    means: Means,
+    scale: Array,
+    covariance: Covariance,
+    then: Callable[[Array], Array],
+) -> Array:
+    """`then` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
 
     c is the centre of the means; if classes are far apart, the mean of the class with most weight.
     """
@@ -242,19 +266,24 @@ def linear_scores(
     spread = deviation + jnp.abs(means.about(centre)).max(0)
     x = x.astype(centre.dtype)
 
+    intercept = form.intercept - matmul(form.coef, centre[0])
+
     def as_they_are() -> Array:
-        score = matmul(x, form.coef.T)
-        return finite(score + broadcast_rows(form.intercept - matmul(form.coef, centre[0]), score))
+        def rows(x: Array) -> Array:
+            score = matmul(x, form.coef.T)
+            return then(finite(score + broadcast_rows(intercept, score)))
+
+        return reduce_scores(rows, x, len(form.coef), _SOME_CLASSES)
 
     def centred() -> Array:
-        return over_rows(lambda x: form.about_centre(x - centre), x, 1, x.shape[-1])
+        return over_rows(lambda x: then(form.about_centre(x - centre)), x, 1, x.shape[-1])
 
     def about_nearest() -> Array:
         between = form.between()
 
         def rows(x: Array) -> Array:
             nearest = lax.stop_gradient(argmax(form.about_centre(x - centre)))
-            return form.about_classes(x, nearest, between)
+            return then(form.about_classes(x, nearest, between))
 
         return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))
 

@@ -18,6 +18,7 @@ from genclf.sums.merging import merge
 S = TypeVar("S")
 
 
+MANY_CLASSES = 256  # with so many, it takes long to write the scores of all rows to memory
 _BLOCK_BYTES = 2**21  # a block stays in the second-level cache
 
 
@@ -148,6 +149,19 @@ def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
 def ignore_absent(x: Array, present: Array) -> Array:
     """Set non-finite cells of rows without weight to 0; the gradient in w needs finite cells."""
     return jnp.where(present[:, None] | jnp.isfinite(x), x, 0)
+
+
+def reduce_scores(
+    f: Callable[[Any], Array], x: PyTree, num_classes: int, from_classes: int
+) -> Array:
+    """A row-wise f that has scores of all classes on its way.
+
+    On a CPU, scores of `from_classes` or more are not all kept at once.
+    """
+    if num_classes < from_classes or not isinstance(x, Array):
+        return f(x)
+    by_blocks = lambda x: over_rows(f, x, 1, max(x.shape[-1], num_classes) // 2)  # noqa: E731
+    return lax.platform_dependent(x, cpu=by_blocks, default=f)
 
 
 def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
