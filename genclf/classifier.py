@@ -31,7 +31,6 @@ from genclf.families.capabilities import (
     require,
 )
 from genclf.families.support import Support
-from genclf.logarithms import times_log
 from genclf.model import Fitted, Model
 from genclf.sums.blocks import MANY_CLASSES, broadcast_rows, reduce_scores
 from genclf.sums.statistics import ClassifierStats
@@ -165,12 +164,6 @@ class ClassifierParams(Fitted):
         log_prior = broadcast_rows(self.log_prior, score)
         never = jnp.isneginf(log_prior)
         return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))
-
-
-def log_lik_of(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""]:
-    """`Σ_nk w_nk log p(x_n, y=k)`, from the statistics."""
-    prior = times_log(stats.count, params.log_prior).sum()
-    return prior + params.conditional.log_lik(stats.conditional)
 
 
 def log_prior_density(

@@ -12,12 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier import ClassifierParams, log_lik_of
+from genclf.classifier import ClassifierParams
 from genclf.entry.padding import by_rows
 from genclf.entry.rows import check_examples
 from genclf.entry.verb import verb
 from genclf.families.base import Params
 from genclf.families.capabilities import require
+from genclf.logarithms import times_log
 from genclf.model import Fitted
 from genclf.sums.largest import argmax
 from genclf.sums.statistics import ClassifierStats
@@ -227,7 +228,10 @@ def _predict(params: Fitted, x: PyTree) -> Array:
     return params.reduced(x, best)
 
 
-_log_lik = compiled(log_lik_of)
+@compiled
+def _log_lik(params: ClassifierParams, stats: ClassifierStats) -> Array:
+    prior = times_log(stats.count, params.log_prior).sum()
+    return prior + params.conditional.log_lik(stats.conditional)
 
 
 @partial(compiled, static_argnums=2)

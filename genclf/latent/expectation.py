@@ -8,9 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams, log_lik_of, log_prior_density
-from genclf.families.base import Params
-from genclf.families.capabilities import is_hidden, lacking
+from genclf.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.logarithms import drop_underflowing
 from genclf.sums.blocks import ClassWeights, Hard, fold_rows, row_weights
 from genclf.sums.sparse import holds_sparse, map_blocks
@@ -41,14 +39,8 @@ class Expectation(eqx.Module):
         return log_lik + log_prior_density(self.clf, params, expected), expected
 
     def of_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
-        """The log-likelihood, without the prior density, and the expected statistics.
-
-        With responsibilities r, `log p(x) = Σ_k r_k log p(x, y=k) - Σ_k r_k log r_k`. Where x is
-        observed, the first sum is a function of the expected statistics; so scores are needed only
-        up to a number for each row.
-        """
+        """The log-likelihood, without the prior density, and the expected statistics."""
         family = self.clf.family
-        by_statistics = not is_hidden(family) and lacking(params.conditional, Params) is None
         # A row without weight may hold anything; a weighted row replaces it, for finite gradients;
         # a sparse one becomes empty.
         some = jnp.argmax(self.weight > 0)
@@ -59,38 +51,33 @@ class Expectation(eqx.Module):
             choose = lambda a, other: jnp.where(used[:, None], a, other)  # noqa: E731
             x = map_blocks(choose, x, stand_in, sparse=lambda a, _: a.only(used))
             log_p, completed = family.complete(params.conditional, x)
-            score = params.discriminant(x) if by_statistics else params.with_log_prior(log_p)
-            r, log_lik, entropy = _responsibilities(score, params.log_prior, w)
-            log_lik = entropy if by_statistics else log_lik
+            score = params.with_log_prior(log_p)
+            r, log_lik = _responsibilities(score, params.log_prior, w)
             count = r.sum(0)
             expected = completed.stats(r)
             seen = Sums(count.sum()[None], log_lik[None])
             return seen, ClassifierStats(Sums(count, count), expected, family.statistic(expected))
 
-        def of_expected(expected: ClassifierStats) -> Array:
-            return log_lik_of(params, expected) if by_statistics else jnp.zeros(())
-
         if holds_sparse(self.x):  # which are not cut into blocks
             found, expected = block(self.x, self.w)
-            return found.total[0] + of_expected(expected), expected
+            return found.total[0], expected
         # `row_size` counts the temporaries of a row too, so that a block of rows fits in the cache.
         _, made = found = jax.eval_shape(family.complete, params.conditional, stand_in)
         width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
         row_size = 4 * width + sum(a.size for a in jax.tree.leaves(found) if a.shape[:1] == (1,))
         row_size = width // 2 if made.has_blocks else row_size
         found, expected = fold_rows(block, self.x, self.w, row_size)
-        return found.total[0] + of_expected(expected), expected
+        return found.total[0], expected
 
 
 def _responsibilities(
     score: Float[Array, "n K"], log_prior: Float[Array, "K"], w: ClassWeights
-) -> tuple[Float[Array, "n K"], Float[Array, ""], Float[Array, ""]]:
-    """Expected class weights of the rows, the log-likelihood of what is seen, and their entropy."""
+) -> tuple[Float[Array, "n K"], Float[Array, ""]]:
+    """Expected class weights of the rows, and the log-likelihood of the observed data."""
     # Class axis first and row axis last, so that the arithmetic vectorises over rows.
     score = score.T
     if not isinstance(w, Hard):
-        log_lik = jnp.where(w > 0, w * jnp.where(w > 0, score.T, 0), 0).sum()
-        return w, log_lik, jnp.zeros_like(log_lik)
+        return w, jnp.where(w > 0, w * jnp.where(w > 0, score.T, 0), 0).sum()
     highest = lax.stop_gradient(score.max(0))
     possible = highest > -jnp.inf  # also False on NaN
     ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
@@ -102,6 +89,4 @@ def _responsibilities(
     share = jnp.where(latent[None], drop_underflowing(ratio / total[None]), hot.astype(score.dtype))
     log_p = jnp.where(latent, highest + jnp.log(total), jnp.where(hot, score, 0).sum(0))
     r = jnp.where(used[None], share * w.weight[None], 0)
-    log_share = jnp.where(share > 0, score - highest[None] - jnp.log(total)[None], 0)
-    entropy = -jnp.where(latent & used, (r * log_share).sum(0), 0).sum()
-    return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum(), entropy
+    return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()
