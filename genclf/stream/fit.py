@@ -107,7 +107,7 @@ def fit_batches(
             checkpoint. If the file exists, the run resumes from it: a unit that it names is counted
             and not read again, even if its content has changed or the file is gone. Files may be
             added in the first pass, but not in a later one; none may be left out. Batches that are
-            not files are named by their number.
+            not files are named by their number, so a resumed run has to be given the same ones.
         every: seconds between checkpoints; each is written at the end of a unit.
         progress: whether to show a line with the number of rows, and of rows per second.
         passes: number of passes: 1 for models with statistics, else the number of steps of EM.

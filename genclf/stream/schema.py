@@ -75,7 +75,8 @@ class Schema:
             kinds: how columns are read, if not as their types and the model imply: a dict from
                 their names to "numeric", "categorical", "count", "text", "drop", the list of
                 values of a categorical column, or the `Vocabulary` of texts.
-            parts: the columns of each part of the model, where their kinds do not determine it.
+            parts: the columns of each part of the model, where their kinds do not determine it; a
+                part reads its columns in the order of the batch.
             classes: the classes in order; None for those of the batch, sorted.
             unseen: the treatment of other values later; see the attribute.
 
@@ -210,7 +211,7 @@ class Schema:
         texts = [column.name for column in self.columns if column.kind == "text"]
         numbers = [c.name for c in self.columns if c.kind in ("numeric", "count") and not c.values]
         numbers += [] if self.weight is None else [self.weight]
-        types = dict.fromkeys([*strings, *texts], "string") | dict.fromkeys(numbers, "double")
+        types = dict.fromkeys([*strings, *texts], "string") | dict.fromkeys(numbers, "float64")
         return Reader(tuple(self.names), tuple(values), types)
 
     @property

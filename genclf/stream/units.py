@@ -86,9 +86,9 @@ class Reader:
         try:
             data = self._opened(os.fspath(given))
             found = data.schema.names
-            wanted = (
-                [n for n in found if n not in self.drop] if self.columns is None else self.columns
-            )
+            wanted = self.columns
+            if wanted is None:
+                wanted = tuple(name for name in found if name not in self.drop)
             if lacking := [column for column in wanted if column not in found]:
                 raise ValueError(
                     f"{name!r}: no column {lacking[0]!r}, expected one; the columns are "
@@ -120,15 +120,12 @@ class Reader:
         import pyarrow as pa
         from pyarrow import dataset, types
 
+        given = {name: getattr(pa, own)() for name, own in (self.types or {}).items()}
+        if self.types is not None and self.columns is not None:
+            return given
         guessed = dataset.dataset(path, format=_csv({})).schema
         if self.types is not None:
-            others = [name for name in guessed.names if name not in self.types]
-            passed_on = others if self.columns is None else []
-            given = {
-                name: getattr(pa, "float64" if own == "double" else own)()
-                for name, own in self.types.items()
-            }
-            return dict.fromkeys(passed_on, pa.string()) | given
+            return dict.fromkeys(guessed.names, pa.string()) | given
         found = {}
         for field in guessed:
             if types.is_integer(field.type):
