@@ -338,3 +338,18 @@ def test_hidden_parts_have_no_statistics():
             gcf.stats(gcf.Classifier(family, K), x, y)
         gcf.validate(gcf.Classifier(family, K), x, y)
         assert gcf.diagnose(gcf.Classifier(family, K), x, y).conditional is None
+
+
+def test_the_objective_keeps_its_digits_where_features_are_nearly_dependent():
+    """A trace of the inverse covariance and a float32 scatter would lose all, at 1e7."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(3001, 5))
+    x = z @ np.diag([1, 1, 1, 1, 3e-4]) @ np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    y = np.where(np.arange(3001) % 2, rng.integers(0, 3, 3001), -1)
+    clf, x = gcf.lda(3), x.astype(np.float32)
+    with jax.enable_x64(True):
+        wide = x.astype(float)
+        params = gcf.fit(clf, wide[y >= 0], y[y >= 0])
+        exact = em_step(clf, wide, y)(params)[0]
+    params = gcf.fit(clf, x[y >= 0], y[y >= 0])
+    np.testing.assert_allclose(em_step(clf, x, y)(params)[0], exact, rtol=1e-4)
