@@ -25,14 +25,13 @@ from genclf.families.capabilities import (
     HasLinearForm,
     HasQuadraticForm,
     HasTerms,
-    ReducesScores,
     has_terms,
     lacks,
     require,
 )
 from genclf.families.support import Support
 from genclf.model import Fitted, Model
-from genclf.sums.blocks import MANY_CLASSES, broadcast_rows, reduce_scores
+from genclf.sums.blocks import broadcast_rows
 from genclf.sums.statistics import ClassifierStats
 
 Inference = Literal["ml", "map", "predictive"]
@@ -135,12 +134,9 @@ class ClassifierParams(Fitted):
 
     def reduced(self, x: PyTree, then: Callable[[Array], Array], normalised: bool = False) -> Array:
         """`then` of `log p(x, y)` if `normalised`, else of the discriminants, row by row."""
-        density = self.conditional
         whole = lambda score: then(self.with_log_prior(score))  # noqa: E731
-        if isinstance(density, ReducesScores):
-            return density.reduced(x, whole, normalised)
-        rows = lambda x: whole(density.log_prob(x) if normalised else density.discriminant(x))  # noqa: E731
-        return reduce_scores(rows, x, self.num_classes, MANY_CLASSES)
+        own = {"normalised": normalised, "num_classes": self.num_classes}
+        return self.conditional.reduced(x, whole, **own)
 
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
         require(self.conditional, HasLinearForm, "linear_form")

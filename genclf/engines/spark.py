@@ -49,9 +49,8 @@ def partial(schema: Schema, df: Any) -> Part:
 
     Raises:
         ValueError: the model has statistics that only JAX can sum; or a part did not arrive
-            exactly once.
-        pyspark.errors.PythonException: a cell does not fit the schema: the message ends with
-            partition, row and column.
+            exactly once. A cell that does not fit the schema raises the PythonException of Spark,
+            whose message ends with partition, row and column.
     """
     check_recipes(schema)
     if type(df).__module__.startswith("pyspark.sql.connect"):
@@ -105,7 +104,6 @@ def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
 
     Raises:
         ValueError: as for `partial`, or the schema is of another model.
-        pyspark.errors.PythonException: as for `partial`.
     """
     check_schema(clf, schema)
     return estimate(clf, check_sums(partial(schema, df), schema).stats)

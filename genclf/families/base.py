@@ -9,7 +9,7 @@ parameters. All are frozen pytrees. What only some families or densities can do 
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -19,7 +19,7 @@ from genclf.arguments.domains import Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
 from genclf.families.support import Support
 from genclf.parameters import Parameter
-from genclf.sums.blocks import ClassWeights
+from genclf.sums.blocks import MANY_CLASSES, ClassWeights, reduce_scores
 from genclf.sums.statistics import Sums
 
 
@@ -43,6 +43,16 @@ class Density(eqx.Module):
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         """`log_prob` up to a term that all classes share, at the least cost and rounding."""
         return self.log_prob(x)
+
+    def reduced(
+        self, x: PyTree, then: Callable[[Array], Array], *, normalised: bool, num_classes: int
+    ) -> Array:
+        """`then` of the scores of each row: of `log_prob` if `normalised`, else `discriminant`.
+
+        Many scores are not all in memory at once.
+        """
+        score = self.log_prob if normalised else self.discriminant
+        return reduce_scores(lambda x: then(score(x)), x, num_classes, MANY_CLASSES)
 
     @abc.abstractmethod
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:

@@ -7,7 +7,6 @@ A family that has a capability inherits from its class and implements the abstra
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
@@ -163,14 +162,6 @@ class HasConditionals(Density):
     @abc.abstractmethod
     def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
         """Draw each missing cell of x, given the label y and the observed cells."""
-
-
-class ReducesScores(Density):
-    """Scores can be reduced row by row before they are all in memory."""
-
-    @abc.abstractmethod
-    def reduced(self, x: PyTree, then: Callable[[Array], Array], normalised: bool) -> Array:
-        """`then` of the scores of each row: `log_prob` if `normalised`, else `discriminant`."""
 
 
 class HasLinearForm(Density):

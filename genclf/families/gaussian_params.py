@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from genclf.families.base import Params
 from genclf.families.capabilities import (
@@ -18,7 +18,6 @@ from genclf.families.capabilities import (
     HasLinearForm,
     HasQuadraticForm,
     HasTerms,
-    ReducesScores,
 )
 from genclf.families.gaussian_terms import independent_terms, shared_terms, terms_of_seen
 from genclf.families.mahalanobis import (
@@ -49,7 +48,7 @@ from genclf.families.missing import Missing, allow_missing
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter
-from genclf.sums.blocks import MANY_CLASSES, broadcast_rows, over_rows, reduce_scores
+from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.compensated import no_rounding
 from genclf.sums.products import einsum
 from genclf.sums.statistics import Moments
@@ -66,9 +65,7 @@ def describe_moments(d: int, covariance: Covariance, shared: bool, missing: Miss
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
-class GaussianParams(
-    HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, ReducesScores, Params
-):
+class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, Params):
     """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
 
     Attributes:
@@ -181,14 +178,14 @@ class GaussianParams(
     def _linear_scores(self, x: Array, then: Scores = lambda score: score) -> Array:
         return linear_scores(x, self._means(), self.scale, self.covariance, then)
 
-    def reduced(self, x: Shaped[Array, "*batch d"], then: Scores, normalised: bool) -> Array:
-        if self.missing == "error":
-            if self.shared and not normalised:
-                return self._linear_scores(x, then)
-            common = self._log_norms()[1] if normalised else 0
-            return self._log_prob_less_common(x, lambda score: then(score + common))
-        rows = lambda x: then(self.log_prob(x) if normalised else self.discriminant(x))  # noqa: E731
-        return reduce_scores(rows, x, len(self.mean), MANY_CLASSES)
+    def reduced(self, x: PyTree, then: Scores, *, normalised: bool, num_classes: int) -> Array:
+        """The same, without the scores of each branch in memory."""
+        if self.missing != "error":
+            return super().reduced(x, then, normalised=normalised, num_classes=num_classes)
+        if self.shared and not normalised:
+            return self._linear_scores(x, then)
+        common = self._log_norms()[1] if normalised else 0
+        return self._log_prob_less_common(x, lambda score: then(score + common))
 
     def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
         """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""
