@@ -151,6 +151,14 @@ def test_types_of_csv_are_those_of_the_schema_in_all_rows(tmp_path):
     kinds = {"zip": "categorical", "day": "drop"}
     found = gcf.Schema.scan(None, path, "y", kinds=kinds)
     assert [c.name for c in found.columns] == ["x", "zip"] and found.columns[1].values == (7, 8)
+    with pytest.raises(ValueError, match="the batch has no column 'days'"):
+        gcf.Schema.scan(None, path, "y", kinds={**kinds, "days": "drop"})
+    path.write_text("c,b,x,y\n1,true,1,0\n2,,2,1\n1,false,3,0\n2,true,4,1\n,true,5,\n")
+    schema = gcf.Schema.scan(None, path, "y", kinds={"c": "categorical"})
+    assert [column.values for column in schema.columns] == [(1, 2), (False, True), ()]
+    params = fit_batches(schema.model(), path, schema)
+    (scored,) = predict_batches(params, path, schema)
+    assert scored["y"].to_pylist()[:4] == scored["prediction"].to_pylist()[:4] == [0, 1, 0, 1]
     (tmp_path / "a.gz").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"read as Parquet; other formats have the endings .*csv"):
         sum_batches(schema.model(), tmp_path / "a.gz", schema)

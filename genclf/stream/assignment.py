@@ -57,7 +57,7 @@ class Assignment:
     def names(self, found: Sequence[str], others: Sequence[str]) -> list[str]:
         """The columns that are read, of those of a table; `others` are labels and weights."""
         for name in [*others, *self.kinds, *self.part_of]:
-            if name not in found and not self.drops(name):
+            if name not in found:
                 raise ValueError(f"the batch has no column {name!r}; the columns are {found}")
         for name in others:
             if name in self.kinds or name in self.part_of or others.count(name) > 1:

@@ -101,7 +101,8 @@ def fit_batches(
     Args:
         clf: the model that the schema was made with.
         batches: paths of files of Parquet, Arrow, ORC or CSV; or record batches of Arrow, tables or
-            dicts of arrays. Several passes need an iterable that can be read again, as a list.
+            dicts of arrays. Several passes need an iterable that can be read again, as a list. In
+            CSV, which has commas and is in UTF-8, an empty cell is missing, and NA is a string.
         schema: how the model reads the columns.
         checkpoint: the path of a file for the sums and the names of the units summed; None for no
             checkpoint. If the file exists, the run resumes from it: a unit that it names is counted

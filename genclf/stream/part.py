@@ -21,7 +21,7 @@ class Part:
     Attributes:
         labels: the weight of each class.
         conditional: the statistics of x.
-        rows: the number of rows, including those without a label.
+        rows: the number of rows, including those without a label or weight.
         weight: the total weight of the rows with a label.
         part_ids: the names of the files, partitions or batches that were summed, in order.
         digest: that of the schema, and that of the params if the statistics are expectations.

@@ -53,7 +53,8 @@ def predict_batches(
             for no such column.
 
     Returns:
-        An iterator of tables of Arrow, with all columns of the batches.
+        An iterator of tables of Arrow, with all columns of the batches; those of CSV that the
+        schema does not read are strings, as they are written.
 
     Raises:
         ValueError: the params do not fit the schema. The iterator raises for a file that cannot be

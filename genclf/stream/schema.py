@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from genclf.stream.assignment import Assignment
-from genclf.stream.columns import MISSING, Column, Place, codes_of
+from genclf.stream.columns import MISSING, Column, Place, codes_of, type_of
 from genclf.stream.host import LabelledRows
 from genclf.stream.learning import learned
 from genclf.stream.recipes import RECIPES, PartOfModel
@@ -114,7 +114,9 @@ class Schema:
 
         Args:
             clf: the model, or None.
-            batches: files or batches, as `genclf.stream.fit_batches` takes them.
+            batches: files or batches, as `genclf.stream.fit_batches` takes them. In CSV a column
+                whose first rows are numbers is one of numbers, so that 01 and 1 are the same; give
+                the values of such a column as strings, by `kinds`.
             label: the column of labels.
             weight: the column of weights.
             kinds: how columns are read.
@@ -141,7 +143,7 @@ class Schema:
         assignment = Assignment.given(wanted, kinds, parts)
         dropped = frozenset(name for name in assignment.kinds if assignment.drops(name))
         columns, found = learned(
-            assignment, Reader(drop=dropped).all_tables(batches), others, classes
+            assignment, Reader(ignored=dropped).all_tables(batches), others, classes
         )
         clf = plan.mixed_model(columns, len(found), unseen) if clf is None else clf
         made, statistic = plan.parts_of(clf, columns, found, unseen)
@@ -205,14 +207,13 @@ class Schema:
     @property
     def reader(self) -> Reader:
         """How the columns are read from files."""
-        values = {c.name: c.values for c in self.columns if c.kind == "categorical"}
+        values = {column.name: column.values for column in self.columns}
         values[self.label] = self.classes
-        strings = [n for n, own in values.items() if all(isinstance(v, str) for v in own)]
-        texts = [column.name for column in self.columns if column.kind == "text"]
-        numbers = [c.name for c in self.columns if c.kind in ("numeric", "count") and not c.values]
-        numbers += [] if self.weight is None else [self.weight]
-        types = dict.fromkeys([*strings, *texts], "string") | dict.fromkeys(numbers, "float64")
-        return Reader(tuple(self.names), tuple(values), types)
+        codes = [column.name for column in self.columns if column.kind == "categorical"]
+        of = {"strings": "string", "truth values": "bool_", "numbers": "float64"}
+        types = {name: of[type_of(next(iter(own), 0.0))] for name, own in values.items()}
+        types |= {} if self.weight is None else {self.weight: "float64"}
+        return Reader(tuple(self.names), (*codes, self.label), types)
 
     @property
     def by_numpy(self) -> bool:

@@ -52,16 +52,16 @@ class Reader:
     Attributes:
         columns: the columns to read; None for all.
         codes: columns of strings that are read as codes, if the file is of Parquet.
-        types: types of columns of a file of CSV, by the names of Arrow; columns without one are
-            strings, if they are only passed on. None to guess the types from the first rows: whole
-            numbers are then floats, which later rows may hold, and dates strings.
-        drop: columns that are not read.
+        types: types of columns of a file of CSV, by the names of Arrow; other columns are strings.
+            None to guess the types from the first rows: whole numbers are then floats, which later
+            rows may hold, and dates strings.
+        ignored: columns of a file of CSV whose cells do not matter.
     """
 
     columns: tuple[str, ...] | None = None
     codes: tuple[str, ...] = ()
     types: Mapping[str, str] | None = None
-    drop: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
 
     def all_tables(self, batches: Any) -> Iterator[tuple[str, Any]]:
         """The tables of files or batches, each with the name of its unit."""
@@ -86,9 +86,7 @@ class Reader:
         try:
             data = self._opened(os.fspath(given))
             found = data.schema.names
-            wanted = self.columns
-            if wanted is None:
-                wanted = tuple(name for name in found if name not in self.drop)
+            wanted = found if self.columns is None else self.columns
             if lacking := [column for column in wanted if column not in found]:
                 raise ValueError(
                     f"{name!r}: no column {lacking[0]!r}, expected one; the columns are "
@@ -99,7 +97,7 @@ class Reader:
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, FileNotFoundError):
                 raise FileNotFoundError(f"there is no file {name!r}") from error
-            raise ValueError(f"{name!r} cannot be read: {error}{_hint(name)}") from error
+            raise ValueError(f"{name!r} cannot be read: {error}{self._hint(name)}") from error
 
     def _opened(self, path: str) -> Any:
         """The Arrow dataset of one file."""
@@ -126,13 +124,24 @@ class Reader:
         guessed = dataset.dataset(path, format=_csv({})).schema
         if self.types is not None:
             return dict.fromkeys(guessed.names, pa.string()) | given
-        found = {}
+        found = dict.fromkeys(self.ignored, pa.string())
         for field in guessed:
+            if field.name in found:
+                continue
             if types.is_integer(field.type):
                 found[field.name] = pa.float64()
             elif types.is_temporal(field.type):
                 found[field.name] = pa.string()
         return found
+
+    def _hint(self, name: str) -> str:
+        """What may be wrong with a file that cannot be read."""
+        found = _FORMATS.get(Path(name).suffix.lower())
+        if found is None:
+            endings = ", ".join(_FORMATS)
+            return f" (it was read as Parquet; other formats have the endings {endings})"
+        guessed = found == "csv" and self.types is None
+        return " (types are those of the first rows)" if guessed else ""
 
 
 _FORMATS = {
@@ -142,14 +151,6 @@ _FORMATS = {
     ".csv": "csv",
     ".orc": "orc",
 }
-
-
-def _hint(name: str) -> str:
-    """What may be wrong with a file that cannot be read."""
-    found = _FORMATS.get(Path(name).suffix.lower())
-    if found is None:
-        return f" (it was read as Parquet; other formats have the endings {', '.join(_FORMATS)})"
-    return " (types are those of the first rows)" if found == "csv" else ""
 
 
 def _csv(types: dict[str, Any]) -> Any:
