@@ -193,9 +193,9 @@ class _DiagonalForm:
         z = (x - self.centre) * self.per_unit
         parts = matmul(z * z, self.of_squares.T) + self.intercept[None]
         apart = parts - 2 * matmul(z, self.of_rows.T)
-        least = apart.min(1)
-        own = jnp.where(apart == least[:, None], parts, 0).max(1)
-        cancels = own > _CANCELS * (least + x.shape[1])  # False on NaN
+        nearest = argmax(-apart)[:, None]
+        at = lambda a: jnp.take_along_axis(a, nearest, 1, mode="promise_in_bounds")  # noqa: E731
+        cancels = at(parts) > _CANCELS * (at(apart) + x.shape[1])  # False on NaN
         return lax.cond(any_member(cancels.any()), lambda: self._one_by_one(x), lambda: apart)
 
     def _one_by_one(self, x: Array) -> Array:
