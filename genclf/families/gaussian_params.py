@@ -19,15 +19,13 @@ from genclf.families.capabilities import (
     HasQuadraticForm,
     HasTerms,
 )
+from genclf.families.distances import distances
 from genclf.families.gaussian_terms import independent_terms, shared_terms, terms_of_seen
 from genclf.families.mahalanobis import (
     Covariance,
     Means,
-    distances,
     finite,
     inverse_scale,
-    linear_form,
-    linear_scores,
     log_determinants,
     scaled_noise,
 )
@@ -45,6 +43,7 @@ from genclf.families.marginal import (
     nothing_to_complete,
 )
 from genclf.families.missing import Missing, allow_missing
+from genclf.families.shared_scale import linear_form, linear_scores
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter

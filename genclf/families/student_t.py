@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.families.base import Density
+from genclf.families.distances import distances
 from genclf.families.mahalanobis import (
     Covariance,
     Means,
-    distances,
     finite,
     log_determinants,
     over_classes,

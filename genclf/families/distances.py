@@ -1,0 +1,184 @@
+"""Squared Mahalanobis distances of rows from class means.
+
+With a scale that classes share, and with diagonals, the square is multiplied out about the centre
+of the means, `|x-c|² - 2 (x-c)ᵀ Σ⁻¹ (μ_k-c) + |μ_k-c|²`, and the sum is two products. It cancels
+for rows that are much nearer to a class than to the centre.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Shaped
+
+from genclf.families.mahalanobis import (
+    Means,
+    from_one,
+    inverse_scale,
+    over_classes,
+    squared_lengths,
+    squares,
+)
+from genclf.families.shared_scale import SharedForm
+from genclf.sums.blocks import over_rows
+from genclf.sums.covariance import Covariance
+from genclf.sums.factors import any_member
+from genclf.sums.largest import argmax
+from genclf.sums.products import matmul
+
+_QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
+_CANCELS = 16  # a difference of numbers this many times as large is computed in another way
+
+
+def distances(
+    x: Shaped[Array, "*batch d"],
+    means: Means,
+    scale: Array,
+    covariance: Covariance,
+    then: Callable[[Array], Array] = lambda squared: squared,
+) -> Array:
+    """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)` of every row and class.
+
+    Args:
+        x: examples.
+        means: class means.
+        scale: one for each class, or one for all.
+        covariance: the structure of the covariance.
+        then: a function of the distances of each row, whose result is returned in their place.
+    """
+    (num_classes, d), inverse = means.high.shape, inverse_scale(scale, covariance)
+    if len(scale) > 1 and covariance == "full":
+
+        def per_class(x: Array) -> Array:
+            def of_class(means: Means, inverse: Array) -> Array:
+                return squared_lengths(inverse, from_one(x, means), covariance)
+
+            return over_classes(of_class, means, inverse, x=x)
+
+        return _by_blocks(per_class, x, means, then, 4 * d)
+    # What does not depend on rows is computed once, not in each block of them.
+    form = _OwnDiagonals(means, scale) if len(scale) > 1 else _Shared(means, inverse[0], covariance)
+    by = lambda f: _by_blocks(f, x, means, then, max(d, num_classes) // 2)  # noqa: E731
+    if x.size * num_classes * (d if covariance == "full" else 4) <= _QUICK:
+        return by(form.one_by_one)
+    checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
+    return lax.cond(any_member(form.may_cancel), checked, unchecked)
+
+
+def _by_blocks(
+    f: Callable[[Array], Array],
+    x: Array,
+    means: Means,
+    then: Callable[[Array], Array],
+    row_size: int,
+) -> Array:
+    return over_rows(lambda x: then(f(x.astype(means.high.dtype))), x, 1, row_size)
+
+
+class _Form(abc.ABC):
+    """Squared distances, multiplied out.
+
+    Attributes:
+        may_cancel: whether there can be a row whose terms are `_CANCELS` times as large as its
+            distance from the nearest class and d together.
+    """
+
+    may_cancel: Bool[Array, ""]
+
+    @abc.abstractmethod
+    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """Distances from differences of rows and means."""
+
+    @abc.abstractmethod
+    def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """Distances from products."""
+
+    @abc.abstractmethod
+    def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """Distances from products, if they do not cancel for any of the rows."""
+
+
+class _Shared(_Form):
+    """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; if it cancels, by that of the nearest class.
+
+    Since `|x-c|² <= 2 |x-μ_k|² + 2 |μ_k-c|²`, it cannot cancel if the classes are near the centre.
+    """
+
+    def __init__(self, means: Means, inverse: Array, covariance: Covariance):
+        """From the means and the inverse of the common scale."""
+        self.means, self.linear = means, SharedForm(means, inverse, covariance)
+        self.may_cancel = (-2 * self.linear.intercept).max() > _CANCELS / 2 * means.high.shape[1]
+
+    def _lengths(self, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
+        return squared_lengths(self.linear.inverse, deviation, self.linear.covariance)
+
+    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        apart = jax.tree.map(lambda a: a[None], self.means).subtracted_from(x[:, None])
+        return self._lengths(apart.reshape(-1, x.shape[1])).reshape(apart.shape[:2])
+
+    def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        z = x - self.means.centre
+        return self._lengths(z)[:, None] - 2 * self.linear.about_centre(z)
+
+    def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        z = x - self.means.centre
+        score, length = self.linear.about_centre(z), self._lengths(z)
+        best = score.max(1)
+
+        def from_nearest() -> Array:
+            nearest = lax.stop_gradient(argmax(score))
+            best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
+            own = self.linear.of_classes(nearest).subtracted_from(x)
+            less = lax.cond(
+                any_member(self.linear.are_far_apart),
+                lambda: self.linear.about_classes(x, nearest, self.linear.between()),
+                lambda: score - best,
+            )
+            return self._lengths(own)[:, None] - 2 * less
+
+        cancels = length > _CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
+        as_it_is = lambda: length[:, None] - 2 * score  # noqa: E731
+        return lax.cond(any_member(cancels.any()), from_nearest, as_it_is)
+
+
+class _OwnDiagonals(_Form):
+    """`Σ_j (x_j - μ_kj)² / σ_kj²` of classes with variances of their own, as two products."""
+
+    def __init__(self, means: Means, scale: Array):
+        """From the means and the standard deviations."""
+        self.means, self.scale = means, jnp.broadcast_to(scale, means.high.shape)
+        self.centre, unit = means.centre, self.scale.mean(0, keepdims=True)
+        self.per_unit, apart = 1 / unit, means.about(means.centre) / unit
+        self.of_squares = (unit / self.scale) ** 2
+        self.of_rows = self.of_squares * apart
+        self.intercept = (self.of_rows * apart).sum(1)
+        # |x-c|² + |μ-c|² <= 2 |x-μ|² + 3 |μ-c|², in the units of each class.
+        self.may_cancel = self.intercept.max() > _CANCELS / 3 * means.high.shape[1]
+
+    def _terms(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n K"], Float[Array, "n K"]]:
+        """Positive terms, and what is subtracted from them."""
+        z = (x - self.centre) * self.per_unit
+        more = matmul(z * z, self.of_squares.T) + self.intercept[None]
+        return more, 2 * matmul(z, self.of_rows.T)
+
+    def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        more, less = self._terms(x)
+        return more - less
+
+    def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        more, less = self._terms(x)
+        apart = more - less
+        nearest = argmax(-apart)[:, None]
+        at = lambda a: jnp.take_along_axis(a, nearest, 1, mode="promise_in_bounds")  # noqa: E731
+        cancels = at(more) > _CANCELS * (at(apart) + x.shape[1])  # False on NaN
+        return lax.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: apart)
+
+    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        def of_class(means: Means, inverse: Array) -> Array:
+            return squares(from_one(x, means) * inverse[None])
+
+        return over_classes(of_class, self.means, 1 / self.scale, x=x)
