@@ -10,12 +10,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
-from genclf.sums.compensated import zeros_like
+from genclf.sums.compensated import Pair, add_to, zeros_like
 from genclf.sums.merging import merge
 
 S = TypeVar("S")
+Sum = tuple[Pair, ...]
 
 
 MANY_CLASSES = 256  # with so many, it takes long to write the scores of all rows to memory
@@ -62,6 +63,11 @@ def block_rows(row_size: int) -> int:
     """Number of rows in a block, a power of two in 256..32768, for rows of `row_size` numbers."""
     wanted = max(1, _BLOCK_BYTES // (4 * max(row_size, 1)))
     return min(max(1 << (wanted.bit_length() - 1), 256), 32768)
+
+
+def _even(n: int, block: int) -> int:
+    """The rows in each of as many blocks of about the same size."""
+    return -(-n // -(-n // block))
 
 
 def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
@@ -117,15 +123,57 @@ def scan_rows(
     n = num_rows(w)
     if n <= block:
         return step(start, x, w)
+    block = _even(n, block)
+    return _scan(step, start, x, w, block, jnp.arange(0, n, block))
+
+
+def sum_rows(
+    step: Callable[[Sum, Any, Any], Sum],
+    zero: Sum,
+    x: PyTree,
+    w: ClassWeights,
+    block: int,
+    together: int,
+) -> Sum:
+    """`scan_rows` for sums that start at 0; those of up to `together` blocks are then added up.
+
+    So a step may lose the rounding errors of its sums.
+    """
+    n = num_rows(w)
+    if n <= block:
+        return step(zero, x, w)
+    block = _even(n, block)
+    groups = -(-n // (block * together))
+    together = -(-n // (block * groups))
+    starts = jnp.minimum(jnp.arange(groups * together) * block, n).reshape(groups, together)
+
+    def group(total: Sum, starts: Array) -> tuple[Sum, None]:
+        more = _scan(step, zero, x, w, block, starts)
+        return tuple(add_to(*pair) for pair in zip(total, more, strict=True)), None
+
+    if groups == 1:
+        return _scan(step, zero, x, w, block, starts[0])
+    return lax.scan(group, zero, starts)[0]
+
+
+def _scan(
+    step: Callable[[S, Any, Any], S],
+    start: S,
+    x: PyTree,
+    w: ClassWeights,
+    block: int,
+    starts: Int[Array, "blocks"],
+) -> S:
+    last = num_rows(w) - block
 
     def one(total: S, begin: Array) -> tuple[S, None]:
         # The last block repeats some rows, instead of going past the end; these get weight 0.
-        first = jnp.minimum(begin, n - block)
+        first = jnp.minimum(begin, last)
         x_block, w_block = _slice((x, w), first, block)
         fresh = first + jnp.arange(block) >= begin
         return step(total, x_block, masked(fresh, w_block)), None
 
-    return lax.scan(one, start, jnp.arange(0, n, block))[0]
+    return lax.scan(one, start, starts)[0]
 
 
 def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
@@ -133,6 +181,7 @@ def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
     n, block = num_rows(x), block_rows(row_size)
     if n <= block:
         return f(x)
+    block = _even(n, block)
 
     def step(out: S, start: Array) -> tuple[S, None]:
         first = jnp.minimum(start, n - block)
@@ -144,6 +193,17 @@ def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
         return jax.tree.map(lambda a: jnp.broadcast_to(a[:1], (n, *a.shape[1:])), one)
 
     return lax.scan(step, varying_zeros(all_rows, x), jnp.arange(0, n, block))[0]
+
+
+def rows_at(x: Shaped[Array, "n d"], places: Int[Array, "m"]) -> Shaped[Array, "m d"]:
+    """The rows of x at some places, all of which are in bounds.
+
+    A CPU copies rows number by number, and waits for each row, unless they consist of short pieces.
+    """
+    n, d = x.shape
+    piece = next((p for p in (2, 3, 5, 7) if d % p == 0), 1)
+    pieces = x.reshape(n, d // piece, piece).at[places].get(mode="promise_in_bounds")
+    return pieces.reshape(-1, d)
 
 
 def ignore_absent(x: Array, present: Array) -> Array:

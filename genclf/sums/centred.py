@@ -23,15 +23,33 @@ from jaxtyping import Array, Float, Shaped
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
+    Sum,
     block_rows,
     class_rows,
     ignore_absent,
     row_weights,
+    rows_at,
     scan_rows,
+    sum_rows,
 )
-from genclf.sums.class_sums import add_class_sums, class_counts, class_sums, of_rows
+from genclf.sums.class_sums import (
+    add_rows,
+    class_counts,
+    in_parts,
+    of_parts,
+    of_rows,
+    rows_in_parts,
+)
 from genclf.sums.compensated import Pair, add_to, difference, rounded, single, zeros_like
-from genclf.sums.double import gram, gram_and_sums, is_small, one_matrix, product, unwhiten
+from genclf.sums.double import (
+    gram,
+    gram_and_sums,
+    is_small,
+    one_matrix,
+    product,
+    symmetric,
+    unwhiten,
+)
 from genclf.sums.factors import any_member, digits_lost, whitener
 from genclf.sums.largest import argmax
 from genclf.sums.near import ALL_ROWS, near_classes
@@ -40,6 +58,7 @@ from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
 
 _MOST_ROWS = 2**15  # maximum rows of a block
+_TOGETHER = 8  # sums of so many blocks are added up before their rounding errors are kept
 _FEW_CLASSES = 16  # sums of so many classes cost less as columns of a product than one by one
 _FEW_SUMS = 2**22  # up to so many products of class weights and rows are in float64
 _CANCELS = 64  # a scatter is recomputed if it is a difference of terms so many times its size
@@ -57,32 +76,53 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     d, count = x.shape[1], class_counts(w)
     # A block has more numbers than the scatter that it is added to.
     rows = max(block_rows(d), d if pooled else min(4 * len(count), _MOST_ROWS))
+    # A loop over one block within another loop takes longer than over two.
+    together = max(2, min(_TOGETHER, rows_in_parts(len(count)) // rows))
     few = len(count) <= _FEW_CLASSES
+    is_short = min(len(x), rows) * d * len(count) <= _FEW_SUMS
 
     def read(centre: Array, products: Products) -> Moments:
-        def add(total: tuple[Pair, Pair], x: Array, w: Hard) -> tuple[Pair, Pair]:
+        by_product = full and (few or (products.exact and is_short))
+        more_to = add_to if products.exact else _add_plainly
+
+        def add(total: Sum, x: Array, w: Hard) -> Sum:
             sums, scatter = total
             x = ignore_absent(x.astype(count.dtype), w.weight != 0)
             z, rest = difference(x, of_rows(centre, w))
             if not full:
-                squares = z * z
-                more = single(matmul(w.weight, squares)[None] if pooled else class_sums(squares, w))
-                return add_class_sums(sums, z, w), add_to(scatter, more)
+                squares, sums = z * z, add_rows(sums, z, w)
+                if pooled:
+                    return sums, _add_plainly(scatter, single(matmul(w.weight, squares)[None]))
+                return sums, add_rows(scatter, squares, w)
             rows = (z, rest) if products.exact else z
-            by_product = few or (products.exact and z.size * len(count) <= _FEW_SUMS)
             # A column that is not used: the product takes less time, see `gram_and_sums`.
             columns = class_rows(w).T if by_product else w.weight[:, None]
             more, own = products.with_sums(rows, w.weight, columns)
-            sums = add_to(sums, own) if by_product else add_class_sums(sums, z, w)
-            return sums, add_to(scatter, one_matrix(more))
+            sums = more_to(sums, own) if by_product else add_rows(sums, z, w)
+            return sums, more_to(scatter, one_matrix(more))
 
         zeros = zeros_like(centre)
-        zero = zeros[:1] if pooled else zeros
-        zero = jnp.broadcast_to(zero[:, None], (1, d, d)) if full else zero
-        sums, scatter = scan_rows(add, ((zeros, zeros), (zero, zero)), x, w, rows)
-        return about_mean(count, centre, rounded(sums), products.scatter(scatter))
+        parts = in_parts(zeros, min(len(x), together * rows))
+        if full:
+            zero = jnp.broadcast_to(zeros[:1, None], (1, d, d))
+            scatter = zero, zero
+        else:
+            scatter = (zeros[:1], zeros[:1]) if pooled else parts
+        start = (zeros, zeros) if by_product else parts, scatter
+        sums, scatter = sum_rows(add, start, x, w, rows, together)
+        sums = sums if by_product else of_parts(sums, w)
+        if full:
+            scatter = products.scatter(scatter)
+        elif not pooled:
+            scatter = of_parts(scatter, w)
+        return about_mean(count, centre, rounded(sums), scatter)
 
     return _read(read, x, w, full)
+
+
+def _add_plainly(total: Pair, more: Pair) -> Pair:
+    """The sum, whose rounding error is lost."""
+    return total[0] + more[0], total[1]
 
 
 def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
@@ -100,7 +140,7 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
         def add(carried: tuple[Array, ...], t: Array) -> tuple[tuple[Array, ...], None]:
             sums, scatter, low = carried
             k, rows, weight = tile_of(t)
-            cells = x.at[rows].get(mode="promise_in_bounds").astype(count.dtype)
+            cells = rows_at(x, rows).astype(count.dtype)
             z, rest = difference(ignore_absent(cells, weight != 0), centre[k][None])
             centred = (z, rest) if products.exact else z
             more, total = products.with_sums(centred, weight, weight[:, None], k)
@@ -186,7 +226,8 @@ def soft_pooled_moments(
         high, low = add_to(scatter, between)
         high = jnp.where((bad > 0).any(), jnp.nan, high)
         centre = jnp.where(bad > 0, jnp.nan, centre)
-        return about_mean(count, centre, rounded(sums) - l_c, products.scatter((high, low)))
+        spread = products.scatter((high, low)) if full else (high, low)
+        return about_mean(count, centre, rounded(sums) - l_c, spread)
 
     return _read(read, x, w, full, near)
 
@@ -220,7 +261,8 @@ class Products(NamedTuple):
         return self.of(z, weight, k), product(columns, high, self.exact)
 
     def scatter(self, found: Pair) -> Pair:
-        """The scatter of the rows before whitening, from sums of products."""
+        """The scatter matrices of the rows before whitening, from sums of products."""
+        found = found if self.exact else (symmetric(found[0]), symmetric(found[1]))
         return found if self.whitener is None else unwhiten(self.whitener, rounded(found))
 
 

@@ -18,10 +18,11 @@ from genclf.sums.blocks import (
     num_rows,
     row_weights,
 )
-from genclf.sums.compensated import Pair, add_to, rounded
+from genclf.sums.compensated import Pair, fold, rounded
 from genclf.sums.products import matmul
 
-_ROWS = 64  # rows per class in a partial sum; a shorter one costs more than it gains
+_MOST_PARTS = 16
+_ROWS = 64  # rows in a partial sum; a shorter one costs more than it gains
 
 
 def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
@@ -29,31 +30,46 @@ def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"
     if not isinstance(w, Hard):
         return matmul(class_rows(w), rows)
     zero = jnp.zeros((num_classes(w), rows.shape[1]), rows.dtype)
-    return rounded(add_class_sums((zero, zero), rows, w))
+    return rounded(of_parts(add_rows(in_parts(zero, len(rows)), rows, w), w))
 
 
-def add_class_sums(total: Pair, rows: Float[Array, "n d"], w: Hard) -> Pair:
-    """`total_k + Σ_n w_nk row_n` for each class k, as high and low."""
+def rows_in_parts(num_classes: int) -> int:
+    """The most rows that partial sums are for."""
+    return _MOST_PARTS * _ROWS * num_classes
+
+
+def in_parts(zero: Float[Array, "K d"], n: int) -> Pair:
+    """Zeros, for the sums of n rows in several parts.
+
+    If cells have few digits, as pixels do, the rounding errors of a long sum have the same sign.
+    """
+    parts = max(1, min(_MOST_PARTS, n // (_ROWS * len(zero))))
+    every = jnp.broadcast_to(zero, (parts, *zero.shape)).reshape(-1, zero.shape[1])
+    return every, every
+
+
+def of_parts(total: Pair, w: Hard) -> Pair:
+    """The sums of each class."""
+    high, low = (a.reshape(-1, w.num_classes, a.shape[1]) for a in total)
+    return fold(high, low)
+
+
+def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard) -> Pair:
+    """`Σ_n w_nk row_n` added to sums `in_parts`."""
     # A CPU adds row after row at the speed of memory; an accelerator is better at products.
-    return lax.platform_dependent(total, rows, w, cpu=_add_rows, default=_add_product)
+    high = lax.platform_dependent(total[0], rows, w, cpu=_add_each, default=_add_product)
+    return high, total[1]
 
 
-def _add_product(total: Pair, rows: Array, w: Hard) -> Pair:
-    return add_to(total, matmul(class_rows(w), rows))
+def _add_product(sums: Array, rows: Array, w: Hard) -> Array:
+    return sums.at[: w.num_classes].add(matmul(class_rows(w), rows))
 
 
-def _add_rows(total: Pair, rows: Array, w: Hard) -> Pair:
+def _add_each(sums: Array, rows: Array, w: Hard) -> Array:
     label, weighted = jnp.maximum(w.label, 0), w.weight[:, None] * rows
-    n, num_classes = len(rows), w.num_classes
-    # If cells have few digits, as pixels do, the rounding errors of a long sum have the same sign.
-    # So each class has several partial sums, which start at 0.
-    parts = max(1, min(16, n // (_ROWS * num_classes)))
-    place = label + num_classes * (jnp.arange(n, dtype=label.dtype) % parts)
-    # For JAX these zeros depend on the rows, so they are sharded like the rows.
-    zero = jnp.where(weighted[:1].sum() == 0, jnp.zeros((), rows.dtype), 0)
-    zero = jnp.broadcast_to(zero, (parts * num_classes, rows.shape[1]))
-    sums = zero.at[place].add(weighted, mode="promise_in_bounds")
-    return add_to(total, sums.reshape(parts, num_classes, -1).sum(0))
+    parts = len(sums) // w.num_classes
+    place = label + w.num_classes * (jnp.arange(len(rows), dtype=label.dtype) % parts)
+    return sums.at[place].add(weighted, mode="promise_in_bounds")
 
 
 def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:

@@ -9,6 +9,7 @@ same formula in the dtype of the arguments, so no float64 leaves this module.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -24,6 +25,8 @@ from genclf.sums.products import matmul
 
 _FEW_FEATURES = 8  # with so few, most of the time is spent reading rows
 _FEW_PRODUCTS = 2**24
+_MANY_FEATURES = 512  # with as many, symmetric products are computed in pieces
+_PIECES = 4
 
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,7 +117,7 @@ def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pa
 def gram_and_sums(
     weight: Array, z: Float[Array, "n d"] | Pair, columns: Float[Array, "n m"], exact: bool
 ) -> tuple[Pair, Pair]:
-    """`gram`, and `Σ_n columns_n z_nᵀ`.
+    """`gram`, for `symmetric`, and `Σ_n columns_n z_nᵀ`.
 
     Both are one product unless `exact`. Where d is a power of two, that takes a third less time
     than `gram` alone: rows whose length is such a power compete for the same lines of the cache.
@@ -122,9 +125,29 @@ def gram_and_sums(
     high, _ = z if isinstance(z, tuple) else single(z)
     if exact:
         return gram(weight, z, exact), product(columns, high, exact)
-    found = matmul(jnp.concatenate([weight[:, None] * high, columns], 1).mT, high)
-    d = high.shape[1]
-    return single(found[:d]), single(found[d:])
+    weighted, rows = weight[:, None] * high, []
+    for first, last in _pieces(high.shape[1]):
+        left = jnp.concatenate([weighted[:, first:last], columns], 1)
+        found = matmul(left.T, high[:, first:])
+        rows.append(jnp.pad(found[: last - first], ((0, 0), (first, 0))))
+        if first == 0:
+            sums, columns = found[last:], columns[:, :1]
+    return single(jnp.concatenate(rows)), single(sums)
+
+
+def symmetric(upper: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """The matrices of `gram_and_sums`, which lack most of what is below the diagonal."""
+    for first, last in _pieces(upper.shape[-1])[1:]:
+        # XLA compiles a transposition for minutes if it is part of something else.
+        above = lax.optimization_barrier(upper[..., :first, first:last].mT)
+        upper = upper.at[..., first:last, :first].set(above)
+    return upper
+
+
+def _pieces(d: int) -> list[tuple[int, int]]:
+    """The features in pieces, whose products are computed with themselves and later pieces."""
+    pieces = _PIECES if d >= _MANY_FEATURES else 1
+    return list(pairwise(d * i // pieces for i in range(pieces + 1)))
 
 
 @jax.custom_jvp

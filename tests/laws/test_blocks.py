@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import genclf as gcf
+from genclf.families.distances import distances
+from genclf.families.mahalanobis import Means
 from tests.registry import BY_NAME, FAMILIES, K, assert_close, assert_near, assert_same, spoil, take
 
 MANY = 4099  # rows: beyond 2048, not a multiple of any block
@@ -227,3 +229,43 @@ def test_a_far_class_does_not_touch_a_variance(labels, covariance, n):
     within = sum((y == k).sum() * x[y == k].astype(np.float64).var(0) for k in (0, 1))
     np.testing.assert_allclose(pooled.diagonal[0], within, rtol=1e-4, atol=rounding)
     np.testing.assert_allclose(pooled.mean, s.conditional.mean, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("road", ["shared", "own", "soft", "read twice"])
+def test_products_of_many_features_are_those_of_float64(road):
+    n, d = 1543, 521
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, K, n)
+    x = (rng.normal(size=(n, d)) + 3 * y[:, None]).astype(np.float32)
+    if road == "read twice":
+        x[:, 1] = x[:, 0] + 1e-3 * x[:, 1]
+    r = np.eye(K)[y] if road != "soft" else rng.dirichlet(np.ones(K), n)
+    clf = gcf.Classifier(gcf.Gaussian(shared=road != "own"), K)
+    found = gcf.stats(clf, x, r.astype(np.float32) if road == "soft" else y).conditional
+    wide, r = x.astype(np.float64), r.astype(np.float32).astype(np.float64)
+    mean = (r.T @ wide) / r.sum(0)[:, None]
+    scatter = np.stack(
+        [(own[:, None] * (wide - m)).T @ (wide - m) for own, m in zip(r.T, mean, strict=True)]
+    )
+    scatter = scatter if road == "own" else scatter.sum(0, keepdims=True)
+    given = np.asarray(found.scatter)
+    sd = np.sqrt(np.diagonal(scatter, axis1=1, axis2=2))
+    assert (np.abs(given - scatter) <= 2e-6 * sd[:, :, None] * sd[:, None, :]).all()
+
+
+@pytest.mark.parametrize("times", [0.99, 1.01, 1e3])
+@pytest.mark.parametrize("road", ["shared", "own"])
+def test_distances_are_precise_whether_their_terms_may_cancel_or_not(road, times):
+    # The bounds from which on the terms of a row may cancel: 8 d, or 16 / 3 d.
+    d, far = 7, times * np.sqrt({"shared": 8, "own": 16 / 3}[road] * 7)
+    rng = np.random.default_rng(0)
+    direction = rng.normal(size=d)
+    mean = np.outer([-1, 0, 1], far * direction / np.linalg.norm(direction)).astype(np.float32)
+    y = rng.integers(0, K, 5003)
+    x = (mean[y] + 0.1 * rng.normal(size=(len(y), d))).astype(np.float32)
+    scale, covariance = (np.eye(d)[None], "full") if road == "shared" else (np.ones((K, d)), "diag")
+    means, scale = Means(jnp.asarray(mean)), jnp.asarray(scale, x.dtype)
+    found = distances(jnp.asarray(x), means, scale, covariance)
+    exact = ((x[:, None].astype(np.float64) - mean) ** 2).sum(-1)
+    error = np.abs(found - exact)
+    assert (error <= 3e-6 * (exact + d)).all()
