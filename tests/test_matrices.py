@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from genclf.sums.batched import cholesky, inverse_lower
-from genclf.sums.double import gram_and_sums
+from genclf.sums.double import gram_and_sums, symmetric
 from genclf.sums.largest import argmax
 
 
@@ -58,12 +58,18 @@ def test_a_cholesky_factor_by_panels_is_as_exact_where_features_are_nearly_depen
     assert np.isnan(jax.jit(cholesky)(broken)).any()
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_products_with_sums_are_both(exact, dtype):
+@pytest.mark.parametrize(("exact", "pieces"), [(False, 1), (False, 3), (True, 1)])
+def test_products_with_sums_are_both(exact, pieces, dtype):
     rng = np.random.default_rng(0)
     z, weight, columns = rng.normal(size=(101, 7)), rng.uniform(size=101), rng.normal(size=(101, 3))
     z, weight, columns = (a.astype(dtype) for a in (z, weight, columns))
-    both = jax.jit(gram_and_sums, static_argnums=3)(weight, z, columns, exact)
+
+    @jax.jit
+    def both(weight, z, columns):
+        squares, sums = gram_and_sums(weight, z, columns, exact, pieces)
+        return tuple(symmetric(a, pieces) for a in squares), sums
+
+    both = both(weight, z, columns)
     eps = np.finfo(np.float64 if exact else dtype).eps
     for (high, low), left in zip(both, (weight[:, None] * z.astype(float), columns), strict=True):
         expected = left.T.astype(float) @ z.astype(float)

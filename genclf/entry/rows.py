@@ -6,7 +6,9 @@ Most checks need only shapes and dtypes, so they also raise while a function is 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -23,6 +25,8 @@ from genclf.model import widen
 from genclf.sums.sparse import HostRows, Sparse, is_sparse, sparse_rows
 
 _ALIGNMENT = 64  # bytes
+_LARGE = 2**24  # bytes that take longer to copy than to start threads
+_CORES = min(os.cpu_count() or 1, 8)
 
 
 def as_arrays(x: PyTree, name: str) -> PyTree:
@@ -78,10 +82,23 @@ def _copied(found: np.ndarray) -> Array:
     memory = np.empty(found.size * dtype.itemsize + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
     own = memory[first : first + found.size * dtype.itemsize].view(dtype).reshape(found.shape)
-    with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, so invalid
-        np.copyto(own, found, casting="unsafe")
+    _fill(own, found)
     with jax.ensure_compile_time_eval():
         return jax.device_put(own, may_alias=True)
+
+
+def _fill(own: np.ndarray, given: np.ndarray) -> None:
+    """Copy numbers, many of them by all cores; too large for float32, they become infinite."""
+
+    def copy(own: np.ndarray, given: np.ndarray) -> None:
+        with np.errstate(over="ignore"):
+            np.copyto(own, given, casting="unsafe")
+
+    if own.nbytes < _LARGE or len(own) < _CORES:
+        return copy(own, given)
+    parts = (np.array_split(a, _CORES) for a in (own, given))
+    with ThreadPoolExecutor(_CORES) as threads:
+        list(threads.map(copy, *parts))
 
 
 def in_range(found: np.ndarray, name: str) -> np.ndarray:

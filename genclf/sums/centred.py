@@ -61,6 +61,8 @@ _MOST_ROWS = 2**15  # maximum rows of a block
 _TOGETHER = 8  # sums of so many blocks are added up before their rounding errors are kept
 _FEW_CLASSES = 16  # sums of so many classes cost less as columns of a product than one by one
 _FEW_SUMS = 2**22  # up to so many products of class weights and rows are in float64
+_MANY_FEATURES = 512  # with as many, products are computed in pieces
+_PIECES = 4
 _CANCELS = 64  # a scatter is recomputed if it is a difference of terms so many times its size
 
 
@@ -237,10 +239,12 @@ class Products(NamedTuple):
 
     Attributes:
         exact: whether they are computed in float64.
+        pieces: pieces of the features whose products with earlier pieces are left out.
         whitener: lower triangular matrices that first whiten the rows, (K or 1, d, d), or None.
     """
 
     exact: bool
+    pieces: int = 1
     whitener: Array | None = None
 
     def whitened(self, z: Any, k: Array | int = 0) -> Any:
@@ -256,14 +260,15 @@ class Products(NamedTuple):
     ) -> tuple[Pair, Pair]:
         """The products `of` rows, and the sums `Σ_n columns_n z_nᵀ` of the rows as they are."""
         if self.whitener is None:
-            return gram_and_sums(weight, z, columns, self.exact)
+            return gram_and_sums(weight, z, columns, self.exact, self.pieces)
         high = z[0] if isinstance(z, tuple) else z
         return self.of(z, weight, k), product(columns, high, self.exact)
 
     def scatter(self, found: Pair) -> Pair:
         """The scatter matrices of the rows before whitening, from sums of products."""
-        found = found if self.exact else (symmetric(found[0]), symmetric(found[1]))
-        return found if self.whitener is None else unwhiten(self.whitener, rounded(found))
+        if self.whitener is not None:
+            return unwhiten(self.whitener, rounded(found))
+        return symmetric(found[0], self.pieces), symmetric(found[1], self.pieces)
 
 
 def _read(
@@ -278,7 +283,8 @@ def _read(
     (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
     # An E step has points near the means; float64 would be a large part of its work.
     exact = single_floats and is_small(n if near is None else 16 * n, d)
-    found = read(centre, Products(exact))
+    pieces = _PIECES if n >= d >= _MANY_FEATURES and not exact else 1
+    found = read(centre, Products(exact, pieces))
     few = n <= d  # then the scatter is singular, whatever its rounding
     found = _without_low(found) if single_floats and few and not exact else found
     may_cancel = near is not None or n > ALL_ROWS  # else the points are the means of all rows
@@ -289,11 +295,11 @@ def _read(
     off = known.mean - centre
     cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * known.diagonal
     better = jnp.where(jnp.isfinite(known.mean), known.mean, centre)
-    anew, products = cancels.any(), lambda: Products(exact)
+    anew, products = cancels.any(), lambda: Products(exact, pieces)
     if may_lose:
         unit, loses = digits_lost(known.scatter)
         anew = anew | loses.any()
-        products = lambda: Products(False, whitener(known.scatter, unit))  # noqa: E731
+        products = lambda: Products(False, whitener=whitener(known.scatter, unit))  # noqa: E731
 
     def again() -> Moments:
         second = read(better, products())

@@ -25,8 +25,6 @@ from genclf.sums.products import matmul
 
 _FEW_FEATURES = 8  # with so few, most of the time is spent reading rows
 _FEW_PRODUCTS = 2**24
-_MANY_FEATURES = 512  # with as many, symmetric products are computed in pieces
-_PIECES = 4
 
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,18 +113,23 @@ def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pa
 
 
 def gram_and_sums(
-    weight: Array, z: Float[Array, "n d"] | Pair, columns: Float[Array, "n m"], exact: bool
+    weight: Array,
+    z: Float[Array, "n d"] | Pair,
+    columns: Float[Array, "n m"],
+    exact: bool,
+    pieces: int,
 ) -> tuple[Pair, Pair]:
     """`gram`, for `symmetric`, and `Σ_n columns_n z_nᵀ`.
 
     Both are one product unless `exact`. Where d is a power of two, that takes a third less time
     than `gram` alone: rows whose length is such a power compete for the same lines of the cache.
+    With several pieces of the features, products of one with earlier ones are left out.
     """
     high, _ = z if isinstance(z, tuple) else single(z)
     if exact:
         return gram(weight, z, exact), product(columns, high, exact)
     weighted, rows = weight[:, None] * high, []
-    for first, last in _pieces(high.shape[1]):
+    for first, last in _pieces(high.shape[1], pieces):
         left = jnp.concatenate([weighted[:, first:last], columns], 1)
         found = matmul(left.T, high[:, first:])
         rows.append(jnp.pad(found[: last - first], ((0, 0), (first, 0))))
@@ -135,18 +138,16 @@ def gram_and_sums(
     return single(jnp.concatenate(rows)), single(sums)
 
 
-def symmetric(upper: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
-    """The matrices of `gram_and_sums`, which lack most of what is below the diagonal."""
-    for first, last in _pieces(upper.shape[-1])[1:]:
+def symmetric(upper: Float[Array, "*batch d d"], pieces: int) -> Float[Array, "*batch d d"]:
+    """The matrices of `gram_and_sums`, with what was left out."""
+    for first, last in _pieces(upper.shape[-1], pieces)[1:]:
         # XLA compiles a transposition for minutes if it is part of something else.
         above = lax.optimization_barrier(upper[..., :first, first:last].mT)
         upper = upper.at[..., first:last, :first].set(above)
     return upper
 
 
-def _pieces(d: int) -> list[tuple[int, int]]:
-    """The features in pieces, whose products are computed with themselves and later pieces."""
-    pieces = _PIECES if d >= _MANY_FEATURES else 1
+def _pieces(d: int, pieces: int) -> list[tuple[int, int]]:
     return list(pairwise(d * i // pieces for i in range(pieces + 1)))
 
 
