@@ -1,7 +1,7 @@
 """Times beside what the machine cannot do without: the matrix product, or one reading of x.
 
 `python -m benchmarks.floors [GROUP ...]`, the groups as in `GROUPS`, or "memory". Each case and
-its floor run in turn in the same process, and the median of several calls counts.
+its floor run in turn in the same process, and the median of at least seven calls counts.
 """
 
 import statistics
@@ -18,7 +18,7 @@ import numpy as np
 import genclf as gcf
 from benchmarks.timing import machine, peak_bytes
 
-REPEATS = 7
+REPEATS, SECONDS = 7, 0.5  # calls of each case: as many as take this time, and at least so many
 
 
 class Case(NamedTuple):
@@ -36,7 +36,7 @@ def medians(*calls: Callable[[], Any]) -> list[float]:
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
         jax.block_until_ready(call())
-    for _ in range(REPEATS):
+    while len(times[0]) < REPEATS or sum(map(sum, times)) < SECONDS:
         for call, own in zip(calls, times, strict=True):
             start = time.perf_counter()
             jax.block_until_ready(call())

@@ -17,11 +17,10 @@ def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array,
     """
     num_classes = w.num_classes
     label = jnp.where(w.label < 0, num_classes, w.label)
-    order = _stable_order(label, num_classes + 1)
-    classes = jnp.arange(num_classes, dtype=label.dtype)
-    size = (label[None, :] == classes[:, None]).sum(1)
+    order, first_row = _stable_order(label, num_classes)
+    size = jnp.diff(first_row)
     tiles = -(-size // tile)
-    first_row, first_tile = jnp.cumsum(size) - size, jnp.cumsum(tiles) - tiles
+    first_tile = jnp.cumsum(tiles) - tiles
 
     def tile_of(t: Array) -> tuple[Array, Array, Array]:
         k = (first_tile <= t).sum() - 1
@@ -32,9 +31,15 @@ def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array,
     return len(label) // tile + num_classes, tile_of
 
 
-def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
-    """Row numbers sorted by label; labels in 0..num_labels-1."""
-    n = len(label)
-    if num_labels * n < 2**31:  # one sort of packed keys is four times as fast as an argsort
-        return jnp.sort(label.astype(jnp.int32) * n + jnp.arange(n, dtype=jnp.int32)) % n
-    return jnp.argsort(label, stable=True)
+def _stable_order(
+    label: Int[Array, "n"], num_classes: int
+) -> tuple[Int[Array, "n"], Int[Array, "_"]]:
+    """Row numbers sorted by label, and where each label begins; labels in 0..num_classes."""
+    n, labels = len(label), jnp.arange(num_classes + 1, dtype=label.dtype)
+    if (num_classes + 1) * n < 2**31:  # packed keys are sorted in a quarter of the time of argsort
+        keys = jnp.sort(label.astype(jnp.int32) * n + jnp.arange(n, dtype=jnp.int32))
+        order, first = keys % n, jnp.searchsorted(keys, labels.astype(jnp.int32) * n)
+    else:
+        order = jnp.argsort(label, stable=True)
+        first = jnp.searchsorted(label[order], labels)
+    return order, first.astype(jnp.result_type(int))
