@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from genclf.stream.columns import Place, as_tables
+from genclf.stream.batches import as_tables
+from genclf.stream.columns import Place
 from genclf.stream.part import Part
 from genclf.stream.predicting import Predictor
 from genclf.stream.reading import host_part

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genclf.tables.frames import is_index
+from genclf.stream.batches import arrow
 
 Kind = Literal["numeric", "count", "categorical", "text"]
 
@@ -71,103 +70,9 @@ class Place:
             raise self.error(f"{found!r:.40}, expected {expected}", column, row)
 
 
-def as_tables(batches: Any) -> Iterator[Any]:
-    """The batches, which are tables of any library or dicts of arrays, as Arrow tables."""
-    single = is_batch(batches) or isinstance(batches, str)
-    if not single and not isinstance(batches, Iterable):
-        raise ValueError(f"batches is {batches!r:.60}, {_EXPECTED}")
-    for batch in [batches] if single else batches:
-        table = _as_table(batch)
-        yield _decoded(table.drop_columns(list(filter(is_index, table.column_names))))
-
-
-_ONE_TYPE = "expected cells of one type, which Arrow has"
-_EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
-
-
-def _decoded(table: Any) -> Any:
-    """The table, without run-end encoding, which Arrow cannot compute with."""
-    from pyarrow import compute, types
-
-    for place, (name, dtype) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
-        if types.is_run_end_encoded(dtype):
-            table = table.set_column(place, name, compute.run_end_decode(table[place]))
-    return table
-
-
-def is_batch(given: Any) -> bool:
-    """Whether this is one table, of any library, or a dict of arrays."""
-    if isinstance(given, Iterator) or hasattr(given, "read_next_batch"):  # a stream of batches
-        return False
-    if _is_lazy(given):  # whose columns are not yet known
-        return True
-    is_frame = hasattr(given, "columns") and hasattr(given, "shape")
-    return isinstance(given, Mapping) or hasattr(given, "schema") or is_frame
-
-
-def _is_lazy(given: Any) -> bool:
-    return hasattr(given, "collect")
-
-
-def _as_table(batch: Any) -> Any:
-    pa = _arrow()
-    if isinstance(batch, pa.Table):
-        return batch
-    if isinstance(batch, pa.RecordBatch):
-        return pa.Table.from_batches([batch])
-    if isinstance(batch, Mapping):
-        columns = {str(name): _as_column(name, cells) for name, cells in batch.items()}
-        lengths = {name: len(cells) for name, cells in columns.items()}
-        if len({*lengths.values()}) > 1:
-            raise ValueError(f"the columns of a batch differ in length: {lengths!r:.200}")
-        return pa.table(columns)
-    if isinstance(batch, str | os.PathLike):
-        raise ValueError(
-            f"batches hold the path {os.fspath(batch)!r}, {_EXPECTED}; genclf.stream.sum_batches "
-            "takes several files"
-        )
-    if _is_lazy(batch):
-        raise ValueError(f"batches hold a {type(batch).__name__}, {_EXPECTED} in memory")
-    import narwhals.stable.v2 as nw
-
-    try:
-        frame = nw.from_native(batch, eager_only=True)
-        return frame.to_arrow().select(frame.columns)  # without the index of pandas
-    except TypeError as error:
-        raise ValueError(f"batches hold a {type(batch).__name__}, {_EXPECTED}") from error
-    except pa.ArrowException as error:
-        raise ValueError(f"a table cannot be read: {error.args[0]}; {_ONE_TYPE}") from error
-
-
-def _as_column(name: Any, cells: Any) -> Any:
-    pa = _arrow()
-    if isinstance(cells, pa.Array | pa.ChunkedArray):
-        return cells
-    if isinstance(cells, list | tuple):
-        return _array(name, cells)
-    if isinstance(cells, np.ma.MaskedArray) and cells.ndim == 1:
-        return pa.array(cells.data, mask=np.ma.getmaskarray(cells), from_pandas=True)
-    cells = np.asarray(cells)
-    cells = cells.astype(cells.dtype.newbyteorder("="), copy=False)  # as Arrow needs it
-    if cells.ndim == 2:
-        flat = _array(name, np.ascontiguousarray(cells).ravel())
-        return pa.FixedSizeListArray.from_arrays(flat, cells.shape[1])
-    if cells.ndim != 1:
-        raise ValueError(f"the array {name!r} has shape {cells.shape}, expected (n,) or (n, d)")
-    return _array(name, cells)
-
-
-def _array(name: Any, cells: Any) -> Any:
-    pa = _arrow()
-    try:
-        return pa.array(cells, from_pandas=True)
-    except pa.ArrowException as error:
-        raise ValueError(f"column {name!r}: {error}; {_ONE_TYPE}") from error
-
-
 def what_is(dtype: Any) -> str:
     """The kind of the cells of an Arrow type, in words."""
-    types = _arrow().types
+    types = arrow().types
     if types.is_dictionary(dtype):
         return what_is(dtype.value_type)
     if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
@@ -199,7 +104,7 @@ def check_numbers(cells: Any, column: Column, place: Place) -> None:
 
 def numbers_of(cells: Any, column: Column, place: Place) -> Float[np.ndarray, "n width"]:
     """The numbers of a column, NaN where missing; raise for infinite numbers and other types."""
-    pa = _arrow()
+    pa = arrow()
     check_numbers(cells, column, place)
     given, found, width = cells, what_is(cells.type), column.width
     if found == "nulls":
@@ -223,7 +128,7 @@ def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.nda
 
     Whole numbers become ints in a column of floats too, as nulls can turn ints into floats.
     """
-    pa = _arrow()
+    pa = arrow()
     if what_is(cells.type) not in ("numbers", "truth values", "strings", "nulls"):
         raise place.error(
             f"{cells.type}, expected numbers, strings or truth values: make strings of it", name
@@ -314,11 +219,3 @@ def words_in(texts: Iterable[str], column: Column) -> Any:
     places = {word: i for i, word in enumerate(column.values)}
     counter = CountVectorizer(vocabulary=places, lowercase=column.lowercase, dtype=np.float64)
     return csr_array(counter.transform(texts))
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError('record batches need pyarrow: pip install "genclf[stream]"') from error
-    return pyarrow

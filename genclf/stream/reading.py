@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from genclf.stream.columns import Place, as_tables
+from genclf.stream.batches import as_tables
+from genclf.stream.columns import Place
 from genclf.stream.host import HostStats, HostSums, LabelledRows, merge_host
 from genclf.stream.part import Part
 from genclf.stream.schema import Rows, Schema

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genclf.stream.columns import as_tables, is_batch
+from genclf.stream.batches import as_tables, is_batch
 
 ROWS = 65_536  # rows that are read at a time
 _UNNAMED = "batch-"
