@@ -1,27 +1,18 @@
 """Moments from sums about points near the class means, at a cost independent of their number.
 
 The points are means of a sample of the rows. One reading of all rows gives sums and squares about
-them, from which the scatter about the true means follows exactly. In float32 a scatter matrix loses
-as many digits as its condition number has. So a small scatter is computed in float64. If a large
-one has lost digits, the rows are read again, about the means and whitened by the factor of the
-first scatter, so that the second scatter has condition number 1 ("Cholesky-QR twice").
-
-References:
-    Yamamoto, Nakatsukasa, Yanagisawa & Fukaya (2015), Roundoff error analysis of CholeskyQR2.
+them, from which the scatter about the true means follows exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from genclf.sums.blocks import (
-    ClassWeights,
     Hard,
     Sum,
     block_rows,
@@ -41,19 +32,10 @@ from genclf.sums.class_sums import (
     rows_in_parts,
 )
 from genclf.sums.compensated import Pair, add_to, difference, rounded, single, zeros_like
-from genclf.sums.double import (
-    gram,
-    gram_and_sums,
-    is_small,
-    one_matrix,
-    product,
-    symmetric,
-    unwhiten,
-)
-from genclf.sums.factors import any_member, digits_lost, whitener
+from genclf.sums.double import one_matrix, product
 from genclf.sums.largest import argmax
-from genclf.sums.near import ALL_ROWS, near_classes
 from genclf.sums.products import matmul
+from genclf.sums.reading import Products, moments_by
 from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
 
@@ -61,9 +43,6 @@ _MOST_ROWS = 2**15  # maximum rows of a block
 _TOGETHER = 8  # sums of so many blocks are added up before their rounding errors are kept
 _FEW_CLASSES = 16  # sums of so many classes cost less as columns of a product than one by one
 _FEW_SUMS = 2**22  # up to so many products of class weights and rows are in float64
-_MANY_FEATURES = 512  # with as many, products are computed in pieces
-_PIECES = 4
-_CANCELS = 64  # a scatter is recomputed if it is a difference of terms so many times its size
 
 
 def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) -> Moments:
@@ -119,7 +98,7 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             scatter = of_parts(scatter, w)
         return about_mean(count, centre, rounded(sums), scatter)
 
-    return _read(read, x, w, full)
+    return moments_by(read, x, w, full)
 
 
 def _add_plainly(total: Pair, more: Pair) -> Pair:
@@ -156,7 +135,7 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
         sums, *scatter = lax.scan(add, start, jnp.arange(num_tiles))[0]
         return about_mean(count, centre, sums, products.scatter((scatter[0], scatter[1])))
 
-    return _read(read, x, w, full=True)
+    return moments_by(read, x, w, full=True)
 
 
 def soft_pooled_moments(
@@ -231,85 +210,4 @@ def soft_pooled_moments(
         spread = products.scatter((high, low)) if full else (high, low)
         return about_mean(count, centre, rounded(sums) - l_c, spread)
 
-    return _read(read, x, w, full, near)
-
-
-class Products(NamedTuple):
-    """The way in which the products of rows are computed.
-
-    Attributes:
-        exact: whether they are computed in float64.
-        pieces: pieces of the features whose products with earlier pieces are left out.
-        whitener: lower triangular matrices that first whiten the rows, (K or 1, d, d), or None.
-    """
-
-    exact: bool
-    pieces: int = 1
-    whitener: Array | None = None
-
-    def whitened(self, z: Any, k: Array | int = 0) -> Any:
-        """The rows, whitened by the matrix of class k."""
-        return z if self.whitener is None else matmul(z, self.whitener[k].T)
-
-    def of(self, z: Array | Pair, weight: Array, k: Array | int = 0) -> Pair:
-        """`Σ_n weight_n z_n z_nᵀ` of whitened rows; z may have a low part if `exact`."""
-        return gram(weight, self.whitened(z, k), self.exact)
-
-    def with_sums(
-        self, z: Array | Pair, weight: Array, columns: Array, k: Array | int = 0
-    ) -> tuple[Pair, Pair]:
-        """The products `of` rows, and the sums `Σ_n columns_n z_nᵀ` of the rows as they are."""
-        if self.whitener is None:
-            return gram_and_sums(weight, z, columns, self.exact, self.pieces)
-        high = z[0] if isinstance(z, tuple) else z
-        return self.of(z, weight, k), product(columns, high, self.exact)
-
-    def scatter(self, found: Pair) -> Pair:
-        """The scatter matrices of the rows before whitening, from sums of products."""
-        if self.whitener is not None:
-            return unwhiten(self.whitener, rounded(found))
-        return symmetric(found[0], self.pieces), symmetric(found[1], self.pieces)
-
-
-def _read(
-    read: Callable[[Array, Products], Moments],
-    x: Array,
-    w: ClassWeights,
-    full: bool,
-    near: Array | None = None,
-) -> Moments:
-    """The moments by `read` about points near the means; the rows are read again if digits lack."""
-    centre = near_classes(x, w) if near is None else lax.stop_gradient(near)
-    (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
-    # An E step has points near the means; float64 would be a large part of its work.
-    exact = single_floats and is_small(n if near is None else 16 * n, d)
-    pieces = _PIECES if n >= d >= _MANY_FEATURES and not exact else 1
-    found = read(centre, Products(exact, pieces))
-    few = n <= d  # then the scatter is singular, whatever its rounding
-    found = _without_low(found) if single_floats and few and not exact else found
-    may_cancel = near is not None or n > ALL_ROWS  # else the points are the means of all rows
-    may_lose = single_floats and not exact and not few and near is None
-    if not (may_cancel or may_lose):
-        return found
-    known = lax.stop_gradient(found)
-    off = known.mean - centre
-    cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * known.diagonal
-    better = jnp.where(jnp.isfinite(known.mean), known.mean, centre)
-    anew, products = cancels.any(), lambda: Products(exact, pieces)
-    if may_lose:
-        unit, loses = digits_lost(known.scatter)
-        anew = anew | loses.any()
-        products = lambda: Products(False, whitener=whitener(known.scatter, unit))  # noqa: E731
-
-    def again() -> Moments:
-        second = read(better, products())
-        return jax.tree.map(lambda a, b: jnp.where(anew, a, b), second, found)
-
-    return lax.cond(any_member(anew), again, lambda: found)
-
-
-def _without_low(found: Moments) -> Moments:
-    """The moments with a low part of 0 for the scatter, which marks products in float32."""
-    low = found.rounding
-    low = low and (*low[:2], jnp.zeros_like(low[2]))
-    return Moments(found.count, found.mean, found.scatter, low)
+    return moments_by(read, x, w, full, near)

@@ -1,0 +1,113 @@
+"""Readings of the rows: one, and another about better points if the first has lost digits.
+
+In float32 a scatter matrix loses as many digits as its condition number has. So a small scatter is
+computed in float64. If a large one has lost digits, the rows are read again, about the means and
+whitened by the factor of the first scatter, so that the second scatter has condition number 1
+("Cholesky-QR twice").
+
+References:
+    Yamamoto, Nakatsukasa, Yanagisawa & Fukaya (2015), Roundoff error analysis of CholeskyQR2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+from genclf.sums.blocks import ClassWeights
+from genclf.sums.compensated import Pair, rounded
+from genclf.sums.double import gram, gram_and_sums, is_small, product, symmetric, unwhiten
+from genclf.sums.factors import any_member, digits_lost, whitener
+from genclf.sums.near import ALL_ROWS, near_classes
+from genclf.sums.products import matmul
+from genclf.sums.statistics import Moments
+
+_MANY_FEATURES = 512  # with as many, products are computed in pieces
+_PIECES = 4
+_CANCELS = 64  # a scatter is recomputed if it is a difference of terms so many times its size
+
+
+class Products(NamedTuple):
+    """The way in which the products of rows are computed.
+
+    Attributes:
+        exact: whether they are computed in float64.
+        pieces: pieces of the features whose products with earlier pieces are left out.
+        whitener: lower triangular matrices that first whiten the rows, (K or 1, d, d), or None.
+    """
+
+    exact: bool
+    pieces: int = 1
+    whitener: Array | None = None
+
+    def whitened(self, z: Any, k: Array | int = 0) -> Any:
+        """The rows, whitened by the matrix of class k."""
+        return z if self.whitener is None else matmul(z, self.whitener[k].T)
+
+    def of(self, z: Array | Pair, weight: Array, k: Array | int = 0) -> Pair:
+        """`Σ_n weight_n z_n z_nᵀ` of whitened rows; z may have a low part if `exact`."""
+        return gram(weight, self.whitened(z, k), self.exact)
+
+    def with_sums(
+        self, z: Array | Pair, weight: Array, columns: Array, k: Array | int = 0
+    ) -> tuple[Pair, Pair]:
+        """The products `of` rows, and the sums `Σ_n columns_n z_nᵀ` of the rows as they are."""
+        if self.whitener is None:
+            return gram_and_sums(weight, z, columns, self.exact, self.pieces)
+        high = z[0] if isinstance(z, tuple) else z
+        return self.of(z, weight, k), product(columns, high, self.exact)
+
+    def scatter(self, found: Pair) -> Pair:
+        """The scatter matrices of the rows before whitening, from sums of products."""
+        if self.whitener is not None:
+            return unwhiten(self.whitener, rounded(found))
+        return symmetric(found[0], self.pieces), symmetric(found[1], self.pieces)
+
+
+def moments_by(
+    read: Callable[[Array, Products], Moments],
+    x: Array,
+    w: ClassWeights,
+    full: bool,
+    near: Array | None = None,
+) -> Moments:
+    """The moments by `read` about points near the means; the rows are read again if digits lack."""
+    centre = near_classes(x, w) if near is None else lax.stop_gradient(near)
+    (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
+    # An E step has points near the means; float64 would be a large part of its work.
+    exact = single_floats and is_small(n if near is None else 16 * n, d)
+    pieces = _PIECES if n >= d >= _MANY_FEATURES and not exact else 1
+    found = read(centre, Products(exact, pieces))
+    few = n <= d  # then the scatter is singular, whatever its rounding
+    found = _without_low(found) if single_floats and few and not exact else found
+    may_cancel = near is not None or n > ALL_ROWS  # else the points are the means of all rows
+    may_lose = single_floats and not exact and not few and near is None
+    if not (may_cancel or may_lose):
+        return found
+    known = lax.stop_gradient(found)
+    off = known.mean - centre
+    cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * known.diagonal
+    better = jnp.where(jnp.isfinite(known.mean), known.mean, centre)
+    anew, products = cancels.any(), lambda: Products(exact, pieces)
+    if may_lose:
+        unit, loses = digits_lost(known.scatter)
+        anew = anew | loses.any()
+        products = lambda: Products(False, whitener=whitener(known.scatter, unit))  # noqa: E731
+
+    def again() -> Moments:
+        second = read(better, products())
+        return jax.tree.map(lambda a, b: jnp.where(anew, a, b), second, found)
+
+    return lax.cond(any_member(anew), again, lambda: found)
+
+
+def _without_low(found: Moments) -> Moments:
+    """The moments with a low part of 0 for the scatter, which marks products in float32."""
+    low = found.rounding
+    low = low and (*low[:2], jnp.zeros_like(low[2]))
+    return Moments(found.count, found.mean, found.scatter, low)
