@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Shaped
@@ -31,7 +32,7 @@ from genclf.sums.class_sums import (
     of_rows,
     rows_in_parts,
 )
-from genclf.sums.compensated import Pair, add_to, difference, rounded, single, zeros_like
+from genclf.sums.compensated import Pair, add_to, difference, fold, rounded, single, zeros_like
 from genclf.sums.double import one_matrix, product
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
@@ -71,10 +72,7 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             x = ignore_absent(x.astype(count.dtype), w.weight != 0)
             z, rest = difference(x, of_rows(centre, w))
             if not full:
-                squares, sums = z * z, add_rows(sums, z, w)
-                if pooled:
-                    return sums, _add_plainly(scatter, single(matmul(w.weight, squares)[None]))
-                return sums, add_rows(scatter, squares, w)
+                return add_rows(sums, z, w), add_rows(scatter, z * z, w)
             rows = (z, rest) if products.exact else z
             # A column that is not used: the product takes less time, see `gram_and_sums`.
             columns = class_rows(w).T if by_product else w.weight[:, None]
@@ -83,19 +81,16 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             return sums, more_to(scatter, one_matrix(more))
 
         zeros = zeros_like(centre)
-        parts = in_parts(zeros, min(len(x), together * rows))
+        scatter = parts = in_parts(zeros, min(len(x), together * rows))
         if full:
             zero = jnp.broadcast_to(zeros[:1, None], (1, d, d))
             scatter = zero, zero
-        else:
-            scatter = (zeros[:1], zeros[:1]) if pooled else parts
         start = (zeros, zeros) if by_product else parts, scatter
         sums, scatter = sum_rows(add, start, x, w, rows, together)
         sums = sums if by_product else of_parts(sums, w)
-        if full:
-            scatter = products.scatter(scatter)
-        elif not pooled:
-            scatter = of_parts(scatter, w)
+        scatter = products.scatter(scatter) if full else of_parts(scatter, w)
+        if pooled and not full:
+            scatter = jax.tree.map(lambda a: a[None], fold(*scatter))
         return about_mean(count, centre, rounded(sums), scatter)
 
     return moments_by(read, x, w, full)

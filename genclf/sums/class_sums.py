@@ -21,7 +21,7 @@ from genclf.sums.blocks import (
 from genclf.sums.compensated import Pair, fold, rounded
 from genclf.sums.products import matmul
 
-_MOST_PARTS = 16
+_MOST_PARTS = 64
 _ROWS = 64  # rows in a partial sum; a shorter one costs more than it gains
 
 
