@@ -97,8 +97,11 @@ def _fill(own: np.ndarray, given: np.ndarray) -> None:
     if own.nbytes < _LARGE or len(own) < _CORES:
         return copy(own, given)
     parts = (np.array_split(a, _CORES) for a in (own, given))
-    with ThreadPoolExecutor(_CORES) as threads:
-        list(threads.map(copy, *parts))
+    try:
+        with ThreadPoolExecutor(_CORES) as threads:
+            list(threads.map(copy, *parts))
+    except RuntimeError:  # no threads start once the main one has ended
+        copy(own, given)
 
 
 def in_range(found: np.ndarray, name: str) -> np.ndarray:

@@ -282,3 +282,23 @@ def test_squares_of_numbers_of_few_digits_add_up(shared, num_classes):
     expected = np.stack([x[y == k].var(0) * (y == k).sum() for k in range(num_classes)])
     expected = expected.sum(0, keepdims=True) if shared else expected
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_wide_class_does_not_hide_that_narrow_ones_cancel():
+    # Every row is nearest to the wide class, and likeliest in a narrow one.
+    n, d = 30_000, 20
+    rng = np.random.default_rng(0)
+    sd, mean = np.array([1e-3, 1e-3, 10.0]), np.array([0, 4e-4, 1.0])
+    y = np.arange(n) % 3
+    x = (mean[y, None] + sd[y, None] * rng.normal(size=(n, d))).astype(np.float32)
+    params = gcf.fit(gcf.gaussian_nb(3), x, y)
+    fitted = params.conditional
+    mean, rounding, scale = (
+        np.asarray(a, np.float64) for a in (fitted.mean, fitted.rounding, fitted.scale)
+    )
+    few = np.arange(0, n, 41)
+    z = (x[few, None].astype(np.float64) - (mean + rounding)) / scale
+    exact = -0.5 * (z**2).sum(-1) - np.log(scale * np.sqrt(2 * np.pi)).sum(-1) - np.log(3)
+    likeliest = exact.max(1)
+    found = np.asarray(gcf.log_joint(params, x))[few, exact.argmax(1)]
+    np.testing.assert_allclose(found, likeliest, rtol=1e-5, atol=1e-3)
