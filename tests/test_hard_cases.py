@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
+from genclf.entry import rows as entry
 from tests.registry import assert_close, assert_same, take
 
 POSTERIOR = {"float32": 1e-6, "float64": 1e-12}
@@ -331,6 +332,19 @@ def compilations(call):
     finally:
         jax.monitoring.unregister_event_duration_listener(count)
     return len(found)
+
+
+@pytest.mark.parametrize("starts", [True, False], ids=["by threads", "when no thread starts"])
+def test_28_a_large_array_is_copied(starts, monkeypatch):
+    def refuse(*args):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    if not starts:
+        monkeypatch.setattr(entry, "ThreadPoolExecutor", refuse)
+    x = np.arange(2**22 + 24, dtype=np.float32).reshape(-1, 8)
+    found, expected = entry.as_arrays(x, "x"), x.copy()
+    x[:] = 0
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_29_no_recompilation():
