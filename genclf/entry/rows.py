@@ -6,7 +6,6 @@ Most checks need only shapes and dtypes, so they also raise while a function is 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,11 +21,10 @@ from genclf.families.product import check_names
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.model import widen
-from genclf.sums.sparse import HostRows, Sparse, is_sparse, sparse_rows
+from genclf.sums.sparse import THREADS, HostRows, Sparse, is_sparse, sparse_rows
 
 _ALIGNMENT = 64  # bytes
 _LARGE = 2**24  # bytes that take longer to copy than to start threads
-_CORES = min(os.cpu_count() or 1, 8)
 
 
 def as_arrays(x: PyTree, name: str) -> PyTree:
@@ -94,11 +92,11 @@ def _fill(own: np.ndarray, given: np.ndarray) -> None:
         with np.errstate(over="ignore"):
             np.copyto(own, given, casting="unsafe")
 
-    if own.nbytes < _LARGE or len(own) < _CORES:
+    if own.nbytes < _LARGE or len(own) < THREADS:
         return copy(own, given)
-    parts = (np.array_split(a, _CORES) for a in (own, given))
+    parts = (np.array_split(a, THREADS) for a in (own, given))
     try:
-        with ThreadPoolExecutor(_CORES) as threads:
+        with ThreadPoolExecutor(THREADS) as threads:
             list(threads.map(copy, *parts))
     except RuntimeError:  # no threads start once the main one has ended
         copy(own, given)

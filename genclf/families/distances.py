@@ -21,7 +21,6 @@ from genclf.families.mahalanobis import (
     inverse_scale,
     over_classes,
     squared_lengths,
-    squares,
 )
 from genclf.families.shared_scale import SharedForm
 from genclf.sums.blocks import over_rows
@@ -52,14 +51,8 @@ def distances(
     """
     (num_classes, d), inverse = means.high.shape, inverse_scale(scale, covariance)
     if len(scale) > 1 and covariance == "full":
-
-        def per_class(x: Array) -> Array:
-            def of_class(means: Means, inverse: Array) -> Array:
-                return squared_lengths(inverse, from_one(x, means), covariance)
-
-            return over_classes(of_class, means, inverse, x=x)
-
-        return _by_blocks(per_class, x, means, then, 4 * d)
+        each = lambda x: _from_each_class(x, means, inverse, covariance)  # noqa: E731
+        return _by_blocks(each, x, means, then, 4 * d)
     # What does not depend on rows is computed once, not in each block of them.
     form = _OwnDiagonals(means, scale) if len(scale) > 1 else _Shared(means, inverse[0], covariance)
     by = lambda f: _by_blocks(f, x, means, then, max(d, num_classes) // 2)  # noqa: E731
@@ -77,6 +70,17 @@ def _by_blocks(
     row_size: int,
 ) -> Array:
     return over_rows(lambda x: then(f(x.astype(means.high.dtype))), x, 1, row_size)
+
+
+def _from_each_class(
+    x: Float[Array, "n d"], means: Means, inverse: Array, covariance: Covariance
+) -> Float[Array, "n K"]:
+    """Distances from differences of rows and means, of classes with scales of their own."""
+
+    def of_class(means: Means, inverse: Array) -> Array:
+        return squared_lengths(inverse, from_one(x, means), covariance)
+
+    return over_classes(of_class, means, inverse, x=x)
 
 
 class _Form(abc.ABC):
@@ -177,7 +181,4 @@ class _OwnDiagonals(_Form):
         return lax.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: apart)
 
     def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        def of_class(means: Means, inverse: Array) -> Array:
-            return squares(from_one(x, means) * inverse[None])
-
-        return over_classes(of_class, self.means, 1 / self.scale, x=x)
+        return _from_each_class(x, self.means, 1 / self.scale, "diag")

@@ -119,7 +119,7 @@ class HostRows:
 
         if len(cuts) == 2:
             return [part(*cuts)]
-        with ThreadPoolExecutor(_THREADS) as pool:  # SciPy's products release the GIL
+        with ThreadPoolExecutor(THREADS) as pool:  # SciPy's products release the GIL
             return list(pool.map(part, cuts[:-1], cuts[1:]))
 
     def sums(self, w: ClassWeights) -> Float[Array, "K d"]:
@@ -167,7 +167,7 @@ class HostRows:
 
 
 Sparse = SparseRows | HostRows
-_THREADS = min(os.cpu_count() or 1, 8)
+THREADS = min(os.cpu_count() or 1, 8)
 _CELLS = 2**19  # cells of a part, whose arrays should stay in the cache
 
 
