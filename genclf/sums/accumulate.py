@@ -54,7 +54,7 @@ def moments(
     """Centred moments of each class, by one of the algorithms in the module's docstring.
 
     Args:
-        x: rows, shape (n, d); non-finite cells make the moments of their class NaN.
+        x: rows, shape (n, d); non-finite cells make NaN the moments of their class at least.
         w: class weights.
         full: True for whole scatter matrices, False for their diagonals alone.
         pooled: one scatter for all classes together.

@@ -30,6 +30,7 @@ from genclf.sums.class_sums import (
     in_parts,
     of_parts,
     of_rows,
+    parts_of,
     rows_in_parts,
 )
 from genclf.sums.compensated import Pair, add_to, difference, fold, rounded, single, zeros_like
@@ -50,7 +51,7 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     """Moments of rows with hard labels: diagonals, or one pooled scatter matrix.
 
     Args:
-        x: rows; a non-finite cell makes the moments of its class NaN.
+        x: rows; a non-finite cell makes NaN the moments of its class at least.
         w: class weights.
         full: True for the scatter matrix, which has to be pooled; False for its diagonal alone.
         pooled: one scatter for all classes, with a class axis of length 1.
@@ -62,33 +63,35 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     together = max(2, min(_TOGETHER, rows_in_parts(len(count)) // rows))
     few = len(count) <= _FEW_CLASSES
     is_short = min(len(x), rows) * d * len(count) <= _FEW_SUMS
+    at_once = min(len(x), together * rows)
 
     def read(centre: Array, products: Products) -> Moments:
         by_product = full and (few or (products.exact and is_short))
         more_to = add_to if products.exact else _add_plainly
+        parts = parts_of(w, at_once)
 
         def add(total: Sum, x: Array, w: Hard) -> Sum:
             sums, scatter = total
             x = ignore_absent(x.astype(count.dtype), w.weight != 0)
             z, rest = difference(x, of_rows(centre, w))
             if not full:
-                return add_rows(sums, z, w), add_rows(scatter, z * z, w)
+                return add_rows(sums, z, w, parts), add_rows(scatter, z * z, w, parts)
             rows = (z, rest) if products.exact else z
             # A column that is not used: the product takes less time, see `gram_and_sums`.
             columns = class_rows(w).T if by_product else w.weight[:, None]
             more, own = products.with_sums(rows, w.weight, columns)
-            sums = more_to(sums, own) if by_product else add_rows(sums, z, w)
+            sums = more_to(sums, own) if by_product else add_rows(sums, z, w, parts)
             return sums, more_to(scatter, one_matrix(more))
 
         zeros = zeros_like(centre)
-        scatter = parts = in_parts(zeros, min(len(x), together * rows))
+        scatter = in_pieces = in_parts(zeros, at_once)
         if full:
             zero = jnp.broadcast_to(zeros[:1, None], (1, d, d))
             scatter = zero, zero
-        start = (zeros, zeros) if by_product else parts, scatter
+        start = (zeros, zeros) if by_product else in_pieces, scatter
         sums, scatter = sum_rows(add, start, x, w, rows, together)
-        sums = sums if by_product else of_parts(sums, w)
-        scatter = products.scatter(scatter) if full else of_parts(scatter, w)
+        sums = sums if by_product else of_parts(sums, parts)
+        scatter = products.scatter(scatter) if full else of_parts(scatter, parts)
         if pooled and not full:
             scatter = jax.tree.map(lambda a: a[None], fold(*scatter))
         return about_mean(count, centre, rounded(sums), scatter)

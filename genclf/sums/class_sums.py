@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from genclf.sums.blocks import (
     ClassWeights,
@@ -18,19 +19,48 @@ from genclf.sums.blocks import (
     num_rows,
     row_weights,
 )
-from genclf.sums.compensated import Pair, fold, rounded
+from genclf.sums.compensated import Pair, add_to, rounded
+from genclf.sums.factors import any_member
 from genclf.sums.products import matmul
 
-_MOST_PARTS = 64
 _ROWS = 64  # rows in a partial sum; a shorter one costs more than it gains
+_FEW_PARTS = 4  # fewer gain nothing
+_HALVINGS = 6
+_MOST_PARTS = 2**_HALVINGS
 
 
-def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
-    """`Σ_n w_nk row_n` for each class k."""
+class Parts(NamedTuple):
+    """The partial sums of each class: the more rows, the more of them.
+
+    If cells have few digits, as pixels do, the rounding errors of a long sum have the same sign.
+
+    Attributes:
+        first: the index of the first one.
+        number: how many there are, at most 64.
+    """
+
+    first: Int[Array, "K"]
+    number: Int[Array, "K"]
+
+
+def parts_of(w: Hard, n: int) -> Parts:
+    """The partial sums for about n of the rows."""
+    rows = jnp.zeros(w.num_classes, jnp.int32).at[_label(w)].add(1, mode="promise_in_bounds")
+    share = rows.astype(jnp.float32) / (len(w.label) + 1)
+    number = jnp.minimum(n // _ROWS * share, _MOST_PARTS).astype(jnp.int32)
+    number = jnp.where(number < _FEW_PARTS, 1, number)
+    return Parts(jnp.cumsum(number) - number, number)
+
+
+def class_sums(
+    rows: Float[Array, "n d"], w: ClassWeights, parts: Parts | None = None
+) -> Float[Array, "K d"]:
+    """`Σ_n w_nk row_n` for each class k; from partial sums, if labels are hard."""
     if not isinstance(w, Hard):
         return matmul(class_rows(w), rows)
+    parts = parts_of(w, len(rows)) if parts is None else parts
     zero = jnp.zeros((num_classes(w), rows.shape[1]), rows.dtype)
-    return rounded(of_parts(add_rows(in_parts(zero, len(rows)), rows, w), w))
+    return rounded(of_parts(add_rows(in_parts(zero, len(rows)), rows, w, parts), parts))
 
 
 def rows_in_parts(num_classes: int) -> int:
@@ -39,52 +69,77 @@ def rows_in_parts(num_classes: int) -> int:
 
 
 def in_parts(zero: Float[Array, "K d"], n: int) -> Pair:
-    """Zeros, for the sums of n rows in several parts.
-
-    If cells have few digits, as pixels do, the rounding errors of a long sum have the same sign.
-    """
-    parts = max(1, min(_MOST_PARTS, n // (_ROWS * len(zero))))
-    every = jnp.broadcast_to(zero, (parts, *zero.shape)).reshape(-1, zero.shape[1])
+    """Zeros, for the partial sums of n rows."""
+    more = min(n // _ROWS, (_MOST_PARTS - 1) * len(zero))
+    more = more if more >= _FEW_PARTS else 0
+    every = jnp.broadcast_to(zero[:1], (len(zero) + more, zero.shape[1]))
     return every, every
 
 
-def of_parts(total: Pair, w: Hard) -> Pair:
+def of_parts(total: Pair, parts: Parts) -> Pair:
     """The sums of each class."""
-    high, low = (a.reshape(-1, w.num_classes, a.shape[1]) for a in total)
-    return fold(high, low)
+    first, number = parts
+    if len(total[0]) == len(first):
+        return total
+
+    def folded() -> Pair:
+        place = jnp.arange(len(total[0]), dtype=first.dtype)
+        label = jnp.searchsorted(first, place, side="right") - 1
+        rank, last = place - first[label], number[label]
+
+        def halve(i: Array, pair: Pair) -> Pair:
+            step = jnp.left_shift(1, i)
+            takes = (rank % (2 * step) == 0) & (rank + step < last)
+            move = lambda a: jnp.where(takes[:, None], jnp.roll(a, -step, 0), 0)  # noqa: E731
+            return add_to(pair, (move(pair[0]), move(pair[1])))
+
+        return lax.fori_loop(0, _HALVINGS, halve, total)
+
+    total = lax.cond(any_member((number > 1).any()), folded, lambda: total)
+    high, low = (a.at[first].get(mode="promise_in_bounds") for a in total)
+    return high, low
 
 
-def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard) -> Pair:
+def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard, parts: Parts) -> Pair:
     """`Σ_n w_nk row_n` added to sums `in_parts`."""
     # A CPU adds row after row at the speed of memory; an accelerator is better at products.
-    high = lax.platform_dependent(total[0], rows, w, cpu=_add_each, default=_add_product)
+    high = lax.platform_dependent(total[0], rows, w, parts, cpu=_add_each, default=_add_product)
     return high, total[1]
 
 
-def _add_product(sums: Array, rows: Array, w: Hard) -> Array:
-    return sums.at[: w.num_classes].add(matmul(class_rows(w), rows))
+def _add_product(sums: Array, rows: Array, w: Hard, parts: Parts) -> Array:
+    return sums.at[parts.first].add(matmul(class_rows(w), rows))
 
 
-def _add_each(sums: Array, rows: Array, w: Hard) -> Array:
-    label, weighted = jnp.maximum(w.label, 0), w.weight[:, None] * rows
-    parts = len(sums) // w.num_classes
-    place = label + w.num_classes * (jnp.arange(len(rows), dtype=label.dtype) % parts)
+def _add_each(sums: Array, rows: Array, w: Hard, parts: Parts) -> Array:
+    label, weighted = _label(w), w.weight[:, None] * rows
+    # Multiples of the golden ratio are evenly spread, whatever the period of the labels.
+    spread = jnp.arange(len(rows), dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
+    part = (spread >> (32 - _HALVINGS)).astype(label.dtype)
+    first, number = (a.at[label].get(mode="promise_in_bounds") for a in parts)
+    place = first + (part * number >> _HALVINGS)
     return sums.at[place].add(weighted, mode="promise_in_bounds")
+
+
+def _label(w: Hard) -> Int[Array, "n"]:
+    """The class of each row; an arbitrary one for a row of no class, which has no weight."""
+    return jnp.maximum(w.label, 0)
 
 
 def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
     """The entry of each row's class; a row of no class gets the entry of an arbitrary class."""
-    return of_class.at[jnp.maximum(w.label, 0)].get(mode="promise_in_bounds")
+    return of_class.at[_label(w)].get(mode="promise_in_bounds")
 
 
 @partial(jax.jit, inline=True)
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:
     """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
+    n, block = num_rows(w), block_rows(1)
+    parts = parts_of(w, min(n, block)) if isinstance(w, Hard) else None
 
     def of_block(w: ClassWeights) -> Array:
-        return class_sums(jnp.ones_like(row_weights(w))[:, None], w)[:, 0]
+        return class_sums(jnp.ones_like(row_weights(w))[:, None], w, parts)[:, 0]
 
-    n, block = num_rows(w), block_rows(1)
     if n <= block:
         return of_block(w)
     padded = jax.tree.map(
