@@ -115,7 +115,7 @@ def _add_each(sums: Array, rows: Array, w: Hard, parts: Parts) -> Array:
     label, weighted = _label(w), w.weight[:, None] * rows
     # Multiples of the golden ratio are evenly spread, whatever the period of the labels.
     spread = jnp.arange(len(rows), dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
-    part = (spread >> (32 - _HALVINGS)).astype(label.dtype)
+    part = (spread >> (32 - _HALVINGS)).astype(jnp.int32)
     first, number = (a.at[label].get(mode="promise_in_bounds") for a in parts)
     place = first + (part * number >> _HALVINGS)
     return sums.at[place].add(weighted, mode="promise_in_bounds")
@@ -123,7 +123,7 @@ def _add_each(sums: Array, rows: Array, w: Hard, parts: Parts) -> Array:
 
 def _label(w: Hard) -> Int[Array, "n"]:
     """The class of each row; an arbitrary one for a row of no class, which has no weight."""
-    return jnp.maximum(w.label, 0)
+    return jnp.maximum(w.label, 0).astype(jnp.int32)
 
 
 def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
