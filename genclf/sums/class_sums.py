@@ -26,6 +26,7 @@ from genclf.sums.products import matmul
 _ROWS = 64  # rows in a partial sum; a shorter one costs more than it gains
 _FEW_PARTS = 4  # fewer gain nothing
 _HALVINGS = 6
+_SAMPLE = 2**15
 _MOST_PARTS = 2**_HALVINGS
 
 
@@ -44,10 +45,13 @@ class Parts(NamedTuple):
 
 
 def parts_of(w: Hard, n: int) -> Parts:
-    """The partial sums for about n of the rows."""
-    rows = jnp.zeros(w.num_classes, jnp.int32).at[_label(w)].add(1, mode="promise_in_bounds")
-    share = rows.astype(jnp.float32) / (len(w.label) + 1)
-    number = jnp.minimum(n // _ROWS * share, _MOST_PARTS).astype(jnp.int32)
+    """The partial sums for about n of the rows, from the labels of up to `_SAMPLE` rows or so."""
+    step = max(1, len(w.label) // _SAMPLE)
+    i = jnp.arange(len(w.label) // step)  # the offset varies, as labels may be periodic
+    label = _label(w).at[step * i + 5 * i % step].get(mode="promise_in_bounds")
+    rows = jnp.zeros(w.num_classes, jnp.int32).at[label].add(1, mode="promise_in_bounds")
+    share = rows.astype(jnp.float32) / (len(i) + 1)
+    number = jnp.minimum(_more(n, w.num_classes) * share, _MOST_PARTS).astype(jnp.int32)
     number = jnp.where(number < _FEW_PARTS, 1, number)
     return Parts(jnp.cumsum(number) - number, number)
 
@@ -70,10 +74,15 @@ def rows_in_parts(num_classes: int) -> int:
 
 def in_parts(zero: Float[Array, "K d"], n: int) -> Pair:
     """Zeros, for the partial sums of n rows."""
-    more = min(n // _ROWS, (_MOST_PARTS - 1) * len(zero))
-    more = more if more >= _FEW_PARTS else 0
-    every = jnp.broadcast_to(zero[:1], (len(zero) + more, zero.shape[1]))
+    length = len(zero) + _more(n, len(zero))
+    every = jnp.broadcast_to(zero[:1], (length, zero.shape[1]))
     return every, every
+
+
+def _more(n: int, num_classes: int) -> int:
+    """How many partial sums there are beyond one for each class."""
+    more = n // _ROWS if n >= _ROWS * num_classes else n // (8 * _ROWS)
+    return min(more, (_MOST_PARTS - 1) * num_classes) if more >= _FEW_PARTS else 0
 
 
 def of_parts(total: Pair, parts: Parts) -> Pair:
@@ -93,11 +102,14 @@ def of_parts(total: Pair, parts: Parts) -> Pair:
             move = lambda a: jnp.where(takes[:, None], jnp.roll(a, -step, 0), 0)  # noqa: E731
             return add_to(pair, (move(pair[0]), move(pair[1])))
 
-        return lax.fori_loop(0, _HALVINGS, halve, total)
+        sums = lax.fori_loop(0, _HALVINGS, halve, total)
+        high, low = (a.at[first].get(mode="promise_in_bounds") for a in sums)
+        return high, low
 
-    total = lax.cond(any_member((number > 1).any()), folded, lambda: total)
-    high, low = (a.at[first].get(mode="promise_in_bounds") for a in total)
-    return high, low
+    def one_each() -> Pair:
+        return total[0][: len(first)], total[1][: len(first)]
+
+    return lax.cond(any_member((number > 1).any()), folded, one_each)
 
 
 def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard, parts: Parts) -> Pair:
