@@ -195,6 +195,12 @@ def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
     return lax.scan(step, varying_zeros(all_rows, x), jnp.arange(0, n, block))[0]
 
 
+def sample_places(n: int, step: int) -> Int[Array, "m"]:
+    """One of every `step` of n rows, step a power of two, of labels that may be periodic."""
+    i = jnp.arange(n // step)
+    return step * i + 5 * i % step
+
+
 def rows_at(x: Shaped[Array, "n d"], places: Int[Array, "m"]) -> Shaped[Array, "m d"]:
     """The rows of x at some places, all of which are in bounds.
 

@@ -64,11 +64,11 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     few = len(count) <= _FEW_CLASSES
     is_short = min(len(x), rows) * d * len(count) <= _FEW_SUMS
     at_once = min(len(x), together * rows)
+    parts = parts_of(w, at_once)
 
     def read(centre: Array, products: Products) -> Moments:
         by_product = full and (few or (products.exact and is_short))
         more_to = add_to if products.exact else _add_plainly
-        parts = parts_of(w, at_once)
 
         def add(total: Sum, x: Array, w: Hard) -> Sum:
             sums, scatter = total
@@ -84,11 +84,11 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             return sums, more_to(scatter, one_matrix(more))
 
         zeros = zeros_like(centre)
-        scatter = in_pieces = in_parts(zeros, at_once)
+        scatter = zeros_in_parts = in_parts(zeros, at_once)
         if full:
             zero = jnp.broadcast_to(zeros[:1, None], (1, d, d))
             scatter = zero, zero
-        start = (zeros, zeros) if by_product else in_pieces, scatter
+        start = (zeros, zeros) if by_product else zeros_in_parts, scatter
         sums, scatter = sum_rows(add, start, x, w, rows, together)
         sums = sums if by_product else of_parts(sums, parts)
         scatter = products.scatter(scatter) if full else of_parts(scatter, parts)

@@ -18,6 +18,7 @@ from genclf.sums.blocks import (
     num_classes,
     num_rows,
     row_weights,
+    sample_places,
 )
 from genclf.sums.compensated import Pair, add_to, rounded
 from genclf.sums.factors import any_member
@@ -46,11 +47,10 @@ class Parts(NamedTuple):
 
 def parts_of(w: Hard, n: int) -> Parts:
     """The partial sums for about n of the rows, from the labels of up to `_SAMPLE` rows or so."""
-    step = max(1, len(w.label) // _SAMPLE)
-    i = jnp.arange(len(w.label) // step)  # the offset varies, as labels may be periodic
-    label = _label(w).at[step * i + 5 * i % step].get(mode="promise_in_bounds")
+    step = 1 << (max(1, len(w.label) // _SAMPLE).bit_length() - 1)
+    label = _label(w).at[sample_places(len(w.label), step)].get(mode="promise_in_bounds")
     rows = jnp.zeros(w.num_classes, jnp.int32).at[label].add(1, mode="promise_in_bounds")
-    share = rows.astype(jnp.float32) / (len(i) + 1)
+    share = rows.astype(jnp.float32) / (len(label) + 1)
     number = jnp.minimum(_more(n, w.num_classes) * share, _MOST_PARTS).astype(jnp.int32)
     number = jnp.where(number < _FEW_PARTS, 1, number)
     return Parts(jnp.cumsum(number) - number, number)

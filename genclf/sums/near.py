@@ -9,7 +9,15 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.sums.blocks import ClassWeights, Hard, ignore_absent, num_classes, row_weights, rows_at
+from genclf.sums.blocks import (
+    ClassWeights,
+    Hard,
+    ignore_absent,
+    num_classes,
+    row_weights,
+    rows_at,
+    sample_places,
+)
 from genclf.sums.class_sums import class_counts, class_sums, of_rows
 from genclf.sums.statistics import divide
 
@@ -31,8 +39,7 @@ def near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"
     if n > ALL_ROWS:
         step = max(_STEP, n // max(_SAMPLE, _SAMPLE_OF_CLASS * num_classes(w)))
         step = 1 << (step.bit_length() - 1)
-        i = jnp.arange(n // step)  # the offset varies, so that periodic labels hide no class
-        rows = step * i + 5 * i % step
+        rows = sample_places(n, step)
         at = lambda a: a.at[rows].get(mode="promise_in_bounds")  # noqa: E731
         x, w = rows_at(x, rows), jax.tree.map(at, w)
     x, w = lax.stop_gradient((x, w))
