@@ -9,6 +9,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
 
+# A process reads the bytecode of those before it, also where Python is told to write none: many tests start one.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
+export PYTHONDONTWRITEBYTECODE :=
+
 # JAX calls LAPACK from several threads at once. OpenBLAS's own threads wait by spinning, which costs
 # several times the work where another process has a core.
 test test-all test-scale test-cpus docs: export OPENBLAS_NUM_THREADS := 1

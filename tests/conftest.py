@@ -24,11 +24,18 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_debug_key_reuse", True)
 
+
+def _set_here_and_below(setting, value):
+    """Set an option of JAX in this process and in those that it starts."""
+    jax.config.update(setting, value)
+    os.environ[setting.upper()] = str(value)
+
+
 # Nearly all the time of these tests is compilation. So it is quick rather than good, unless
 # GENCLF_OPTIMIZED is set: then it is what users have. Workers, and processes that tests start,
 # share what they compile, and the next run finds it again.
 if not os.environ.get("GENCLF_OPTIMIZED"):
-    jax.config.update("jax_disable_most_optimizations", True)
+    _set_here_and_below("jax_disable_most_optimizations", True)
     flags = ["--xla_cpu_parallel_codegen_split_count=1"]
     if jax.__version_info__ < (0, 11):  # later ones do not know the flag, and stop
         flags.append("--xla_cpu_use_fusion_emitters=false")
@@ -36,13 +43,6 @@ if not os.environ.get("GENCLF_OPTIMIZED"):
     os.environ["XLA_FLAGS"] = " ".join([*given, *(flag for flag in flags if flag not in given)])
 # Tracing makes many objects that live on: to look for garbage among them takes a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
-
-
-def _set_here_and_below(setting, value):
-    """Set an option of JAX in this process and in those that it starts."""
-    jax.config.update(setting, value)
-    os.environ[setting.upper()] = str(value)
-
 
 _set_here_and_below("jax_persistent_cache_min_compile_time_secs", 0)
 _set_here_and_below("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -72,8 +72,8 @@ CACHE_DAYS = 14
 
 
 def pytest_addoption(parser):
-    """`--fast` leaves out models and slow cases; `--measure` lists the slow cases anew."""
-    parser.addoption("--fast", action="store_true", help="some models, and no slow case")
+    """`--fast` leaves out models, precisions and slow cases; `--measure` lists slow cases anew."""
+    parser.addoption("--fast", action="store_true", help="some of the cases, and no slow one")
     parser.addoption("--measure", action="store_true", help="write slow_cases.txt anew")
 
 
@@ -136,6 +136,23 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent comp")
 
 
+def _of_other_precision(groups):
+    """Take out of the groups one of every two items that differ in their precision alone.
+
+    float32 and float64 stay in turn. A test without other parameters keeps both.
+    """
+    cases = collections.defaultdict(lambda: collections.defaultdict(list))
+    for item in itertools.chain(*groups.values()):
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if len(params) > 1 and params.get("dtype") in ("float32", "float64"):
+            cases[_test_of(item.nodeid)][item.nodeid.replace(params["dtype"], "")].append(item)
+    pairs = [[pair for pair in of.values() if len(pair) == 2] for of in cases.values()]
+    out = [pair[i % 2] for of in pairs for i, pair in enumerate(of)]
+    for group in groups.values():
+        group[:] = [item for item in group if item not in out]
+    return out
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(config, items):
     """All tests of a model one after the other, in one worker, so that they share its programs."""
@@ -155,6 +172,8 @@ def pytest_collection_modifyitems(config, items):
             left_out.append(item)
         else:
             groups[model if of_model else item.nodeid.partition("::")[0]].append(item)
+    if fast:
+        left_out += _of_other_precision(groups)
     config.hook.pytest_deselected(items=left_out)
     items.clear()
     for name, group in sorted(groups.items(), key=lambda pair: -len(pair[1])):

@@ -101,7 +101,8 @@ def start(count, devices=1, x64=True, **settings):
     """The processes of a fit."""
     settings = {"timeout": 60, "heartbeat": 100, "model": "lda"} | settings
     told = json.dumps(settings | {"count": count, "port": free_port()})
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    flags = os.environ.get("XLA_FLAGS", "")
+    flags += f" --xla_force_host_platform_device_count={devices}"
     env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     env |= {"JAX_ENABLE_X64": str(int(x64)), "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", WORKER, told]

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 import pickle
 import struct
 import subprocess
@@ -126,10 +125,6 @@ def test_another_process_predicts_the_same_bits_without_scikit_learn(tmp_path):
         "scores = np.asarray(gcf.log_posterior(found['params'], found['x']))\n"
         f"assert scores.tobytes() == np.load({str(tmp_path / 'expected.npy')!r}).tobytes()\n"
     )
-    if not os.environ.get("GENCLF_OPTIMIZED"):  # as here: the last bits depend on it
-        program = (
-            "import jax; jax.config.update('jax_disable_most_optimizations', True)\n" + program
-        )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -22,7 +22,6 @@ def test_sharded_as_single(law):
         "JAX_ENABLE_X64": "1",
         "JAX_NUMPY_DTYPE_PROMOTION": "strict",
         "JAX_NUMPY_RANK_PROMOTION": "raise",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "0" if os.environ.get("GENCLF_OPTIMIZED") else "1",
     }
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.laws.sharded", law],
