@@ -54,11 +54,12 @@ def fit(
             or the params of a generative model. A closed form takes no init.
 
     Returns:
-        `ClassifierParams` or `SoftmaxParams`; NaN in traced code where labels, weights or cells are
-        invalid (`validate` names them).
+        `ClassifierParams` or `SoftmaxParams`; NaN where weights or cells are invalid, and in traced
+        code where labels are (`validate` names them).
 
     Raises:
-        ValueError: a shape or dtype does not fit, or a hyper-parameter is invalid.
+        ValueError: a shape or dtype does not fit, a label is neither a class nor -1, no row has a
+            label and a weight above 0, or a hyper-parameter is invalid.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf

@@ -68,7 +68,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     * A feature that is constant in a class has the variance `v_j / (n_k + 1)` there. v_j is its
       variance within classes, or its total variance if it is constant in every class. This is about
-      the variance of n_k equal values and one value a typical deviation away, in every dtype.
+      the variance of n_k equal values and one value a typical deviation away, in every dtype. With
+      a ridge or a target it has what these add, and nothing else.
       Constant means a variance of at most (ε · root mean square)², ε the dtype's epsilon.
     * A feature that is constant over all the data changes no posterior.
     * A direction in which nothing varies has no maximum: features are linearly dependent, or the

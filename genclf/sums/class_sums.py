@@ -51,7 +51,8 @@ def parts_of(w: Hard, n: int) -> Parts:
     label = _label(w).at[sample_places(len(w.label), step)].get(mode="promise_in_bounds")
     rows = jnp.zeros(w.num_classes, jnp.int32).at[label].add(1, mode="promise_in_bounds")
     share = rows.astype(jnp.float32) / (len(label) + 1)
-    number = jnp.minimum(_more(n, w.num_classes) * share, _MOST_PARTS).astype(jnp.int32)
+    wanted = n // _rows_of_part(n, w.num_classes) * share
+    number = jnp.minimum(wanted, _MOST_PARTS).astype(jnp.int32)
     number = jnp.where(number < _FEW_PARTS, 1, number)
     return Parts(jnp.cumsum(number) - number, number)
 
@@ -81,8 +82,12 @@ def in_parts(zero: Float[Array, "K d"], n: int) -> Pair:
 
 def _more(n: int, num_classes: int) -> int:
     """How many partial sums there are beyond one for each class."""
-    more = n // _ROWS if n >= _ROWS * num_classes else n // (8 * _ROWS)
+    more = n // _rows_of_part(n, num_classes)
     return min(more, (_MOST_PARTS - 1) * num_classes) if more >= _FEW_PARTS else 0
+
+
+def _rows_of_part(n: int, num_classes: int) -> int:
+    return _ROWS if n >= _ROWS * num_classes else 8 * _ROWS
 
 
 def of_parts(total: Pair, parts: Parts) -> Pair:

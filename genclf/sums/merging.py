@@ -172,8 +172,7 @@ def _check_alike(a: Any, b: Any) -> None:
     _check_statistics(b, "b")
     if (jax.tree.structure(a), _outline(a)) != (jax.tree.structure(b), _outline(b)):
         raise ValueError(
-            f"statistics of different models cannot be merged: a is of {_outline(a)}, b of "
-            f"{_outline(b)}"
+            f"a and b are statistics of different models: a is of {_outline(a)}, b of {_outline(b)}"
         )
 
 

@@ -54,8 +54,8 @@ def _order_by_digit(digit: Int[Array, "n"], base: int) -> Int[Array, "n"]:
     # Before a row are those of smaller digits, and those of its digit in groups before and its own.
     number = jnp.zeros((groups, base), digit.dtype)
     number = number.at[jnp.arange(groups)[:, None], own].add(1, mode="promise_in_bounds")
-    up_to = jnp.cumsum(number, 0)
-    before = (jnp.cumsum(up_to[-1]) - up_to[-1])[None] + up_to - number
+    in_all = number.sum(0, dtype=digit.dtype)
+    before = (jnp.cumsum(in_all) - in_all)[None] + jnp.cumsum(number, 0) - number
     earlier = jnp.tri(_TOGETHER, k=-1, dtype=bool)[None] & (own[:, :, None] == own[:, None, :])
     place = jnp.take_along_axis(before, own, 1, mode="promise_in_bounds")
     place = place + earlier.sum(2, dtype=digit.dtype)

@@ -12,6 +12,8 @@ import pytest
 import genclf as gcf
 from genclf.families.distances import distances
 from genclf.families.mahalanobis import Means
+from genclf.sums.blocks import Hard
+from genclf.sums.tiles import class_tiles
 from tests.registry import BY_NAME, FAMILIES, K, assert_close, assert_near, assert_same, spoil, take
 
 MANY = 4099  # rows: beyond 2048, not a multiple of any block
@@ -285,6 +287,29 @@ def test_squares_of_numbers_of_few_digits_add_up(shared, num_classes):
     expected = np.stack([x[y == k].var(0) * (y == k).sum() for k in range(num_classes)])
     expected = expected.sum(0, keepdims=True) if shared else expected
     np.testing.assert_allclose(found, expected, rtol=2e-6 if unbalanced else 1e-6)
+
+
+@pytest.mark.parametrize("num_classes", [1, 31, 32, 33, 1025])
+def test_tiles_hold_the_rows_in_the_order_of_their_classes(num_classes):
+    # Labels are sorted by digits to base 32; a row without a label has one more.
+    label = np.random.default_rng(0).integers(-1, num_classes, 2039)
+    w = Hard(jnp.asarray(label), jnp.asarray(label >= 0, jnp.float32), num_classes)
+    number, tile_of = class_tiles(w, 16)
+    k, rows, weight = jax.vmap(tile_of)(jnp.arange(number))
+    held = np.asarray(weight) > 0
+    expected = np.argsort(label, kind="stable")[(label < 0).sum() :]
+    np.testing.assert_array_equal(np.asarray(rows)[held], expected)
+    np.testing.assert_array_equal(np.repeat(k, 16).reshape(held.shape)[held], label[expected])
+
+
+def test_squares_add_up_where_all_rows_of_a_small_class_are_side_by_side():
+    n, own = 140_009, 7_001
+    rng = np.random.default_rng(0)
+    x = (rng.random((n, 7)) < 0.1).astype(np.float32)
+    y = np.where(np.arange(n) < own, 2, rng.integers(0, 2, n))
+    found = np.asarray(gcf.stats(gcf.gaussian_nb(3), x, y).conditional.scatter)
+    expected = [x[y == k].var(0, dtype=np.float64) * (y == k).sum() for k in range(3)]
+    np.testing.assert_allclose(found, np.stack(expected), rtol=6e-6)
 
 
 def test_a_wide_class_does_not_hide_that_narrow_ones_cancel():
