@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 
 from genclf.arguments.domains import FLAG
 from genclf.classifier import Classifier
-from genclf.diagnosis import _diagnose
+from genclf.diagnosis import Diagnosis, _diagnose
 from genclf.entry.rows import (
     as_arrays,
     blocks,
@@ -64,6 +64,7 @@ def validate(
     * the labelled rows do not determine a Gaussian's mean or covariance, and nothing regularises
       it;
     * a column has no value at all;
+    * a class has a class prior above 0, and neither rows nor a prior of the family;
     * the dtype has too few digits for a Gaussian. Either rounding moves the mean of a feature by
       more than 1/256 of its standard deviation (a mean of 32,768 standard deviations in float32,
       1.8e13 in float64), which changes a posterior by about 1e-3. Or ε times the condition number
@@ -127,6 +128,7 @@ def validate(
             _check_determined(found.conditional, "", latent)
         if not latent:
             _check_seen(model, x, found.unseen)
+            _check_densities(model, found)
         if model.inference == "predictive" and not latent:
             s = stats(model, x, labels, weight)
             check_proper(posteriors(model.family, s.conditional), s, "posterior", "the predictive")
@@ -197,6 +199,17 @@ def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
                 f"{n} rows of {d} features determine no covariance, whose rank would be below {n}: "
                 f"set {_REGULAR}"
             )
+
+
+def _check_densities(clf: Classifier, found: Diagnosis) -> None:
+    """Raise if the class prior expects a class that has no density."""
+    share = np.exp(np.asarray(clf.label_prior.log_probs(found.count)))
+    for k in np.flatnonzero(np.asarray(found.undetermined) & (share > 0)):
+        raise ValueError(
+            f"class {k} has no row with a weight above 0, and no prior determines its density, but "
+            f"its class prior is {share[k]:.3g}: it would never be predicted; give it rows, give "
+            "the family a prior, or leave the class out"
+        )
 
 
 def _check_seen(clf: Classifier, x: PyTree, unseen: PyTree) -> None:

@@ -11,6 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import Scalar
+from genclf.arguments.static import static
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     DirichletDistribution,
@@ -33,7 +34,7 @@ class ClassPrior(eqx.Module):
         given: probabilities of shape (K,), or a `Dirichlet` in place of alpha, or None.
     """
 
-    num_classes: int = eqx.field(static=True)
+    num_classes: int = static()
     alpha: Scalar = 0.0
     given: Any = None
 

@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, NON_NEGATIVE, one_of, whole
+from genclf.arguments.static import static
 from genclf.class_prior import ClassPrior
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
@@ -41,7 +43,9 @@ class Classifier(Model):
     """A generative classifier: a class prior times class densities.
 
     `p(x, y=k) = π_k p(x | y=k)` with `π_k = (n_k + a) / (n + K a)`, n_k the weight of class k and
-    a = `class_alpha`; a = 0 is maximum likelihood. `class_prior` fixes π instead.
+    a = `class_alpha`; a = 0 is maximum likelihood. `class_prior` fixes π instead. Whatever π, a
+    class is never predicted if it has no rows and the family has no prior, or alpha = 0: nothing
+    determines its density. The other classes share its probability.
 
     Hyper-parameters state a conjugate prior of the parameters (`alpha` stands for a `Dirichlet`).
     `inference` says how to use it: "map" takes the posterior mode, "ml" ignores the prior (maximum
@@ -77,12 +81,12 @@ class Classifier(Model):
     }
 
     family: Any
-    num_classes: int = eqx.field(static=True)
+    num_classes: int = static()
     class_alpha: Scalar = 0.0
     class_prior: Float[ArrayLike, "K"] | Dirichlet | None = eqx.field(
         default=None, converter=numbers
     )
-    inference: Inference = eqx.field(static=True, default="map")
+    inference: Inference = static(default="map")
 
     @property
     def support(self) -> PyTree[Support]:
@@ -92,6 +96,24 @@ class Classifier(Model):
     def label_prior(self) -> ClassPrior:
         """π, from `class_alpha` and `class_prior`."""
         return ClassPrior(self.num_classes, self.class_alpha, self.class_prior)
+
+    def log_prior(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
+        """`log π` for classes of these counts, -inf where no density is determined."""
+        return self.of_determined(self.label_prior.log_probs(count), count)
+
+    def of_determined(
+        self, log_prior: Float[Array, "K"], count: Float[Array, "K"]
+    ) -> Float[Array, "K"]:
+        """-inf for a class whose density neither rows nor a prior determine.
+
+        The other classes share its probability. If no density is determined, nothing changes.
+        """
+        determined = (count != 0) | jnp.asarray(self.family.determined_by_prior)
+        determined = determined | ~determined.any()
+        kept = jnp.where(determined, log_prior, -jnp.inf)
+        lacks = (kept != log_prior).any() & (kept > -jnp.inf).any()
+        share = jax.nn.logsumexp(jnp.where(lacks, kept, 0))
+        return kept - jnp.where(lacks, share, 0)
 
     def plain(self) -> Classifier:
         """The same model by maximum likelihood."""
@@ -106,7 +128,8 @@ class ClassifierParams(Fitted):
     """A fitted classifier, as `fit` and `estimate` return it.
 
     Attributes:
-        log_prior: log class probabilities, shape (K,); -inf for a class that cannot occur.
+        log_prior: log class probabilities, shape (K,); -inf for a class that cannot occur, or of
+            which neither rows nor a prior determine the density.
         conditional: params of p(x | y), e.g. `GaussianParams`.
     """
 

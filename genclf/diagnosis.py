@@ -36,7 +36,9 @@ class Diagnosis(ShowsNumbers):
 
     Attributes:
         count: weight of each class, shape (K,); NaN where labels or weights are invalid.
-        empty: classes without weight, shape (K,): they are never predicted.
+        empty: classes without weight, shape (K,).
+        undetermined: classes without weight whose density no prior determines either, shape (K,):
+            they are never predicted, whatever the class prior.
         invalid_cells: number of cells of x that the density cannot take; per block of a `Product`.
         invalid_labels: number of labels outside -1..K-1, or of responsibilities that are
             negative or not finite.
@@ -50,6 +52,7 @@ class Diagnosis(ShowsNumbers):
 
     count: Float[Array, "K"]
     empty: Bool[Array, "K"]
+    undetermined: Bool[Array, "K"]
     invalid_cells: PyTree[Int[Array, ""]]
     invalid_labels: Int[Array, ""]
     invalid_weights: Int[Array, ""]
@@ -112,13 +115,13 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
     check_rows(clf.support, x, y, weights, clf.num_classes)
     w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
     count = jnp.where(invalid, jnp.nan, class_counts(w))
-    conditional = None
+    conditional, used = None, clf
     if is_additive(clf.family):
-        plain = clf.plain() if clf.inference == "ml" else clf
-        if any_prefers_rows(plain.family, x):
-            conditional = plain.family.diagnose_rows(x, w)
+        used = clf.plain() if clf.inference == "ml" else clf
+        if any_prefers_rows(used.family, x):
+            conditional = used.family.diagnose_rows(x, w)
         else:
-            conditional = plain.family.diagnose(stats(clf, x, y, weights).conditional)
+            conditional = used.family.diagnose(stats(clf, x, y, weights).conditional)
     invalid_cells, unseen = {}, {}
     for name, _, support, block in blocks(clf.family.support, x):
         invalid_cells[name] = (~support.holds(block)).sum()
@@ -126,6 +129,7 @@ def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
     return Diagnosis(
         count=count,
         empty=count == 0,
+        undetermined=(count == 0) & ~jnp.asarray(used.family.determined_by_prior),
         invalid_cells=invalid_cells.get("x", invalid_cells),
         invalid_labels=(~valid_labels(y, clf.num_classes)).sum(),
         invalid_weights=jnp.int32(0) if weights is None else (~valid_weights(weights)).sum(),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import numbers
@@ -147,11 +148,12 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
         class_prior: class probabilities, shape (K,), >= 0 with sum 1.
 
     Returns:
-        `ClassifierParams`; in traced code an invalid prior becomes NaN.
+        `ClassifierParams`; in traced code an invalid prior becomes NaN. A class of prior 0 keeps it
+        there, since the params may hold no density of it.
 
     Raises:
-        ValueError: `class_prior` is not K numbers; or, outside traced code, some are negative or
-            their sum is not 1.
+        ValueError: `class_prior` is not K numbers; or, outside traced code, some are negative,
+            their sum is not 1, or a class of prior 0 would get another one.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -166,7 +168,16 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
     problem = problem or prior_problem(class_prior, num_classes, "class_prior")
     if problem:
         raise ValueError(problem)
+    impossible = jnp.isneginf(params.log_prior)
+    if not is_traced(impossible, class_prior):
+        for k in np.flatnonzero(np.asarray(impossible) & (np.asarray(class_prior) > 0)):
+            raise ValueError(
+                f"class_prior[{k}] is {class_prior[k]:.6g}, but params.log_prior[{k}] is -inf: the "
+                "fit saw no row of the class, or was told that it cannot occur; expected 0, or "
+                "params of a fit with the class"
+            )
     log_prior = log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))
+    log_prior = jnp.where(impossible, -jnp.inf, log_prior)
     return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
 
 
@@ -197,7 +208,7 @@ def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) ->
         lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a, w
     )
     count = class_counts(w)
-    return ClassifierParams(clf.label_prior.log_probs(count), clf.family.fit(x, w))
+    return ClassifierParams(clf.log_prior(count), clf.family.fit(x, w))
 
 
 @verb
@@ -266,15 +277,13 @@ def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         return _predictive(clf, stats)
     if clf.inference == "ml":
         clf = clf.plain()
-    log_prior = clf.label_prior.log_probs(stats.count)
+    log_prior = clf.log_prior(stats.count)
     return ClassifierParams(log_prior, clf.family.estimate(stats.conditional))
 
 
 def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     labels = clf.label_prior.posterior(stats.labels)
-    log_prior = (
-        clf.label_prior.log_probs(stats.count) if labels is None else labels.expected()["log_prior"]
-    )
+    log_prior = clf.log_prior(stats.count) if labels is None else labels.expected()["log_prior"]
     given = posteriors(clf.family, stats.conditional)
     return ClassifierParams(log_prior, predictives(clf.family, stats.conditional, given))
 

@@ -9,12 +9,13 @@ import jax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import FLAG, whole
+from genclf.arguments.static import python_value
 from genclf.classifier import Classifier
 from genclf.entry.rows import as_arrays
 from genclf.entry.verb import verb
 from genclf.families.base import Parametric
 from genclf.families.capabilities import require
-from genclf.families.categorical import NUM_VALUES, Categorical, as_tuple
+from genclf.families.categorical import NUM_VALUES, Categorical
 from genclf.families.categorical_params import (
     indicator_columns,
 )
@@ -203,5 +204,5 @@ def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batc
     x = as_arrays(x, "x")
     if not isinstance(x, jax.Array) or x.ndim == 0:
         raise ValueError(f"x is {x!r}, expected codes 0..num_values-1, an array of shape (..., d)")
-    sizes = NUM_VALUES.checked(as_tuple(num_values), "num_values")
+    sizes = NUM_VALUES.checked(python_value(num_values), "num_values")
     return indicator_columns(x, Categorical(sizes).columns(x.shape[-1]).num_values)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array
+
+from genclf.sums import loops
 
 MAX_EVALUATIONS = 1000
 _MAX_HALVINGS = 12
@@ -67,7 +68,7 @@ class Minimiser:
 
     def run(self, search: Search, cond: Callable[[Search], Array]) -> Search:
         """Continue the search while the condition holds."""
-        return lax.while_loop(lambda at: at.may_go_on & cond(at), self._body, search)
+        return loops.while_loop(lambda at: at.may_go_on & cond(at), self._body, search)
 
     def _begin(self, grad: Array, at: Array) -> tuple[Array, Any]:
         """A step along the gradient, and a memory that holds this gradient alone."""
@@ -113,7 +114,7 @@ class Minimiser:
         # Where rounding hides the difference of two values, the norm of the gradient decides.
         level = value <= last.value + 100 * rounding
         flatter = level & (jnp.linalg.norm(grad) < jnp.linalg.norm(last.grad))
-        return lax.cond((value <= last.value + enough) | flatter, accept, shorten)
+        return loops.cond((value <= last.value + enough) | flatter, accept, shorten)
 
 
 @contextmanager

@@ -248,6 +248,7 @@ def _params(
     arrays = over_parts(family, lambda _, *of: arrays_of(*of), post.conditional, *trees)
     if log_prior is None:
         log_prior = post.clf.label_prior.log_probs(post.like.count)
+    log_prior = post.clf.of_determined(log_prior, post.like.count)
     return ClassifierParams(log_prior, params_of(family, post.like.conditional, arrays))
 
 

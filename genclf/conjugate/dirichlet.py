@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
+from genclf.arguments.static import static
 from genclf.conjugate.base import (
     Conjugate,
     Interval,
@@ -80,8 +81,8 @@ class DirichletDistribution(Conjugate):
     """
 
     concentration: Float[Array, "..."]
-    field: str = eqx.field(static=True)
-    sizes: tuple[int, ...] = eqx.field(static=True)
+    field: str = static()
+    sizes: tuple[int, ...] = static()
 
     @property
     def simplex(self) -> Parameter:

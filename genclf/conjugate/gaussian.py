@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import multigammaln
 from jaxtyping import Array, Bool, Float
 
+from genclf.arguments.static import static
 from genclf.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.logarithms import log_pochhammer
 from genclf.sums.batched import cholesky, inverse_lower
@@ -42,8 +42,8 @@ class NormalInverseWishartDistribution(Conjugate):
     kappa: Float[Array, "..."]
     scale: Float[Array, "..."]
     dof: Float[Array, "..."]
-    covariance: Covariance = eqx.field(static=True)
-    shared: bool = eqx.field(static=True)
+    covariance: Covariance = static()
+    shared: bool = static()
 
     @property
     def batch_shape(self) -> tuple[int, ...]:

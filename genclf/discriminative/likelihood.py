@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Real
 
+from genclf.arguments.static import static
 from genclf.families.base import Scalar
 from genclf.sums.accumulate import moments
 from genclf.sums.batched import cholesky, inverse_lower
@@ -62,7 +63,7 @@ class Problem(eqx.Module):
     unit: Float[Array, "d"]
     white: Float[Array, "p1 p1"]
     cached: Float[Array, "p1 n"] | None
-    is_quadratic: bool = eqx.field(static=True)
+    is_quadratic: bool = static()
 
     @property
     def row_size(self) -> int:

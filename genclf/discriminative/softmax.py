@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
+from genclf.arguments.static import static
 from genclf.classifier import ClassifierParams
 from genclf.discriminative.likelihood import Problem, make_problem
 from genclf.discriminative.minimum import minimise, tolerance
@@ -165,9 +165,9 @@ class SoftmaxRegression(Model):
         "features": one_of("linear", "quadratic"),
     }
 
-    num_classes: int = eqx.field(static=True)
+    num_classes: int = static()
     l2: Scalar = 0.0
-    features: Features = eqx.field(static=True, default="linear")
+    features: Features = static(default="linear")
 
     @property
     def support(self) -> Support:

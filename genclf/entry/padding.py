@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import host_numbers
+from genclf.arguments.static import static
 from genclf.entry.rows import as_arrays, check_examples, in_range, maybe_sparse
 from genclf.families.base import Density
 from genclf.families.support import Support
@@ -60,7 +60,7 @@ def by_rows(
 class _Scores(Density):
     """A density whose examples are their own scores of the K classes."""
 
-    num_classes: int = eqx.field(static=True)
+    num_classes: int = static()
 
     @property
     def support(self) -> Support:

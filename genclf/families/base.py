@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
@@ -93,6 +93,11 @@ class Family(Declared):
     @abc.abstractmethod
     def fit(self, x: PyTree, w: ClassWeights) -> Density:
         """The density of rows x under class weights w."""
+
+    @property
+    def determined_by_prior(self) -> bool | Bool[Array, ""]:
+        """Whether a prior determines the density of a class that has no rows."""
+        return False
 
     def problems(self, d: Any = None) -> list[str]:
         """Error messages for hyper-parameters that are valid separately, but not together.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.static import static
 from genclf.conjugate.beta import Beta, BetaDistribution, zeros_of
 from genclf.families.base import Scalar, set_fields
 from genclf.families.bernoulli_params import (
@@ -77,8 +77,8 @@ class Bernoulli(Smoothed):
     alpha: Scalar = 1.0
     threshold: Scalar | None = None
     prior: Beta | None = None
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     @property
     def support(self) -> Support:

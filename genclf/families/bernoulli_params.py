@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from genclf.arguments.static import static
 from genclf.conjugate.beta import zeros_of
 from genclf.families.base import Scalar
 from genclf.families.linear_score import LinearScore
@@ -92,8 +92,8 @@ class BernoulliParams(CountParams):
 
     logits: Float[Array, "K d"]
     threshold: Scalar | None
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     @property
     def support(self) -> Support:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.static import static
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     DirichletDistribution,
@@ -48,16 +47,6 @@ NUM_VALUES = Domain(
         else _SIZE.contains(sizes)
     ),
 )
-
-
-def as_tuple(num_values: Any) -> Any:
-    """Convert to Python integers, or a tuple of them, so that the field can be static."""
-    if isinstance(num_values, list | tuple | np.ndarray | jax.Array) and np.ndim(num_values) == 1:
-        return tuple(map(as_tuple, num_values))
-    whole_array = isinstance(num_values, np.ndarray | jax.Array | np.generic) and (
-        num_values.ndim == 0 and num_values.dtype.kind in "iu"
-    )
-    return int(num_values) if whole_array else num_values
 
 
 class Categorical(Smoothed):
@@ -103,12 +92,12 @@ class Categorical(Smoothed):
         "missing_code": CODE,
     }
 
-    num_values: int | tuple[int, ...] = eqx.field(static=True, converter=as_tuple)
+    num_values: int | tuple[int, ...] = static()
     alpha: Scalar = 1.0
-    unseen: Unseen = eqx.field(static=True, default="error")
+    unseen: Unseen = static(default="error")
     prior: Dirichlet | None = None
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     def columns(self, d: int) -> Columns:
         """The layout for d columns; raise if num_values is for another number of columns."""

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
+from genclf.arguments.static import static
 from genclf.families.missing import (
     Missing,
     allow_missing,
@@ -52,10 +53,10 @@ class Columns(eqx.Module):
         missing_code: the integer that marks a missing cell if x is integer.
     """
 
-    num_values: tuple[int, ...] = eqx.field(static=True)
-    unseen: Unseen = eqx.field(static=True)
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    num_values: tuple[int, ...] = static()
+    unseen: Unseen = static()
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     @property
     def support(self) -> Support:

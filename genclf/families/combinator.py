@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
+import functools
+import operator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.families.base import Family, Parametric, Params
 from genclf.families.capabilities import (
@@ -148,6 +150,11 @@ class Combinator(InParts, HasRoads, Latent):
     def diagnose_rows(self, x: PyTree, w: ClassWeights) -> PyTree:
         """The diagnosis of each part."""
         return self.map(lambda part, x: part.diagnose_rows(x, w), self.split(x))
+
+    @property
+    def determined_by_prior(self) -> bool | Bool[Array, ""]:
+        each = [part.determined_by_prior for (part,) in self.children()]
+        return functools.reduce(operator.and_, each)
 
     @property
     def hidden(self) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from genclf.arguments.static import static
 from genclf.families.base import Density
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
 from genclf.logarithms import log_pochhammer, log_pochhammer_remainder
+from genclf.sums import loops
 from genclf.sums.blocks import over_rows
 
 _LARGE = 64  # above this count, what all classes share is much larger than what differs
@@ -40,7 +41,7 @@ class DirichletMultinomialParams(Density):
 
     concentration: Float[Array, "K V"]
     mean_length: Float[Array, ""]
-    presence: bool = eqx.field(static=True)
+    presence: bool = static()
 
     @property
     def support(self) -> Support:
@@ -71,7 +72,7 @@ class DirichletMultinomialParams(Density):
         table = rising_table(self.concentration, math.prod(x.shape[:-1]))
 
         def rows(x: Array) -> Array:
-            return lax.cond(
+            return loops.cond(
                 (x > _LARGE).any(),
                 lambda: self._beyond_common(x),
                 lambda: self._of_counts(x, table),
@@ -130,7 +131,7 @@ def _occurrences(rows: Tokens) -> tuple[Tokens, Int[Array, "n length"]]:
             return ((columns == one) & (after > i)).astype(jnp.int32)
 
         first, rest = jnp.asarray(0), jnp.arange(1, max(length, 1))
-        return rows, lax.scan(lambda n, i: (n + seen(i), None), seen(first), rest)[0].T
+        return rows, loops.scan(lambda n, i: (n + seen(i), None), seen(first), rest)[0].T
     position = jnp.broadcast_to(jnp.arange(length), ids.shape)
     ids = jnp.sort(ids, axis=-1)
     first = jnp.pad(ids[:, 1:] != ids[:, :-1], [(0, 0), (1, 0)], constant_values=True)

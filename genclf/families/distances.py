@@ -23,6 +23,7 @@ from genclf.families.mahalanobis import (
     squared_lengths,
 )
 from genclf.families.shared_scale import SharedForm
+from genclf.sums import loops
 from genclf.sums.blocks import over_rows
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
@@ -59,7 +60,7 @@ def distances(
     if x.size * num_classes * (d if covariance == "full" else 4) <= _QUICK:
         return by(form.one_by_one)
     checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
-    return lax.cond(any_member(form.may_cancel), checked, unchecked)
+    return loops.cond(any_member(form.may_cancel), checked, unchecked)
 
 
 def _by_blocks(
@@ -137,7 +138,7 @@ class _Shared(_Form):
             nearest = lax.stop_gradient(argmax(score))
             best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
             own = self.linear.of_classes(nearest).subtracted_from(x)
-            less = lax.cond(
+            less = loops.cond(
                 any_member(self.linear.are_far_apart),
                 lambda: self.linear.about_classes(x, nearest, self.linear.between()),
                 lambda: score - best,
@@ -146,7 +147,7 @@ class _Shared(_Form):
 
         cancels = length > _CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
         as_it_is = lambda: length[:, None] - 2 * score  # noqa: E731
-        return lax.cond(any_member(cancels.any()), from_nearest, as_it_is)
+        return loops.cond(any_member(cancels.any()), from_nearest, as_it_is)
 
 
 class _OwnDiagonals(_Form):
@@ -178,7 +179,7 @@ class _OwnDiagonals(_Form):
         apart = more - less
         # The nearest class need not be the likeliest: a class of large variances is near to all.
         cancels = more > _CANCELS * (apart + x.shape[1])  # False on NaN
-        return lax.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: apart)
+        return loops.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: apart)
 
     def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
         return _from_each_class(x, self.means, 1 / self.scale, "diag")

@@ -17,6 +17,7 @@ from genclf.arguments.domains import (
     one_of,
 )
 from genclf.arguments.hyperparameters import is_concrete, kind_of
+from genclf.arguments.static import static
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution, flat_prior
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.base import Params, Scalar
@@ -144,15 +145,15 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         "missing": MISSING,
     }
 
-    covariance: Covariance = eqx.field(static=True, default="full")
-    shared: bool = eqx.field(static=True, default=False)
+    covariance: Covariance = static(default="full")
+    shared: bool = static(default=False)
     ridge: Scalar = 0.0
     ddof: Scalar = 0.0
     prior: NormalInverseWishart | None = None
-    missing: Missing = eqx.field(static=True, default="error")
+    missing: Missing = static(default="error")
     pooling: Scalar | None = None
     shrinkage: Scalar | Method | Estimated | None = eqx.field(converter=estimated, default=None)
-    target: Target = eqx.field(static=True, default="identity")
+    target: Target = static(default="identity")
     soft_threshold: Scalar | None = None
 
     @property
@@ -189,6 +190,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def pooled(self, stats: Moments) -> Moments:
         return stats.pool_classes() if self.shared and not self.needs_fourth else stats
+
+    @property
+    def determined_by_prior(self) -> bool:
+        return self.prior is not None
 
     def heuristics(self) -> list[str]:
         """The names of the rules that regularise, where they are concrete and do something."""

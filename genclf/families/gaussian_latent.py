@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from genclf.arguments.static import static
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.capabilities import Completed, Init, Latent, Observed, SharesScatter
 from genclf.families.gaussian_params import GaussianParams
@@ -24,8 +24,8 @@ class _Rows(Completed):
 
     x: Array
     near: Array
-    full: bool = eqx.field(static=True)
-    pooled: bool = eqx.field(static=True)
+    full: bool = static()
+    pooled: bool = static()
 
     @property
     def has_blocks(self) -> bool:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
+from genclf.arguments.static import static
 from genclf.families.base import Params
 from genclf.families.capabilities import (
     HasConditionals,
@@ -47,6 +47,7 @@ from genclf.families.shared_scale import linear_form, linear_scores
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support
 from genclf.parameters import Parameter
+from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.compensated import no_rounding
 from genclf.sums.products import einsum
@@ -82,10 +83,10 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
     mean: Float[Array, "K d"]
     scale: Float[Array, "..."]
-    covariance: Covariance = eqx.field(static=True)
-    shared: bool = eqx.field(static=True)
-    missing: Missing = eqx.field(static=True)
-    rounding: Float[Array, "K d"] | None
+    covariance: Covariance = static()
+    shared: bool = static()
+    missing: Missing = static()
+    rounding: Float[Array, "K d"] | None  # type: ignore[misc]
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""
 
         def rows(x: Array) -> Array:
-            return lax.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
+            return loops.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
 
         d = self.mean.shape[-1]
         return over_rows(rows, x, 1, 2 * d * d if self.covariance == "full" else 2 * d)
@@ -222,7 +223,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
             score, completion = completed(x, given)
             return score + common_norms(x, given.unit)[:, None], completion
 
-        return lax.cond(jnp.isnan(x).any(), with_holes, without_holes)
+        return loops.cond(jnp.isnan(x).any(), with_holes, without_holes)
 
     def in_units(self) -> Densities:
         """The densities in units of typical deviations, for any covariance structure."""

@@ -12,11 +12,13 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import FLAG, POSITIVE
+from genclf.arguments.static import static
 from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
 from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
+from genclf.sums import loops
 from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
 from genclf.sums.class_sums import class_counts
 from genclf.sums.magnitudes import Magnitudes
@@ -74,7 +76,7 @@ class KernelDensityParams(Density):
 
             none = RunningLogSumExp.empty(x, inverse, 1)
             tiles = (self.examples, self.weight, self.label)
-            seen = lax.scan(jax.checkpoint(step), none, tiles)[0]
+            seen = loops.scan(jax.checkpoint(step), none, tiles)[0]
             score = jax.vmap(lambda seen: seen.log_sum(one)[0], out_axes=1)(seen)
             invalid = jnp.isnan(x).any(0)[:, None]
             return jnp.where(invalid, jnp.nan, score - broadcast_rows(own, score))
@@ -167,7 +169,7 @@ class KernelDensity(Family):
     domains: ClassVar = {"bandwidth": _BANDWIDTH, "leave_one_out": FLAG}
 
     bandwidth: Scalar | str = eqx.field(default="scott", converter=_rule_or_number)
-    leave_one_out: bool = eqx.field(static=True, default=False)
+    leave_one_out: bool = static(default=False)
 
     @property
     def support(self) -> Support:

@@ -13,7 +13,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from genclf.logarithms import safe_log
-from genclf.sums.blocks import varying_zeros
+from genclf.sums import loops
+from genclf.sums.blocks import zeros_as
 
 _UNROLLED = 8  # features added without writing the distances back to memory
 
@@ -39,7 +40,7 @@ def half_squares(
 
     features = (x, examples.T, inverse)
     unroll = min(len(x), _UNROLLED)
-    return 0.5 * lax.scan(add, varying_zeros(zeros, x, examples), features, unroll=unroll)[0]
+    return 0.5 * loops.scan(add, zeros_as(zeros, x, examples), features, unroll=unroll)[0]
 
 
 class RunningLogSumExp(eqx.Module):
@@ -64,7 +65,7 @@ class RunningLogSumExp(eqx.Module):
             nearest = jnp.broadcast_to(x[0], (*shape[:-2], shape[-1])) + inverse[..., :1]
             return cls(nearest, jnp.broadcast_to(nearest[..., None, :], shape))
 
-        zero = varying_zeros(zeros, x, inverse)
+        zero = zeros_as(zeros, x, inverse)
         return cls(zero.nearest + jnp.inf, zero.total)
 
     def update(
@@ -116,17 +117,17 @@ def leave_one_out(
                 half = jnp.where(itself, jnp.inf, half_squares(x, examples[u], inverse[k]))
                 return seen.update(half, weight[u], sharpness)
 
-            return lax.cond(label[u] == k, update, lambda seen: seen, seen), None
+            return loops.cond(label[u] == k, update, lambda seen: seen, seen), None
 
         none = RunningLogSumExp.empty(x, inverse[k], len(sharpness))
-        seen = lax.scan(add_examples, none, jnp.arange(num_tiles))[0]
+        seen = loops.scan(add_examples, none, jnp.arange(num_tiles))[0]
         score = seen.log_sum(sharpness) - d * log_multiplier[:, k][:, None]
         counted = (weight[t] > 0) & ~jnp.isposinf(seen.nearest)
         sums = jnp.where(counted[None], weight[t][None] * score, 0).sum(1)
         return total.at[:, k].add(sums), None
 
-    zero = varying_zeros(lambda a, b: a + b[None, :, 0], log_multiplier, bandwidth)
-    return lax.scan(add_rows, zero, jnp.arange(num_tiles))[0]
+    zero = zeros_as(lambda a, b: a + b[None, :, 0], log_multiplier, bandwidth)
+    return loops.scan(add_rows, zero, jnp.arange(num_tiles))[0]
 
 
 def best_log_multiplier(
@@ -145,4 +146,4 @@ def best_log_multiplier(
         return centre + step * grid[score.argmax(0)], None
 
     steps = math.log(2) / 3.0 ** jnp.arange(5, dtype=bandwidth.dtype)
-    return lax.scan(refine, jnp.zeros_like(bandwidth[:, 0]), steps)[0]
+    return loops.scan(refine, jnp.zeros_like(bandwidth[:, 0]), steps)[0]

@@ -12,6 +12,7 @@ from jax.scipy.special import digamma
 from jaxtyping import Array, Float
 
 from genclf.logarithms import log_pochhammer
+from genclf.sums import loops
 from genclf.sums.products import matmul
 
 _WIDTHS = (128, 1024)  # number of words to correct for counts > 1: the least that suffices, or all
@@ -65,7 +66,7 @@ def _sums(x: Array, a: Array, table: Array) -> Array:
     which = sum((repeated > w).astype(jnp.int32) for w in widths[:-1])
     branches = [lambda *of, w=w: _add_beyond_linear(w, *of) for w in widths]
     linear = matmul(x, jnp.log(a).T)
-    return lax.switch(jnp.asarray(which), branches, linear, largest, x, a, table)
+    return loops.switch(jnp.asarray(which), branches, linear, largest, x, a, table)
 
 
 def _add_beyond_linear(
@@ -100,7 +101,7 @@ def _add_beyond_linear(
     def step(score: Array, of: tuple[Array, ...]) -> tuple[Array, None]:
         largest, *rest = of
         how = (largest > 1).astype(jnp.int32) + (largest >= counts).astype(jnp.int32)
-        return lax.switch(how, [nothing, look_up, compute], score, *rest), None
+        return loops.switch(how, [nothing, look_up, compute], score, *rest), None
 
     parts = (first, in_chunks(x, 0), in_chunks(a, 1), in_chunks(table, 0))
-    return lax.scan(step, score, parts)[0]
+    return loops.scan(step, score, parts)[0]

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
+from genclf.sums import loops
 from genclf.sums.batched import inverse_lower
 from genclf.sums.covariance import Covariance
 from genclf.sums.products import matmul
@@ -131,7 +132,7 @@ def scaled_noise(
     def add_class(k: Array, out: Array) -> Array:
         return jnp.where((y == k)[..., None], matmul(noise, scale[k].T), out)
 
-    return lax.fori_loop(0, len(scale), add_class, noise)
+    return loops.fori_loop(0, len(scale), add_class, noise)
 
 
 def _copy(scale: Array, y: Array) -> Array:

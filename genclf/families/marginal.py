@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.families.capabilities import Completed
 from genclf.families.mahalanobis import Covariance, Means, finite, from_one, over_classes, squares
+from genclf.sums import loops
 from genclf.sums.accumulate import moments, one_class
 from genclf.sums.blocks import ClassWeights, class_rows
 from genclf.sums.products import einsum, matmul
@@ -72,7 +73,7 @@ def eliminate(
         jnp.where(seen[:, None], deviation, 0),
         jnp.broadcast_to(matrix[..., None], (d, d, n)),
     )
-    end = lax.fori_loop(0, d, step, start)
+    end = loops.fori_loop(0, d, step, start)
     either = seen[:, None] | seen[None]
     return end._replace(
         deviation=jnp.where(seen[:, None], 0, end.deviation),
@@ -219,7 +220,7 @@ def expected_moments(completion: Completion, w: ClassWeights) -> Moments:
 
     present = (rows != 0).any(0)[:, None]
     has_holes = (jnp.isnan(x) & present).any()
-    return lax.cond(has_holes, with_holes, lambda: moments(x, w, full=True, pooled=pooled))
+    return loops.cond(has_holes, with_holes, lambda: moments(x, w, full=True, pooled=pooled))
 
 
 def missing_given_seen(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, whole
+from genclf.arguments.static import static
 from genclf.class_prior import ClassPrior
 from genclf.families.base import FAMILY, Family, Params, Scalar
 from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
@@ -168,7 +168,7 @@ class Mixture(Latent):
     domains: ClassVar = {"family": FAMILY, "num_components": whole(1), "alpha": NON_NEGATIVE}
 
     family: Any
-    num_components: int = eqx.field(static=True)
+    num_components: int = static()
     alpha: Scalar = 0.0
 
     @property
@@ -179,6 +179,10 @@ class Mixture(Latent):
     def weight_prior(self) -> ClassPrior:
         """The prior of the component probabilities, in each class."""
         return ClassPrior(self.num_components, self.alpha)
+
+    @property
+    def determined_by_prior(self) -> bool | Bool[Array, ""]:
+        return self.family.determined_by_prior
 
     @property
     def hidden(self) -> bool:

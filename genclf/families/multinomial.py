@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.static import static
 from genclf.conjugate.dirichlet import (
     Dirichlet,
     DirichletDistribution,
@@ -105,10 +105,10 @@ class Multinomial(Smoothed):
     }
 
     alpha: Scalar = 1.0
-    presence: bool = eqx.field(static=True, default=False)
+    presence: bool = static(default=False)
     prior: Dirichlet | None = None
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     @property
     def support(self) -> Support:

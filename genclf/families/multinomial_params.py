@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from genclf.arguments.static import static
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     Missing,
@@ -47,9 +47,9 @@ class MultinomialParams(CountParams):
 
     log_theta: Float[Array, "K V"]
     mean_length: Float[Array, ""]
-    presence: bool = eqx.field(static=True)
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    presence: bool = static()
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     @property
     def support(self) -> Support:

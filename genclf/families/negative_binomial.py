@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
+from genclf.arguments.static import static
 from genclf.families.capabilities import HasTerms
 from genclf.families.events import EVENTS, counted, log_factorial_remainder
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.missing import Missing, allow_missing
 from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer_remainder
+from genclf.sums import loops
 from genclf.sums.blocks import over_rows
 from genclf.sums.products import matmul
 
@@ -40,8 +41,8 @@ class NegativeBinomialParams(HasTerms):
 
     shape: Float[Array, "K d"]
     rate: Float[Array, "K d"]
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     @property
     def support(self) -> Support:
@@ -72,7 +73,7 @@ class NegativeBinomialParams(HasTerms):
                 linear = matmul(counts, jnp.log1p(self.rate).T)
                 return log_rising_sums(counts, self.shape, table) - linear + self._empty(seen)
 
-            return lax.cond((counts > _LARGE).any(), lambda: self._beyond(counts, seen), small)
+            return loops.cond((counts > _LARGE).any(), lambda: self._beyond(counts, seen), small)
 
         return over_rows(rows, x, 1, self.num_features)
 

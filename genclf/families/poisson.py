@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import NON_NEGATIVE, Scalar
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.static import static
 from genclf.conjugate.gamma import Gamma, GammaDistribution, split_events
 from genclf.families.events import EVENTS, counted, log_poisson
 from genclf.families.linear_score import LinearScore
@@ -47,8 +47,8 @@ class PoissonParams(CountParams):
     """
 
     log_rate: Float[Array, "K d"]
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     @property
     def support(self) -> Support:
@@ -187,8 +187,8 @@ class Poisson(Smoothed):
 
     alpha: Scalar = 1.0
     prior: Gamma | None = None
-    missing: Missing = eqx.field(static=True, default="error")
-    missing_code: int = eqx.field(static=True, default=-1)
+    missing: Missing = static(default="error")
+    missing_code: int = static(default=-1)
 
     @property
     def support(self) -> Support:

@@ -11,11 +11,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
+from genclf.arguments.static import static
 from genclf.families.base import Parametric, Params
 from genclf.families.capabilities import HasLinearForm, HasTerms
 from genclf.families.gaussian_params import GaussianParams, describe_moments
@@ -53,8 +53,8 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
     outside: Float[Array, "copies"]
     shrinkage: Float[Array, "copies"]
     rotation: Rotation | None
-    width: int = eqx.field(static=True)
-    of_correlations: bool = eqx.field(static=True, default=False)
+    width: int = static()
+    of_correlations: bool = static(default=False)
 
     @property
     def support(self) -> Support:
@@ -166,7 +166,7 @@ class RowSpaceGaussian(Parametric):
     """
 
     family: Any
-    num_features: int = eqx.field(static=True)
+    num_features: int = static()
     num_varying: Float[Array, ""] | None = None
 
     @property
@@ -191,7 +191,8 @@ class RowSpaceGaussian(Parametric):
             least_shrinkage=eps ** (2 / 3),
         )
         found = estimate_covariance(stats, rule, spherical=False, shared=self.family.shared)
-        still = _sum(jnp.diagonal(found.matrix, axis1=-2, axis2=-1)) <= _rounding(found.square)
+        # The scale is the mean variance before shrinkage, which may leave nothing of the matrix.
+        still = found.scale[:, :1] * rule.num_features <= _rounding(found.square)
         least = self._substitute(stats) if self.num_varying is None else found.shrinkage[:, None]
         pick = lambda a: jnp.where(still, least, a)  # noqa: E731
         return replace(found, variance=pick(found.variance), added=pick(found.added))

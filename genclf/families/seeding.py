@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.families.capabilities import Init
+from genclf.sums import loops
 from genclf.sums.sparse import SparseRows, map_blocks
 
 
@@ -90,4 +90,4 @@ def _nearest_seed(
         return jnp.where(closer, found, closest), jnp.where(closer, k, nearest)
 
     start = jnp.full_like(weight, jnp.inf), jnp.zeros_like(label)
-    return lax.fori_loop(0, num_clusters, next_seed, start)[1]
+    return loops.fori_loop(0, num_clusters, next_seed, start)[1]

@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.families.mahalanobis import Means, finite, inverse_scale, squares, whiten
+from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
@@ -107,6 +108,6 @@ def linear_scores(
             return centred()
         # Centring is a pass over x. It gains no digit where the centre is about 0.
         offset = any_member((jnp.abs(centre[0]) > spread).any())
-        return lax.cond(offset, centred, as_they_are)
+        return loops.cond(offset, centred, as_they_are)
 
-    return lax.cond(any_member(form.are_far_apart), about_nearest, near)
+    return loops.cond(any_member(form.are_far_apart), about_nearest, near)

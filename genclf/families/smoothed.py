@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from jaxtyping import Array, Bool
+
 from genclf.conjugate.dirichlet import smoothing_problems
 from genclf.families.base import Params
 from genclf.families.capabilities import (
@@ -50,6 +52,10 @@ class Smoothed(HasRoads, HasConjugatePrior, Latent):
 
     def heuristics(self) -> list[str]:
         return []
+
+    @property
+    def determined_by_prior(self: Any) -> bool | Bool[Array, ""]:
+        return self.prior is not None or self.alpha > 0
 
     def problems(self: Any, d: Any = None) -> list[str]:
         wrong = smoothing_problems(self.alpha, self.prior)

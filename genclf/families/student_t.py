@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
+from genclf.arguments.static import static
 from genclf.families.base import Density
 from genclf.families.distances import distances
 from genclf.families.mahalanobis import (
@@ -48,8 +48,8 @@ class StudentTParams(Density):
     scale: Float[Array, "..."]
     dof: Float[Array, "copies"]
     inflation: Float[Array, "K"]
-    covariance: Covariance = eqx.field(static=True)
-    shared: bool = eqx.field(static=True)
+    covariance: Covariance = static()
+    shared: bool = static()
 
     @property
     def support(self) -> Support:

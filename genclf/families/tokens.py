@@ -14,15 +14,16 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
+from genclf.arguments.static import python_value, static
 from genclf.families.support import Support, nan_outside_support
 from genclf.sums.sparse import HostRows, Sparse, SparseRows
 
 
 def _vocab_size(given: Any) -> int:
-    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    if not whole or given < 1:
+    given = python_value(given)
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
         raise ValueError(f"vocab_size is {given!r}, expected the number of words, an integer >= 1")
-    return int(given)
+    return given
 
 
 class Tokens(eqx.Module):
@@ -42,7 +43,7 @@ class Tokens(eqx.Module):
 
     ids: Int[Array, "*batch length"]
     mask: Bool[Array, "*batch length"]
-    vocab_size: int = eqx.field(static=True, converter=_vocab_size)
+    vocab_size: int = static(_vocab_size)
 
     @classmethod
     def from_lengths(cls, ids: Any, lengths: Any, vocab_size: Any) -> Tokens:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, Scalar
+from genclf.arguments.static import static
 from genclf.families.base import Params
 from genclf.families.bessel import log_bessel_and_ratios
 from genclf.families.capabilities import HasLinearForm, HasTerms, Latent
 from genclf.families.support import Support, nan_outside_support
+from genclf.sums import loops
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, broadcast_rows, fold_rows, over_rows
 from genclf.sums.products import matmul
@@ -72,7 +73,7 @@ def concentration_of(
     # Banerjee et al. (2005), eq. 4.4. The last step alone is differentiated: at a solution it has
     # the derivative of the implicit function.
     start = jnp.log(length * (dim - length**2) / (rest * (1 + length)))
-    log_kappa = lax.fori_loop(0, _STEPS, lambda _, u: newton(u), lax.stop_gradient(start))
+    log_kappa = loops.fori_loop(0, _STEPS, lambda _, u: newton(u), lax.stop_gradient(start))
     kappa = jnp.exp(newton(lax.stop_gradient(log_kappa)))
     return jnp.where(inside, kappa, ends)
 
@@ -171,7 +172,7 @@ def _one_less_cosine(key: Array, kappa: Float[Array, "*shape"], dim: int) -> Arr
         return key, jnp.where(done, found, u), done | accepted
 
     start = key, jnp.zeros_like(kappa), jnp.zeros(kappa.shape, bool)
-    return lax.while_loop(lambda state: ~state[2].all(), draw, start)[1]
+    return loops.while_loop(lambda state: ~state[2].all(), draw, start)[1]
 
 
 def _of_equal_rows(
@@ -218,8 +219,12 @@ class VonMisesFisher(Latent):
 
     domains: ClassVar = {"shared": FLAG, "alpha": NON_NEGATIVE}
 
-    shared: bool = eqx.field(static=True, default=False)
+    shared: bool = static(default=False)
     alpha: Scalar = 0.0
+
+    @property
+    def determined_by_prior(self) -> bool | Bool[Array, ""]:
+        return False if self.shared else self.alpha > 0
 
     @property
     def support(self) -> Support:

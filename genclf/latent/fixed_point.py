@@ -13,6 +13,7 @@ from jax.dtypes import float0
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.sums import loops
 from genclf.sums.merging import pool
 from genclf.sums.statistics import Moments, Sums
 
@@ -133,7 +134,7 @@ def _iterate(
     nothing = jnp.full(max_steps, jnp.nan, total.dtype)
     lowest = jnp.asarray(-jnp.inf, total.dtype)
     no = jnp.asarray(False)
-    return lax.while_loop(cond, body, _At(start, lowest, nothing, jnp.int32(0), no, no))
+    return loops.while_loop(cond, body, _At(start, lowest, nothing, jnp.int32(0), no, no))
 
 
 def _units(stats: Sums | Moments) -> Sums | Moments:

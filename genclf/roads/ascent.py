@@ -18,6 +18,7 @@ from genclf.roads.problem import (
     PRIOR,
     Problem,
     declared,
+    of_determined,
     standard_arrays,
     start,
     weighted_log_joint,
@@ -166,7 +167,9 @@ class Ascent:
         stored = self.stored(state.free)
         on_boundary = self._on_boundary(stored)
         return GradientSolution(
-            params=with_arrays(self.reference, stored),
+            params=of_determined(
+                self.problem.clf, with_arrays(self.reference, stored), self.problem.stats
+            ),
             log_lik=state.log_lik.at[state.step].set(-value * self.problem.total),
             gradient_norm=norm,
             steps=state.step,

@@ -132,7 +132,7 @@ def _certify(
     stored = arrays(params)
     violations = [p.infeasibility(stored[name]) for name, p in here.declared.items()]
     if clf.label_prior.fixed is not None:
-        fixed = jnp.asarray(clf.label_prior.fixed, dtype)
+        fixed = jnp.exp(clf.log_prior(rows.stats.count))
         violations.append(jnp.abs(CLASS_PRIOR.value(stored[PRIOR]) - fixed).max())
     feasibility = jnp.stack(violations).max()
 

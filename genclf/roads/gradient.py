@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
@@ -19,6 +18,7 @@ from genclf.entry.rows import check_labels, check_some_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
 from genclf.roads.problem import problem, require_roads
+from genclf.sums import loops
 
 _CALLS = 100  # maximum number of calls of a callback
 
@@ -141,7 +141,7 @@ def _ascend(
 ) -> GradientSolution:
     ascent = Ascent(settings, problem(clf, x, y, weights), tol)
     step = partial(ascent.step, key=key)
-    return ascent.end(lax.while_loop(ascent.cond, step, ascent.begin()))
+    return ascent.end(loops.while_loop(ascent.cond, step, ascent.begin()))
 
 
 @partial(compiled, static_argnums=0)
@@ -166,7 +166,7 @@ def _continue(
     """The steps up to `until`."""
     ascent = Ascent(settings, problem(clf, x, y, weights), tol)
     step = partial(ascent.step, key=key)
-    return lax.while_loop(lambda at: ascent.cond(at) & (at.step < until), step, state)
+    return loops.while_loop(lambda at: ascent.cond(at) & (at.step < until), step, state)
 
 
 @partial(compiled, static_argnums=0)

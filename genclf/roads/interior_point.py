@@ -7,10 +7,10 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool
 
 from genclf.roads.kkt import Point, System
+from genclf.sums import loops
 
 _SHRINK = 0.1  # factor on the complementarity in each step
 _TO_BOUND = 0.99  # largest share of the distance to a bound in one step
@@ -68,7 +68,7 @@ class InteriorPoint(System):
 
         shortest = max(_SHORTEST, float(self.eps))
         begin = 2 * longest, point, jnp.full_like(before, jnp.inf)
-        length, new, after = lax.while_loop(too_long, shorten, begin)
+        length, new, after = loops.while_loop(too_long, shorten, begin)
         improved = length > shortest
         kept = jax.tree.map(partial(jnp.where, improved), new, point)
         kept = kept._replace(steps=point.steps + 1)
@@ -119,7 +119,7 @@ class InteriorPoint(System):
             return new, *held, improved
 
         first = point, none, none, jnp.asarray(True)
-        point, at_lower, at_upper, _ = lax.while_loop(cond, step, first)
+        point, at_lower, at_upper, _ = loops.while_loop(cond, step, first)
         if self.block_size == 1:
             # The entries are independent, so the slope of each one at its bound decides.
             normal = self.constraint_gradient(point)
@@ -176,7 +176,7 @@ class InteriorPoint(System):
 
         violation = unbounded.violation(point, nothing, fixed)
         first = point, violation, jnp.asarray(True), nothing, jnp.asarray(False)
-        point, _, _, share, _ = lax.while_loop(cond, step, first)
+        point, _, _, share, _ = loops.while_loop(cond, step, first)
         return point, share
 
     def _newton_entries(self, point: Point, fixed: Array, last: Array) -> tuple[Point, Array]:
@@ -207,5 +207,5 @@ class InteriorPoint(System):
             )
             return new, share.max(initial=0)
 
-        point, share = lax.while_loop(cond, step, (point, jnp.full((), jnp.inf, none.dtype)))
+        point, share = loops.while_loop(cond, step, (point, jnp.full((), jnp.inf, none.dtype)))
         return point, jnp.minimum(share, 1)

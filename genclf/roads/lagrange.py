@@ -21,7 +21,14 @@ from genclf.families.parts import assemble, over_parts
 from genclf.logarithms import times_log
 from genclf.roads.constrained import ConstrainedSolution, solve_constrained
 from genclf.roads.natural import solve_gaussian
-from genclf.roads.problem import CLASS_PRIOR, PRIOR, of_parameters, require_roads, start
+from genclf.roads.problem import (
+    CLASS_PRIOR,
+    PRIOR,
+    of_determined,
+    of_parameters,
+    require_roads,
+    start,
+)
 from genclf.sums.statistics import ClassifierStats, Moments, is_statistic
 
 
@@ -143,7 +150,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         solved.append(prior)
     converged = jnp.stack([part.converged.all() for part in solved]).all()
     solution = LagrangeSolution(
-        result,
+        of_determined(clf, result, stats),
         multipliers,
         bounds,
         jnp.stack([part.residual.max() for part in solved]).max(),

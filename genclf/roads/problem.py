@@ -101,8 +101,16 @@ def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     if clf.label_prior.fixed is None:
         log_prior = jnp.full_like(stats.count, -jnp.log(float(clf.num_classes)))
     else:
-        log_prior = jnp.log(jnp.asarray(clf.label_prior.fixed, stats.count.dtype))
+        log_prior = clf.log_prior(stats.count)
     return ClassifierParams(log_prior, clf.family.start(stats.conditional))
+
+
+def of_determined(
+    clf: Classifier, params: ClassifierParams, stats: ClassifierStats
+) -> ClassifierParams:
+    """The params, with prior 0 for a class whose density neither rows nor a prior determine."""
+    log_prior = clf.of_determined(params.log_prior, stats.count)
+    return ClassifierParams(log_prior, params.conditional)
 
 
 def check_same_model(rows: Problem, params: ClassifierParams) -> None:

@@ -27,6 +27,7 @@ from genclf.model import Model, require_generative
 from genclf.multivariate.row_space import row_space
 from genclf.scores import log_posterior
 from genclf.select.folds import KEPT, checked_folds, padded
+from genclf.sums import loops
 from genclf.sums.merging import merge
 
 _PART = 2**22  # numbers in the statistics of the fits that are computed together
@@ -244,8 +245,8 @@ def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
     def add(total: ClassifierStats, own: ClassifierStats) -> tuple[ClassifierStats, Any]:
         return merge(total, own), total
 
-    _, before = lax.scan(add, shared, each)
-    _, after = lax.scan(add, jax.tree.map(jnp.zeros_like, shared), each, reverse=True)
+    _, before = loops.scan(add, shared, each)
+    _, after = loops.scan(add, jax.tree.map(jnp.zeros_like, shared), each, reverse=True)
     return before, after
 
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.hyperparameters import is_concrete
@@ -24,6 +23,7 @@ from genclf.families.gaussian_params import GaussianParams
 from genclf.families.mahalanobis import Means, inverse_scale
 from genclf.families.row_space import RowSpaceGaussian
 from genclf.model import Model
+from genclf.sums import loops
 from genclf.sums.batched import eigh
 from genclf.sums.covariance import CovarianceEstimate
 from genclf.sums.products import matmul
@@ -92,7 +92,7 @@ def without_each(
     else:
         score = _own(params, x, v, weighted, label, factors)
     count = stats.count[None] - jax.nn.one_hot(label, clf.num_classes, dtype=w.dtype) * w[:, None]
-    log_prior = jax.vmap(clf.label_prior.log_probs)(jnp.maximum(count, 0))
+    log_prior = jax.vmap(clf.log_prior)(jnp.maximum(count, 0))
     least = 4 * float(jnp.finfo(left.dtype).eps) ** 0.25
     exact = (left > least) & (rest > 0) & _regular(params)
     exact &= n > x.shape[1] if extra is None else (1 - extra > least).all(1)
@@ -142,7 +142,7 @@ def _whitened(
         k, root = of_class
         return jnp.where((label == k)[:, None], matmul(apart, root), v), None
 
-    return lax.scan(add, apart, (jnp.arange(len(root), dtype=label.dtype), root))[0]
+    return loops.scan(add, apart, (jnp.arange(len(root), dtype=label.dtype), root))[0]
 
 
 def _shared(

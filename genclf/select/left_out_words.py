@@ -66,7 +66,7 @@ def without_each_document(
     score, exact = map_rows(some, (x, label, w), vocabulary)
     own = jax.nn.one_hot(label, clf.num_classes, dtype=w.dtype) * w[:, None]
     count, lost = _less(stats.count[None], own, _least(stats.count, 0.0)[None])
-    log_prior = jax.vmap(clf.label_prior.log_probs)(count)
+    log_prior = jax.vmap(clf.log_prior)(count)
     return jax.nn.log_softmax(score + log_prior), exact & ~lost.any(1)
 
 

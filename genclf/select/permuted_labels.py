@@ -113,7 +113,7 @@ def posteriors(
     inverse = inverse_lower(factor)
     coef = matmul(inverse.mT, matmul(inverse, over)) / root[..., None]
     norm = 0.5 * (coef * between).sum(-1) / root
-    log_prior = jax.vmap(clf.label_prior.log_probs)(count)
+    log_prior = jax.vmap(clf.log_prior)(count)
     scores = einsum("md,pkd->pmk", fold.rows.at[test].get(mode="clip"), coef)
     scores = scores + (log_prior - norm)[:, None]
     pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Shaped
 
+from genclf.sums import loops
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
@@ -121,7 +122,7 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
 
     total, scatter = lax.map(about_centre, (rows, centre))
     # A non-finite cell makes only those classes NaN in which its row has weight.
-    spoiled = lax.cond(bad.any(), beside_bad, lambda: jnp.isnan(centre))
+    spoiled = loops.cond(bad.any(), beside_bad, lambda: jnp.isnan(centre))
     found = about_mean(count, jnp.where(spoiled, jnp.nan, centre), total, scatter)
     spoiled = spoiled[:, :, None] | spoiled[:, None] if full else spoiled
     return replace(found, scatter=jnp.where(spoiled, jnp.nan, found.scatter))

@@ -18,6 +18,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
+from genclf.sums import loops
 from genclf.sums.products import matmul
 
 _INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
@@ -103,7 +104,7 @@ def _cholesky_by_panels(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
     for first in range(0, size, _TOGETHER):
         last = min(first + _TOGETHER, size)
         panel = partial(_add_panel, a[first:, first:last], first)
-        part = lax.fori_loop(0, (last - first) // _PANEL, panel, factor[first:, :last])
+        part = loops.fori_loop(0, (last - first) // _PANEL, panel, factor[first:, :last])
         factor = factor.at[first:, :last].set(part)
     return factor[:d, :d]
 

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
-from genclf.sums.compensated import Pair, add_to, zeros_like
+from genclf.arguments.static import static
+from genclf.sums import loops
+from genclf.sums.compensated import Pair, add_to
 from genclf.sums.merging import merge
 
 S = TypeVar("S")
@@ -34,7 +36,7 @@ class Hard(eqx.Module):
 
     label: Int[Array, "n"]
     weight: Float[Array, "n"]
-    num_classes: int = eqx.field(static=True)
+    num_classes: int = static()
 
 
 ClassWeights = Hard | Float[Array, "n K"]
@@ -79,9 +81,9 @@ def num_rows(tree: PyTree) -> int:
     return jax.tree.leaves(tree)[0].shape[0]
 
 
-def varying_zeros(function: Callable, *args: PyTree) -> PyTree:
-    """Zeros of the shape and dtype that `function(*args)` returns, varying over the same axes."""
-    return jax.tree.map(zeros_like, jax.eval_shape(function, *args))
+def zeros_as(function: Callable, *args: PyTree) -> PyTree:
+    """Zeros of the shapes and dtypes that `function(*args)` returns."""
+    return jax.tree.map(jnp.zeros_like, jax.eval_shape(function, *args))
 
 
 def masked(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:
@@ -113,7 +115,7 @@ def fold_rows(
         return merge(total, block_stats(x, w))
 
     first = _slice((x, w), jnp.asarray(0), block)
-    return scan_rows(step, varying_zeros(block_stats, *first), x, w, block)
+    return scan_rows(step, zeros_as(block_stats, *first), x, w, block)
 
 
 def scan_rows(
@@ -153,7 +155,7 @@ def sum_rows(
 
     if groups == 1:
         return _scan(step, zero, x, w, block, starts[0])
-    return lax.scan(group, zero, starts)[0]
+    return loops.scan(group, zero, starts)[0]
 
 
 def _scan(
@@ -173,7 +175,7 @@ def _scan(
         fresh = first + jnp.arange(block) >= begin
         return step(total, x_block, masked(fresh, w_block)), None
 
-    return lax.scan(one, start, starts)[0]
+    return loops.scan(one, start, starts)[0]
 
 
 def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
@@ -192,7 +194,7 @@ def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
         one = f(_slice(x, jnp.asarray(0), block))
         return jax.tree.map(lambda a: jnp.broadcast_to(a[:1], (n, *a.shape[1:])), one)
 
-    return lax.scan(step, varying_zeros(all_rows, x), jnp.arange(0, n, block))[0]
+    return loops.scan(step, zeros_as(all_rows, x), jnp.arange(0, n, block))[0]
 
 
 def sample_places(n: int, step: int) -> Int[Array, "m"]:

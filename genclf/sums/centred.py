@@ -10,9 +10,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Shaped
 
+from genclf.sums import loops
 from genclf.sums.blocks import (
     Hard,
     Sum,
@@ -33,7 +33,7 @@ from genclf.sums.class_sums import (
     parts_of,
     rows_in_parts,
 )
-from genclf.sums.compensated import Pair, add_to, difference, fold, rounded, single, zeros_like
+from genclf.sums.compensated import Pair, add_to, difference, fold, rounded, single
 from genclf.sums.double import one_matrix, product
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
@@ -83,7 +83,7 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             sums = more_to(sums, own) if by_product else add_rows(sums, z, w, parts)
             return sums, more_to(scatter, one_matrix(more))
 
-        zeros = zeros_like(centre)
+        zeros = jnp.zeros_like(centre)
         scatter = zeros_in_parts = in_parts(zeros, at_once)
         if full:
             zero = jnp.broadcast_to(zeros[:1, None], (1, d, d))
@@ -127,10 +127,10 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
             sums = sums.at[k].add(rounded(total)[0])
             return (sums, scatter.at[k].set(own), low.at[k].set(rest)), None
 
-        zeros = zeros_like(centre)
+        zeros = jnp.zeros_like(centre)
         zero = jnp.broadcast_to(zeros[:, :, None], (*centre.shape, x.shape[1]))
         start: tuple[Array, ...] = zeros, zero, zero
-        sums, *scatter = lax.scan(add, start, jnp.arange(num_tiles))[0]
+        sums, *scatter = loops.scan(add, start, jnp.arange(num_tiles))[0]
         return about_mean(count, centre, sums, products.scatter((scatter[0], scatter[1])))
 
     return moments_by(read, x, w, full=True)
@@ -188,12 +188,12 @@ def soft_pooled_moments(
             overlap = overlap + matmul(w.T, share)
             return sums, overlap, add_to(scatter, more), clean & usable.all()
 
-        zeros = zeros_like(centre)
+        zeros = jnp.zeros_like(centre)
         zero = jnp.broadcast_to(zeros[:1, None], (1, d, d)) if full else zeros[:1]
         overlaps = jnp.broadcast_to(zeros[:, :1], (len(count), len(count)))
         start = (zeros, zeros), overlaps, (zero, zero), zeros[0, 0] == 0
         sums, overlap, scatter, clean = scan_rows(add, start, x, w, rows)
-        bad = lax.cond(clean, lambda: zeros, lambda: scan_rows(add_bad, zeros, x, w, rows))
+        bad = loops.cond(clean, lambda: zeros, lambda: scan_rows(add_bad, zeros, x, w, rows))
         # Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ = Cᵀ L C, L the Laplacian of the graph of weights G.
         others = jnp.where(jnp.eye(len(count), dtype=bool), 0, overlap)
         l_c = others.sum(1)[:, None] * apart - matmul(others, apart)

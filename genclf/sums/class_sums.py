@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from genclf.sums import loops
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
@@ -107,14 +108,14 @@ def of_parts(total: Pair, parts: Parts) -> Pair:
             move = lambda a: jnp.where(takes[:, None], jnp.roll(a, -step, 0), 0)  # noqa: E731
             return add_to(pair, (move(pair[0]), move(pair[1])))
 
-        sums = lax.fori_loop(0, _HALVINGS, halve, total)
+        sums = loops.fori_loop(0, _HALVINGS, halve, total)
         high, low = (a.at[first].get(mode="promise_in_bounds") for a in sums)
         return high, low
 
     def one_each() -> Pair:
         return total[0][: len(first)], total[1][: len(first)]
 
-    return lax.cond(any_member((number > 1).any()), folded, one_each)
+    return loops.cond(any_member((number > 1).any()), folded, one_each)
 
 
 def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard, parts: Parts) -> Pair:

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+from genclf.sums.loops import zeros_like
+
 Pair = tuple[Array, Array]
 """A number as high and low."""
 Low = tuple[Array, ...] | None
@@ -24,18 +26,6 @@ def no_rounding(*sums: Any) -> Low:
     if any(getattr(a, "dtype", None) != jnp.float32 for a in sums):
         return None
     return tuple(zeros_like(a) for a in sums)
-
-
-def zeros_like(a: Array | jax.ShapeDtypeStruct) -> Array:
-    """Zeros that vary over the same mesh axes, as `shard_map` requires of the start of a loop."""
-    made = jnp.zeros_like(a)
-    axes = tuple(_varying(a) - _varying(made))
-    return lax.pcast(made, axes, to="varying") if axes else made
-
-
-def _varying(a: Array | jax.ShapeDtypeStruct) -> frozenset[Any]:
-    mapped = (a if isinstance(a, jax.ShapeDtypeStruct) else jax.typeof(a)).manual_axis_type
-    return mapped.varying if mapped else frozenset()
 
 
 def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:

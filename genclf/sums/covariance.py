@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.static import static
 from genclf.sums.factors import Covariances, RankRule, cholesky, spectrum
 from genclf.sums.statistics import divide
 
@@ -51,7 +52,7 @@ class GaussianDiagnosis(ShowsNumbers):
     condition: Float[Array, "K"]
     rounding: Float[Array, "K d"]
     shrinkage: Float[Array, "K"]
-    shared: bool = eqx.field(static=True)
+    shared: bool = static()
 
 
 class CovarianceEstimate(eqx.Module):

@@ -20,7 +20,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
 from genclf.sums.batched import inverse_lower
-from genclf.sums.compensated import Pair, single, zeros_like
+from genclf.sums.compensated import Pair, single
+from genclf.sums.loops import zeros_like
 from genclf.sums.products import matmul
 
 _FEW_FEATURES = 8  # with so few, most of the time is spent reading rows

@@ -10,7 +10,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
-from genclf.sums import batched
+from genclf.sums import batched, loops
 from genclf.sums.double import in_double, widen
 from genclf.sums.products import matmul
 
@@ -65,7 +65,7 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
     def anew() -> Array:
         return jnp.where(loses[:, None, None], _in_double(exact, rule), factor)
 
-    return lax.cond(any_member(loses.any()), anew, lambda: factor)
+    return loops.cond(any_member(loses.any()), anew, lambda: factor)
 
 
 @in_double
@@ -152,14 +152,14 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
         # eigenvalue is at most the ridge plus rounding.
         most = 1 / (batched.inverse_lower(factor) ** 2).sum((-2, -1))
         enough = jnp.where(lacks > 0, rounding + ridge, 0)
-        return lax.cond((most > enough).all(), lambda: factor, repaired)
+        return loops.cond((most > enough).all(), lambda: factor, repaired)
 
     ridge, lacks = rule.ridge.max(-1), rule.least.max(-1)
     rounding = rule.of_sums + rule.of_cells.max(-1)
     unsure = jnp.maximum(_THIN, jnp.maximum(4 * rounding, 64 * (ridge + lacks)))
     pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
     clear = pivots**2 > jnp.where(lacks > 0, unsure, 0)[..., None]  # False on NaN
-    return lax.cond(clear.all(), lambda: factor, with_care)
+    return loops.cond(clear.all(), lambda: factor, with_care)
 
 
 def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int
 
+from genclf.sums import loops
 from genclf.sums.factors import any_member
 
 _UNROLLED = 32
@@ -26,7 +26,7 @@ def argmax(score: Float[Array, "*batch K"]) -> Int[Array, "*batch"]:
     found = jnp.where(is_largest, index, num_classes).min(-1)
     # A compiler may compute the scores twice, with other rounding; then none equals the largest.
     missed = (found == num_classes) & ~jnp.isnan(largest)
-    return lax.cond(
+    return loops.cond(
         any_member(missed.any()),
         lambda: jnp.argmax(score, -1).astype(jnp.int32),
         lambda: jnp.minimum(found, num_classes - 1),

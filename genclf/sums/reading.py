@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+from genclf.sums import loops
 from genclf.sums.blocks import ClassWeights
 from genclf.sums.compensated import Pair, rounded
 from genclf.sums.double import gram, gram_and_sums, is_small, product, symmetric, unwhiten
@@ -103,7 +104,7 @@ def moments_by(
         second = read(better, products())
         return jax.tree.map(lambda a, b: jnp.where(anew, a, b), second, found)
 
-    return lax.cond(any_member(anew), again, lambda: found)
+    return loops.cond(any_member(anew), again, lambda: found)
 
 
 def _without_low(found: Moments) -> Moments:

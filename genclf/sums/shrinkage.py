@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from genclf.arguments.domains import OPTIONAL_SHARE, Scalar
+from genclf.arguments.static import static
 from genclf.sums.blocks import ClassWeights, Hard, ignore_absent, row_weights
 from genclf.sums.class_sums import of_rows
 from genclf.sums.double import is_small, product
@@ -25,7 +26,7 @@ Target = Literal["identity", "diagonal"]
 class Estimated(eqx.Module):
     """An intensity to be estimated from the data, by the method of that name."""
 
-    method: str = eqx.field(static=True)
+    method: str = static()
 
     def __repr__(self) -> str:
         return repr(self.method)

@@ -18,6 +18,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
+from genclf.arguments.static import static
 from genclf.sums.blocks import ClassWeights, Hard, row_weights
 
 R = TypeVar("R")
@@ -38,7 +39,7 @@ class SparseRows(eqx.Module):
     columns: Int[Array, "m"]
     rows: Int[Array, "m"]
     starts: Int[Array, "n_plus_1"]
-    num_columns: int = eqx.field(static=True)
+    num_columns: int = static()
 
     @property
     def shape(self) -> tuple[int, int]:

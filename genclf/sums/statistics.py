@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from genclf.arguments.static import static
 from genclf.sums.compensated import (
     Low,
     Pair,
@@ -25,7 +26,6 @@ from genclf.sums.compensated import (
     fold,
     no_rounding,
     single,
-    zeros_like,
 )
 from genclf.sums.double import gram, scaled
 
@@ -242,7 +242,7 @@ class Moments(eqx.Module):
         scatter, low = add(self.scatter, scatter_low)
         of_each, of_each_low = self.outer_pair(self.count, single(deviation))
         between, rest = add(of_each, None if low is None else of_each_low)
-        spread = add_to((scatter, zeros_like(scatter) if low is None else low), between)
+        spread = add_to((scatter, jnp.zeros_like(scatter) if low is None else low), between)
         spread = spread if rest is None else add_to(spread, rest)
         return about_mean(count, centre, total_of(weight * deviation), spread, count_low)
 
@@ -306,7 +306,7 @@ class ClassifierStats(eqx.Module):
 
     labels: Sums
     conditional: PyTree
-    statistic: str | None = eqx.field(static=True, default=None)
+    statistic: str | None = static(default=None)
 
     @property
     def count(self) -> Float[Array, "*batch K"]:

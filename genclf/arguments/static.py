@@ -1,0 +1,28 @@
+"""Fields that are part of a module's structure, by which JAX compares modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.core import Tracer
+
+
+def python_value(value: Any) -> Any:
+    """A number of NumPy or JAX as the Python number that it is; several of them as a tuple.
+
+    JAX compares structures by `==`, which of arrays is an array, and of no use as a truth value.
+    """
+    if isinstance(value, list | tuple):
+        return tuple(map(python_value, value))
+    if not isinstance(value, np.generic | np.ndarray | jax.Array) or isinstance(value, Tracer):
+        return value
+    return python_value(value.tolist()) if value.ndim < 2 else value
+
+
+def static(convert: Callable[[Any], Any] = python_value, **options: Any) -> Any:
+    """A static field, of Python values whatever is given."""
+    return eqx.field(static=True, converter=convert, **options)
