@@ -86,6 +86,7 @@ def test_a_column_far_from_0_is_named(dtype):
     for model, rows, names in (
         (gcf.Classifier(gcf.Product(parts), 2), batch, {"one": ["far"], "two": ["near"]}),
         (gcf.lda(2), {"x": np.eye(101, 7), "far": batch["far"], "y": y}, None),
+        (gcf.Classifier(gcf.Independent(gcf.Gaussian()), 2), batch, None),
     ):
         drop = {"constant": "drop"} if names else None
         own = gcf.Schema.of(model, rows, label="y", parts=names, kinds=drop)

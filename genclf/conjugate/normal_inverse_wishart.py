@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jax import lax
+from jaxtyping import Array, Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
@@ -144,6 +145,8 @@ class NormalInverseWishart(Prior):
         valid = known & (kappa > 0).all() & (dof > p - 1).all()
         if self.scale is None:
             valid = valid & ~size.vanishing.any()
+        else:
+            valid = valid & _is_definite(scale)
         return NormalInverseWishartDistribution(
             jnp.where(valid, jnp.broadcast_to(mean, (num_classes, d)), jnp.nan),
             kappa,
@@ -159,6 +162,15 @@ def _positive_definite(matrix: np.ndarray) -> bool:
         return False
     symmetric = np.abs(matrix - matrix.T).max() <= 1e-5 * np.abs(matrix).max()
     return bool(symmetric and (np.linalg.eigvalsh(matrix) > 0).all())
+
+
+def _is_definite(scale: Float[Array, "..."]) -> Bool[Array, ""]:
+    """`_positive_definite` of a matrix, or of a diagonal, in traced code."""
+    scale = lax.stop_gradient(scale)
+    if scale.ndim < 2:
+        return (scale > 0).all()
+    symmetric = jnp.abs(scale - scale.T).max() <= 1e-5 * jnp.abs(scale).max()  # False on NaN
+    return symmetric & jnp.isfinite(jnp.linalg.cholesky(scale)).all()
 
 
 def _dimension(stats: Moments) -> int:

@@ -19,6 +19,7 @@ from genclf.families.mahalanobis import (
     Means,
     from_one,
     inverse_scale,
+    nearer,
     over_classes,
     squared_lengths,
 )
@@ -40,8 +41,12 @@ def distances(
     scale: Array,
     covariance: Covariance,
     then: Callable[[Array], Array] = lambda squared: squared,
+    *,
+    compared: bool = False,
 ) -> Array:
     """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)` of every row and class.
+
+    A distance too large for the dtype is infinite, and NaN if a cell of the row is not finite.
 
     Args:
         x: examples.
@@ -49,14 +54,33 @@ def distances(
         scale: one for each class, or one for all.
         covariance: the structure of the covariance.
         then: a function of the distances of each row, whose result is returned in their place.
+        compared: whether only the distances of a row from different classes are compared; where
+            they overflow, those of a nearer row in the same direction are returned.
     """
     (num_classes, d), inverse = means.high.shape, inverse_scale(scale, covariance)
+    deviation = jnp.sqrt((scale**2).sum(-1)) if covariance == "full" else scale
+
+    def in_range(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        def rows(x: Array) -> Array:
+            squared = f(x)
+
+            def far() -> Array:
+                if compared:
+                    return f(nearer(x, deviation))
+                return jnp.where(jnp.isfinite(x).all(1, keepdims=True), squared, jnp.nan)
+
+            overflows = ~jnp.isfinite(squared).all()
+            return loops.cond(any_member(overflows), far, lambda: squared)
+
+        return rows
+
     if len(scale) > 1 and covariance == "full":
         each = lambda x: _from_each_class(x, means, inverse, covariance)  # noqa: E731
-        return _by_blocks(each, x, means, then, 4 * d)
+        return _by_blocks(in_range(each), x, means, then, 4 * d)
     # What does not depend on rows is computed once, not in each block of them.
     form = _OwnDiagonals(means, scale) if len(scale) > 1 else _Shared(means, inverse[0], covariance)
-    by = lambda f: _by_blocks(f, x, means, then, max(d, num_classes) // 2)  # noqa: E731
+    size = max(d, num_classes) // 2
+    by = lambda f: _by_blocks(in_range(f), x, means, then, size)  # noqa: E731
     if x.size * num_classes * (d if covariance == "full" else 4) <= _QUICK:
         return by(form.one_by_one)
     checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)

@@ -24,7 +24,6 @@ from genclf.families.gaussian_terms import independent_terms, shared_terms, term
 from genclf.families.mahalanobis import (
     Covariance,
     Means,
-    finite,
     inverse_scale,
     log_determinants,
     scaled_noise,
@@ -159,18 +158,24 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
             return complete(x)
         return self._marginal(x, complete, seen)
 
-    def _log_prob_less_common(self, x: Array, then: Scores = lambda score: score) -> Array:
+    def _log_prob_less_common(
+        self, x: Array, then: Scores = lambda score: score, compared: bool = False
+    ) -> Array:
         norms = self._log_norms()[0]
 
         def scores(squared: Array) -> Array:
-            half = finite(-0.5 * squared)
+            half = -0.5 * squared
             return then(half + broadcast_rows(norms, half))
 
-        return distances(x, self._means(), self.scale, self.covariance, scores)
+        means = self._means()
+        return distances(x, means, self.scale, self.covariance, scores, compared=compared)
+
+    def _quadratic_scores(self, x: Array) -> Array:
+        return self._log_prob_less_common(x, compared=True)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
-        complete = self._linear_scores if self.shared else self._log_prob_less_common
+        complete = self._linear_scores if self.shared else self._quadratic_scores
         if self.missing == "error":
             return complete(x)
         return self._marginal(x, complete, self._seen_less_common)
@@ -185,7 +190,8 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         if self.shared and not normalised:
             return self._linear_scores(x, then)
         common = self._log_norms()[1] if normalised else 0
-        return self._log_prob_less_common(x, lambda score: then(score + common))
+        whole = lambda score: then(score + common)  # noqa: E731
+        return self._log_prob_less_common(x, whole, compared=not normalised)
 
     def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
         """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""

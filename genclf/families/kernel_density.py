@@ -15,12 +15,13 @@ from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.arguments.static import static
 from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
-from genclf.families.mahalanobis import log_determinants
+from genclf.families.mahalanobis import log_determinants, nearer
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
 from genclf.sums import loops
 from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
 from genclf.sums.class_sums import class_counts
+from genclf.sums.factors import any_member
 from genclf.sums.magnitudes import Magnitudes
 from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles
@@ -57,16 +58,29 @@ class KernelDensityParams(Density):
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log Σ_n w_nk / n_k Π_j N(x_j; x_nj, h_kj²)`; -inf where all distances overflow."""
         common = log_determinants(self.bandwidth, "diag", self.num_features)[1]
-        return self.discriminant(x) - common - 0.5 * self.num_features * _LOG_2PI
+        return self._scores(x, compared=False) - common - 0.5 * self.num_features * _LOG_2PI
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` with each h_kj relative to its mean over the classes, and without 2π."""
+        return self._scores(x, compared=True)
+
+    def _scores(self, x: Array, *, compared: bool) -> Float[Array, "*batch K"]:
         own = log_determinants(self.bandwidth, "diag", self.num_features)[0]
         one = jnp.ones(1, self.bandwidth.dtype)
         inverse = 1 / self.bandwidth
 
         def rows(x: Array) -> Array:
-            x = nan_outside_support(x, FINITE).astype(self.bandwidth.dtype).T
+            x = nan_outside_support(x, FINITE).astype(self.bandwidth.dtype)
+            score = near(x)
+            if not compared:
+                return score
+            # Where all densities of a row underflow, those of a nearer row decide.
+            lost = jnp.isneginf(score).all(1)
+            again = lambda: near(nearer(x, self.bandwidth))  # noqa: E731
+            return loops.cond(any_member(lost.any()), again, lambda: score)
+
+        def near(x: Array) -> Array:
+            x = x.T
 
             def step(seen: RunningLogSumExp, tile: tuple) -> tuple[RunningLogSumExp, None]:
                 examples, weight, k = tile

@@ -57,6 +57,16 @@ class HostMoments:
     def _per_feature(self, weight: np.ndarray) -> np.ndarray:
         return weight if weight.ndim == self.mean.ndim else weight[..., None]
 
+    def offsets(self) -> Float[np.ndarray, "..."]:
+        """The largest mean of each feature, in its standard deviations; 0 if it does not vary."""
+        is_full = self.scatter.ndim > self.mean.ndim
+        squares = np.diagonal(self.scatter, axis1=-2, axis2=-1) if is_full else self.scatter
+        weight = np.maximum(self._per_feature(self.count).sum(-2), np.finfo(float).tiny)
+        deviation = np.sqrt(squares.sum(-2) / weight)
+        largest = np.abs(self.mean).max(-2)
+        varies = deviation > 64 * np.finfo(float).eps * largest
+        return largest / np.where(varies, deviation, np.inf)
+
     def outer(self, weight: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         """`weight · deviation deviationᵀ` in the form of the scatter."""
         weighted = self._per_feature(weight) * deviation

@@ -114,13 +114,7 @@ def warn_of_digits(conditional: HostStats, schema: Schema, stacklevel: int = 4) 
         moments = conditional if own.name is None else conditional[own.name]
         if not isinstance(moments, HostMoments):
             continue
-        squares = moments.scatter
-        squares = squares if squares.ndim == 2 else np.diagonal(squares, axis1=1, axis2=2)
-        weight = np.maximum(moments.count.sum(0), np.finfo(float).tiny)
-        deviation = np.sqrt(squares.sum(0) / weight)
-        largest = np.abs(moments.mean).max(0)
-        varies = deviation > 64 * np.finfo(float).eps * largest
-        far = largest / np.where(varies, deviation, np.inf)
+        far = moments.offsets().ravel()  # columns of `Independent` come first
         columns = [column for column in schema.columns if column.part == own.name]
         j = int(far.argmax())
         if far[j] * jnp.finfo(dtype).eps > VALUE_ROUNDS:
