@@ -216,7 +216,7 @@ def class_weights(
     y: Array, weights: Array | None, num_classes: int, dtype: Any
 ) -> tuple[ClassWeights, Array]:
     """Class weights of the rows, and whether any label or weight is invalid."""
-    weight = jnp.ones(len(y), dtype) if weights is None else weights.astype(dtype)
+    weight = jnp.ones(y.shape[0], dtype) if weights is None else weights.astype(dtype)
     invalid = ~(valid_weights(weight).all() & valid_labels(y, num_classes).all())
     if y.ndim == 2:
         return y.astype(dtype) * weight[:, None], invalid

@@ -25,7 +25,7 @@ from genclf.families.mahalanobis import (
 )
 from genclf.families.shared_scale import SharedForm
 from genclf.sums import loops
-from genclf.sums.blocks import over_rows
+from genclf.sums.blocks import is_at_most, over_rows
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
 from genclf.sums.largest import argmax
@@ -81,7 +81,7 @@ def distances(
     form = _OwnDiagonals(means, scale) if len(scale) > 1 else _Shared(means, inverse[0], covariance)
     size = max(d, num_classes) // 2
     by = lambda f: _by_blocks(in_range(f), x, means, then, size)  # noqa: E731
-    if x.size * num_classes * (d if covariance == "full" else 4) <= _QUICK:
+    if is_at_most(x.size * num_classes * (d if covariance == "full" else 4), _QUICK):
         return by(form.one_by_one)
     checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
     return loops.cond(any_member(form.may_cancel), checked, unchecked)

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.sums import loops
 from genclf.sums.batched import inverse_lower
+from genclf.sums.blocks import is_at_most
 from genclf.sums.covariance import Covariance
 from genclf.sums.products import matmul
 
@@ -99,7 +100,7 @@ def squared_lengths(
         return squares(whiten(inverse, deviation, covariance))
     d = len(inverse)
     pieces = 4 if d >= 256 else 1
-    total = jnp.zeros(len(deviation), deviation.dtype)
+    total = jnp.zeros(deviation.shape[0], deviation.dtype)
     for start, end in pairwise(d * i // pieces for i in range(pieces + 1)):
         z = whiten(inverse[start:end, :end], deviation[:, :end], covariance)
         # A sum can overflow before it reaches a finite number; a single product cannot.
@@ -114,7 +115,7 @@ def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:
 
 def over_classes(f: Callable[..., Array], *leaves: PyTree, x: Array) -> Array:
     """Map f over classes: vectorised if x is small, else in turn, as (n, K, d) would be large."""
-    if x.size * len(jax.tree.leaves(leaves)[0]) <= _SMALL:
+    if is_at_most(x.size * len(jax.tree.leaves(leaves)[0]), _SMALL):
         return jax.vmap(f)(*leaves).T
     return lax.map(lambda leaf: f(*leaf), leaves).T
 

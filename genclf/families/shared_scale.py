@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.families.mahalanobis import Means, finite, inverse_scale, squares, whiten
 from genclf.sums import loops
-from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
+from genclf.sums.blocks import broadcast_rows, is_at_most, over_rows, reduce_scores
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
 from genclf.sums.largest import argmax
@@ -104,7 +104,7 @@ def linear_scores(
         return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))
 
     def near() -> Array:
-        if x.size <= _SMALL:
+        if is_at_most(x.size, _SMALL):
             return centred()
         # Centring is a pass over x. It gains no digit where the centre is about 0.
         offset = any_member((jnp.abs(centre[0]) > spread).any())

@@ -76,8 +76,18 @@ def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
     return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), tree)
 
 
-def num_rows(tree: PyTree) -> int:
-    """The length of the first axis."""
+def is_symbolic(size: Any) -> bool:
+    """Whether this number of rows or cells is unknown until a program of `jax.export` is called."""
+    return not isinstance(size, int)
+
+
+def is_at_most(size: Any, most: int) -> bool:
+    """Whether there are so few rows or cells; False if their number is symbolic."""
+    return not is_symbolic(size) and size <= most
+
+
+def num_rows(tree: PyTree) -> Any:
+    """The length of the first axis; it may be symbolic."""
     return jax.tree.leaves(tree)[0].shape[0]
 
 
@@ -108,7 +118,7 @@ def fold_rows(
 ) -> S:
     """`accumulate` for `block_stats(x_block, w_block)`, with weights in the form of w."""
     block = block_rows(row_size)
-    if num_rows(w) <= block:
+    if is_symbolic(num_rows(w)) or num_rows(w) <= block:
         return block_stats(x, w)
 
     def step(total: S, x: PyTree, w: ClassWeights) -> S:
@@ -123,7 +133,7 @@ def scan_rows(
 ) -> S:
     """Repeat `total = step(total, x_block, w_block)` over blocks of `block` rows, from `start`."""
     n = num_rows(w)
-    if n <= block:
+    if is_symbolic(n) or n <= block:
         return step(start, x, w)
     block = _even(n, block)
     return _scan(step, start, x, w, block, jnp.arange(0, n, block))
@@ -142,7 +152,7 @@ def sum_rows(
     So a step may lose the rounding errors of its sums.
     """
     n = num_rows(w)
-    if n <= block:
+    if is_symbolic(n) or n <= block:
         return step(zero, x, w)
     block = _even(n, block)
     groups = -(-n // (block * together))
@@ -179,9 +189,12 @@ def _scan(
 
 
 def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
-    """`f(x)` for a row-wise f, block by block; `row_size` counts the temporaries of f per row."""
+    """`f(x)` for a row-wise f, block by block; `row_size` counts the temporaries of f per row.
+
+    A symbolic number of rows is one block: whoever calls the program chooses the number.
+    """
     n, block = num_rows(x), block_rows(row_size)
-    if n <= block:
+    if is_symbolic(n) or n <= block:
         return f(x)
     block = _even(n, block)
 
