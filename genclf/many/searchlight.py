@@ -24,11 +24,13 @@ from genclf.many.scan import Found, scan, shared_by_places
 from genclf.model import Model
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.select.folds import checked_folds
+from genclf.select.groups import groups_of_rows
 from genclf.select.permutation import lower_is_better, p_values
 from genclf.select.score import Score, ScoreFunction, score_function
 
 _CHECKS: dict[str, Any] = {
     "folds": checked_folds,
+    "blocks": groups_of_rows,
     "num": whole(0),
     "key": lambda key, name: None if key is None else random_key(key, name),
     "whole_blocks": FLAG,
@@ -93,7 +95,8 @@ def searchlight(
         metric: a name or a function, as for `score`; larger values of a function are better.
         num: number of permutations; 0 for scores alone.
         key: a `jax.random` key, for permutations.
-        blocks: integers (n,), such as runs of a recording; labels are permuted within blocks only.
+        blocks: the block of each row, (n,), as for `permutation_test`; labels are permuted within
+            blocks only.
         whole_blocks: permute the labels of whole blocks instead; each block must have one label.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of places that a core works on at once; None for a default.
@@ -159,7 +162,8 @@ def sliding(
         metric: a name or a function, as for `score`; larger values of a function are better.
         num: number of permutations; 0 for scores alone.
         key: a `jax.random` key, for permutations.
-        blocks: integers (n,); labels are permuted within blocks only.
+        blocks: the block of each row, (n,), as for `permutation_test`; labels are permuted within
+            blocks only.
         whole_blocks: permute the labels of whole blocks instead; each block must have one label.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of times that a core works on at once; None for a default.

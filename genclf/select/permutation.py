@@ -26,8 +26,9 @@ from genclf.select.cross_validation import (
     posteriors_of_folds,
 )
 from genclf.select.folds import KEPT, checked_folds
+from genclf.select.groups import groups_of_rows
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
-from genclf.select.score import Score, ScoreFunction, groups_of, score_function, score_of
+from genclf.select.score import Score, ScoreFunction, groups_to_score, score_function, score_of
 
 _PART = 2**22  # numbers in the one-hot labels of the permutations that are computed together
 _REFITS = 8  # permutations whose statistics are computed by one product
@@ -53,7 +54,8 @@ class PermutationTest(ShowsNumbers):
 @verb(
     any_model=True,
     folds=checked_folds,
-    by=groups_of,
+    by=groups_to_score,
+    blocks=groups_of_rows,
     num=whole(1),
     whole_blocks=FLAG,
     batch_size=whole(1, optional=True),
@@ -88,9 +90,10 @@ def permutation_test(
         folds: the fold of each row, as for `cross_validate`.
         metric: a name or a function, as for `score`; larger values of a function are better.
         num: number of permutations.
-        blocks: integers (n,), such as runs of a recording; labels are permuted within blocks only.
+        blocks: the block of each row, (n,), such as runs of a recording: values of one kind, such
+            as integers or strings. Labels are permuted within blocks only.
         whole_blocks: permute the labels of whole blocks instead; each block must have one label.
-        by: the group of each row, integers (n,), as for `score`: each has a score and a p-value.
+        by: the group of each row, (n,), as for `score`: each has a score and a p-value.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of permutations held in memory at once; None for a default.
 
@@ -191,16 +194,16 @@ class Movable(NamedTuple):
     block: Int[Array, "n"] | None
 
 
-def movable_labels(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movable:
+def movable_labels(labels: np.ndarray, block: np.ndarray | None, whole_blocks: bool) -> Movable:
     """The labels to permute; raise unless the blocks are valid for `permutation_test`."""
     y = jnp.asarray(labels)
-    if blocks is None:
+    if block is None:
         if whole_blocks:
             raise ValueError("whole_blocks is True without blocks: give the block of each row")
         return Movable(y, None, None)
-    if np.shape(blocks) != labels.shape:
-        raise ValueError(f"blocks has shape {np.shape(blocks)}, expected {labels.shape}")
-    _, first, block = np.unique(np.asarray(blocks), return_index=True, return_inverse=True)
+    if block.shape != labels.shape:
+        raise ValueError(f"blocks has shape {block.shape}, expected {labels.shape}")
+    first = np.unique(block, return_index=True)[1]
     if not whole_blocks:
         if (labels == labels[first][block]).all():
             raise ValueError(
