@@ -206,3 +206,39 @@ def test_confusion_of_any_labels():
     assert [text.get_text() for text in ax.get_yticklabels()] == ["no", "yes"]
     with pytest.raises(ValueError, match="y holds -5"):
         plot.confusion(np.array([-5, 1]), np.array([1, 1]))
+
+
+# Statistics may be of a batch without some class, and what is latent needs no row of it; figures
+# show what is there.
+UNLABELLED = {"stats", "em", "condition"} | set(plot.__all__)
+BOTH = "is -1, which stands for an unlabelled row, .* label 0 .*: if -1 is a class, number"
+EVERY = {"calibration", "learning_curve"}  # rows need labels
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        (name, (home, name, argument))
+        for home, name, argument in CASES
+        if argument == "y" and name not in UNLABELLED
+    ],
+    ids=name_of,
+)
+def test_labels_of_minus_one_and_one_are_an_error(name, call, fitted):
+    labels = np.where(Y == 0, -1, 1)
+    with pytest.raises(ValueError, match=rf"\by\b.*{'-1' if name in EVERY else BOTH}"):
+        call_of(*call, fitted)[0](labels)
+
+
+def test_where_unlabelled_rows_are_meant():
+    labels = np.where(Y == 0, -1, 1)
+    gcf.validate(gcf.gaussian_nb(K), X, labels, latent=True)
+    assert gcf.stats(gcf.gaussian_nb(K), X, labels).count.tolist() == [0, 18]
+    gcf.fit(gcf.gaussian_nb(K), X, labels, (labels >= 0).astype(np.float32))
+    gcf.fit(gcf.gaussian_nb(K), X, np.where(np.arange(N) < 3, -1, Y))
+    jax.eval_shape(gcf.fit, gcf.gaussian_nb(K), X, labels)
+    gcf.kfold(KEY, np.full(N, -1), 2)
+    with pytest.raises(ValueError, match=r"datasets\[1\]: y\[0\] is -1, which stands for"):
+        gcf.fit_many(gcf.gaussian_nb(K), [(X, Y), (X, labels)])
+    with pytest.raises(ValueError, match=r"y\[0\] is -1, .* the label 2 \(num_classes = 3\)"):
+        gcf.fit(gcf.SoftmaxRegression(3), X, np.arange(N) % 3 - 1)

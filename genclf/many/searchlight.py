@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Shaped
 from genclf.arguments.domains import FLAG, random_key, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier
-from genclf.entry.rows import check_labels, check_rows, float_dtype
+from genclf.entry.rows import check_rows, check_supervised, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
@@ -203,7 +203,7 @@ def _check(clf: Model, x: Any, y: Array, weights: Array | None) -> None:
     if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, x, y, weights))):
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
     check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_labels(y, clf.num_classes)
+    check_supervised(y, weights, clf.num_classes)
 
 
 def _result(found: Found, metric: Any) -> Searchlight:

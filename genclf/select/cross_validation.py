@@ -16,7 +16,7 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.diagnosis import Diagnosis, diagnose
-from genclf.entry.rows import check_labels, check_rows, float_dtype
+from genclf.entry.rows import check_rows, check_supervised, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate, stats
 from genclf.families.capabilities import is_additive
@@ -107,7 +107,7 @@ def cross_validate(
 def checked_rows(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tuple[Model, PyTree]:
     """The model and the rows, both in the space of the rows if the model is fitted there."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_labels(y, clf.num_classes)
+    check_supervised(y, weights, clf.num_classes)
     to_model, x = in_row_space(clf, x)
     return to_model(clf), x
 

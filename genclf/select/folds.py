@@ -11,6 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Int
 
 from genclf.arguments.domains import shown, whole
+from genclf.entry.rows import check_meaning_of_unlabelled
 from genclf.entry.verb import ArrayLike, verb
 from genclf.select.groups import distinct, groups_of_rows
 
@@ -38,7 +39,8 @@ def kfold(
         The fold of each row, 0..F-1, a NumPy array of shape (n,).
 
     Raises:
-        ValueError: a shape does not fit, or there are fewer rows, or groups, than folds.
+        ValueError: a shape does not fit, there are fewer rows, or groups, than folds, or rows are
+            labelled -1 and none as some class of 0..K-1, K - 1 the largest label.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -56,6 +58,7 @@ def kfold(
         raise ValueError(
             f"y has shape {labels.shape} and dtype {labels.dtype}, expected integer labels (n,)"
         )
+    check_meaning_of_unlabelled(y, None, int(labels.max(initial=-1)) + 1)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32).ravel())
     if groups is not None:
         return _of_groups(rng, labels, np.asarray(groups), num_folds)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import as_arrays, check_labels
+from genclf.entry.rows import as_arrays, check_labels, check_meaning_of_unlabelled
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import widen
 from genclf.select.cross_validation import CrossValidation
@@ -78,7 +78,7 @@ def score(
 
     Raises:
         ValueError: a shape does not fit, a label is neither a class nor -1 (in traced code the
-            score is NaN), or the metric is unknown.
+            score is NaN), rows are labelled -1 and none as some class, or the metric is unknown.
 
     Example:
         >>> import jax, genclf as gcf
@@ -108,6 +108,7 @@ def score(
         if value is not None and np.shape(value) != y.shape:
             raise ValueError(f"{name} has shape {np.shape(value)}, expected {y.shape}")
     check_labels(y, log_p.shape[1])
+    check_meaning_of_unlabelled(y, weights, log_p.shape[1])
     y = widen(y)
     function = score_function(metric)
     weight = jnp.ones(y.shape, log_p.dtype) if weights is None else weights.astype(log_p.dtype)
