@@ -78,9 +78,10 @@ def permutation_test(
     """Test whether a cross-validated score is better than that of labels independent of the rows.
 
     The folds stay, the labels are permuted, and the cross-validation is repeated. A Gaussian with
-    one full covariance, no ridge, and no shrinkage or a number for it, is not refitted: all
-    labellings of a fold share its total scatter. In float32 its scores differ from those of refits
-    by rounding; scores that would lose digits are computed by refits.
+    one full covariance, no ridge, and no shrinkage but one towards the identity, given or
+    estimated, is not refitted: all labellings of a fold share its total scatter. In float32 its
+    scores differ from those of refits by rounding; scores that would lose digits are computed by
+    refits.
 
     Args:
         key: a `jax.random` key.
