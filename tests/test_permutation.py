@@ -195,7 +195,7 @@ def test_of_equal_labellings_none_is_worse(clf, metric, dtype):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(y=np.full(N, -1)), "expected one label of each row"),
+        (dict(y=np.arange(N) % (K + 1) - 1), "expected one label of each row"),
         (dict(folds=np.zeros(7, int)), "expected one label of each row"),
         (dict(blocks=np.arange(7)), "blocks has shape"),
         (dict(blocks=np.zeros(N, int), whole_blocks=True), "expected one in each block"),

@@ -194,7 +194,7 @@ def check_rows(
 
 def check_labels(y: Array, num_classes: int) -> None:
     """Raise for a concrete label that is neither a class nor -1; a traced one makes results NaN."""
-    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not _readable(y):
+    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
         return
     labels = np.asarray(y)
     wrong = np.flatnonzero((labels < -1) | (labels >= num_classes))
@@ -226,9 +226,9 @@ def check_supervised(y: Array, weights: Array | None, num_classes: int) -> None:
 
 def check_meaning_of_unlabelled(y: Array, weights: Array | None, num_classes: int) -> None:
     """Raise if rows are labelled -1 while a class has no row: labels -1 and 1 may be meant."""
-    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not _readable(y):
+    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
         return
-    known = None if weights is None or not _readable(weights) else np.asarray(weights)
+    known = None if weights is None or not readable(weights) else np.asarray(weights)
     if (found := unlabelled_beside_no_row(np.asarray(y), known, num_classes)) is not None:
         raise ValueError(
             f"y[{found[0]}] is -1, which stands for an unlabelled row, and no row has the label "
@@ -259,7 +259,7 @@ def unlabelled_beside_no_row(
 
 def _check_some_labels(y: Array, weights: Array | None) -> None:
     """Raise if no row has both a label and a weight, as far as these are concrete."""
-    if y.ndim not in (1, 2) or not _readable(y) or not (weights is None or _readable(weights)):
+    if y.ndim not in (1, 2) or not readable(y) or not (weights is None or readable(weights)):
         return
     labelled: np.ndarray = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
     if weights is not None and weights.shape == labelled.shape:
@@ -273,7 +273,7 @@ def _check_some_labels(y: Array, weights: Array | None) -> None:
         )
 
 
-def _readable(a: Array) -> bool:
+def readable(a: Array) -> bool:
     """Whether the values can be read: not traced, and addressable by this process."""
     return not isinstance(a, Tracer) and a.is_fully_addressable
 

@@ -26,7 +26,7 @@ from genclf.select.chunks import PROGRESS, Progress
 from genclf.select.folds import checked_folds
 from genclf.select.groups import groups_of_rows
 from genclf.select.permutation import lower_is_better, p_values
-from genclf.select.score import Score, ScoreFunction, score_function
+from genclf.select.score import Score, ScoreFunction, number_function
 
 _CHECKS: dict[str, Any] = {
     "folds": checked_folds,
@@ -129,7 +129,7 @@ def searchlight(
     """
     _check(clf, x, y, weights)
     index = padded_index(neighbours, x.shape[1])
-    function = score_function(metric)
+    function = number_function(metric, _log_posteriors(clf, x, y))
     shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
     found = scan_neighbourhoods(clf, function, shared, index, batch_size, progress)
     return _result(found, metric)
@@ -192,7 +192,7 @@ def sliding(
         raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
     x = jnp.moveaxis(jnp.asarray(x), -1, 0)
     _check(clf, x[0], y, weights)
-    function = score_function(metric)
+    function = number_function(metric, _log_posteriors(clf, x, y))
     shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
     times = jnp.arange(len(x))
     found = scan(_at_time, function, clf, shared, times, x.shape[2], batch_size, progress)
@@ -204,6 +204,10 @@ def _check(clf: Model, x: Any, y: Array, weights: Array | None) -> None:
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
     check_rows(clf.support, x, y, weights, clf.num_classes)
     check_supervised(y, weights, clf.num_classes)
+
+
+def _log_posteriors(clf: Model, x: Any, y: Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((len(y), clf.num_classes), float_dtype(x))
 
 
 def _result(found: Found, metric: Any) -> Searchlight:

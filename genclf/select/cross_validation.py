@@ -26,7 +26,7 @@ from genclf.fitting import fit
 from genclf.model import Model, require_generative
 from genclf.multivariate.row_space import row_space
 from genclf.scores import log_posterior
-from genclf.select.folds import KEPT, checked_folds, padded
+from genclf.select.folds import KEPT, check_training, checked_folds, padded
 from genclf.sums.merging import merge
 
 _PART = 2**22  # numbers in the statistics of the fits that are computed together
@@ -82,7 +82,8 @@ def cross_validate(
         space; `row_space(x).params` converts them back.
 
     Raises:
-        ValueError: a shape does not fit, or a fold has no row.
+        ValueError: a shape does not fit, a fold has no row, or no labelled row is outside some
+            fold.
 
     Example:
         >>> import jax, genclf as gcf
@@ -96,6 +97,7 @@ def cross_validate(
     if len(folds) != len(y):
         raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
     w, where = ones(weights, x, len(y)), layout(folds)
+    check_training(folds, y, weights)
     found, params = of_folds(used, rows, y, w, where)
     reasons = None
     if diagnosed:

@@ -11,7 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Int
 
 from genclf.arguments.domains import shown, whole
-from genclf.entry.rows import check_meaning_of_unlabelled
+from genclf.entry.rows import check_meaning_of_unlabelled, readable
 from genclf.entry.verb import ArrayLike, verb
 from genclf.select.groups import distinct, groups_of_rows
 
@@ -190,6 +190,29 @@ def checked_folds(folds: Any, name: str) -> np.ndarray:
             "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind"
         )
     return found
+
+
+def check_training(folds: np.ndarray, y: Any, weights: Any, *, left_out: int = 1) -> None:
+    """Raise unless rows with a label and a weight remain without any fold, or without any two.
+
+    Args:
+        folds: the checked folds.
+        y: labels, or responsibilities; traced ones are not checked.
+        weights: the weights of the rows, or None; traced ones are not 0.
+        left_out: the number of folds that are left out together.
+    """
+    if not readable(y):
+        return
+    used = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
+    if weights is not None and readable(weights):
+        used = used & (np.asarray(weights) != 0)
+    where = np.unique(folds[used & (folds != LEFT_OUT)])
+    if KEPT not in where and len(where) <= left_out:
+        which = " and ".join(map(str, where)) or "none"
+        raise ValueError(
+            f"folds leave nothing to learn from: all rows with a label and a weight are in fold "
+            f"{which}, expected some in other folds, or with -1, which are in every training set"
+        )
 
 
 def _on_host(name: str, *values: Any) -> None:

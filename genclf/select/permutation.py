@@ -25,10 +25,10 @@ from genclf.select.cross_validation import (
     ones,
     posteriors_of_folds,
 )
-from genclf.select.folds import KEPT, checked_folds
+from genclf.select.folds import KEPT, check_training, checked_folds
 from genclf.select.groups import groups_of_rows
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
-from genclf.select.score import Score, ScoreFunction, groups_to_score, score_function, score_of
+from genclf.select.score import Score, ScoreFunction, groups_to_score, number_function, score_of
 
 _PART = 2**22  # numbers in the one-hot labels of the permutations that are computed together
 _REFITS = 8  # permutations whose statistics are computed by one product
@@ -89,7 +89,8 @@ def permutation_test(
         x: rows, as for `fit`.
         y: labels 0..K-1 of all rows, (n,).
         folds: the fold of each row, as for `cross_validate`.
-        metric: a name or a function, as for `score`; larger values of a function are better.
+        metric: a name or a function, as for `score`, that gives one number; larger values of a
+            function are better.
         num: number of permutations.
         blocks: the block of each row, (n,), such as runs of a recording: values of one kind, such
             as integers or strings. Labels are permuted within blocks only.
@@ -102,7 +103,8 @@ def permutation_test(
         `PermutationTest`.
 
     Raises:
-        ValueError: a shape does not fit, a row has no label, or a whole block has several labels.
+        ValueError: a shape does not fit, a row has no label, a whole block has several labels, the
+            metric is not one number, or no labelled row is outside some fold.
 
     Example:
         >>> import jax, genclf as gcf
@@ -122,7 +124,8 @@ def permutation_test(
     labels, held = np.asarray(y), folds >= 0
     if by is not None and np.shape(by) != labels.shape:
         raise ValueError(f"by has shape {np.shape(by)}, expected {labels.shape}")
-    function, num_groups = score_function(metric), 0 if by is None else int(np.max(by)) + 1
+    function = number_function(metric, jax.ShapeDtypeStruct((len(y), clf.num_classes), w.dtype))
+    num_groups = 0 if by is None else int(np.max(by)) + 1
     movable = movable_labels(labels, blocks, whole_blocks)
     counts = jnp.where(jnp.asarray(held), w, 0)
     data = Data(x, w, layout(folds), counts, None if by is None else jnp.asarray(by))
@@ -168,6 +171,7 @@ def rows_and_labels(
             f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label of each "
             "row, 0..K-1, without -1"
         )
+    check_training(folds, y, weights)
     return ones(weights, x, len(labels))
 
 

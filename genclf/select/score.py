@@ -128,6 +128,20 @@ def score_function(metric: Any) -> ScoreFunction:
     return function
 
 
+def number_function(metric: Any, log_posterior: jax.ShapeDtypeStruct) -> ScoreFunction:
+    """`score_function` of a metric that is one number for such log-posteriors; raise for others."""
+    function = score_function(metric)
+    n, dtype = log_posterior.shape[0], log_posterior.dtype
+    label, weight = jax.ShapeDtypeStruct((n,), jnp.int32), jax.ShapeDtypeStruct((n,), dtype)
+    found = jax.eval_shape(function, log_posterior, label, weight)
+    if jnp.shape(found):
+        raise ValueError(
+            f"metric is {shown(metric)}, whose score has shape {jnp.shape(found)}, expected one "
+            "number: such scores have no order"
+        )
+    return function
+
+
 def score_of(
     function: ScoreFunction,
     num_groups: int,
