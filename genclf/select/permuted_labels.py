@@ -9,7 +9,7 @@ all that an estimated shrinkage takes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,14 +47,14 @@ class Labelled(NamedTuple):
 
     Attributes:
         is_class: whether each row is of each class, for all rows, (P, K, n).
-        count: the weight of each class, (P, K).
+        counts: the weight of each class, (P, K).
         root: its square root, or 1 where it is 0.
         between: B, `root` times the mean of each class, (P, K, r).
         within: the trace of the scatter within classes, (P,).
     """
 
     is_class: Float[Array, "P K n"]
-    count: Float[Array, "P K"]
+    counts: Float[Array, "P K"]
     root: Float[Array, "P K"]
     between: Float[Array, "P K r"]
     within: Float[Array, "P"]
@@ -112,12 +112,13 @@ def posteriors(
     assert family is not None
     width = jnp.asarray(fold.rows.shape[1] if width is None else width, fold.rows.dtype)
     at = labelled(fold, y, clf.num_classes)
-    count, root, between, within = at.count, at.root, at.between, at.within
+    count, root, between, within = at.counts, at.root, at.between, at.within
     divisor = fold.weight.sum() - family.ddof
-    if isinstance(family.shrinkage, Estimated):
-        shrinkage = estimated_shrinkage(family.shrinkage.method, fold, at, width)
+    given: Any = 0.0 if family.shrinkage is None else family.shrinkage
+    if isinstance(given, Estimated):
+        shrinkage = estimated_shrinkage(given.method, fold, at, width)
     else:
-        shrinkage = jnp.full_like(within, 0.0 if family.shrinkage is None else family.shrinkage)
+        shrinkage = jnp.full_like(within, given)
     added = shrinkage * within / (divisor * width)
     share = (1 - shrinkage) / divisor
     # Σ = diag(D) - share BᵀB, and M Σ⁻¹ = N^(-1/2) S⁻¹ B D⁻¹ with S = I - share B D⁻¹ Bᵀ.
@@ -170,5 +171,6 @@ def estimated_shrinkage(
         lengths = (fold.rows**2).sum(-1)[None] / mean[:, None] - nearer
         fourth = n * (fold.weight[None] * lengths**2).sum(-1)
     every = jnp.ones_like(mean)
-    sizes = Sizes(n * every, r * every, square, fourth, None, None)
+    # Squares of the diagonal are for targets that are not the identity.
+    sizes = Sizes(n * every, r * every, square, fourth, jnp.nan * every, None)
     return jnp.where(square > 0.01 * whole, intensity(method, sizes, num_features), jnp.nan)
