@@ -18,6 +18,7 @@ from genclf.entry.rows import (
     blocks,
     cells,
     check_examples,
+    check_meaning_of_unlabelled,
     check_rows,
     maybe_sparse,
     widths,
@@ -65,6 +66,7 @@ def validate(
       it;
     * a column has no value at all;
     * a class has a class prior above 0, and neither rows nor a prior of the family;
+    * rows are labelled -1 while a class has none, unless `latent`: labels -1 and 1 may be meant;
     * the dtype has too few digits for a Gaussian. Either rounding moves the mean of a feature by
       more than 1/256 of its standard deviation (a mean of 32,768 standard deviations in float32,
       1.8e13 in float64), which changes a posterior by about 1e-3. Or ε times the condition number
@@ -119,6 +121,8 @@ def validate(
     if not used.any():
         label = "" if latent else "both a label and "
         raise ValueError(f"no row has {label}a weight above 0, expected at least one")
+    if not latent:
+        check_meaning_of_unlabelled(labels, weight, model.num_classes)
     _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
         _check_enough_rows(model, x)

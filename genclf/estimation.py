@@ -16,7 +16,6 @@ from genclf.arguments.sharding import compiled
 from genclf.class_prior import log_fixed, prior_problem
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import (
-    as_arrays,
     check_labels,
     check_rows,
     float_dtype,
@@ -35,7 +34,7 @@ from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, posteriors, predictives
 from genclf.model import class_weights
 from genclf.sums.class_sums import class_counts
-from genclf.sums.sparse import HostRows, is_traced
+from genclf.sums.sparse import HostRows, Sparse, SparseRows, is_traced
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
@@ -79,8 +78,8 @@ def empty(clf: Classifier, x: PyTree) -> ClassifierStats:
 
     Args:
         clf: the model.
-        x: any number of rows, or the `jax.ShapeDtypeStruct` of rows: only the structure, the
-            number of features and the dtype are read.
+        x: any number of rows, as for `fit`, or the `jax.ShapeDtypeStruct` of dense rows: only the
+            structure, the number of features and the dtype are read.
 
     Returns:
         `ClassifierStats` that are 0 throughout.
@@ -97,7 +96,8 @@ def empty(clf: Classifier, x: PyTree) -> ClassifierStats:
         >>> print(s.count, s.conditional.mean.ravel())
         [2. 1.] [1. 5.]
     """
-    rows = jax.tree.map(_no_rows, x if _is_abstract(x) else as_arrays(x, "x"))
+    given = x if _is_abstract(x) else host_or_device(x, "x")
+    rows = jax.tree.map(_no_rows, given, is_leaf=lambda a: isinstance(a, Sparse))
     made = jax.eval_shape(_stats, clf, rows, jax.ShapeDtypeStruct((0,), jnp.int32), None)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), made)
 
@@ -107,7 +107,10 @@ def _is_abstract(x: PyTree) -> bool:
     return bool(leaves) and all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves)
 
 
-def _no_rows(x: Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+def _no_rows(x: Array | Sparse | jax.ShapeDtypeStruct) -> SparseRows | jax.ShapeDtypeStruct:
+    if isinstance(x, Sparse):
+        none, start = jnp.zeros(0, jnp.int32), jnp.zeros(1, jnp.int32)
+        return SparseRows(jnp.zeros(0, x.dtype), none, none, start, x.shape[1])
     return jax.ShapeDtypeStruct((0, *x.shape[1:]) if x.ndim else (), x.dtype)
 
 

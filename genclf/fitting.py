@@ -11,7 +11,7 @@ from genclf.arguments.domains import Domain
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
 from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
-from genclf.entry.rows import check_labels, check_rows, check_some_labels, host_or_device
+from genclf.entry.rows import check_rows, check_supervised, host_or_device
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate, fit_examples, stats
 from genclf.families.base import Parametric
@@ -48,7 +48,8 @@ def fit(
         x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`, and for
             `Multinomial` and `Bernoulli` a sparse matrix of SciPy or a `BCOO` of JAX.
         y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
-            leaves out), or responsibilities >= 0 of shape (n, K).
+            leaves out; every class must have a label then, as labels -1 and 1 of two classes would
+            be half unlabelled), or responsibilities >= 0 of shape (n, K).
         weights: weight of each row, >= 0, shape (n,); None for ones.
         init: params from which an iterative fit starts: for `SoftmaxRegression`, `SoftmaxParams`
             or the params of a generative model. A closed form takes no init.
@@ -59,7 +60,8 @@ def fit(
 
     Raises:
         ValueError: a shape or dtype does not fit, a label is neither a class nor -1, no row has a
-            label and a weight above 0, or a hyper-parameter is invalid.
+            label and a weight above 0, rows are labelled -1 and none as some class, or a
+            hyper-parameter is invalid.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -69,8 +71,7 @@ def fit(
         [0 1]
     """
     check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_labels(y, clf.num_classes)
-    check_some_labels(y, weights)
+    check_supervised(y, weights, clf.num_classes)
     if isinstance(clf, Classifier) and init is None:
         if is_hidden(clf.family):
             check_clusters(clf, y, weights, 0.0)

@@ -8,6 +8,7 @@ from sklearn import metrics
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, StratifiedKFold
 
 import genclf as gcf
+from genclf.select.folds import check_training
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, N, assert_close, take
 
 F = 7
@@ -106,7 +107,7 @@ def test_words_without_a_document_are_refits(presence, dtype):
     weights[5] = 0
     clf = gcf.Classifier(gcf.Multinomial(alpha=0.3, presence=presence), K, class_alpha=0.5)
     found = gcf.leave_one_out(clf, x, y, weights).log_posterior
-    expected = refits(clf, x, y, np.arange(43), weights)
+    expected = refits(clf, x, y, np.arange(43), weights, by_weight=True)
     rtol = 1e-10 if dtype == "float64" else 1e-4
     np.testing.assert_allclose(np.exp(found), np.exp(expected), rtol=0, atol=rtol)
 
@@ -339,7 +340,50 @@ def test_scores_of_rows_that_do_not_count(x64):
     assert gcf.score(log_p, y, weights=np.array([1, 1, 0, 1.0])) == pytest.approx(2 / 3)
     assert gcf.score(log_p, np.array([0, 1, -1, 1])) == pytest.approx(2 / 3)
     assert np.isnan(gcf.score(log_p, y, weights=np.zeros(4)))
-    assert np.isnan(gcf.score(log_p[:2], np.array([0, 2])))
     # Matthews' coefficient of single rows is 0; of all together it is not.
     assert gcf.score(log_p[[0, 1]], y[:2], "mcc") == 1
     assert gcf.score(log_p[[0, 1]], y[:2], lambda lp, y, w: (w * lp[:, 0]).sum()) < 0
+
+
+def test_folds_that_leave_nothing_to_learn_from():
+    x, y = BY_NAME["gaussian"].example("float32")
+    key, one, two = jax.random.key(0), np.zeros(N, int), np.arange(N) % 2
+    labelled, clf = np.where(two == 0, y, -1), gcf.lda(K)
+    grid = (lambda ridge: gcf.lda(K, ridge=ridge), {"ridge": [0.1]})
+    calls = {
+        "cross_validate": lambda f, y, w: gcf.cross_validate(clf, x, y, f, w),
+        "permutation_test": lambda f, y, w: gcf.permutation_test(key, clf, x, y, f, weights=w),
+        "searchlight": lambda f, y, w: gcf.searchlight(clf, x, y, [[0, 1]], f, weights=w),
+        "sliding": lambda f, y, w: gcf.sliding(clf, x[..., None], y, f, weights=w),
+        "tune": lambda f, y, w: gcf.tune(*grid, x, y, f, weights=w),
+    }
+    weights = (two == 0).astype(np.float32)
+    message = "folds leave nothing to learn from: all rows with a label and a weight are in fold 0"
+    for call in calls.values():
+        for folds, w in ((one, None), (two, weights)):
+            with pytest.raises(ValueError, match=message):
+                call(folds, y, w)
+    for name in ("cross_validate", "tune"):
+        with pytest.raises(ValueError, match=message):
+            calls[name](two, labelled, None)
+    with pytest.raises(ValueError, match="in fold 0 and 1, expected some in other folds"):
+        gcf.tune(*grid, x, y, two, nested=True)
+    with pytest.raises(ValueError, match=message):
+        gcf.leave_one_out(clf, x, y, (np.arange(N) == 0).astype(np.float32))
+    held_out = np.where(two == 0, 0, -1)  # one fold, and rows in every training set
+    check_training(held_out, jnp.asarray(y), None)
+
+
+@pytest.mark.parametrize("metric", ["confusion", lambda log_p, y, w: log_p[0]])
+def test_a_metric_that_is_no_number_has_no_order(metric):
+    x, y = BY_NAME["gaussian"].example("float32")
+    folds, key, clf = np.arange(N) % 3, jax.random.key(0), gcf.lda(K)
+    grid = (lambda ridge: gcf.lda(K, ridge=ridge), {"ridge": [0.1]})
+    for call in (
+        lambda: gcf.permutation_test(key, clf, x, y, folds, metric),
+        lambda: gcf.searchlight(clf, x, y, [[0, 1]], folds, metric),
+        lambda: gcf.sliding(clf, x[..., None], y, folds, metric),
+        lambda: gcf.tune(*grid, x, y, folds, metric),
+    ):
+        with pytest.raises(ValueError, match=r"metric is .* whose score has shape .* one number"):
+            call()

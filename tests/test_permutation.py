@@ -7,7 +7,8 @@ import pytest
 
 import genclf as gcf
 from genclf.select import permutation
-from tests.registry import BY_NAME, MIXTURES, K, N
+from genclf.select.permuted_labels import Rotated, estimated_shrinkage, labelled
+from tests.registry import BY_NAME, MIXTURES, D, K, N
 
 NUM = 11
 
@@ -30,6 +31,8 @@ def scores_of_refits(clf, x, y, folds, metric, num, movable, weights=None, by=No
         ("shrunk", gcf.lda(K, shrinkage=0.3)),
         ("ridge", gcf.lda(K, ridge=0.1)),
         ("qda", gcf.qda(K)),
+        ("oas", gcf.lda(K, shrinkage="oas")),
+        ("ledoit-wolf", gcf.lda(K, shrinkage="ledoit-wolf")),
     ],
 )
 def test_each_permutation_is_cross_validated(name, clf, dtype):
@@ -45,6 +48,32 @@ def test_each_permutation_is_cross_validated(name, clf, dtype):
     observed = gcf.score(gcf.cross_validate(*args[:-1], weights), y, "log_loss", weights=weights)
     np.testing.assert_allclose(found.observed, observed, rtol=1e-6)
     np.testing.assert_allclose(found.p_value, 1 / (NUM + 1), rtol=1e-6)
+
+
+def shrinkage_by_definition(method, x, y, w):
+    """The intensity, from the deviations of rows from the means of their classes."""
+    z, n, d = x.copy(), w.sum(), x.shape[1]
+    for k in range(K):
+        z[y == k] -= np.average(x[y == k], 0, w[y == k])
+    s = (w * z.T) @ z / n
+    squares, target = (s**2).sum(), np.trace(s) ** 2 / d
+    if method == "oas":
+        return min(1, (squares / d**2 + target / d) / ((n + 1) * (squares - target) / d**2))
+    products = (w[:, None, None] * (z[:, :, None] * z[:, None]) ** 2).sum(0) / n
+    return min(1, (products - s**2).sum() / n / (squares - target))
+
+
+@pytest.mark.parametrize("method", ["oas", "ledoit-wolf"])
+def test_the_shrinkage_of_each_labelling(method, x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    labels = np.stack([y, np.roll(y, 1), np.roll(y, 2)])
+    w = np.random.default_rng(0).uniform(0.5, 2, N) * (np.arange(N) % 5 > 0)
+    z = x - np.average(x, 0, w)
+    spread, vector = np.linalg.eigh((w * z.T) @ z)
+    fold = Rotated(*map(jnp.asarray, (z @ vector, spread, w, True)))
+    of_labels = lambda y: estimated_shrinkage(method, fold, labelled(fold, y, K), D)  # noqa: E731
+    expected = [shrinkage_by_definition(method, x[w > 0], y[w > 0], w[w > 0]) for y in labels]
+    np.testing.assert_allclose(jax.jit(of_labels)(labels), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["categorical", "mixture-tokens"])
@@ -66,14 +95,12 @@ def test_more_features_than_rows(x64):
     y = np.arange(31) % K
     x = rng.normal(size=(31, 67)) + y[:, None]
     folds = gcf.kfold(jax.random.key(1), y, 5)
-    clf = gcf.lda(K, shrinkage=0.4)
-    found = gcf.permutation_test(
-        jax.random.key(0), clf, x, y, folds, "log_loss", num=NUM, batch_size=4
-    )
-    movable = permutation.movable_labels(y, None, False)
-    args = (clf, x, y, folds, "log_loss")
-    expected = scores_of_refits(*args, NUM, movable)
-    np.testing.assert_allclose(found.null, expected, rtol=1e-10)
+    for shrinkage in (0.4, "ledoit-wolf"):
+        args = (gcf.lda(K, shrinkage=shrinkage), x, y, folds, "log_loss")
+        found = gcf.permutation_test(jax.random.key(0), *args, num=NUM, batch_size=4)
+        movable = permutation.movable_labels(y, None, False)
+        expected = scores_of_refits(*args, NUM, movable)
+        np.testing.assert_allclose(found.null, expected, rtol=1e-10)
 
 
 def test_where_labels_would_lose_digits_there_are_refits(x64):
@@ -168,7 +195,7 @@ def test_of_equal_labellings_none_is_worse(clf, metric, dtype):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(y=np.full(N, -1)), "expected one label of each row"),
+        (dict(y=np.arange(N) % (K + 1) - 1), "expected one label of each row"),
         (dict(folds=np.zeros(7, int)), "expected one label of each row"),
         (dict(blocks=np.arange(7)), "blocks has shape"),
         (dict(blocks=np.zeros(N, int), whole_blocks=True), "expected one in each block"),

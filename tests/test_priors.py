@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import BY_NAME, K, assert_close, assert_near
+from tests.registry import BY_NAME, D, K, N, assert_close, assert_near
 
 X = np.array([[0.0, 1.0], [2.0, 5.0], [4.0, 4.0], [6.0, 3.0], [5.0, 9.0]], np.float32)
 Y = np.array([0, 0, 1, 1, 1])
@@ -352,3 +352,22 @@ def test_intervals_of_what_is_certain_and_of_no_level():
     for level in (0.0, 1.0, 95.0, jnp.array([0.5, 0.9])):
         raises("expected one probability between 0 and 1", lambda: post.interval(level))  # noqa: B023
     raises("on the host", lambda: jax.jit(lambda s: gcf.posterior(clf, s).interval())(s))
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+def test_a_prior_with_the_numbers_of_some_data_is_the_same_for_others(covariance):
+    x, y = BY_NAME["gaussian"].example("float32")
+    s, few = (gcf.stats(gcf.qda(K), x[:n], y[:n]).conditional for n in (N, 17))
+    for given in ({}, {"mean": 0.5}, {"scale": 2.0}):
+        prior = gcf.NormalInverseWishart(kappa=0.3, dof=8.0, **given)
+        used = prior.resolve(s, covariance, shared=False)
+        assert_close(prior.with_numbers_of(used).resolve(few, covariance, shared=False), used, 1e-6)
+
+
+def test_fit_prior_gives_the_numbers_that_it_used():
+    x, y = BY_NAME["gaussian"].example("float32")
+    family = gcf.Product({"a": gcf.Gaussian(prior=gcf.NormalInverseWishart())})
+    clf = gcf.Classifier(family, K)
+    found = jax.eval_shape(lambda: gcf.fit_prior(clf, gcf.stats(clf, {"a": x}, y)))
+    prior = found.classifier.family.parts["a"].prior
+    assert prior.mean.shape == (D,) and prior.scale.shape == (D, D)

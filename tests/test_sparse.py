@@ -78,6 +78,21 @@ def test_fits_and_scores_are_those_of_dense_rows(name, x64):
 
 
 @NAMED
+def test_empty_takes_the_rows_that_stats_takes(name, x64):
+    dense, y, _ = example(name)
+    clf = gcf.Classifier(FAMILIES[name], K)
+    nothing, s = gcf.empty(clf, dense), gcf.stats(clf, sp.csr_matrix(dense), y)
+    assert_close(gcf.merge(nothing, s), s, 0)
+    for make in forms_of(name).values():
+        assert_close(gcf.empty(clf, make(dense)), nothing, 0)
+    parts = gcf.Classifier(gcf.Product({"a": FAMILIES[name], "b": gcf.Gaussian()}), K)
+    found = gcf.empty(parts, {"a": sp.csr_matrix(dense), "b": dense})
+    assert_close(found.conditional["a"], nothing.conditional, 0)
+    with pytest.raises(ValueError, match="x is sparse, which only Multinomial and Bernoulli"):
+        gcf.empty(gcf.lda(K), sp.csr_matrix(dense))
+
+
+@NAMED
 @pytest.mark.parametrize("form", ["csr", "padded"])
 def test_em_on_unlabelled_documents(name, form, x64):
     dense, y, weights = example(name)

@@ -17,7 +17,7 @@ from genclf.entry.verb import verb
 from genclf.families.base import Family
 from genclf.families.combinator import leaf_families, with_leaf_families
 from genclf.families.parts import over_parts
-from genclf.families.priors import check_proper, priors
+from genclf.families.priors import check_proper, is_conjugate, priors
 from genclf.lbfgs import Minimiser
 from genclf.logarithms import times_log
 
@@ -88,9 +88,12 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
 
     Maximises `log_evidence` by L-BFGS in the logarithms of these strengths: the concentration of a
     `Dirichlet` (all numbers of an array); a and b of a `Beta`; shape and rate of a `Gamma`; κ and
-    ν - p + 1 of a `NormalInverseWishart`, whose mean and scale are kept (a scale left to the data
-    changes with ν). Each family inside has its own strengths; `alpha` becomes a prior. The class
-    prior is kept: one table of class counts has little information about its concentration.
+    ν - p + 1 of a `NormalInverseWishart`, whose mean and scale are kept. Where they are None, they
+    are those of these data, with a scale that changes with ν, and the new prior has their numbers:
+    it is the same prior for other data. (`Independent` has one prior for all columns, whose means
+    differ: there None stays None.) Each family inside has its own strengths; `alpha` becomes a
+    prior. The class prior is kept: one table of class counts has little information about its
+    concentration.
 
     Args:
         clf: the model; the search starts from its priors.
@@ -140,6 +143,16 @@ def _strengths(family: Family, stats: PyTree) -> list[PyTree]:
     return [part.given_prior.strength(s) for part, s in leaf_families(family, stats)]
 
 
+def _with_numbers(family: Family, stats: PyTree) -> Family:
+    """The same family, whose priors hold the numbers that they leave to the statistics."""
+    used = jax.tree.leaves(priors(family, stats), is_leaf=is_conjugate)
+    new = [
+        part if node.batch_shape else part.with_prior(part.given_prior.with_numbers_of(node))
+        for (part, _), node in zip(leaf_families(family, stats), used, strict=True)
+    ]
+    return with_leaf_families(family, new)
+
+
 def _with_strengths(family: Family, stats: PyTree, free: list[PyTree]) -> Family:
     given = zip(leaf_families(family, stats), free, strict=True)
     new = [part.with_prior(part.given_prior.with_strength(z, s)) for (part, s), z in given]
@@ -175,8 +188,10 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     curvature = (way * jax.jvp(lambda free: value_and_grad(free)[1], (free,), (way,))[1]).sum()
     short = (curvature > 0) & ((way * slope).sum() <= _LONGEST_LAST_STEP * curvature)
     inside = (jnp.abs(free) < largest).all()
+    found = with_prior(unravel(free))
+    numbers = _with_numbers(found.family, stats.conditional)
     return PriorSolution(
-        with_prior(unravel(free)),
+        eqx.tree_at(lambda c: c.family, found, numbers),
         -end.value * total,
         gradient_norm,
         end.evaluations,

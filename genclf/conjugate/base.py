@@ -38,6 +38,10 @@ class Prior(Declared):
         """The prior with these coordinates: the inverse of `strength`."""
         return replace(self, **{name: jnp.exp(z) for name, z in free.items()})
 
+    def with_numbers_of(self, used: Conjugate) -> Prior:
+        """This prior with the numbers of the distribution where it leaves them to the data."""
+        return self
+
     def in_shape_of(self, like: Array) -> list[Array]:
         """The hyper-parameters, each in the shape of `like`; NaN where not positive."""
         names, kind = [f.name for f in dataclasses.fields(self)], type(self).__name__

@@ -111,8 +111,13 @@ class NormalInverseWishart(Prior):
 
     def resolved(self, stats: Moments) -> NormalInverseWishart:
         """This prior with its mean and scale set from the statistics where they are None."""
-        found = self.resolve(stats, "full", shared=True)
-        return NormalInverseWishart(found.mean[0], self.kappa, found.scale[0], self.dof)
+        return self.with_numbers_of(self.resolve(stats, "full", shared=True))
+
+    def with_numbers_of(self, used: Any) -> NormalInverseWishart:
+        """This prior with the mean and scale of the distribution where they are None."""
+        mean = used.mean[0] if self.mean is None else self.mean
+        scale = used.scale[0] if self.scale is None else self.scale
+        return NormalInverseWishart(mean, self.kappa, scale, self.dof)
 
     def resolve(
         self, stats: Moments, covariance: Covariance, shared: bool

@@ -1,7 +1,7 @@
 """Checks of x, y and weights: structure, rank, number of rows and columns, dtype, labels.
 
 Most checks need only shapes and dtypes, so they also raise while a function is traced.
-`check_labels` and `check_some_labels` read values where these are concrete.
+`check_labels` and `check_supervised` read values where these are concrete.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def check_rows(
 
 def check_labels(y: Array, num_classes: int) -> None:
     """Raise for a concrete label that is neither a class nor -1; a traced one makes results NaN."""
-    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not _readable(y):
+    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
         return
     labels = np.asarray(y)
     wrong = np.flatnonzero((labels < -1) | (labels >= num_classes))
@@ -214,9 +214,52 @@ def check_labels(y: Array, num_classes: int) -> None:
     )
 
 
-def check_some_labels(y: Array, weights: Array | None) -> None:
+def check_supervised(y: Array, weights: Array | None, num_classes: int) -> None:
+    """`check_labels`, for what learns from labels alone: raise also where none is sure to be one.
+
+    That is if no row has both a label and a weight, or if -1 may stand for a class.
+    """
+    check_labels(y, num_classes)
+    _check_some_labels(y, weights)
+    check_meaning_of_unlabelled(y, weights, num_classes)
+
+
+def check_meaning_of_unlabelled(y: Array, weights: Array | None, num_classes: int) -> None:
+    """Raise if rows are labelled -1 while a class has no row: labels -1 and 1 may be meant."""
+    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
+        return
+    known = None if weights is None or not readable(weights) else np.asarray(weights)
+    if (found := unlabelled_beside_no_row(np.asarray(y), known, num_classes)) is not None:
+        raise ValueError(
+            f"y[{found[0]}] is -1, which stands for an unlabelled row, and no row has the label "
+            f"{found[1]} (num_classes = {num_classes}): if -1 is a class, number the classes from "
+            "0, as np.unique(y, return_inverse=True)[1] does; if it means unlabelled, leave these "
+            "rows out, x[y >= 0] and y[y >= 0], or learn from them by genclf.em"
+        )
+
+
+def unlabelled_beside_no_row(
+    labels: np.ndarray, weights: np.ndarray | None, num_classes: int
+) -> tuple[int, int] | None:
+    """The first row that is labelled -1, unless its weight is 0, and the first class without rows.
+
+    None if there is no such row, or no such class.
+    """
+    unlabelled = labels == -1
+    if weights is not None and weights.shape == labels.shape:
+        unlabelled = unlabelled & (weights != 0)
+    if not unlabelled.any():
+        return None
+    present = np.unique(labels[(labels >= 0) & (labels < num_classes)])
+    if len(present) == num_classes:
+        return None
+    missing = np.append(present, -1) != np.arange(len(present) + 1)
+    return int(unlabelled.argmax()), int(missing.argmax())
+
+
+def _check_some_labels(y: Array, weights: Array | None) -> None:
     """Raise if no row has both a label and a weight, as far as these are concrete."""
-    if y.ndim not in (1, 2) or not _readable(y) or not (weights is None or _readable(weights)):
+    if y.ndim not in (1, 2) or not readable(y) or not (weights is None or readable(weights)):
         return
     labelled: np.ndarray = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
     if weights is not None and weights.shape == labelled.shape:
@@ -230,7 +273,7 @@ def check_some_labels(y: Array, weights: Array | None) -> None:
         )
 
 
-def _readable(a: Array) -> bool:
+def readable(a: Array) -> bool:
     """Whether the values can be read: not traced, and addressable by this process."""
     return not isinstance(a, Tracer) and a.is_fully_addressable
 

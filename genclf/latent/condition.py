@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import draw_shape, random_key
 from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
-from genclf.entry.rows import as_arrays, check_examples
+from genclf.entry.rows import as_arrays, check_examples, check_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.capabilities import HasConditionals, require
 from genclf.model import widen
@@ -73,7 +73,8 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
         A `Conditional`.
 
     Raises:
-        ValueError: a shape or dtype does not fit, or the density has no conditional densities.
+        ValueError: a shape or dtype does not fit, a label is neither a class nor -1 (in traced code
+            the result is NaN), or the density has no conditional densities.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -87,6 +88,8 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
     References:
         Little & Rubin (2019), Statistical Analysis with Missing Data, §7.4 and §11.2.
     """
+    if y is not None:
+        check_labels(y.reshape(-1), params.num_classes)
     return _condition(params, x, y)
 
 

@@ -12,7 +12,12 @@ from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
-from genclf.entry.rows import as_arrays, check_labels, check_rows, check_some_labels
+from genclf.entry.rows import (
+    as_arrays,
+    check_rows,
+    check_supervised,
+    unlabelled_beside_no_row,
+)
 from genclf.model import Model
 
 
@@ -101,19 +106,26 @@ def _check_one(clf: Model, x: PyTree, y: Any, weights: Any, name: str) -> None:
         check_rows(clf.support, x, y, weights, clf.num_classes)
         if isinstance(y, np.ndarray) and _has_wrong_labels(y[None], weights, clf.num_classes)[0]:
             weights = None if weights is None else jnp.asarray(weights)
-            check_labels(jnp.asarray(y), clf.num_classes)
-            check_some_labels(jnp.asarray(y), weights)
+            check_supervised(jnp.asarray(y), weights, clf.num_classes)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
 
 def _has_wrong_labels(y: np.ndarray, weights: Any, num_classes: int) -> np.ndarray:
-    """Whether each data set has a label out of range, or no label with a weight; y is (M, n)."""
+    """Whether `check_supervised` raises for each data set; y is (M, n), or (M, n, K)."""
     labelled: Any = y >= 0 if y.ndim == 2 else (y != 0).any(-1)
+    known = None
     if weights is not None and not isinstance(weights, Tracer):
-        labelled = labelled & (np.asarray(weights).reshape(labelled.shape) != 0)
+        known = np.asarray(weights).reshape(labelled.shape)
+        labelled = labelled & (known != 0)
     wrong = ~labelled.any(1)
-    return wrong if y.ndim == 3 else wrong | ((y < -1) | (y >= num_classes)).any(1)
+    if y.ndim == 3:
+        return wrong
+    wrong |= ((y < -1) | (y >= num_classes)).any(1)
+    for number in np.flatnonzero((y == -1).any(1)):
+        own = None if known is None else known[number]
+        wrong[number] |= unlabelled_beside_no_row(y[number], own, num_classes) is not None
+    return wrong
 
 
 def _check_alike(given: list[tuple]) -> None:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Shaped
 from genclf.arguments.domains import FLAG, random_key, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier
-from genclf.entry.rows import check_labels, check_rows, float_dtype
+from genclf.entry.rows import check_rows, check_supervised, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
@@ -24,11 +24,13 @@ from genclf.many.scan import Found, scan, shared_by_places
 from genclf.model import Model
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.select.folds import checked_folds
+from genclf.select.groups import groups_of_rows
 from genclf.select.permutation import lower_is_better, p_values
-from genclf.select.score import Score, ScoreFunction, score_function
+from genclf.select.score import Score, ScoreFunction, number_function
 
 _CHECKS: dict[str, Any] = {
     "folds": checked_folds,
+    "blocks": groups_of_rows,
     "num": whole(0),
     "key": lambda key, name: None if key is None else random_key(key, name),
     "whole_blocks": FLAG,
@@ -93,7 +95,8 @@ def searchlight(
         metric: a name or a function, as for `score`; larger values of a function are better.
         num: number of permutations; 0 for scores alone.
         key: a `jax.random` key, for permutations.
-        blocks: integers (n,), such as runs of a recording; labels are permuted within blocks only.
+        blocks: the block of each row, (n,), as for `permutation_test`; labels are permuted within
+            blocks only.
         whole_blocks: permute the labels of whole blocks instead; each block must have one label.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of places that a core works on at once; None for a default.
@@ -126,7 +129,7 @@ def searchlight(
     """
     _check(clf, x, y, weights)
     index = padded_index(neighbours, x.shape[1])
-    function = score_function(metric)
+    function = number_function(metric, _log_posteriors(clf, x, y))
     shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
     found = scan_neighbourhoods(clf, function, shared, index, batch_size, progress)
     return _result(found, metric)
@@ -159,7 +162,8 @@ def sliding(
         metric: a name or a function, as for `score`; larger values of a function are better.
         num: number of permutations; 0 for scores alone.
         key: a `jax.random` key, for permutations.
-        blocks: integers (n,); labels are permuted within blocks only.
+        blocks: the block of each row, (n,), as for `permutation_test`; labels are permuted within
+            blocks only.
         whole_blocks: permute the labels of whole blocks instead; each block must have one label.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of times that a core works on at once; None for a default.
@@ -188,7 +192,7 @@ def sliding(
         raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
     x = jnp.moveaxis(jnp.asarray(x), -1, 0)
     _check(clf, x[0], y, weights)
-    function = score_function(metric)
+    function = number_function(metric, _log_posteriors(clf, x, y))
     shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
     times = jnp.arange(len(x))
     found = scan(_at_time, function, clf, shared, times, x.shape[2], batch_size, progress)
@@ -199,7 +203,11 @@ def _check(clf: Model, x: Any, y: Array, weights: Array | None) -> None:
     if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, x, y, weights))):
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
     check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_labels(y, clf.num_classes)
+    check_supervised(y, weights, clf.num_classes)
+
+
+def _log_posteriors(clf: Model, x: Any, y: Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((len(y), clf.num_classes), float_dtype(x))
 
 
 def _result(found: Found, metric: Any) -> Searchlight:

@@ -13,6 +13,7 @@ from genclf.entry.rows import as_arrays
 from genclf.entry.verb import ArrayLike, verb
 from genclf.plot.classes import AX, labels, looks, names_of, new_axes
 from genclf.select.calibration import calibration
+from genclf.select.groups import distinct
 from genclf.select.learning_curve import LearningCurve
 from genclf.select.permutation import PermutationTest
 from genclf.select.tune import Tuning
@@ -242,9 +243,10 @@ def confusion(
     The shade is the share among the rows of that class.
 
     Args:
-        y: labels, integers 0..K-1, shape (n,); -1 for rows to leave out.
-        predicted: predicted classes, integers 0..K-1, shape (n,).
-        class_names: K names; None for numbers up to the largest in y and predicted.
+        y: labels, shape (n,): integers 0..K-1, and -1 for rows to leave out. Without class_names
+            also other values of one kind, such as strings.
+        predicted: predicted classes, shape (n,), of the same kind, without -1.
+        class_names: K names; None for the distinct values in y and predicted.
         ax: axes to draw in; None for new ones.
 
     Returns:
@@ -261,11 +263,9 @@ def confusion(
         >>> predicted = gcf.predict(params, data.x_test)
         >>> ax = plot.confusion(data.y_test, predicted, class_names=data.class_names)
     """
-    y, predicted = np.asarray(y), np.asarray(predicted)
-    largest = max(
-        (int(a.max()) for a in (y, predicted) if a.size and a.dtype.kind in "iu"), default=0
-    )
-    size = largest + 1 if class_names is None else len(class_names)
+    if class_names is None:
+        y, predicted, class_names = _numbered(y, predicted)
+    y, predicted, size = np.asarray(y), np.asarray(predicted), len(class_names)
     labels(y, len(y), size)
     if predicted.shape != y.shape or ((predicted < 0) | (predicted >= size)).any():
         raise ValueError(
@@ -285,3 +285,18 @@ def confusion(
     ax.set_yticks(range(size), names)
     ax.set(xlabel="predicted", ylabel="class")
     return ax
+
+
+def _numbered(y: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Labels and predicted classes by the numbers of their distinct values, and these as names."""
+    of_y, of_predicted = distinct(y, "y"), distinct(predicted, "predicted")
+    # As objects, numbers and strings are not made one kind.
+    both = [values.astype(object)[number] for values, number in (of_y, of_predicted)]
+    classes, number = distinct(np.concatenate(both), "y and predicted")
+    first = 0
+    if of_y[0].dtype.kind == "i":
+        if of_y[0][0] < -1:
+            raise ValueError(f"y holds {of_y[0][0]}, expected integers >= 0, or -1 for none")
+        first = int(classes[0] == -1)
+    names = [str(value) for value in classes[first:]]
+    return number[: len(both[0])] - first, number[len(both[0]) :] - first, names

@@ -11,7 +11,7 @@ from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import check_labels, check_some_labels
+from genclf.entry.rows import check_supervised
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate
 from genclf.roads.information import Curvature, LocalModel, scaled
@@ -109,8 +109,7 @@ def certify(
         Nocedal & Wright (2006), Numerical Optimization, theorems 12.1 and 12.5.
     """
     require_roads(clf, "certify")
-    check_labels(y, clf.num_classes)
-    check_some_labels(y, weights)
+    check_supervised(y, weights, clf.num_classes)
     return _certify(clf, params, x, y, weights, tol)
 
 

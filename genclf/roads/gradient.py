@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, PyTree
 from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE, Domain, random_key, whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
-from genclf.entry.rows import check_labels, check_some_labels
+from genclf.entry.rows import check_supervised
 from genclf.entry.verb import ArrayLike, verb
 from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
 from genclf.roads.problem import problem, require_roads
@@ -94,8 +94,7 @@ def fit_gradient(
         Nocedal & Wright (2006), Numerical Optimization, §7.2 (L-BFGS).
     """
     require_roads(clf, "fit_gradient")
-    check_labels(y, clf.num_classes)
-    check_some_labels(y, weights)
+    check_supervised(y, weights, clf.num_classes)
     if (key is None) != (batch_size is None):
         raise ValueError("key and batch_size belong together: give both, or neither")
     rows = x, y, weights

@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import check_labels, check_some_labels
+from genclf.entry.rows import check_supervised
 from genclf.entry.verb import ArrayLike, verb
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import arrays, check_same_model, problem, require_roads
@@ -61,8 +61,7 @@ def standard_errors(
         Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
     """
     require_roads(clf, "standard_errors")
-    check_labels(y, clf.num_classes)
-    check_some_labels(y, weights)
+    check_supervised(y, weights, clf.num_classes)
     return _standard_errors(clf, params, x, y, weights)
 
 

@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.arguments.domains import Domain, shown, whole
+from genclf.arguments.domains import Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.entry.rows import as_arrays, float_dtype
+from genclf.entry.rows import float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.select.chunks import PROGRESS, Progress, over_chunks, sizes
+from genclf.select.groups import groups_of_rows
 
 _LEVEL = Domain(
     "a number between 0 and 1, such as 0.95",
@@ -42,25 +42,13 @@ class Bootstrap(ShowsNumbers):
     draws: Any
 
 
-def _integers_of_rows(given: Any, name: str) -> np.ndarray | None:
-    """Groups or strata as 0, 1, 2, ... on the host."""
-    if given is None:
-        return None
-    if isinstance(given, Tracer):
-        raise ValueError(f"{name} is traced, expected a concrete array, outside jit and vmap")
-    found = np.asarray(as_arrays(given, name))
-    if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
-        raise ValueError(f"{name} is {shown(given)}, expected one integer of each row")
-    return np.unique(found, return_inverse=True)[1]
-
-
 @verb(
     statistic=Domain("a function of weights (n,)", callable),
     num_rows=whole(1),
     num=whole(2),
     level=_LEVEL,
-    groups=_integers_of_rows,
-    strata=_integers_of_rows,
+    groups=groups_of_rows,
+    strata=groups_of_rows,
     batch_size=whole(1, optional=True),
     progress=PROGRESS,
 )
@@ -89,8 +77,9 @@ def bootstrap(
         num_rows: n.
         num: number of samples.
         level: the coverage of the intervals.
-        groups: the group of each row, integers (n,), such as subjects: its rows are drawn together.
-        strata: the stratum of each row, integers (n,); each is resampled separately: with the
+        groups: the group of each row, (n,), such as subjects: its rows are drawn together. Values
+            of one kind, such as integers or strings.
+        strata: the stratum of each row, (n,), as `groups`; each is resampled separately: with the
             labels as strata, the classes keep their sizes. A group must lie in one stratum.
         batch_size: number of samples that a core works on at once; None for a default.
         progress: called from time to time with the number of samples done and that of all.
@@ -126,7 +115,7 @@ def bootstrap(
     first = np.unique(unit, return_index=True)[1]
     mixed = np.flatnonzero(stratum != stratum[first][unit])
     if len(mixed):
-        raise ValueError(f"groups[{mixed[0]}] is {unit[mixed[0]]}, which is in two strata")
+        raise ValueError(f"groups: the group of row {mixed[0]} has rows in two strata")
     order = np.argsort(stratum[first], kind="stable")
     size = np.bincount(stratum[first])
     start = (np.cumsum(size) - size)[stratum[first][order]]

@@ -16,7 +16,7 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.diagnosis import Diagnosis, diagnose
-from genclf.entry.rows import check_labels, check_rows, float_dtype
+from genclf.entry.rows import check_rows, check_supervised, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import estimate, stats
 from genclf.families.capabilities import is_additive
@@ -26,7 +26,7 @@ from genclf.fitting import fit
 from genclf.model import Model, require_generative
 from genclf.multivariate.row_space import row_space
 from genclf.scores import log_posterior
-from genclf.select.folds import KEPT, checked_folds, padded
+from genclf.select.folds import KEPT, check_training, checked_folds, padded
 from genclf.sums import loops
 from genclf.sums.merging import merge
 
@@ -83,7 +83,8 @@ def cross_validate(
         space; `row_space(x).params` converts them back.
 
     Raises:
-        ValueError: a shape does not fit, or a fold has no row.
+        ValueError: a shape does not fit, a fold has no row, or no labelled row is outside some
+            fold.
 
     Example:
         >>> import jax, genclf as gcf
@@ -97,6 +98,7 @@ def cross_validate(
     if len(folds) != len(y):
         raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
     w, where = ones(weights, x, len(y)), layout(folds)
+    check_training(folds, y, weights)
     found, params = of_folds(used, rows, y, w, where)
     reasons = None
     if diagnosed:
@@ -108,7 +110,7 @@ def cross_validate(
 def checked_rows(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tuple[Model, PyTree]:
     """The model and the rows, both in the space of the rows if the model is fitted there."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_labels(y, clf.num_classes)
+    check_supervised(y, weights, clf.num_classes)
     to_model, x = in_row_space(clf, x)
     return to_model(clf), x
 

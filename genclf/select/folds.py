@@ -11,12 +11,14 @@ from jax.core import Tracer
 from jaxtyping import Int
 
 from genclf.arguments.domains import shown, whole
+from genclf.entry.rows import check_meaning_of_unlabelled, readable
 from genclf.entry.verb import ArrayLike, verb
+from genclf.select.groups import distinct, groups_of_rows
 
 KEPT, LEFT_OUT = -1, -2
 
 
-@verb(num_folds=whole(2))
+@verb(num_folds=whole(2), groups=groups_of_rows)
 def kfold(
     key: Any, y: ArrayLike, num_folds: int, *, groups: ArrayLike | None = None
 ) -> Int[np.ndarray, "n"]:
@@ -30,14 +32,15 @@ def kfold(
         key: a `jax.random` key.
         y: labels, integers of shape (n,); rows labelled -1 are spread like a class.
         num_folds: F, from 2 to the number of rows, or of groups.
-        groups: the group of each row, numbers or strings of shape (n,), e.g. subjects or recording
-            runs.
+        groups: the group of each row, (n,), such as subjects or runs: values of one kind, such as
+            integers or strings.
 
     Returns:
         The fold of each row, 0..F-1, a NumPy array of shape (n,).
 
     Raises:
-        ValueError: a shape does not fit, or there are fewer rows, or groups, than folds.
+        ValueError: a shape does not fit, there are fewer rows, or groups, than folds, or rows are
+            labelled -1 and none as some class of 0..K-1, K - 1 the largest label.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -55,6 +58,7 @@ def kfold(
         raise ValueError(
             f"y has shape {labels.shape} and dtype {labels.dtype}, expected integer labels (n,)"
         )
+    check_meaning_of_unlabelled(y, None, int(labels.max(initial=-1)) + 1)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32).ravel())
     if groups is not None:
         return _of_groups(rng, labels, np.asarray(groups), num_folds)
@@ -71,21 +75,21 @@ def _of_groups(
 ) -> np.ndarray:
     if groups.shape != labels.shape:
         raise ValueError(f"groups has shape {groups.shape}, expected {labels.shape}: one per row")
-    names, of_row = np.unique(groups, return_inverse=True)
-    if num_folds > len(names):
-        raise ValueError(f"num_folds is {num_folds}, expected at most the {len(names)} groups")
-    _, of_class = np.unique(labels, return_inverse=True)
-    count = np.zeros((len(names), of_class.max() + 1))
-    np.add.at(count, (of_row, of_class), 1)
+    num_groups = groups.max() + 1
+    if num_folds > num_groups:
+        raise ValueError(f"num_folds is {num_folds}, expected at most the {num_groups} groups")
+    classes, of_class = np.unique(labels, return_inverse=True)
+    count = np.zeros((num_groups, len(classes)))
+    np.add.at(count, (groups, of_class), 1)
     share = count / count.sum(0)
-    filled, fold = np.zeros((num_folds, share.shape[1])), np.empty(len(names), np.int32)
-    shuffled = rng.permutation(len(names))
+    filled, fold = np.zeros((num_folds, share.shape[1])), np.empty(num_groups, np.int32)
+    shuffled = rng.permutation(num_groups)
     for group in shuffled[np.argsort(-share[shuffled].sum(1), kind="stable")]:
         # The fold whose sum of squares grows least; empty folds come first.
         growth = np.where(filled.any(1), filled @ share[group] + 1e-9 * filled.sum(1), -1)
         fold[group] = growth.argmin()
         filled[fold[group]] += share[group]
-    return fold[of_row]
+    return fold[groups]
 
 
 def _pairs(splits: Any, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -95,7 +99,8 @@ def _pairs(splits: Any, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} is {shown(splits)}, expected pairs (train, test)") from error
     for rows in (rows for pair in pairs for rows in pair):
-        if rows.ndim != 1 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
+        integers = not rows.size or np.issubdtype(rows.dtype, np.integer)
+        if rows.ndim != 1 or not integers or (rows < 0).any():
             raise ValueError(
                 f"{name} holds {shown(rows)}, expected the indices of rows: integers >= 0"
             )
@@ -112,14 +117,15 @@ def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int
         splits: pairs of arrays of row indices, (train, test), as `splitter.split(x, y)` yields
             them. Each row is in at most one test set; each training set holds all other rows that
             occur in any set.
-        num_rows: n; None for the largest index plus 1.
+        num_rows: n; None if every row is in some set.
 
     Returns:
         An array of shape (n,): the number of the split that tests the row; -1 for rows that are
         trained on in every split, -2 for rows in none.
 
     Raises:
-        ValueError: a row is tested twice, or a training set is not made of all other rows.
+        ValueError: a row is tested twice, a training set is not made of all other rows, or rows are
+            in no set without `num_rows`.
 
     Example:
         >>> import numpy as np, genclf as gcf
@@ -128,10 +134,18 @@ def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int
         [0 0 1 1 2 2]
     """
     pairs = list(splits)
-    n = max(int(rows.max(initial=-1)) for pair in pairs for rows in pair) + 1
-    if num_rows is not None and num_rows < n:
-        raise ValueError(f"num_rows is {num_rows}, and splits hold the row {n - 1}")
-    found = np.full(n if num_rows is None else num_rows, LEFT_OUT, np.int32)
+    used = np.unique(np.concatenate([rows for pair in pairs for rows in pair]))
+    if not len(used):
+        raise ValueError("splits hold no rows, expected pairs of training and test rows")
+    if num_rows is None and len(used) <= used[-1]:
+        raise ValueError(
+            f"splits hold the row {used[-1]}, and {len(used)} different rows: give num_rows, if "
+            "the others are in no split"
+        )
+    n = len(used) if num_rows is None else num_rows
+    if n <= used[-1]:
+        raise ValueError(f"num_rows is {num_rows}, and splits hold the row {used[-1]}")
+    found = np.full(n, LEFT_OUT, np.int32)
     for train, _ in pairs:
         found[train] = KEPT
     tested = np.zeros(len(found), bool)
@@ -157,8 +171,9 @@ def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int
 def checked_folds(folds: Any, name: str) -> np.ndarray:
     """Folds as an array; raise unless they are concrete integers >= -2, each fold with a row."""
     _on_host(name, folds)
-    found = np.asarray(folds)
-    if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+    values, number = distinct(folds, name)
+    found = values[number]
+    if not np.issubdtype(found.dtype, np.integer):
         raise ValueError(
             f"{name} is {shown(folds)}, expected one integer per row, as kfold returns them; "
             "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind, and "
@@ -166,14 +181,38 @@ def checked_folds(folds: Any, name: str) -> np.ndarray:
         )
     if len(wrong := np.flatnonzero(found < LEFT_OUT)):
         raise ValueError(f"{name}[{wrong[0]}] is {found[wrong[0]]}, expected a fold, -1 or -2")
-    size = np.bincount(found[found >= 0])
-    if not len(size) or not size.all():
-        missing = 0 if not len(size) else int(size.argmin())
+    numbers = values[values >= 0]
+    wrong = numbers != np.arange(len(numbers))
+    if not len(numbers) or wrong.any():
+        missing = wrong.argmax() if len(numbers) else 0
         raise ValueError(
             f"{name} has no row in fold {missing}, expected one in each, 0..F-1; "
             "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind"
         )
     return found
+
+
+def check_training(folds: np.ndarray, y: Any, weights: Any, *, left_out: int = 1) -> None:
+    """Raise unless rows with a label and a weight remain without any fold, or without any two.
+
+    Args:
+        folds: the checked folds.
+        y: labels, or responsibilities; traced ones are not checked.
+        weights: the weights of the rows, or None; traced ones are not 0.
+        left_out: the number of folds that are left out together.
+    """
+    if not readable(y):
+        return
+    used = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
+    if weights is not None and readable(weights):
+        used = used & (np.asarray(weights) != 0)
+    where = np.unique(folds[used & (folds != LEFT_OUT)])
+    if KEPT not in where and len(where) <= left_out:
+        which = " and ".join(map(str, where)) or "none"
+        raise ValueError(
+            f"folds leave nothing to learn from: all rows with a label and a weight are in fold "
+            f"{which}, expected some in other folds, or with -1, which are in every training set"
+        )
 
 
 def _on_host(name: str, *values: Any) -> None:

@@ -30,6 +30,7 @@ from genclf.select.cross_validation import (
     take,
 )
 from genclf.select.downdates import has_downdates, without_each
+from genclf.select.folds import check_training
 from genclf.select.left_out_words import can_leave_out_words, without_each_document
 from genclf.sums.merging import merge
 
@@ -65,7 +66,7 @@ def leave_one_out(
         `CrossValidation`, in which each row is a fold, without params.
 
     Raises:
-        ValueError: a shape does not fit.
+        ValueError: a shape does not fit, or there is only one row to learn from.
 
     Example:
         >>> import genclf as gcf
@@ -77,6 +78,7 @@ def leave_one_out(
     clf, x = checked_rows(clf, x, y, weights)
     folds = np.arange(len(y), dtype=np.int32)
     w = ones(weights, x, len(y))
+    check_training(folds, y, weights)
     if (closed_form := _closed_form(clf, x, y)) is not None:
         found, exact = _by_closed_form(closed_form, clf, x, y, w)
         again = np.flatnonzero(~np.asarray(exact))

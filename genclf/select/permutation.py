@@ -25,9 +25,10 @@ from genclf.select.cross_validation import (
     ones,
     posteriors_of_folds,
 )
-from genclf.select.folds import KEPT, checked_folds
+from genclf.select.folds import KEPT, check_training, checked_folds
+from genclf.select.groups import groups_of_rows
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
-from genclf.select.score import Score, ScoreFunction, groups_of, score_function, score_of
+from genclf.select.score import Score, ScoreFunction, groups_to_score, number_function, score_of
 
 _PART = 2**22  # numbers in the one-hot labels of the permutations that are computed together
 _REFITS = 8  # permutations whose statistics are computed by one product
@@ -53,7 +54,8 @@ class PermutationTest(ShowsNumbers):
 @verb(
     any_model=True,
     folds=checked_folds,
-    by=groups_of,
+    by=groups_to_score,
+    blocks=groups_of_rows,
     num=whole(1),
     whole_blocks=FLAG,
     batch_size=whole(1, optional=True),
@@ -76,9 +78,10 @@ def permutation_test(
     """Test whether a cross-validated score is better than that of labels independent of the rows.
 
     The folds stay, the labels are permuted, and the cross-validation is repeated. A Gaussian with
-    one full covariance, no ridge, and no shrinkage or a number for it, is not refitted: all
-    labellings of a fold share its total scatter. In float32 its scores differ from those of refits
-    by rounding; scores that would lose digits are computed by refits.
+    one full covariance, no ridge, and no shrinkage but one towards the identity, given or
+    estimated, is not refitted: all labellings of a fold share its total scatter. In float32 its
+    scores differ from those of refits by rounding; scores that would lose digits are computed by
+    refits.
 
     Args:
         key: a `jax.random` key.
@@ -86,11 +89,13 @@ def permutation_test(
         x: rows, as for `fit`.
         y: labels 0..K-1 of all rows, (n,).
         folds: the fold of each row, as for `cross_validate`.
-        metric: a name or a function, as for `score`; larger values of a function are better.
+        metric: a name or a function, as for `score`, that gives one number; larger values of a
+            function are better.
         num: number of permutations.
-        blocks: integers (n,), such as runs of a recording; labels are permuted within blocks only.
+        blocks: the block of each row, (n,), such as runs of a recording: values of one kind, such
+            as integers or strings. Labels are permuted within blocks only.
         whole_blocks: permute the labels of whole blocks instead; each block must have one label.
-        by: the group of each row, integers (n,), as for `score`: each has a score and a p-value.
+        by: the group of each row, (n,), as for `score`: each has a score and a p-value.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of permutations held in memory at once; None for a default.
 
@@ -98,7 +103,8 @@ def permutation_test(
         `PermutationTest`.
 
     Raises:
-        ValueError: a shape does not fit, a row has no label, or a whole block has several labels.
+        ValueError: a shape does not fit, a row has no label, a whole block has several labels, the
+            metric is not one number, or no labelled row is outside some fold.
 
     Example:
         >>> import jax, genclf as gcf
@@ -118,7 +124,8 @@ def permutation_test(
     labels, held = np.asarray(y), folds >= 0
     if by is not None and np.shape(by) != labels.shape:
         raise ValueError(f"by has shape {np.shape(by)}, expected {labels.shape}")
-    function, num_groups = score_function(metric), 0 if by is None else int(np.max(by)) + 1
+    function = number_function(metric, jax.ShapeDtypeStruct((len(y), clf.num_classes), w.dtype))
+    num_groups = 0 if by is None else int(np.max(by)) + 1
     movable = movable_labels(labels, blocks, whole_blocks)
     counts = jnp.where(jnp.asarray(held), w, 0)
     data = Data(x, w, layout(folds), counts, None if by is None else jnp.asarray(by))
@@ -164,6 +171,7 @@ def rows_and_labels(
             f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label of each "
             "row, 0..K-1, without -1"
         )
+    check_training(folds, y, weights)
     return ones(weights, x, len(labels))
 
 
@@ -191,16 +199,16 @@ class Movable(NamedTuple):
     block: Int[Array, "n"] | None
 
 
-def movable_labels(labels: np.ndarray, blocks: Any, whole_blocks: bool) -> Movable:
+def movable_labels(labels: np.ndarray, block: np.ndarray | None, whole_blocks: bool) -> Movable:
     """The labels to permute; raise unless the blocks are valid for `permutation_test`."""
     y = jnp.asarray(labels)
-    if blocks is None:
+    if block is None:
         if whole_blocks:
             raise ValueError("whole_blocks is True without blocks: give the block of each row")
         return Movable(y, None, None)
-    if np.shape(blocks) != labels.shape:
-        raise ValueError(f"blocks has shape {np.shape(blocks)}, expected {labels.shape}")
-    _, first, block = np.unique(np.asarray(blocks), return_index=True, return_inverse=True)
+    if block.shape != labels.shape:
+        raise ValueError(f"blocks has shape {block.shape}, expected {labels.shape}")
+    first = np.unique(block, return_index=True)[1]
     if not whole_blocks:
         if (labels == labels[first][block]).all():
             raise ValueError(

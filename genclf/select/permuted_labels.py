@@ -3,12 +3,13 @@
 The scatter T of a fold's training rows about their mean does not depend on the labels. The scatter
 within classes is `W = T - BᵀB`, where row k of B is `√n_k` times the mean of class k. In the
 eigenvectors of T the covariance is a diagonal minus a matrix of rank K, so its inverse needs only
-that of a K × K matrix.
+that of a K × K matrix. Neither do `|W|²` and the lengths of deviations need W itself, and these are
+all that an estimated shrinkage takes.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from genclf.families.row_space import RowSpaceGaussian
 from genclf.model import Model
 from genclf.sums.batched import cholesky, eigh, inverse_lower
 from genclf.sums.products import einsum, matmul
-from genclf.sums.shrinkage import Estimated
+from genclf.sums.shrinkage import Estimated, Sizes, intensity
 
 
 class Rotated(NamedTuple):
@@ -41,18 +42,34 @@ class Rotated(NamedTuple):
     regular: Bool[Array, ""]
 
 
+class Labelled(NamedTuple):
+    """The classes of the training rows of one fold, by each of P labellings.
+
+    Attributes:
+        is_class: whether each row is of each class, for all rows, (P, K, n).
+        counts: the weight of each class, (P, K).
+        root: its square root, or 1 where it is 0.
+        between: B, `root` times the mean of each class, (P, K, r).
+        within: the trace of the scatter within classes, (P,).
+    """
+
+    is_class: Float[Array, "P K n"]
+    counts: Float[Array, "P K"]
+    root: Float[Array, "P K"]
+    between: Float[Array, "P K r"]
+    within: Float[Array, "P"]
+
+
 def share_scatters(clf: Model) -> bool:
-    """Whether `posteriors` applies to the model: one covariance, with at most a given shrinkage."""
+    """Whether `posteriors` applies to the model: one covariance, shrunk to the identity at most."""
     if not isinstance(clf, Classifier) or clf.inference == "predictive":
         return False
     family, _ = _gaussian(clf)
-    if family is None or family.prior is not None or isinstance(family.shrinkage, Estimated):
+    if family is None or family.prior is not None:
         return False
     linear = family.covariance == "full" and family.shared and family.missing == "error"
     plain = is_concrete(family.ridge) and bool(family.ridge == 0)
-    target = family.shrinkage is None or family.target == "identity"
-    at_target = is_concrete(family.shrinkage) and bool(family.shrinkage == 1)
-    return linear and plain and target and not at_target
+    return linear and plain and (family.shrinkage is None or family.target == "identity")
 
 
 def _gaussian(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:
@@ -93,23 +110,22 @@ def posteriors(
     """Log-posteriors of the test rows for each labelling, and whether they are accurate."""
     family, width = _gaussian(clf)
     assert family is not None
-    shrinkage = jnp.asarray(0.0 if family.shrinkage is None else family.shrinkage, fold.rows.dtype)
     width = jnp.asarray(fold.rows.shape[1] if width is None else width, fold.rows.dtype)
-    weight = jax.nn.one_hot(y, clf.num_classes, axis=1, dtype=fold.rows.dtype)
-    weight = weight * fold.weight[None, None]
-    count = weight.sum(-1)
-    root = jnp.sqrt(jnp.where(count > 0, count, 1))
-    sums = matmul(weight.reshape(-1, weight.shape[-1]), fold.rows)
-    between = sums.reshape(*count.shape, -1) / root[..., None]
+    at = labelled(fold, y, clf.num_classes)
+    count, root, between, within = at.counts, at.root, at.between, at.within
     divisor = fold.weight.sum() - family.ddof
-    within = fold.spread.sum() - (between**2).sum((1, 2))
+    given: Any = 0.0 if family.shrinkage is None else family.shrinkage
+    if isinstance(given, Estimated):
+        shrinkage = estimated_shrinkage(given.method, fold, at, width)
+    else:
+        shrinkage = jnp.full_like(within, given)
     added = shrinkage * within / (divisor * width)
     share = (1 - shrinkage) / divisor
     # Σ = diag(D) - share BᵀB, and M Σ⁻¹ = N^(-1/2) S⁻¹ B D⁻¹ with S = I - share B D⁻¹ Bᵀ.
-    diagonal = share * fold.spread[None] + added[:, None]
+    diagonal = share[:, None] * fold.spread[None] + added[:, None]
     over = between / jnp.where(diagonal > 0, diagonal, 1)[:, None]
     eye = jnp.eye(clf.num_classes, dtype=over.dtype)[None]
-    factor = cholesky(eye - share * einsum("pkd,pld->pkl", between, over))
+    factor = cholesky(eye - share[:, None, None] * einsum("pkd,pld->pkl", between, over))
     inverse = inverse_lower(factor)
     coef = matmul(inverse.mT, matmul(inverse, over)) / root[..., None]
     norm = 0.5 * (coef * between).sum(-1) / root
@@ -119,3 +135,42 @@ def posteriors(
     pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
     exact = (pivots**2 > 1e-4).all(-1) & (fold.regular | (shrinkage > 0.01))
     return jax.nn.log_softmax(scores), exact
+
+
+def labelled(fold: Rotated, y: Int[Array, "P n"], num_classes: int) -> Labelled:
+    """The classes of the fold by each labelling."""
+    is_class = jax.nn.one_hot(y, num_classes, axis=1, dtype=fold.rows.dtype)
+    weight = is_class * fold.weight[None, None]
+    count = weight.sum(-1)
+    root = jnp.sqrt(jnp.where(count > 0, count, 1))
+    sums = matmul(weight.reshape(-1, weight.shape[-1]), fold.rows)
+    between = sums.reshape(*count.shape, -1) / root[..., None]
+    return Labelled(is_class, count, root, between, fold.spread.sum() - (between**2).sum((1, 2)))
+
+
+def estimated_shrinkage(
+    method: str, fold: Rotated, at: Labelled, num_features: int | Array
+) -> Float[Array, "P"]:
+    """The intensity that the method estimates for each labelling; NaN where digits are lost.
+
+    Covariances are in units of their mean variance, whose square may leave the range of the dtype.
+    """
+    n, r = fold.weight.sum(), fold.rows.shape[1]
+    mean = jnp.where(at.within > 0, at.within, 1) / r
+    unit = jnp.sqrt(mean)[:, None, None]
+    # |W|² = |T|² - 2 Σ_k b_kᵀ T b_k + |B Bᵀ|²
+    spread, b = fold.spread[None] / mean[:, None], at.between / unit
+    whole, gram = (spread**2).sum(-1), einsum("pkd,pld->pkl", b, b)
+    square = whole - 2 * (b**2 * spread[:, None]).sum((1, 2)) + (gram**2).sum((1, 2))
+    fourth = None
+    if method != "oas":
+        # |x - m|² = |x|² - (2 xᵀ m - |m|²) for a row x of a class with mean m
+        centre = b / at.root[..., None]
+        along = einsum("nd,pkd->pkn", fold.rows, centre / unit)
+        nearer = (at.is_class * (2 * along - (centre**2).sum(-1)[..., None])).sum(1)
+        lengths = (fold.rows**2).sum(-1)[None] / mean[:, None] - nearer
+        fourth = n * (fold.weight[None] * lengths**2).sum(-1)
+    every = jnp.ones_like(mean)
+    # Squares of the diagonal are for targets that are not the identity.
+    sizes = Sizes(n * every, r * every, square, fourth, jnp.nan * every, None)
+    return jnp.where(square > 0.01 * whole, intensity(method, sizes, num_features), jnp.nan)

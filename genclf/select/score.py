@@ -8,14 +8,16 @@ from typing import Any, Literal, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import as_arrays
+from genclf.entry.rows import as_arrays, check_labels, check_meaning_of_unlabelled
 from genclf.entry.verb import ArrayLike, verb
+from genclf.model import widen
 from genclf.select.cross_validation import CrossValidation
+from genclf.select.folds import LEFT_OUT
+from genclf.select.groups import distinct
 from genclf.sums.products import matmul
 from genclf.sums.statistics import divide
 
@@ -23,19 +25,22 @@ Score = Literal["accuracy", "balanced_accuracy", "log_loss", "brier", "auc", "mc
 ScoreFunction = Callable[[Array, Array, Array], Array]
 
 
-def groups_of(by: Any, name: str) -> np.ndarray | None:
-    """The groups on the host; raise unless they are integers, one for each row, or None."""
-    if isinstance(by, Tracer):
-        raise ValueError(f"{name} is traced, expected concrete groups, outside jit and vmap")
+def groups_to_score(by: Any, name: str) -> np.ndarray | None:
+    """The number of each row's group; -1 where the value is that of a row without a fold."""
     if by is None:
         return None
-    found = as_arrays(by, name)
-    if found.ndim != 1 or not jnp.issubdtype(found.dtype, jnp.integer) or found.max(initial=-1) < 0:
-        raise ValueError(f"{name} is {shown(by)}, expected one integer of each row, some >= 0")
-    return np.asarray(found)
+    values, number = distinct(by, name)
+    if values.dtype.kind != "i":
+        return number
+    if values[0] < LEFT_OUT or values[-1] < 0:
+        raise ValueError(
+            f"{name}[{(number == 0).argmax()}] is {values[0]}, expected integers >= 0, and -1 or "
+            f"-2 for rows that do not count; as strings, {name}.astype(str), any values are groups"
+        )
+    return np.maximum(number - (values < 0).sum(), -1)
 
 
-@verb(found=None, by=groups_of)
+@verb(found=None, by=groups_to_score)
 def score(
     found: CrossValidation | Float[ArrayLike, "n K"],
     y: ArrayLike,
@@ -63,15 +68,17 @@ def score(
         y: labels 0..K-1, (n,); rows labelled -1 do not count.
         metric: a name, or a function of (log_posterior, y, weights).
         weights: weight of each row, >= 0, (n,); None for ones.
-        by: the fold, subject or group of each row, integers >= 0 (rows with other numbers do not
-            count), (n,): each has its own score.
+        by: the fold, subject or group of each row, (n,): each has its own score, in the order of
+            the sorted distinct values. Values of one kind, such as strings or integers >= 0; as in
+            `folds`, rows with -1 or -2 do not count.
 
     Returns:
         A number, or (K, K) for "confusion"; with `by`, one for each group along a first axis. NaN
         if a row that counts has no posterior, or no row counts.
 
     Raises:
-        ValueError: a shape does not fit, or the metric is unknown.
+        ValueError: a shape does not fit, a label is neither a class nor -1 (in traced code the
+            score is NaN), rows are labelled -1 and none as some class, or the metric is unknown.
 
     Example:
         >>> import jax, genclf as gcf
@@ -100,9 +107,12 @@ def score(
     for name, value in (("weights", weights), ("by", by)):
         if value is not None and np.shape(value) != y.shape:
             raise ValueError(f"{name} has shape {np.shape(value)}, expected {y.shape}")
+    check_labels(y, log_p.shape[1])
+    check_meaning_of_unlabelled(y, weights, log_p.shape[1])
+    y = widen(y)
     function = score_function(metric)
     weight = jnp.ones(y.shape, log_p.dtype) if weights is None else weights.astype(log_p.dtype)
-    weight = jnp.where(held & (y >= 0), weight, 0)
+    weight = jnp.where(held & (y != -1), weight, 0)
     num_groups = 0 if by is None else int(np.max(np.asarray(by))) + 1
     return _score(function, num_groups, log_p, y, weight, by)
 
@@ -114,6 +124,20 @@ def score_function(metric: Any) -> ScoreFunction:
         raise ValueError(
             f"metric is {shown(metric)}, expected one of {', '.join(get_args(Score))}, or a "
             "function of (log_posterior, y, weights)"
+        )
+    return function
+
+
+def number_function(metric: Any, log_posterior: jax.ShapeDtypeStruct) -> ScoreFunction:
+    """`score_function` of a metric that is one number for such log-posteriors; raise for others."""
+    function = score_function(metric)
+    n, dtype = log_posterior.shape[0], log_posterior.dtype
+    label, weight = jax.ShapeDtypeStruct((n,), jnp.int32), jax.ShapeDtypeStruct((n,), dtype)
+    found = jax.eval_shape(function, log_posterior, label, weight)
+    if jnp.shape(found):
+        raise ValueError(
+            f"metric is {shown(metric)}, whose score has shape {jnp.shape(found)}, expected one "
+            "number: such scores have no order"
         )
     return function
 
@@ -141,7 +165,7 @@ def _of_rows(function: ScoreFunction, log_p: Array, y: Array, weight: Array) -> 
     counts = weight != 0
     log_p = jnp.where(counts[:, None], log_p, -jnp.log(jnp.asarray(log_p.shape[1], log_p.dtype)))
     bad = jnp.isnan(log_p).any() | ~counts.any() | ~(weight >= 0).all()
-    bad |= (counts & (y >= log_p.shape[1])).any()
+    bad |= (counts & ((y < 0) | (y >= log_p.shape[1]))).any()
     found = function(log_p, jnp.where(counts, y, 0), weight)
     return jnp.where(bad, jnp.nan, found)
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import FLAG, Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import check_labels, check_rows, float_dtype
+from genclf.entry.rows import check_rows, check_supervised, float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import Model
 from genclf.select.candidates import Grid, Group, candidates_of, grouped, models_of
@@ -27,7 +27,7 @@ from genclf.select.cross_validation import (
     layout,
     ones,
 )
-from genclf.select.folds import checked_folds
+from genclf.select.folds import check_training, checked_folds
 from genclf.select.nested import (
     Merged,
     Shared,
@@ -37,7 +37,7 @@ from genclf.select.nested import (
     statistics_of,
 )
 from genclf.select.permutation import lower_is_better
-from genclf.select.score import Score, ScoreFunction, score_function, score_of
+from genclf.select.score import Score, ScoreFunction, number_function, score_of
 
 
 class Tuning(ShowsNumbers):
@@ -107,7 +107,8 @@ def tune(
         x: rows, as for `fit`.
         y: labels 0..K-1, (n,); -1 for rows without a label, which are not used.
         folds: the fold of each row, as for `cross_validate`.
-        metric: a name or a function, as for `score`; larger values of a function are better.
+        metric: a name or a function, as for `score`, that gives one number; larger values of a
+            function are better.
         nested: whether to score the choice itself.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of candidates that a core works on at once; None for a default.
@@ -118,7 +119,8 @@ def tune(
 
     Raises:
         ValueError: a hyper-parameter of a candidate is invalid (the message names the candidate),
-            or no candidate has a score.
+            no candidate has a score, the metric is not one number, or no labelled row is outside
+            some fold (or, if nested, some two folds).
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -136,16 +138,19 @@ def tune(
         Stone (1974), "Cross-validatory choice and assessment of statistical predictions"; Breiman,
         Friedman, Olshen & Stone (1984), Classification and Regression Trees, §3.4.3.
     """
-    candidates, function = cast(list[dict[str, Any]], grid), score_function(metric)
+    candidates = cast(list[dict[str, Any]], grid)
     models = models_of(clf_of, candidates, x)
     check_rows(models[0].support, x, y, weights, models[0].num_classes)
-    check_labels(y, models[0].num_classes)
+    check_supervised(y, weights, models[0].num_classes)
     if y.ndim != 1 or len(folds) != len(y):
         raise ValueError(
             f"folds has shape {folds.shape}, and y has {y.shape}; expected a fold and a label of "
             "each row"
         )
     w = ones(weights, x, len(y))
+    check_training(folds, y, weights, left_out=1 + nested)
+    scored = jax.ShapeDtypeStruct((len(y), models[0].num_classes), w.dtype)
+    function = number_function(metric, scored)
     counts = jnp.where(jnp.asarray(folds >= 0) & (y >= 0), w, 0)
     data = Shared(x, y, w, counts, layout(folds))
     num_folds = len(data.where.rows)

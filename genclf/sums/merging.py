@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import jax
@@ -31,7 +32,8 @@ def merge(a: T, b: T) -> T:
         The statistics of all examples.
 
     Raises:
-        ValueError: the two are of different models, or are not statistics.
+        ValueError: the two are of different models, or are not statistics. Statistics that were
+            assembled by hand, without a `statistic`, go with all of their structure and shapes.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -44,7 +46,7 @@ def merge(a: T, b: T) -> T:
     References:
         Chan, Golub & LeVeque (1983), "Algorithms for computing the sample variance", eq. 2.1.
     """
-    _check_alike(a, b)
+    a, b = _alike(a, b)
     return jax.tree.map(lambda s, t: s._merge(t), a, b, is_leaf=is_statistic)
 
 
@@ -61,7 +63,8 @@ def remove(a: T, b: T) -> T:
 
     Returns:
         The statistics of the remaining examples; NaN if `b` cannot be a subset of `a`, because a
-        count, a total or a scatter would be below 0 by more than rounding.
+        count, a total or a variance would be below 0 by more than rounding. Other examples that
+        were never added are not noticed: the result is then of no set of examples.
 
     Raises:
         ValueError: the two are of different models, or are not statistics.
@@ -74,7 +77,7 @@ def remove(a: T, b: T) -> T:
         >>> print(s.count, s.conditional.mean)
         [2.] [[1.]]
     """
-    _check_alike(a, b)
+    a, b = _alike(a, b)
     return jax.tree.map(lambda s, t: s._remove(t), a, b, is_leaf=is_statistic)
 
 
@@ -124,7 +127,7 @@ def pool(stats: T, axis: int | str = 0) -> T:
         the same value on every member.
 
     Raises:
-        ValueError: `stats` are not statistics, or have no such axis.
+        ValueError: `stats` are not statistics (a list of them is not), or have no such axis.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
@@ -158,22 +161,35 @@ def _pool(stats: T, add: Add) -> T:
 
 
 def _check_statistics(stats: Any, name: str) -> None:
-    """Raise unless these are statistics: a pytree of `Sums` and `Moments`."""
+    """Raise unless these are the statistics of one set of examples, or of a batch of sets."""
     nodes = jax.tree.leaves(stats, is_leaf=is_statistic)
     if not nodes or not all(map(is_statistic, nodes)):
         raise ValueError(
             f"{name} is {shown(stats)}, expected statistics, as genclf.stats returns them"
         )
+    if isinstance(stats, list | tuple):
+        raise ValueError(
+            f"{name} is a {type(stats).__name__} of {len(stats)} statistics, expected one of them: "
+            f"functools.reduce(genclf.merge, {name}) merges all"
+        )
 
 
-def _check_alike(a: Any, b: Any) -> None:
-    """Raise unless both are statistics, of one model and one dtype."""
+def _alike(a: T, b: T) -> tuple[T, T]:
+    """Both statistics; raise unless they are of one model and one dtype.
+
+    Those that were assembled by hand do not say what they are sums of, and get the word of the
+    others.
+    """
     _check_statistics(a, "a")
     _check_statistics(b, "b")
+    if isinstance(a, ClassifierStats) and isinstance(b, ClassifierStats):
+        words = a.statistic or b.statistic
+        a, b = (s if s.statistic else replace(s, statistic=words) for s in (a, b))
     if (jax.tree.structure(a), _outline(a)) != (jax.tree.structure(b), _outline(b)):
         raise ValueError(
             f"a and b are statistics of different models: a is of {_outline(a)}, b of {_outline(b)}"
         )
+    return a, b
 
 
 def _outline(stats: PyTree) -> str:
@@ -195,9 +211,12 @@ def _check_batch_axis(stats: Any, axis: Any) -> None:
             f"axis is {shown(axis)}, expected the number of a batch axis, or the name of a mapped "
             "or mesh axis"
         )
-    if not isinstance(stats, ClassifierStats):
-        return
-    shape = stats.count.shape
+    for one in jax.tree.leaves(stats, is_leaf=lambda node: isinstance(node, ClassifierStats)):
+        if isinstance(one, ClassifierStats):
+            _check_batch_shape(one.count.shape, axis)
+
+
+def _check_batch_shape(shape: tuple[int, ...], axis: int) -> None:
     if len(shape) < 2:
         raise ValueError(
             f"stats.count has shape {shape}, without a batch axis to pool over; expected "

@@ -15,7 +15,7 @@ from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, assert_clos
 
 BLOCK = 256
 SIZES = 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK
-MESH = AbstractMesh((4,), ("rows",))
+MESH, OVER_ROWS = AbstractMesh((4,), ("rows",)), P("rows")
 HIDDEN = [*MIXTURES, *WITH_HOLES]
 KERNELS = gcf.Classifier(gcf.KernelDensity(), K)
 
@@ -53,10 +53,10 @@ def slopes(clf, x, y, w):
     return jax.grad(log_lik)(w)
 
 
-def trace_on_mesh(function, model, rows, out=P("rows")):
+def trace_on_mesh(function, model, rows, out=OVER_ROWS):
     """The types of a program over a mesh, which JAX checks without compiling it."""
     run = jax.shard_map(
-        partial(function, model.classifier), mesh=MESH, in_specs=P("rows"), out_specs=out
+        partial(function, model.classifier), mesh=MESH, in_specs=OVER_ROWS, out_specs=out
     )
     return jax.eval_shape(jax.jit(run), *structs(model, 4 * rows))
 

@@ -1,4 +1,4 @@
-"""Streams of any length lose nothing; what was never added is noticed; weights can be scaled."""
+"""Streams of any length lose nothing; what cannot be a part is noticed; weights can be scaled."""
 
 import jax
 import jax.numpy as jnp
@@ -140,6 +140,14 @@ def test_removing_half_and_half_leaves_little(model, dtype):
     np.testing.assert_allclose(rest.count, expected.count, atol=tolerance)
     for path, leaf in leaves_of(rest):
         assert not np.isnan(leaf).any(), path
+
+
+def test_rows_that_could_be_a_part_are_not_noticed():
+    s = gcf.Sums(jnp.array([5.0]), jnp.array([[7.0, 3.0]]))
+    for total, noticed in (([2.0, 1.0], False), ([8.0, 1.0], True)):
+        rest = gcf.remove(s, gcf.Sums(jnp.array([1.0]), jnp.array([total])))
+        assert np.isnan(np.asarray(rest.total)).all() == noticed
+        assert np.isfinite(np.asarray(rest.total)).all() == (not noticed)
 
 
 def test_one_far_row_that_was_never_added():
