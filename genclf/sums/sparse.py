@@ -202,12 +202,20 @@ def _of_scipy(given: Any, name: str) -> HostRows:
             f"{name} has shape {matrix.shape} and {matrix.nnz} cells, expected fewer than 2**31 of "
             "each: take the statistics of its parts, and merge them"
         )
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    if matrix.dtype.kind == "b" or matrix.dtype.itemsize < 4 or matrix.dtype.itemsize > 8:
+    matrix = canonical(matrix)
+    if matrix.dtype.itemsize < 4 or matrix.dtype.itemsize > 8:
         matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
     return HostRows(matrix)
+
+
+def canonical(matrix: Any) -> Any:
+    """A CSR matrix of SciPy with each cell once, as the sum of its entries, and columns in order."""
+    if matrix.has_canonical_format:
+        return matrix
+    small = matrix.dtype.kind in "iu" and matrix.dtype.itemsize < 4  # whose sums may not fit
+    matrix = matrix.astype(np.float32) if small else matrix.copy()
+    matrix.sum_duplicates()
+    return matrix
 
 
 def _is_elsewhere(given: Any) -> bool:
@@ -226,7 +234,13 @@ def _on_host(given: Any, name: str) -> HostRows:
 
 def _of_bcoo(given: Any) -> SparseRows:
     if not given.unique_indices:
-        given = given.sum_duplicates(nse=given.nse)
+        # Sums of small integers may not fit, and the sum of truth values is whether one is true.
+        small = given.data.dtype.itemsize < 4 and not jnp.issubdtype(given.dtype, jnp.floating)
+        data = given.data.astype(jnp.int32) if small else given.data
+        summed = type(given)((data, given.indices), shape=given.shape)
+        summed = summed.sum_duplicates(nse=given.nse)
+        data = summed.data != 0 if given.dtype == bool else summed.data
+        given = type(given)((data, summed.indices), shape=given.shape)
     elif not given.indices_sorted:
         given = given.sort_indices()
     n, d = given.shape
