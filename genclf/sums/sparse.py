@@ -209,7 +209,7 @@ def _of_scipy(given: Any, name: str) -> HostRows:
 
 
 def canonical(matrix: Any) -> Any:
-    """A CSR matrix of SciPy with each cell once, as the sum of its entries, and columns in order."""
+    """A CSR matrix of SciPy with the sum of the entries of each cell, and columns in order."""
     if matrix.has_canonical_format:
         return matrix
     small = matrix.dtype.kind in "iu" and matrix.dtype.itemsize < 4  # whose sums may not fit
