@@ -186,7 +186,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
                 return scores
         scores = self._computed(_log_posterior, x)
         if len(rows := np.flatnonzero(~_is_decided(scores))):
-            raise ValueError(f"row {rows[0]} of X {self._why_undecided(x, rows[0])}")
+            raise ValueError(f"row {rows[0]} of X {self._why_undecided(x, int(rows[0]))}")
         return scores
 
     def _why_undecided(self, x: PyTree, row: int) -> str:

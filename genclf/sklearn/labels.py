@@ -7,7 +7,6 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 from sklearn.utils.multiclass import check_classification_targets
@@ -123,9 +122,9 @@ def _one_dimensional(y: Any) -> Shaped[np.ndarray, "n"]:
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         raise ValueError("y is a masked array, whose mask would be lost: leave such rows out")
     refuse_mask(y, "y")
-    series = nw.from_native(y, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and series.dtype.is_integer():
-        y = series.to_list()  # arrays of integers have no missing ones
+    is_missing_in = getattr(y, "isna", getattr(y, "is_null", None))  # of pandas, of polars
+    if is_missing_in is not None and getattr(y, "ndim", 1) == 1 and is_missing_in().any():
+        y = list(y)  # arrays of integers have no missing ones
     if not isinstance(y, list | tuple):
         y = np.asarray(y)
     elif len(kinds := set(map(_kind, y))) > 1 or not kinds <= {*_ARRAYS, list, np.ndarray}:
@@ -149,7 +148,7 @@ def _is_label(y: Shaped[np.ndarray, "n"], unlabelled: bool) -> np.ndarray:
 
 
 def _is_minus_one(value: Any) -> bool:
-    return isinstance(value, _NUMBER) and value == -1
+    return isinstance(value, _NUMBER) and bool(value == -1)
 
 
 def _kind(label: Any) -> type:
