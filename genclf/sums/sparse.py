@@ -196,25 +196,25 @@ def _is_bcoo(given: Any) -> bool:
 
 
 def _of_scipy(given: Any, name: str) -> HostRows:
-    matrix = given.tocsr()
+    matrix = canonical(given)
     if matrix.nnz > np.iinfo(np.int32).max or max(matrix.shape) > np.iinfo(np.int32).max:
         raise ValueError(
             f"{name} has shape {matrix.shape} and {matrix.nnz} cells, expected fewer than 2**31 of "
             "each: take the statistics of its parts, and merge them"
         )
-    matrix = canonical(matrix)
     if matrix.dtype.itemsize < 4 or matrix.dtype.itemsize > 8:
         matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
     return HostRows(matrix)
 
 
-def canonical(matrix: Any) -> Any:
+def canonical(given: Any) -> Any:
     """A CSR matrix of SciPy with the sum of the entries of each cell, and columns in order."""
-    if matrix.has_canonical_format:
-        return matrix
-    small = matrix.dtype.kind in "iu" and matrix.dtype.itemsize < 4  # whose sums may not fit
-    matrix = matrix.astype(np.float32) if small else matrix.copy()
-    matrix.sum_duplicates()
+    if given.dtype.kind in "iu" and given.dtype.itemsize < 4:
+        given = given.astype(np.float32)  # a sum may not fit in the dtype of its terms
+    matrix = given.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
     return matrix
 
 
