@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import jax
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from genclf.classifier import Classifier
 from genclf.families.gaussian import Gaussian
 from genclf.multivariate.axes import discriminant_axes, transform
 from genclf.sklearn.estimator import FamilyEstimator
+from genclf.sklearn.labels import Labels
 
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="both")
@@ -39,8 +39,8 @@ class _Covariances(FamilyEstimator):
     """Whole covariances, from rows that may have missing cells."""
 
     @property
-    def _takes_holes(self) -> bool:  # type: ignore[override]
-        return self.missing == "marginalize"  # type: ignore[attr-defined]
+    def _takes_holes(self) -> bool:
+        return self.missing == "marginalize"
 
 
 class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Covariances):
@@ -142,14 +142,14 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         with jax.enable_x64(True):
             return np.asarray(transform(discriminant_axes(self.params_), x, self._n_features_out))
 
-    def _model(self, classes: Shaped[np.ndarray, "K"]) -> Classifier:
-        most = min(len(classes) - 1, self.n_features_in_)
-        if self.n_components is not None and self.n_components > most:
+    def _estimate(self, x: Any, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
+        classes, d = len(labels.classes), x.shape[1]
+        if self.n_components is not None and self.n_components > min(classes - 1, d):
             raise ValueError(
                 f"n_components cannot be larger than min(n_features, n_classes - 1), and is "
-                f"{self.n_components} for {self.n_features_in_} columns and {len(classes)} classes"
+                f"{self.n_components} for {d} columns and {classes} classes"
             )
-        return super()._model(classes)
+        super()._estimate(x, labels, w, before, parts)
 
     @property
     def _n_features_out(self) -> int:

@@ -58,7 +58,11 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
     _adds_up: ClassVar[bool] = True
     _generative: ClassVar[bool] = True
     _has_log_odds: bool = True
-    _takes_holes: bool = False
+
+    @property
+    def _takes_holes(self) -> bool:
+        """Whether NaN in X is a missing cell, and no error."""
+        return False
 
     @abc.abstractmethod
     def _model(self, classes: Shaped[np.ndarray, "K"]) -> Any:

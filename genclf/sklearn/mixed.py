@@ -67,7 +67,10 @@ class MixedNB(FamilyEstimator):
     }
 
     columns_: list[Column]
-    _takes_holes: ClassVar[bool] = True
+
+    @property
+    def _takes_holes(self) -> bool:
+        return True
 
     def __init__(
         self,
