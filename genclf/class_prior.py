@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from genclf.arguments.domains import Scalar
+from genclf.arguments.domains import FINITES, Scalar
 from genclf.arguments.static import static
 from genclf.conjugate.dirichlet import (
     Dirichlet,
@@ -21,6 +23,16 @@ from genclf.conjugate.dirichlet import (
 )
 from genclf.logarithms import safe_log, times_log
 from genclf.sums.statistics import Sums
+
+PROBABILITIES = replace(
+    FINITES,
+    expected="class probabilities of shape (K,), in the order of the classes 0..K-1 (the labels of "
+    "a dict or a Series are not read: give an array)",
+    contains=lambda given: (
+        not (isinstance(given, Mapping) or hasattr(given, "iloc")) and FINITES.contains(given)
+    ),
+)
+"""The domain of fixed class probabilities."""
 
 
 class ClassPrior(eqx.Module):

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import numbers
-from genclf.arguments.domains import FINITES, NON_NEGATIVE, one_of, whole
+from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
 from genclf.arguments.static import static
-from genclf.class_prior import ClassPrior
+from genclf.class_prior import PROBABILITIES, ClassPrior
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
 from genclf.families.base import FAMILY, Scalar
@@ -72,9 +72,9 @@ class Classifier(Model):
         "num_classes": whole(1),
         "class_alpha": NON_NEGATIVE,
         "class_prior": replace(
-            FINITES,
-            expected="class probabilities of shape (K,), a Dirichlet, or None",
-            contains=lambda given: isinstance(given, Dirichlet) or FINITES.contains(given),
+            PROBABILITIES,
+            expected=f"{PROBABILITIES.expected}, a Dirichlet, or None",
+            contains=lambda given: isinstance(given, Dirichlet) or PROBABILITIES.contains(given),
             optional=True,
         ),
         "inference": one_of("ml", "map", "predictive"),

@@ -11,9 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import numbers
-from genclf.arguments.domains import FINITES
 from genclf.arguments.sharding import compiled
-from genclf.class_prior import log_fixed, prior_problem
+from genclf.class_prior import PROBABILITIES, log_fixed, prior_problem
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import (
     check_labels,
@@ -167,7 +166,7 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
     """
     class_prior = numbers(class_prior)
     num_classes = len(params.log_prior)
-    problem = FINITES.problem(class_prior, "class_prior")
+    problem = PROBABILITIES.problem(class_prior, "class_prior")
     problem = problem or prior_problem(class_prior, num_classes, "class_prior")
     if problem:
         raise ValueError(problem)

@@ -46,10 +46,10 @@ def place_of(given: Any, classes: np.ndarray, name: str) -> int | None:
     """The number of a class that is given by its label; None of None."""
     if given is None:
         return None
-    found = np.flatnonzero(classes == given)
+    found = [k for k, label in enumerate(classes) if label == given]
     if len(found) != 1:
         raise ValueError(f"{name} is {shown(given)}, expected one of {classes.tolist()}")
-    return int(found[0])
+    return found[0]
 
 
 def _rows(value: Any, name: str) -> Any:

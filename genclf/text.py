@@ -7,7 +7,7 @@ imported when first needed, not with this module.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -280,6 +280,10 @@ class Vocabulary:
         per_text = [ids[ids >= 0] for ids in per_text]
         lengths = np.array([len(ids) for ids in per_text], np.int32)
         return np.concatenate([np.zeros(0, np.int32), *per_text]), lengths
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, without what is computed from them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def _column(self) -> dict[str, int]:

@@ -119,7 +119,9 @@ def test_any_parts_are_the_whole(one):
 CORE = {
     "LinearDiscriminant": gcf.lda(3),
     "QuadraticDiscriminant": gcf.qda(3),
-    "RegularizedDiscriminant": gcf.rda(3, pooling=0.5, shrinkage=0.1),
+    "RegularizedDiscriminant": gcf.Classifier(
+        gcf.Gaussian(pooling=0.5, shrinkage=0.1, target="diagonal"), 3
+    ),
     "GaussianNB": gcf.gaussian_nb(3),
     "MultinomialNB": gcf.multinomial_nb(3),
     "CategoricalNB": gcf.categorical_nb(3, 9),

@@ -10,6 +10,10 @@ import numpy as np
 
 from genclf.arguments.domains import shown
 
+DATES_TO_NUMBERS = (
+    "subtract a reference date from dates, and divide durations by a unit, such as "
+    "np.timedelta64(1, 'D')"
+)
 _NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
 
 
@@ -29,17 +33,8 @@ def host_numbers(given: Any, name: str) -> np.ndarray:
             f"{name} is None, expected an array of numbers; use NaN for a missing value, and -1 "
             "for an unknown label"
         )
+    refuse_mask(given, name)
     if isinstance(given, np.ma.MaskedArray):
-        if np.ma.getmaskarray(given).any():
-            raise ValueError(
-                f"{name} is a masked array, whose mask would be lost: "
-                + (
-                    "use -1 for an unknown label, y.filled(-1)"
-                    if name == "y"
-                    else f"use NaN for a masked cell, {name}.astype(float).filled(np.nan), with "
-                    "models that have missing='marginalize'"
-                )
-            )
         given = given.data
     if hasattr(given, "toarray"):
         raise ValueError(
@@ -61,6 +56,20 @@ def host_numbers(given: Any, name: str) -> np.ndarray:
     )
 
 
+def refuse_mask(given: Any, name: str) -> None:
+    """Raise for an array with masked cells, since the mask would be lost."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.getmaskarray(given).any():
+        raise ValueError(
+            f"{name} is a masked array, whose mask would be lost: "
+            + (
+                "use -1 for an unknown label, y.filled(-1)"
+                if name == "y"
+                else f"use NaN for a masked cell, {name}.astype(float).filled(np.nan), with "
+                "models that have missing='marginalize'"
+            )
+        )
+
+
 def _way_out(given: Any, host: np.ndarray, name: str) -> str:
     """Advice for an array that does not hold numbers, for the error message."""
     if host.dtype.kind == "O" and any(value is None for value in host.ravel().tolist()):
@@ -72,10 +81,7 @@ def _way_out(given: Any, host: np.ndarray, name: str) -> str:
             "codes for Categorical, and a Product takes columns of several kinds"
         )
     if host.dtype.kind in "mM":
-        return (
-            "subtract a reference date from dates, and divide durations by a unit, such as "
-            "np.timedelta64(1, 'D')"
-        )
+        return DATES_TO_NUMBERS
     if host.dtype.kind == "c":
         return "give the real and the imaginary part as two columns"
     if name == "y":

@@ -209,6 +209,11 @@ class RowSpaceGaussian(Parametric):
         least = typical[None] / (self.num_features * (rows[:, None] + 1))
         return jnp.where(typical[None] > 0, least, 1)
 
+    def diagnose(self, stats: Moments) -> GaussianDiagnosis:
+        """As of rows before the rotation, but of each coordinate in place of each feature."""
+        of_each = _features_of(self.family).diagnose(stats.of_features())
+        return _diagnosis(of_each, self.estimate(stats), self.num_features)
+
     def plain(self) -> RowSpaceGaussian:
         return replace(self, family=self.family.plain())
 
@@ -252,9 +257,19 @@ def diagnose_in_row_space(
     family: Any, x: Shaped[Array, "n d"], w: ClassWeights
 ) -> GaussianDiagnosis:
     """The diagnosis of such a fit; its condition is that of the covariances, not correlations."""
-    features = replace(family, covariance="diag", shrinkage=None)
-    of_each = features.diagnose(features.stats(x, w))
-    params = fit_in_row_space(family, x, w)
+    features = _features_of(family)
+    return _diagnosis(
+        features.diagnose(features.stats(x, w)), fit_in_row_space(family, x, w), x.shape[1]
+    )
+
+
+def _features_of(family: Any) -> Any:
+    """The family of the features one by one."""
+    return replace(family, covariance="diag", shrinkage=None)
+
+
+def _diagnosis(of_each: GaussianDiagnosis, params: RowSpaceParams, d: int) -> GaussianDiagnosis:
+    """The diagnosis of each feature, with the rank, condition and shrinkage of the covariances."""
     spread = jnp.linalg.svd(params.inside.scale, compute_uv=False) ** 2
     largest = jnp.maximum(spread.max(-1), params.outside)
     smallest = jnp.minimum(spread.min(-1), params.outside)
@@ -262,7 +277,7 @@ def diagnose_in_row_space(
     return replace(
         of_each,
         too_few=jnp.ones_like(of_each.too_few),
-        rank=jnp.full_like(of_each.rank, x.shape[1]),
+        rank=jnp.full_like(of_each.rank, d),
         condition=of_class(largest / smallest),
         shrinkage=of_class(params.shrinkage),
     )

@@ -81,6 +81,23 @@ class Attributes:
             stats = jax.device_put(self._stats)
             return on_host(self._fitted_model.family.diagnose(stats.conditional))
 
+    @property
+    def shrinkage_(self) -> Float[np.ndarray, "K"]:
+        """How far the covariance of each class was shrunk: γ, given or estimated; 0 if not at all.
+
+        It is `Diagnosis.conditional.shrinkage` of `genclf.diagnose`; a shared covariance has the
+        same γ in every class.
+        """
+        found = self._fitted("conditional")
+        if not hasattr(found, "shrinkage"):  # which a fit in the space of the rows has
+            found = self.diagnosis_
+        if not hasattr(found, "shrinkage"):
+            raise AttributeError(
+                f"{type(self).__name__} has no shrinkage_: this fit has no Gaussian covariances, "
+                "or is one of EM or of missing cells"
+            )
+        return np.broadcast_to(found.shrinkage, self.classes_.shape)
+
     def _fitted(self, name: str) -> Any:
         self._check_fitted()
         return getattr(self.params_, name)

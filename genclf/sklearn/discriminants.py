@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from genclf.families.gaussian import Gaussian
 from genclf.multivariate.axes import discriminant_axes, transform
 from genclf.sklearn.estimator import FamilyEstimator
+from genclf.sklearn.labels import Labels
 
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="both")
+TARGET = StrOptions({"identity", "diagonal"})
 METHODS = StrOptions({"ledoit-wolf", "oas", "james-stein"})
 CLASSES: dict[str, list[Any]] = {
     "class_prior": ["array-like", None],
@@ -26,13 +28,22 @@ CLASSES: dict[str, list[Any]] = {
 }
 _COVARIANCE: dict[str, list[Any]] = {
     "shrinkage": [SHARE, METHODS, None],
-    "target": [StrOptions({"identity", "diagonal"})],
+    "target": [TARGET],
     "ridge": [NON_NEGATIVE],
     "ddof": [NON_NEGATIVE],
+    "missing": [StrOptions({"error", "marginalize"})],
 }
 
 
-class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FamilyEstimator):
+class _Covariances(FamilyEstimator):
+    """Whole covariances, from rows that may have missing cells."""
+
+    @property
+    def _takes_holes(self) -> bool:
+        return self.missing == "marginalize"
+
+
+class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Covariances):
     """Linear discriminant analysis: Gaussian classes with one shared covariance.
 
     The covariance is that of maximum likelihood, with divisor n, as in scikit-learn 1.9; `ddof=K`
@@ -45,10 +56,12 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
         ridge: what is added to the variance of each feature, as a share of its variance within
             classes, pooled over them, >= 0; instead of a shrinkage.
         ddof: subtracted from the number of rows in the divisor.
-        class_prior: probabilities of the classes, (K,), in the order of `classes_`; None to learn
-            them.
+        missing: "error", or "marginalize": NaN in X is a missing cell and is integrated out; see
+            `genclf.Gaussian`.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
-        n_components: number of axes of `transform`; None for all, min(K - 1, d).
+        n_components: number of axes of `transform`, at most min(K - 1, d); None for all.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
     Attributes:
@@ -82,6 +95,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
         target: Any = "identity",
         ridge: Any = 0.0,
         ddof: Any = 0.0,
+        missing: Any = "error",
         class_prior: Any = None,
         class_alpha: Any = 0.0,
         n_components: Any = None,
@@ -92,6 +106,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
         self.target = target
         self.ridge = ridge
         self.ddof = ddof
+        self.missing = missing
         self.class_prior = class_prior
         self.class_alpha = class_alpha
         self.n_components = n_components
@@ -104,6 +119,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
             ddof=self.ddof,
             shrinkage=self.shrinkage,
             target=self.target,
+            missing=self.missing,
         )
 
     def transform(self, X: Any) -> Float[np.ndarray, "n m"]:
@@ -115,19 +131,33 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fami
         Returns:
             (n, m), m = `n_components` or min(K - 1, d). Within classes, the scores are
             uncorrelated with variance 1.
+
+        Raises:
+            ValueError: a cell is missing: an axis needs all of its row.
         """
         check_is_fitted(self)
         x = self._rows(X)
+        for row, column in np.argwhere(np.isnan(x)):
+            raise ValueError(f"X[{row}, {column}] is missing, and an axis needs all cells of a row")
         with jax.enable_x64(True):
             return np.asarray(transform(discriminant_axes(self.params_), x, self._n_features_out))
+
+    def _estimate(self, x: Any, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
+        classes, d = len(labels.classes), x.shape[1]
+        if self.n_components is not None and self.n_components > min(classes - 1, d):
+            raise ValueError(
+                f"n_components cannot be larger than min(n_features, n_classes - 1), and is "
+                f"{self.n_components} for {d} columns and {classes} classes"
+            )
+        super()._estimate(x, labels, w, before, parts)
 
     @property
     def _n_features_out(self) -> int:
         most = min(len(self.classes_) - 1, self.n_features_in_)
-        return most if self.n_components is None else min(self.n_components, most)
+        return most if self.n_components is None else self.n_components
 
 
-class QuadraticDiscriminant(FamilyEstimator):
+class QuadraticDiscriminant(_Covariances):
     """Quadratic discriminant analysis: Gaussian classes, each with its covariance.
 
     The covariances are those of maximum likelihood, with divisor n_k, as in scikit-learn 1.9;
@@ -140,7 +170,10 @@ class QuadraticDiscriminant(FamilyEstimator):
         ridge: what is added to the variances of each feature, as a share of its variance within
             classes, pooled over them, >= 0; instead of a shrinkage.
         ddof: subtracted from the number of rows in the divisors.
-        class_prior: probabilities of the classes, (K,); None to learn them.
+        missing: "error", or "marginalize": NaN in X is a missing cell and is integrated out; see
+            `genclf.Gaussian`.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
@@ -168,6 +201,7 @@ class QuadraticDiscriminant(FamilyEstimator):
         target: Any = "identity",
         ridge: Any = 0.0,
         ddof: Any = 0.0,
+        missing: Any = "error",
         class_prior: Any = None,
         class_alpha: Any = 0.0,
         semi_supervised: Any = False,
@@ -177,27 +211,35 @@ class QuadraticDiscriminant(FamilyEstimator):
         self.target = target
         self.ridge = ridge
         self.ddof = ddof
+        self.missing = missing
         self.class_prior = class_prior
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised
 
     def _family(self) -> Gaussian:
         return Gaussian(
-            ridge=self.ridge, ddof=self.ddof, shrinkage=self.shrinkage, target=self.target
+            ridge=self.ridge,
+            ddof=self.ddof,
+            shrinkage=self.shrinkage,
+            target=self.target,
+            missing=self.missing,
         )
 
 
 class RegularizedDiscriminant(FamilyEstimator):
     """Friedman's regularised discriminant analysis: between quadratic and linear.
 
-    The covariance of a class is `(1 - shrinkage) M + shrinkage tr(M) / d I`, where M is the
-    weighted mean of its own covariance and the pooled one, with weights `1 - pooling` and
-    `pooling`.
+    The covariance of a class is `(1 - shrinkage) M + shrinkage T`, where M is the weighted mean of
+    its own covariance and the pooled one, with weights `1 - pooling` and `pooling`. The target T is
+    the diagonal of M, whatever the units of the features; Friedman's is `tr(M) / d I`, for features
+    of one unit.
 
     Args:
         pooling: share of the pooled covariance, from 0 to 1.
-        shrinkage: share of the identity's multiple `tr(M) / d I`, from 0 to 1.
-        class_prior: probabilities of the classes, (K,); None to learn them.
+        shrinkage: share of the target, from 0 to 1.
+        target: "diagonal" (the variances of M) or "identity" (their mean, in all directions).
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
@@ -217,13 +259,19 @@ class RegularizedDiscriminant(FamilyEstimator):
         Friedman (1989), "Regularized discriminant analysis".
     """
 
-    _parameter_constraints: ClassVar = {"pooling": [SHARE], "shrinkage": [SHARE], **CLASSES}
+    _parameter_constraints: ClassVar = {
+        "pooling": [SHARE],
+        "shrinkage": [SHARE],
+        "target": [TARGET],
+        **CLASSES,
+    }
 
     def __init__(
         self,
         pooling: Any = 0.5,
         shrinkage: Any = 0.1,
         *,
+        target: Any = "diagonal",
         class_prior: Any = None,
         class_alpha: Any = 0.0,
         semi_supervised: Any = False,
@@ -231,12 +279,13 @@ class RegularizedDiscriminant(FamilyEstimator):
         """Keep the parameters, which `fit` checks."""
         self.pooling = pooling
         self.shrinkage = shrinkage
+        self.target = target
         self.class_prior = class_prior
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised
 
     def _family(self) -> Gaussian:
-        return Gaussian(pooling=self.pooling, shrinkage=self.shrinkage)
+        return Gaussian(pooling=self.pooling, shrinkage=self.shrinkage, target=self.target)
 
 
 class GaussianNB(FamilyEstimator):
@@ -246,7 +295,8 @@ class GaussianNB(FamilyEstimator):
         ridge: what is added to the variances of each feature, as a share of its variance within
             classes, pooled over them, >= 0.
         ddof: subtracted from the number of rows in the divisors.
-        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 

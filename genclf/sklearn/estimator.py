@@ -9,14 +9,15 @@ from typing import Any, ClassVar
 
 import jax
 import numpy as np
-from jaxtyping import Float, PyTree, Shaped
+from jaxtyping import Bool, Float, PyTree, Shaped
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
+from genclf.arguments.arrays import refuse_mask
 from genclf.classifier import Classifier
 from genclf.entry.rows import widths
 from genclf.explanation import Explanation, explain, place_of
@@ -28,7 +29,8 @@ from genclf.latent.em import em
 from genclf.model import Model, check_hyperparameters
 from genclf.scores import log_marginal, log_posterior, sample
 from genclf.sklearn.attributes import Attributes
-from genclf.sklearn.labels import Labels, encoded
+from genclf.sklearn.labels import Labels, classes_of, encoded, numbers_in, prior_by_label
+from genclf.sklearn.rows import checked_rows
 from genclf.stream.pieces import by_pieces, estimated, merged, on_host, padded, statistics
 from genclf.sums.sparse import is_sparse
 
@@ -55,15 +57,26 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _adds_up: ClassVar[bool] = True
     _generative: ClassVar[bool] = True
-    _has_log_odds: ClassVar[bool] = True
+    _has_log_odds: bool = True
+
+    @property
+    def _takes_holes(self) -> bool:
+        """Whether NaN in X is a missing cell, and no error."""
+        return False
 
     @abc.abstractmethod
-    def _model(self, num_classes: int) -> Any:
-        """The model for this number of classes."""
+    def _model(self, classes: Shaped[np.ndarray, "K"]) -> Any:
+        """The model for these classes."""
 
     def _rows(self, X: Any, *, reset: bool = False) -> PyTree:
         """The rows as the model takes them; raise for invalid ones."""
-        return validate_data(self, X, reset=reset, dtype=np.float64)
+        finite = "allow-nan" if self._takes_holes else True
+        return checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_holes
+        return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -71,7 +84,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
 
         Args:
             X: rows, (n, d).
-            y: labels of any type, (n,).
+            y: labels of any one type, (n,).
             sample_weight: weight of each row, >= 0, (n,); None for ones.
 
         Raises:
@@ -99,7 +112,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes is None in the first call of partial_fit: give all classes")
-        given = None if classes is None else np.unique(np.asarray(classes))
+        given = None if classes is None else classes_of(classes)
         if not first and given is not None and not np.array_equal(given, self.classes_):
             raise ValueError(f"classes is {given}, and was {self.classes_} in the first call")
         if not first and self._stats is None:
@@ -123,6 +136,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         count = jax.tree.leaves(x)[0].shape[0]
         if len(labels.number) != count:
             raise ValueError(f"X has {count} rows and y {len(labels.number)} labels")
+        refuse_mask(sample_weight, "sample_weight")
         w = _check_sample_weight(
             sample_weight, np.empty((count, 0)), dtype=np.float64, ensure_non_negative=True
         )
@@ -135,7 +149,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
 
     def _estimate(self, x: PyTree, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
         """Set the fitted attributes, from the statistics before and these rows."""
-        clf = check_hyperparameters(self._model(len(labels.classes)), widths(x))
+        clf = check_hyperparameters(self._model(labels.classes), widths(x))
         whole = (labels.number >= 0).all()
         if parts and not (whole and is_additive(clf.family)):
             raise ValueError(
@@ -161,15 +175,38 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         return found.params
 
     def _scores(self, X: Any) -> Float[np.ndarray, "n K"]:
-        """Log-posteriors of the rows, or linear scores, which differ by a constant for each row."""
+        """Log-posteriors of the rows, or linear scores, which differ by a constant for each row.
+
+        Raises:
+            ValueError: a row is impossible in every class, or no number of float64 has its score.
+        """
         self._check_fitted()
         x = self._rows(X)
         coef, intercept = self._form or (None, None)
         if coef is not None and np.isfinite(coef).all():
-            scores = x @ coef.T + intercept
-            if not np.isnan(scores).any():  # a missing cell makes NaN
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = x @ coef.T + intercept
+            if _is_decided(scores).all():  # a missing cell makes NaN
                 return scores
-        return self._computed(_log_posterior, x)
+        scores = self._computed(_log_posterior, x)
+        if len(rows := np.flatnonzero(~_is_decided(scores))):
+            raise ValueError(f"row {rows[0]} of X {self._why_undecided(x, int(rows[0]))}")
+        return scores
+
+    def _why_undecided(self, x: PyTree, row: int) -> str:
+        """Why a row has no posterior, and what to do."""
+        family = getattr(self._fitted_model, "family", None)
+        if getattr(self, "alpha", getattr(family, "alpha", None)) == 0:
+            one = jax.tree.map(lambda a: a[row : row + 1], x)
+            if self._computed(_log_marginal, one)[0] == -np.inf:
+                return (
+                    "is impossible in every class, as alpha is 0: give alpha > 0, or leave out the "
+                    "rows whose score_samples is -inf"
+                )
+        return (
+            "has no posterior: its cells, or the parameters of the fit, are outside the range of "
+            "float64; give X in other units, or leave out far rows"
+        )
 
     def _computed(self, function: Any, x: PyTree) -> np.ndarray:
         """The values of a compiled function of params and rows."""
@@ -188,9 +225,30 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
 
         Args:
             X: rows, (n, d).
+
+        Raises:
+            ValueError: a row is impossible in every class, as may be if alpha is 0, or has no
+                posterior in float64. So do the methods for probabilities, log-odds and the score.
         """
         scores = self._scores(X)
         return self.classes_[scores.argmax(1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose most probable class is their label.
+
+        Args:
+            X: rows, (n, d).
+            y: labels, (n,).
+            sample_weight: weight of each row, (n,); None for ones.
+
+        Raises:
+            ValueError: as for `predict`; or y has labels of another kind than the classes.
+        """
+        found = self._scores(X).argmax(1)
+        number = numbers_in(self.classes_, y)
+        if len(number) != len(found):
+            raise ValueError(f"X has {len(found)} rows and y {len(number)} labels")
+        return float(np.average(found == number, weights=sample_weight))
 
     def predict_log_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
         """`log p(y | x)`, natural logarithms.
@@ -291,10 +349,14 @@ class FamilyEstimator(Estimator):
     def _family(self) -> Family:
         """The family of the rows."""
 
-    def _model(self: Any, num_classes: int) -> Classifier:
-        given = self.class_prior
-        prior = None if given is None else np.asarray(given, np.float64)
-        return Classifier(self._family(), num_classes, self.class_alpha, prior)
+    def _model(self: Any, classes: Shaped[np.ndarray, "K"]) -> Classifier:
+        prior = prior_by_label(self.class_prior, classes)
+        return Classifier(self._family(), len(classes), self.class_alpha, prior)
+
+
+def _is_decided(scores: Float[np.ndarray, "n K"]) -> Bool[np.ndarray, "n"]:
+    """Whether each row has a class of finite score: else it has no posterior."""
+    return np.isfinite(scores.max(1))
 
 
 def _is_sum(clf: Model, x: PyTree) -> bool:

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import PyTree, Shaped
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
@@ -24,6 +23,7 @@ from genclf.presets import lda
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import Estimator, FamilyEstimator, warn_unless
 from genclf.sklearn.labels import Labels
+from genclf.sklearn.rows import checked_rows
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 
@@ -43,7 +43,8 @@ class MixtureDiscriminant(FamilyEstimator):
             cuts each class into parts along its longest axis; the others are at random rows.
         max_steps: maximum number of steps of EM from each start.
         tol: EM stops when a step gains less than this in the mean log-likelihood per row.
-        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
         random_state: a seed for the random starts.
@@ -186,9 +187,9 @@ class SoftmaxRegression(Estimator):
         self.l2 = l2
         self.features = features
 
-    def _model(self, num_classes: int) -> SoftmaxModel:
+    def _model(self, classes: Shaped[np.ndarray, "K"]) -> SoftmaxModel:
         features: Any = self.features
-        return SoftmaxModel(num_classes, self.l2, features)
+        return SoftmaxModel(len(classes), self.l2, features)
 
     def _fit_rows(self, clf: Any, x: PyTree, y: np.ndarray, w: np.ndarray) -> Any:
         params = super()._fit_rows(clf, x, y, w)
@@ -235,30 +236,30 @@ class GenerativeClassifier(Estimator):
         self.model = model
         self.semi_supervised = semi_supervised
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+    @property
+    def _takes_holes(self) -> bool:
         model = getattr(self, "_fitted_model", self.model)
-        tags.input_tags.allow_nan = isinstance(model, Classifier) and _takes_holes(model)
-        return tags
+        return isinstance(model, Classifier) and _has_missing(model)
 
     def _rows(self, X: Any, *, reset: bool = False) -> PyTree:
-        x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        x = checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
         if not reset:
             self._check_holes(self._fitted_model, x)
         return x
 
     def _estimate(self, x: PyTree, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
-        self._check_holes(self._model(len(labels.classes)), x)
+        self._check_holes(self._model(labels.classes), x)
         super()._estimate(x, labels, w, before, parts)
 
     def _check_holes(self, clf: Classifier, x: np.ndarray) -> None:
-        if not _takes_holes(clf) and (holes := np.argwhere(np.isnan(x))).size:
+        if not _has_missing(clf) and (holes := np.argwhere(np.isnan(x))).size:
             raise ValueError(
                 f"Input X contains NaN: X[{holes[0][0]}, {holes[0][1]}] is missing, and the model "
                 "takes no missing cells: give one that has missing='marginalize', or use MixedNB"
             )
 
-    def _model(self, num_classes: int) -> Classifier:
+    def _model(self, classes: Shaped[np.ndarray, "K"]) -> Classifier:
+        num_classes = len(classes)
         clf = self.model if isinstance(self.model, Classifier) else self.model(num_classes)
         if clf.num_classes != num_classes:
             raise ValueError(
@@ -267,5 +268,5 @@ class GenerativeClassifier(Estimator):
         return clf
 
 
-def _takes_holes(clf: Classifier) -> bool:
+def _has_missing(clf: Classifier) -> bool:
     return getattr(clf.support, "missing", None) is not None

@@ -12,6 +12,7 @@ from genclf.families.product import Product
 from genclf.sklearn.columns import Column, arrays_of, as_rows, columns_of
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator
+from genclf.sklearn.rows import check_names, checked_rows
 from genclf.tables.frames import as_table
 
 
@@ -33,7 +34,8 @@ class MixedNB(FamilyEstimator):
         kinds: how columns are read, if not as their dtypes imply: a dict from their names to
             "numeric", "categorical", "count", "text" or "drop", or to the list of values of a
             categorical column.
-        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
@@ -66,6 +68,10 @@ class MixedNB(FamilyEstimator):
 
     columns_: list[Column]
 
+    @property
+    def _takes_holes(self) -> bool:
+        return True
+
     def __init__(
         self,
         alpha: Any = 1.0,
@@ -85,6 +91,7 @@ class MixedNB(FamilyEstimator):
         self.semi_supervised = semi_supervised
 
     def _rows(self, X: Any, *, reset: bool = False) -> dict[str, Any]:
+        check_names(X)
         table = as_table(X)
         if reset:
             self._made_by = None if table is None else table.implementation.value
@@ -93,10 +100,15 @@ class MixedNB(FamilyEstimator):
                 raise ValueError("kinds is given and X is no table: give one with named columns")
             if not reset and {column.kind for column in self.columns_} != {"numeric"}:
                 raise ValueError("X is an array, expected a table, as that of the training rows")
-            x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+            x = checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
             if reset:
                 self.columns_ = [Column(number, "numeric", None) for number in range(x.shape[1])]
             return {"numeric": x}
+        if not len(table):
+            raise ValueError(
+                f"Found array with 0 sample(s) (shape={table.shape}) while a minimum of 1 is "
+                "required"
+            )
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
             self.columns_ = columns_of(table, self.kinds)
@@ -130,8 +142,3 @@ class MixedNB(FamilyEstimator):
         return (
             x["numeric"] if self._made_by is None else as_rows(x, self.columns_, self._made_by)
         ), y
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.preprocessing import binarize
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import validate_data
 
 from genclf.families.bernoulli import Bernoulli
 from genclf.families.categorical import Categorical
 from genclf.families.multinomial import Multinomial
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator
+from genclf.sklearn.rows import checked_rows
 
 
 class _Counts(FamilyEstimator):
@@ -31,9 +31,14 @@ class _Counts(FamilyEstimator):
 
 
 class _Positive(_Counts):
-    """Rows are not negative. As in scikit-learn, there is no `decision_function`."""
+    """Rows are not negative.
 
-    _has_log_odds: ClassVar[bool] = False
+    `decision_function` is there after a fit alone: scikit-learn's check of it gives negative rows.
+    """
+
+    @property
+    def _has_log_odds(self) -> bool:  # type: ignore[override]
+        return hasattr(self, "classes_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -49,7 +54,8 @@ class BernoulliNB(_Counts):
     Args:
         alpha: smoothing, >= 0.
         binarize: features above it are 1, others 0; None for features that are 0 and 1 already.
-        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
@@ -93,15 +99,31 @@ class BernoulliNB(_Counts):
         return Bernoulli(alpha=self.alpha)
 
     def _rows(self, X: Any, *, reset: bool = False) -> Any:
-        x = validate_data(self, X, reset=reset, dtype="numeric", accept_sparse="csr")
-        if issparse(x):  # a threshold below 0 is an error, as it would leave no zeros
-            return x if self.binarize is None else binarize(x, threshold=self.binarize)
-        return x if self.binarize is None else (x > self.binarize).astype(np.int8)
+        x = checked_rows(self, X, reset=reset, dtype="numeric", accept_sparse="csr")
+        if self.binarize is None:
+            _check_bits(x)
+        elif issparse(x):  # a threshold below 0 is an error, as it would leave no zeros
+            x = binarize(x, threshold=self.binarize)
+        else:
+            x = x > self.binarize
+        return x.astype(np.float64 if issparse(x) else np.int8)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # for rows that are neither 0 nor 1
         return tags
+
+
+def _check_bits(x: Any) -> None:
+    """Raise for a cell that is neither 0 nor 1."""
+    cells = x.tocoo() if issparse(x) else None
+    values = x if cells is None else cells.data
+    for at in np.argwhere((values != 0) & (values != 1)):
+        row, column = at if cells is None else (cells.row[at[0]], cells.col[at[0]])
+        raise ValueError(
+            f"X[{row}, {column}] is {values[tuple(at)]}, expected 0 or 1: give binarize, a "
+            "threshold above which a feature is 1"
+        )
 
 
 class MultinomialNB(_Positive):
@@ -112,7 +134,8 @@ class MultinomialNB(_Positive):
     Args:
         alpha: smoothing, >= 0.
         presence: count every word at most once per document.
-        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
@@ -156,7 +179,7 @@ class MultinomialNB(_Positive):
 
     def _rows(self, X: Any, *, reset: bool = False) -> Any:
         how = dict(dtype=np.float64, accept_sparse="csr", ensure_non_negative=True)
-        return validate_data(self, X, reset=reset, **how)
+        return checked_rows(self, X, reset=reset, **how)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -173,7 +196,8 @@ class CategoricalNB(_Positive):
         alpha: smoothing, >= 0.
         num_values: V, one number for all features or one for each, (d,); None for the largest
             value of the training rows plus 1.
-        class_prior: probabilities of the classes, (K,); None to learn them.
+        class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
+            Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
 
@@ -218,7 +242,7 @@ class CategoricalNB(_Positive):
         return Categorical(values[0] if len(set(values)) == 1 else values, alpha=self.alpha)
 
     def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
-        given = validate_data(self, X, reset=reset, dtype="numeric", ensure_non_negative=True)
+        given = checked_rows(self, X, reset=reset, dtype="numeric", ensure_non_negative=True)
         row, column = np.nonzero(given != np.floor(given))
         if len(row):
             warnings.warn(
@@ -230,6 +254,11 @@ class CategoricalNB(_Positive):
         if reset:
             d = x.shape[1]
             most = x.max(0) + 1 if self.num_values is None else np.asarray(self.num_values)
+            if most.shape not in ((), (d,)) or most.dtype.kind not in "iu" or (most < 1).any():
+                raise ValueError(
+                    f"num_values is {self.num_values}, expected one whole number above 0, or one "
+                    f"for each of the {d} columns"
+                )
             self.num_values_ = np.broadcast_to(most, (d,)).astype(np.int32)
         row, column = np.nonzero(x >= self.num_values_[None])
         if len(row):

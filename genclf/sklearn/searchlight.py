@@ -15,6 +15,7 @@ from genclf.many.searchlight import scan_neighbourhoods
 from genclf.model import Model, check_hyperparameters
 from genclf.select.folds import kfold
 from genclf.select.score import Score, ScoreFunction, score_function
+from genclf.sklearn.labels import encoded
 
 
 class CrossValidatedScore(BaseEstimator):
@@ -66,7 +67,7 @@ class CrossValidatedScore(BaseEstimator):
             ValueError: a shape or the number of classes does not fit.
         """
         x = np.asarray(X)
-        classes, labels = np.unique(np.asarray(y), return_inverse=True)
+        classes, labels = encoded(y, False)
         clf = check_hyperparameters(self.model, x.shape[-1])
         if len(classes) != clf.num_classes:
             raise ValueError(
@@ -77,7 +78,7 @@ class CrossValidatedScore(BaseEstimator):
         if groups is None:
             folds = kfold(jax.random.key(0), labels, self.num_folds)
         else:
-            folds = np.unique(np.asarray(groups), return_inverse=True)[1]
+            folds = encoded(groups, False).number
         d = x.shape[1]
         more = ((0, 0), (0, padded_size(d) - d))
         shared = shared_by_places(

@@ -197,18 +197,26 @@ def _is_bcoo(given: Any) -> bool:
 
 
 def _of_scipy(given: Any, name: str) -> HostRows:
-    matrix = given.tocsr()
+    matrix = canonical(given)
     if matrix.nnz > np.iinfo(np.int32).max or max(matrix.shape) > np.iinfo(np.int32).max:
         raise ValueError(
             f"{name} has shape {matrix.shape} and {matrix.nnz} cells, expected fewer than 2**31 of "
             "each: take the statistics of its parts, and merge them"
         )
+    if matrix.dtype.itemsize < 4 or matrix.dtype.itemsize > 8:
+        matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
+    return HostRows(matrix)
+
+
+def canonical(given: Any) -> Any:
+    """A CSR matrix of SciPy with the sum of the entries of each cell, and columns in order."""
+    if given.dtype.kind in "iu" and given.dtype.itemsize < 4:
+        given = given.astype(np.float32)  # a sum may not fit in the dtype of its terms
+    matrix = given.tocsr()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    if matrix.dtype.kind == "b" or matrix.dtype.itemsize < 4 or matrix.dtype.itemsize > 8:
-        matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
-    return HostRows(matrix)
+    return matrix
 
 
 def _is_elsewhere(given: Any) -> bool:
@@ -227,7 +235,13 @@ def _on_host(given: Any, name: str) -> HostRows:
 
 def _of_bcoo(given: Any) -> SparseRows:
     if not given.unique_indices:
-        given = given.sum_duplicates(nse=given.nse)
+        # Sums of small integers may not fit, and the sum of truth values is whether one is true.
+        small = given.data.dtype.itemsize < 4 and not jnp.issubdtype(given.dtype, jnp.floating)
+        data = given.data.astype(jnp.int32) if small else given.data
+        summed = type(given)((data, given.indices), shape=given.shape)
+        summed = summed.sum_duplicates(nse=given.nse)
+        data = summed.data != 0 if given.dtype == bool else summed.data
+        given = type(given)((data, summed.indices), shape=given.shape)
     elif not given.indices_sorted:
         given = given.sort_indices()
     n, d = given.shape

@@ -42,7 +42,6 @@ DIFFERENT = {
     "test_lda_store_covariance": "params_ always holds the covariances",
     "test_lda_shrinkage": NO_ESTIMATOR,
     "test_lda_ledoitwolf": POOLED,
-    "test_lda_dimension_warning": "n_components above min(K - 1, d) is taken for it",
     "test_lda_dtype_match[float32-float32]": FLOAT64,
     "test_qda": FINITE,
     "test_qda_covariance_estimator": NO_ESTIMATOR,
@@ -61,6 +60,7 @@ class _Names:
     ridge = 0.0
     ddof = 0.0
     target = "identity"
+    missing = "error"
     _parameter_constraints: ClassVar = {}  # under their names
 
     def predict_joint_log_proba(self, X):
@@ -72,7 +72,8 @@ class _Names:
     class_count_ = property(lambda self: self._stats.labels.count)
     feature_count_ = property(lambda self: self._stats.conditional.total)
 
-    def _model(self, num_classes):
+    def _model(self, classes):
+        num_classes = len(classes)
         given = self.priors if hasattr(self, "priors") else self.class_prior
         if given is None and not getattr(self, "fit_prior", True):
             given = np.full(num_classes, 1 / num_classes)
