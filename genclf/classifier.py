@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import numbers
-from genclf.arguments.domains import FINITES, NON_NEGATIVE, one_of, whole
+from genclf.arguments.domains import FINITES, LOGARITHMS, NON_NEGATIVE, one_of, whole
 from genclf.class_prior import ClassPrior
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
-from genclf.families.base import FAMILY, Scalar
+from genclf.families.base import FAMILY, Density, Scalar
 from genclf.families.capabilities import (
     HasLinearForm,
     HasQuadraticForm,
@@ -110,8 +110,10 @@ class ClassifierParams(Fitted):
         conditional: params of p(x | y), e.g. `GaussianParams`.
     """
 
+    domains: ClassVar = {"log_prior": LOGARITHMS}
+
     log_prior: Float[Array, "K"]
-    conditional: Any
+    conditional: Density
 
     @property
     def num_classes(self) -> int:

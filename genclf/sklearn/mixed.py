@@ -65,6 +65,7 @@ class MixedNB(FamilyEstimator):
     }
 
     columns_: list[Column]
+    _made_by: str | None
 
     def __init__(
         self,

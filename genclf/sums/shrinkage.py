@@ -25,7 +25,7 @@ Target = Literal["identity", "diagonal"]
 class Estimated(eqx.Module):
     """An intensity to be estimated from the data, by the method of that name."""
 
-    method: str = eqx.field(static=True)
+    method: Method = eqx.field(static=True)
 
     def __repr__(self) -> str:
         return repr(self.method)
