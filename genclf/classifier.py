@@ -20,7 +20,7 @@ from genclf.arguments.domains import FINITES, LOGARITHMS, NON_NEGATIVE, one_of, 
 from genclf.class_prior import ClassPrior
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
-from genclf.families.base import FAMILY, Density, Scalar
+from genclf.families.base import FAMILY, AnyDensity, Scalar
 from genclf.families.capabilities import (
     HasLinearForm,
     HasQuadraticForm,
@@ -113,7 +113,7 @@ class ClassifierParams(Fitted):
     domains: ClassVar = {"log_prior": LOGARITHMS}
 
     log_prior: Float[Array, "K"]
-    conditional: Density
+    conditional: AnyDensity
 
     @property
     def num_classes(self) -> int:

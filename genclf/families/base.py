@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
@@ -79,6 +79,12 @@ class Density(Registered):
     @abc.abstractmethod
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
         """One draw of x for each label in y; the shape of y leads."""
+
+
+if TYPE_CHECKING:  # which density it is depends on the family
+    AnyDensity = Any
+else:
+    AnyDensity = Density
 
 
 class Params(Density):

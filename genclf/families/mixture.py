@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, whole
 from genclf.class_prior import ClassPrior
-from genclf.families.base import FAMILY, Density, Family, Params, Scalar
+from genclf.families.base import FAMILY, AnyDensity, Family, Params, Scalar
 from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
 from genclf.families.seeding import initial_weights
 from genclf.families.support import Support
@@ -34,7 +34,7 @@ class MixtureParams(HasConditionals, Params):
     domains: ClassVar = {"log_weight": LOGARITHMS}
 
     log_weight: Float[Array, "K J"]
-    components: Density
+    components: AnyDensity
 
     def _problems(self) -> list[str]:
         apart = np.abs(np.exp(np.asarray(self.log_weight, float)).sum(-1) - 1)

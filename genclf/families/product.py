@@ -10,7 +10,7 @@ import jax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import Domain
-from genclf.families.base import FAMILY, Density, Family
+from genclf.families.base import FAMILY, AnyDensity, Family
 from genclf.families.combinator import Combinator, CombinedParams
 from genclf.families.parts import InParts
 from genclf.families.support import Support
@@ -53,10 +53,10 @@ class ProductParams(_Named, CombinedParams):
         parts: the density of each part.
     """
 
-    parts: dict[str, Density]
+    parts: dict[str, AnyDensity]
 
     @property
-    def inside(self) -> dict[str, Density]:
+    def inside(self) -> dict[str, Any]:
         return self.parts
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -17,6 +17,11 @@ from genclf.sums.statistics import ClassifierStats
 
 _linear_form = jax.jit(linear_form)
 
+if TYPE_CHECKING:  # which ones they are depends on the estimator
+    AnyFitted = AnyModel = Any
+else:
+    AnyFitted, AnyModel = Fitted, Model
+
 
 class Attributes:
     """Attributes that are computed from the params on access.
@@ -26,16 +31,16 @@ class Attributes:
         classes_: the classes, sorted, (K,).
     """
 
-    params_: Fitted
+    params_: AnyFitted
     classes_: Shaped[np.ndarray, "K"]
     n_features_in_: int
     feature_names_in_: Shaped[np.ndarray, "columns"]
     n_iter_: int
     _stats: ClassifierStats | None
-    _fitted_model: Model
+    _fitted_model: AnyModel
     _cache: dict[str, Any]
 
-    def _problems(self) -> list[str]:
+    def _problems(self: Any) -> list[str]:
         """Messages, after the name of an attribute, for values in a file that are invalid."""
         self._validate_params()
         state = vars(self)
@@ -43,7 +48,7 @@ class Attributes:
             return []
         found, count = [], len(self.classes_)
         check_hyperparameters(self._model(count), name="the model")
-        each = {"params_": self.params_, "_fitted_model": self._fitted_model}
+        each: dict[str, Any] = {"params_": self.params_, "_fitted_model": self._fitted_model}
         if self._stats is not None:
             each["_stats"] = self._stats.labels.count
         for name, given in each.items():
