@@ -57,7 +57,8 @@ def annotations(kind: type) -> dict[str, Any]:
         hints = typing.get_type_hints(kind)
     except NameError as error:
         raise ValueError(f"an annotation of {kind.__name__} cannot be read: {error}") from error
-    return {n: hint for n, hint in hints.items() if typing.get_origin(hint) is not typing.ClassVar}
+    is_field = lambda hint: typing.ClassVar not in (hint, typing.get_origin(hint))  # noqa: E731
+    return {name: hint for name, hint in hints.items() if is_field(hint)}
 
 
 def is_array(hint: Any) -> bool:
