@@ -17,12 +17,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import numbers
-from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
+from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, one_of, whole
 from genclf.arguments.static import static
 from genclf.class_prior import PROBABILITIES, ClassPrior
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
-from genclf.families.base import FAMILY, Scalar
+from genclf.families.base import FAMILY, AnyDensity, Scalar
 from genclf.families.capabilities import (
     HasLinearForm,
     HasQuadraticForm,
@@ -133,8 +133,10 @@ class ClassifierParams(Fitted):
         conditional: params of p(x | y), e.g. `GaussianParams`.
     """
 
+    domains: ClassVar = {"log_prior": LOGARITHMS}
+
     log_prior: Float[Array, "K"]
-    conditional: Any
+    conditional: AnyDensity
 
     @property
     def num_classes(self) -> int:

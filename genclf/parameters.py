@@ -71,19 +71,35 @@ class Parameter:
         sums = jnp.zeros((*values.shape[:-1], table[-1] + 1), values.dtype)
         return sums.at[..., table].add(values)
 
-    def infeasibility(self, stored: Array) -> Float[Array, ""]:
-        """The largest violation of a sum, a bound or a required zero; inf for NaN."""
-        value = self.value(stored)
+    def infeasibility(self, stored: Any) -> Float[Array | np.ndarray, ""]:
+        """The largest violation of a sum, a bound or a required zero; inf for NaN.
+
+        Of an array of NumPy it is computed by NumPy, which compiles nothing.
+        """
+        xp: Any = np if isinstance(stored, np.ndarray) else jnp
+        sigmoid = lambda a: 0.5 + 0.5 * xp.tanh(0.5 * a)  # noqa: E731
+        value = {"identity": xp.asarray, "log": xp.exp, "logit": sigmoid}[self.link](stored)
         if self.constraint == "simplex":
-            worst = jnp.abs(self.table_sums(value) - 1)
+            sums = self._sums_by_numpy if xp is np else self.table_sums
+            worst = xp.abs(sums(value) - 1)
         elif self.constraint == "lower_cholesky":
-            above = jnp.abs(jnp.triu(value, 1)) / jnp.abs(value).max((-1, -2), keepdims=True)
-            pivots = jnp.diagonal(value, axis1=-2, axis2=-1)
-            worst = above + jnp.where(pivots > 0, 0.0, jnp.inf)[..., None]
+            above = xp.abs(xp.triu(value, 1)) / xp.abs(value).max((-1, -2), keepdims=True)
+            pivots = xp.diagonal(value, axis1=-2, axis2=-1)
+            worst = above + xp.where(pivots > 0, 0.0, xp.inf)[..., None]
         else:
-            member = self.membership()(value)
-            worst = jnp.where(member, jnp.zeros(member.shape, value.dtype), jnp.inf)
-        return jnp.where(jnp.isnan(value).any(), jnp.inf, worst.max(initial=0))
+            lower, upper = self.bounds()
+            inside = (value > 0) if self._is_open else (value >= lower) & (value <= upper)
+            worst = xp.where(inside, xp.zeros(inside.shape, value.dtype), xp.inf)
+        return xp.where(xp.isfinite(value).all(), worst.max(initial=0), xp.inf)
+
+    def _sums_by_numpy(self, values: np.ndarray) -> np.ndarray:
+        sizes = self.tables or values.shape[-1:]
+        return np.add.reduceat(values, np.cumsum((0, *sizes[:-1])), axis=-1)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the bound itself is outside; a logarithm stores it as -inf."""
+        return self.constraint == "positive" and self.link == "identity"
 
     def at_bound(self, stored: Array) -> Bool[Array, "..."]:
         """Entries on the bound of a simplex or an interval, up to `LOG_TINY`."""

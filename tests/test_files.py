@@ -27,6 +27,7 @@ from sklearn.pipeline import make_pipeline
 import genclf as gcf
 from genclf import sklearn as estimators
 from genclf.files.container import FileError, from_bytes
+from tests.forged import refused
 from tests.registry import BY_NAME, MODELS
 
 OLD = Path(__file__).parent / "version-1.genclf"  # written by the first version
@@ -76,6 +77,12 @@ def test_params_models_and_statistics_come_back(model, x64, tmp_path):
         given.append(gcf.stats(model.classifier, x, y))
     gcf.save(tmp_path / "a.genclf", given)
     assert_equal(gcf.load(tmp_path / "a.genclf"), given)
+    # And whatever else is in a field is refused.
+    assert all(refused(one, tmp_path) > 10 for one in given)
+    batch = jax.tree.map(lambda leaf: np.stack([np.asarray(leaf)] * 2), given[0])
+    gcf.save(tmp_path / "a.genclf", batch)
+    assert_equal(gcf.load(tmp_path / "a.genclf"), batch)
+    assert refused(batch, tmp_path) > 10
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -92,7 +99,7 @@ def test_estimators_come_back(name, tmp_path):
     x, y = example()
     labels = np.array(["a", "b", "c"])[y]
     if name == "CrossValidatedScore":
-        with pytest.raises(ValueError, match="given is CrossValidatedScore, which no file holds"):
+        with pytest.raises(ValueError, match="given is CrossValidatedScore, which cannot be saved"):
             gcf.save(tmp_path / "a.genclf", estimators.CrossValidatedScore(gcf.lda(3)))
         return
     made = getattr(estimators, name)()
@@ -193,9 +200,9 @@ def zipped():
 
 
 BAD = {
-    "nothing": (b"", "no file of genclf.save"),
-    "a pickle": (pickle.dumps({"a": 1}), "no file of genclf.save"),
-    "a zip": (zipped(), "no file of genclf.save"),
+    "nothing": (b"", "genclf.save did not write it"),
+    "a pickle": (pickle.dumps({"a": 1}), "genclf.save did not write it"),
+    "a zip": (zipped(), "genclf.save did not write it"),
     "a later version": (b"genclf file 2 sha256:%s\n" % (b"0" * 64), "version 2: a later genclf"),
     "a header bomb": (header("{}", 2**60), "header is said to have"),
     "a short header": (sealed(b"123"), "header is said to have"),
@@ -209,12 +216,12 @@ BAD = {
     "a function": (packed({"kind": "fit", "fields": {}}), "kind 'fit'"),
     "an estimator of others": (packed({"kind": "sklearn.Pipeline", "fields": {}}), "sklearn.Pipe"),
     "a list": (packed([1]), "structure holds list"),
-    "another entry": (packed({"eval": "1"}), "an entry of"),
-    "an array that is not there": (packed({"array": "a"}), "an entry of"),
-    "an array too many": (packed(None, a=np.ones(2)), "1 of its arrays are of no object"),
+    "another entry": (packed({"eval": "1"}), "the unknown entry"),
+    "an array that is not there": (packed({"array": "a"}), "the unknown entry"),
+    "an array too many": (packed(None, a=np.ones(2)), "1 of its arrays belong to no object"),
     "an array twice": (
         packed({"list": [{"array": "a"}, {"array": "a"}]}, a=np.ones(2)),
-        "an entry of",
+        "the unknown entry",
     ),
     "no fields": (packed({"kind": "Dirichlet", "fields": {}}), "its Dirichlet has the fields"),
     "a method as state": (
@@ -228,10 +235,13 @@ BAD = {
     ),
     "an array that is NaN": (gaussian(mean=np.full((3, 2), np.nan)), "mean is outside its set"),
     "a negative scale": (gaussian(scale=-np.ones((3, 2))), "scale is outside its set, positive"),
-    "a scale of no shape": (gaussian(scale=np.ones((3, 5))), "shapes that do not fit"),
-    "a prior of another K": (gaussian(log_prior=np.log([0.5, 0.5])), "classes|do not fit"),
+    "a scale of no shape": (
+        gaussian(scale=np.ones((3, 5))),
+        r"scale has .* expected \(K, d\), where K = 3, d = 2",
+    ),
+    "a prior of another K": (gaussian(log_prior=np.log([0.5, 0.5])), "where K = 2"),
     "a prior without sum 1": (gaussian(log_prior=np.zeros(3)), "has the sum 3"),
-    "a word for an array": (gaussian(mean="none"), "not what it says|no object|do not fit"),
+    "a word for an array": (gaussian(mean="none"), "mean is 'none', expected Float"),
     "a model that cannot be": (
         packed(
             {
@@ -283,16 +293,19 @@ def test_files_of_version_1_are_read():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (print, "given is builtin_function_or_method, which no file holds: give a model, such as"),
+        (
+            print,
+            "given is builtin_function_or_method, which cannot be saved: give a model, s",
+        ),
         (
             make_pipeline(GaussianNB()),
-            "given is Pipeline, which no file holds: save what is in its named_steps",
+            "given is Pipeline, which cannot be saved: save what is in its named_steps",
         ),
-        ({"a": object()}, r"given\['a'\] is object, which no file holds"),
+        ({"a": object()}, r"given\['a'\] is object, which cannot be saved"),
         (np.array([1 + 2j]), "given has the dtype complex128"),
-        (np.array([{}]), "given holds objects that are no strings"),
+        (np.array([{}]), "given holds objects that are not strings"),
         (np.array([np.nan]), "given holds NaN: not saved"),
-        (np.ma.masked_array([1.0], [True]), "given is a masked array, which no file holds"),
+        (np.ma.masked_array([1.0], [True]), "given is a masked array, which cannot be saved"),
     ],
     ids=["function", "pipeline", "object", "complex", "dicts", "NaN", "masked"],
 )

@@ -11,15 +11,15 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import numpy as np
 from jax.core import Tracer
 
 from genclf.arguments.domains import Domain
+from genclf.arguments.registered import Registered
 
 
-class Declared(eqx.Module):
+class Declared(Registered):
     """A module whose fields have domains; it can be a static argument, or a key of a dict."""
 
     domains: ClassVar[Mapping[str, Domain]] = {}

@@ -81,11 +81,18 @@ def _binary(path: str, data: bytes) -> Any:
     what = "parquet" if path.lower().endswith(_PARQUET) else "feather"
     if find_spec("polars") is not None:
         polars = import_module("polars")
-        read = polars.read_parquet if what == "parquet" else polars.read_ipc
-        return read(io.BytesIO(data))
+        scan = polars.scan_parquet if what == "parquet" else polars.scan_ipc
+        lazy = scan(io.BytesIO(data))
+        rows = lazy.select(polars.len()).collect().item()
+        _check_size(_CELL * rows * len(lazy.collect_schema()), data)
+        return lazy.collect()
     if find_spec("pyarrow") is None:
         raise InputError(f"a {what} file needs polars or pyarrow: pip install polars")
-    return import_module(f"pyarrow.{what}").read_table(io.BytesIO(data))
+    if what == "parquet":
+        found = import_module("pyarrow.parquet").ParquetFile(io.BytesIO(data))
+        _check_size(_CELL * found.metadata.num_rows * found.metadata.num_columns, data)
+        return found.read()
+    return import_module("pyarrow.feather").read_table(io.BytesIO(data))
 
 
 def _read(path: str) -> bytes:
@@ -112,27 +119,62 @@ def _unpack(path: str, data: bytes) -> bytes:
     name = path.lower()
     try:
         if name.endswith(_TAR):
-            with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            for ending, opened in _COMPRESSED.items():
+                if name.endswith((ending, {".gz": ".tgz"}.get(ending, ending))):
+                    data = _bounded(opened(io.BytesIO(data)), data)
+            with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
                 file = tar.extractfile(_only([m for m in tar.getmembers() if m.isfile()]))
                 return file.read() if file else b""
         if name.endswith(".zip"):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                return archive.read(_only([m for m in archive.infolist() if not m.is_dir()]))
-        if name.endswith(".gz"):
-            return gzip.decompress(data)
-        if name.endswith(".bz2"):
-            return bz2.decompress(data)
-        if name.endswith(".xz"):
-            return lzma.decompress(data)
-        if name.endswith(".zst"):
-            zstandard = import_module("zstandard")
-            return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read()
+                only = _only([m for m in archive.infolist() if not m.is_dir()])
+                with archive.open(only) as inside:
+                    return _bounded(inside, data)
+        for ending, opened in _COMPRESSED.items():
+            if name.endswith(ending):
+                return _bounded(opened(io.BytesIO(data)), data)
     except (InputError, ImportError):
         raise
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"cannot be unpacked: {reason}") from None
     return data
+
+
+def _bounded(unpacked: Any, data: bytes) -> bytes:
+    """The bytes of an unpacked stream; raise if they are more than a table would give."""
+    found = unpacked.read(_most(data) + 1)
+    _check_size(len(found), data)
+    return found
+
+
+def _most(data: bytes) -> int:
+    """How many bytes these bytes of a file may unpack to."""
+    given = os.environ.get(_SETTING, "")
+    return int(given) if given.isdecimal() else max(_LEAST, _RATIO * len(data))
+
+
+def _check_size(size: int, data: bytes) -> None:
+    if size > _most(data):
+        raise InputError(
+            f"unpacks to more than {_most(data):,} bytes, from {len(data):,}; if you trust it, set "
+            f"the environment variable {_SETTING} to the most bytes to unpack"
+        )
+
+
+def _zst(file: Any) -> Any:
+    return import_module("zstandard").ZstdDecompressor().stream_reader(file)
+
+
+_COMPRESSED: dict[str, Any] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+    ".zst": _zst,
+}
+_CELL = 8  # bytes of a cell in memory
+_SETTING = "GENCLF_MOST_BYTES"
+_LEAST, _RATIO = 2**26, 100  # bytes that any file may have; beyond, how much tables are compressed
 
 
 def _only(members: list[Any]) -> Any:

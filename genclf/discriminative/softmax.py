@@ -10,7 +10,14 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
-from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
+from genclf.arguments.domains import (
+    LOGARITHMS,
+    NON_NEGATIVE,
+    NON_NEGATIVES,
+    NOT_NEGATIVE_OR_NAN,
+    one_of,
+    whole,
+)
 from genclf.arguments.static import static
 from genclf.classifier import ClassifierParams
 from genclf.discriminative.likelihood import Problem, make_problem
@@ -53,6 +60,12 @@ class SoftmaxParams(Fitted):
 
     generative: ClassVar[bool] = False
 
+    domains: ClassVar = {
+        "intercept": LOGARITHMS,
+        "steps": NON_NEGATIVES,
+        "gradient_norm": NOT_NEGATIVE_OR_NAN,
+    }
+
     coef: Float[Array, "K d"]
     intercept: Float[Array, "K"]
     matrix: Float[Array, "K d d"] | None
@@ -61,6 +74,14 @@ class SoftmaxParams(Fitted):
     separable: Bool[Array, ""]
     steps: Int[Array, ""]
     gradient_norm: Float[Array, ""]
+
+    def _problems(self) -> list[str]:
+        if self.matrix is None:
+            return []
+        matrix = np.asarray(self.matrix, float)
+        apart = np.abs(matrix - np.swapaxes(matrix, -1, -2)).max(initial=0)
+        is_symmetric = apart <= 1e-3 * np.abs(matrix).max(initial=0)
+        return [] if is_symmetric else ["matrix is not symmetric"]
 
     @property
     def num_classes(self) -> int:

@@ -10,21 +10,43 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments.domains import Scalar as Scalar
+from genclf.arguments.domains import Domain, Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
+from genclf.arguments.registered import Registered
 from genclf.families.support import Support
 from genclf.parameters import Parameter
 from genclf.sums.blocks import MANY_CLASSES, ClassWeights, reduce_scores
 from genclf.sums.statistics import Sums
 
 
-class Density(eqx.Module):
-    """p(x | y = k) of K classes; its arrays have a leading class axis."""
+class Density(Registered):
+    """p(x | y = k) of K classes; its arrays have a leading class axis.
+
+    Attributes:
+        domains: the sets that fields are in which `parameters` does not name; an array that has
+            neither holds finite numbers.
+    """
+
+    domains: ClassVar[Mapping[str, Domain]] = {}
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The set that each array is in, by the name of its field; empty for a combinator."""
+        return {}
+
+    @property
+    def axes(self) -> dict[str, str]:
+        """The axes of arrays of which the annotation does not say them, such as "K d d"."""
+        return {}
+
+    def _problems(self) -> list[str]:
+        """Messages, after the name of a field, for values that do not fit each other."""
+        return []
 
     @property
     @abc.abstractmethod
@@ -59,13 +81,14 @@ class Density(eqx.Module):
         """One draw of x for each label in y; the shape of y leads."""
 
 
+if TYPE_CHECKING:  # which density it is depends on the family
+    AnyDensity = Any
+else:
+    AnyDensity = Density
+
+
 class Params(Density):
     """A density of finitely many parameters, with a likelihood from sufficient statistics."""
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        """The set that each array is in, by the name of its field; empty for a combinator."""
-        return {}
 
     @property
     def coupled(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from genclf.arguments.domains import FINITES
 from genclf.arguments.static import static
 from genclf.conjugate.beta import zeros_of
 from genclf.families.base import Scalar
@@ -89,6 +90,8 @@ class BernoulliParams(CountParams):
         missing: "marginalize" where missing cells are integrated out, else "error".
         missing_code: the integer that marks a missing cell if x is integer.
     """
+
+    domains: ClassVar = {"threshold": FINITES}
 
     logits: Float[Array, "K d"]
     threshold: Scalar | None

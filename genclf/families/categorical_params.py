@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from genclf.arguments.domains import Domain, whole
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import static
 from genclf.families.missing import (
@@ -40,6 +41,12 @@ def last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
     return jnp.broadcast_to(jnp.asarray(sizes, x.dtype), x.shape)
 
 
+_SIZES = Domain(
+    "a size >= 1 of each column",
+    lambda sizes: isinstance(sizes, tuple) and bool(sizes) and all(map(whole(1).contains, sizes)),
+)
+
+
 class Columns(eqx.Module):
     """The layout of several columns, each with its number of values, in one flat table.
 
@@ -52,6 +59,8 @@ class Columns(eqx.Module):
         missing: "error" or "marginalize".
         missing_code: the integer that marks a missing cell if x is integer.
     """
+
+    domains: ClassVar = {"num_values": _SIZES}
 
     num_values: tuple[int, ...] = static()
     unseen: Unseen = static()
@@ -105,6 +114,10 @@ class CategoricalParams(CountParams):
     @property
     def num_features(self) -> int:
         return len(self.columns.num_values)
+
+    @property
+    def axes(self) -> dict[str, str]:
+        return {"log_theta": f"K {sum(self.columns.num_values)}"}
 
     @property
     def parameters(self) -> dict[str, Parameter]:

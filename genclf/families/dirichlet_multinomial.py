@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from genclf.arguments.domains import NON_NEGATIVES
 from genclf.arguments.static import static
 from genclf.families.base import Density
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of
 from genclf.logarithms import log_pochhammer, log_pochhammer_remainder
+from genclf.parameters import Parameter
 from genclf.sums import loops
 from genclf.sums.blocks import over_rows
 
@@ -39,9 +42,15 @@ class DirichletMultinomialParams(Density):
         distribution", eq. 4.
     """
 
+    domains: ClassVar = {"mean_length": NON_NEGATIVES}
+
     concentration: Float[Array, "K V"]
     mean_length: Float[Array, ""]
     presence: bool = static()
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return {"concentration": Parameter("positive")}
 
     @property
     def support(self) -> Support:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
@@ -24,6 +25,7 @@ from genclf.families.gaussian_terms import independent_terms, shared_terms, term
 from genclf.families.mahalanobis import (
     Covariance,
     Means,
+    axes_of_scale,
     inverse_scale,
     log_determinants,
     scaled_noise,
@@ -116,6 +118,15 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
     def parameters(self) -> dict[str, Parameter]:
         scale = ("lower_cholesky", 2) if self.covariance == "full" else ("positive", 1)
         return {"mean": Parameter("real"), "scale": Parameter(scale[0], event_ndim=scale[1])}
+
+    @property
+    def axes(self) -> dict[str, str]:
+        return {"scale": axes_of_scale(self.covariance, self.shared)}
+
+    def _problems(self) -> list[str]:
+        mean, low = np.abs(self.mean), 0 if self.rounding is None else np.abs(self.rounding)
+        is_rounding = np.all(low <= 1e-3 * mean.max(initial=0))
+        return [] if is_rounding else ["rounding is larger than any rounding of mean"]
 
     @property
     def coupled(self) -> bool:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.families.base import FAMILY
+from genclf.families.base import FAMILY, AnyDensity
 from genclf.families.combinator import Combinator, CombinedParams
 from genclf.families.parts import InParts
 from genclf.families.support import Support
@@ -41,7 +41,7 @@ class IndependentParams(_Columns, CombinedParams):
         columns: the params of all columns, every array with a leading column axis (d, K, ...).
     """
 
-    columns: Any
+    columns: AnyDensity
 
     @property
     def inside(self) -> Any:

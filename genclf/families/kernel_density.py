@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
@@ -18,6 +19,7 @@ from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, h
 from genclf.families.mahalanobis import log_determinants, nearer
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
+from genclf.parameters import Parameter
 from genclf.sums import loops
 from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
 from genclf.sums.class_sums import class_counts
@@ -46,6 +48,21 @@ class KernelDensityParams(Density):
     weight: Float[Array, "tiles tile"]
     label: Int[Array, "tiles"]
     bandwidth: Float[Array, "K d"]
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return {"weight": Parameter("unit_interval"), "bandwidth": Parameter("positive")}
+
+    def _problems(self) -> list[str]:
+        batch, count = self.bandwidth.shape[:-2], self.bandwidth.shape[-2]
+        label = np.asarray(self.label).reshape(-1, self.label.shape[-1])
+        weight = np.asarray(self.weight, float).sum(-1).reshape(label.shape)
+        if not ((label >= 0) & (label < count)).all() or (np.diff(label) < 0).any():
+            return [f"label is not in order from 0 to {count - 1}"]
+        place = label + count * np.arange(len(label))[:, None]
+        total = np.bincount(place.ravel(), weight.ravel(), count * len(label))
+        apart = np.abs(total - 1).reshape(*batch, count)
+        return ["weight has a sum other than 1 in a class"] if (apart > 1e-3).any() else []
 
     @property
     def support(self) -> Support:

@@ -27,6 +27,11 @@ _SOME_CLASSES = 33  # from so many on, linear scores are reduced block by block
 _CANCELS = 16  # a difference of numbers this many times as large is computed in another way
 
 
+def axes_of_scale(covariance: Covariance, shared: bool) -> str:
+    """The axes of a square root of covariances, which classes may share, by their names."""
+    return ("1 " if shared else "K ") + {"full": "d d", "spherical": "1"}.get(covariance, "d")
+
+
 class Means(NamedTuple):
     """Class means `high + low`; low is what rounding took from them, None if they are exact."""
 

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments.domains import NON_NEGATIVE, whole
+from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, whole
 from genclf.arguments.static import static
 from genclf.class_prior import ClassPrior
-from genclf.families.base import FAMILY, Family, Params, Scalar
+from genclf.families.base import FAMILY, AnyDensity, Family, Params, Scalar
 from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
 from genclf.families.seeding import initial_weights
 from genclf.families.support import Support
@@ -30,8 +31,14 @@ class MixtureParams(HasConditionals, Params):
             k is number k J + j.
     """
 
+    domains: ClassVar = {"log_weight": LOGARITHMS}
+
     log_weight: Float[Array, "K J"]
-    components: Any
+    components: AnyDensity
+
+    def _problems(self) -> list[str]:
+        apart = np.abs(np.exp(np.asarray(self.log_weight, float)).sum(-1) - 1)
+        return [] if (apart < 1e-3).all() else ["log_weight has a sum other than 1 over components"]
 
     @property
     def support(self) -> PyTree[Support]:

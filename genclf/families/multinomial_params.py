@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from genclf.arguments.domains import NON_NEGATIVES
 from genclf.arguments.static import static
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
@@ -44,6 +45,8 @@ class MultinomialParams(CountParams):
         missing: "marginalize" where words may be uncounted, else "error".
         missing_code: the integer that marks an uncounted word if x is integer.
     """
+
+    domains: ClassVar = {"mean_length": NON_NEGATIVES}
 
     log_theta: Float[Array, "K V"]
     mean_length: Float[Array, ""]

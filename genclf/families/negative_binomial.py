@@ -16,6 +16,7 @@ from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.missing import Missing, allow_missing
 from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer_remainder
+from genclf.parameters import Parameter
 from genclf.sums import loops
 from genclf.sums.blocks import over_rows
 from genclf.sums.products import matmul
@@ -43,6 +44,10 @@ class NegativeBinomialParams(HasTerms):
     rate: Float[Array, "K d"]
     missing: Missing = static(default="error")
     missing_code: int = static(default=-1)
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return dict.fromkeys(("shape", "rate"), Parameter("positive"))
 
     @property
     def support(self) -> Support:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import Domain
-from genclf.families.base import FAMILY, Family
+from genclf.families.base import FAMILY, AnyDensity, Family
 from genclf.families.combinator import Combinator, CombinedParams
 from genclf.families.parts import InParts
 from genclf.families.support import Support
@@ -53,7 +53,7 @@ class ProductParams(_Named, CombinedParams):
         parts: the density of each part.
     """
 
-    parts: dict[str, Any]
+    parts: dict[str, AnyDensity]
 
     @property
     def inside(self) -> dict[str, Any]:
@@ -112,6 +112,8 @@ class Product(_Named, Combinator):
         >>> print(gcf.predict(params, x))
         [0 0 1 1]
     """
+
+    domains: ClassVar = {"parts": _PARTS}
 
     parts: dict[str, Any]
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
+from genclf.arguments.domains import POSITIVES, SHARES, whole
 from genclf.arguments.static import static
 from genclf.families.base import Parametric, Params
 from genclf.families.capabilities import HasLinearForm, HasTerms
@@ -49,12 +50,21 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
         of_correlations: whether the units are the standard deviations of the features.
     """
 
+    domains: ClassVar = {"outside": POSITIVES, "shrinkage": SHARES, "width": whole(1)}
+
     inside: GaussianParams
     outside: Float[Array, "copies"]
     shrinkage: Float[Array, "copies"]
     rotation: Rotation | None
     width: int = static()
     of_correlations: bool = static(default=False)
+
+    def _problems(self) -> list[str]:
+        if self.rotation is None:
+            return []
+        shape, expected = self.rotation.basis.shape, (self.width, self.inside.num_features)
+        fits = shape[-2:] == expected
+        return [] if fits else [f"rotation.basis has the shape {shape}, expected {expected}"]
 
     @property
     def support(self) -> Support:

@@ -12,6 +12,7 @@ from genclf.families.distances import distances
 from genclf.families.mahalanobis import (
     Covariance,
     Means,
+    axes_of_scale,
     finite,
     log_determinants,
     over_classes,
@@ -19,6 +20,7 @@ from genclf.families.mahalanobis import (
 )
 from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer
+from genclf.parameters import Parameter
 from genclf.sums.blocks import broadcast_rows, over_rows
 
 FINITE = Support(jnp.isfinite, "a finite number")
@@ -50,6 +52,16 @@ class StudentTParams(Density):
     inflation: Float[Array, "K"]
     covariance: Covariance = static()
     shared: bool = static()
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        scale = "lower_cholesky" if self.covariance == "full" else "positive"
+        positive = dict.fromkeys(("dof", "inflation"), Parameter("positive"))
+        return {"mean": Parameter("real"), "scale": Parameter(scale), **positive}
+
+    @property
+    def axes(self) -> dict[str, str]:
+        return {"scale": axes_of_scale(self.covariance, self.shared)}
 
     @property
     def support(self) -> Support:

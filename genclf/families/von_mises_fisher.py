@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.arguments.domains import FLAG, NON_NEGATIVE, Scalar
+from genclf.arguments.domains import FLAG, NON_NEGATIVE, NON_NEGATIVES, Scalar
 from genclf.arguments.static import static
 from genclf.families.base import Params
 from genclf.families.bessel import log_bessel_and_ratios
@@ -86,8 +87,14 @@ class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
         concentration: κ_k >= 0, shape (K,), or (1,) where it is shared; 0 is uniform.
     """
 
+    domains: ClassVar = {"concentration": NON_NEGATIVES}
+
     mean_direction: Float[Array, "K d"]
-    concentration: Float[Array, "scales"]
+    concentration: Float[Array, "copies"]
+
+    def _problems(self) -> list[str]:
+        apart = np.abs(np.linalg.norm(np.asarray(self.mean_direction, float), axis=-1) - 1)
+        return ["mean_direction is not of length 1"] if (apart > 1e-3).any() else []
 
     @property
     def support(self) -> Support:

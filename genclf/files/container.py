@@ -31,7 +31,11 @@ def to_bytes(structure: Any, arrays: dict[str, np.ndarray]) -> bytes:
     """The content of a file."""
     numpy = _safetensors()
     text = json.dumps(structure, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-    body = numpy.save(arrays, metadata={"structure": text})
+    try:
+        body = numpy.save(arrays, metadata={"structure": text})
+    except UnicodeEncodeError as error:
+        place = text[max(error.start - 20, 0) : error.end + 20]
+        raise ValueError(f"the text {place!r} is not Unicode: it has half of a pair") from error
     return b"genclf file %d sha256:%s\n%s" % (VERSION, _checksum(body), body)
 
 
@@ -39,7 +43,7 @@ def from_bytes(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
     """The structure and the arrays; `FileError` if any byte differs from what was written."""
     found = _FIRST_LINE.match(content)
     if found is None:
-        raise FileError("it is no file of genclf.save")
+        raise FileError("genclf.save did not write it")
     if not 1 <= int(found[1]) <= VERSION:
         raise FileError(f"it has version {int(found[1])}: a later genclf wrote it, this reads 1")
     body = content[found.end() :]
@@ -88,8 +92,13 @@ def _checksum(body: bytes) -> bytes:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically: after a crash, either the old or the new one is there, whole."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    """Replace a file atomically: after a crash, either the old or the new one is there, whole.
+
+    Of a symbolic link, the file that it leads to is replaced.
+    """
+    path = Path(os.path.realpath(path))
+    # The name of the temporary file is short, as those of files are limited.
+    handle, temporary = tempfile.mkstemp(prefix=".genclf-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

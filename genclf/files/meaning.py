@@ -9,30 +9,42 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genclf.families.base import Params
-from genclf.model import Fitted, Model, check_hyperparameters
+from genclf.arguments.hyperparameters import Declared, invalid_fields
+from genclf.classifier import ClassifierParams
+from genclf.families.base import Density
+from genclf.families.independent import IndependentParams
+from genclf.families.mixture import MixtureParams
+from genclf.files.annotations import Axes, field_types, is_array, mismatch
+from genclf.files.sums import problem_of_stats, problem_of_sums
+from genclf.model import Fitted
+from genclf.parameters import Parameter
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
 
-def problem(given: Any, where: str) -> str | None:
-    """The first problem of an object or a part of it, in words; None if it is valid."""
-    if isinstance(given, dict | tuple | list):
+def problem(given: Any, where: str, axes: Axes | None = None) -> str | None:
+    """The first problem of an object or a part of it, in words; None if it is valid.
+
+    Args:
+        given: the object.
+        where: its name.
+        axes: the sizes of axes in the arrays of what holds it.
+    """
+    if isinstance(given, dict | list) or type(given) is tuple:
         named = given.items() if isinstance(given, dict) else enumerate(given)
-        return _first(problem(item, f"{where}[{name!r}]") for name, item in named)
-    if isinstance(given, Model):
-        try:
-            check_hyperparameters(given, name=where)
-        except ValueError as error:
-            return str(error)
-    is_array = isinstance(given, np.ndarray | np.generic | jax.Array)
-    if is_array and jnp.issubdtype(given.dtype, jnp.floating) and np.isnan(given).any():
-        return f"{where} holds NaN"
-    own = _own_problem(given, where)
-    fields = {name: v for name, v in _fields(given).items() if name not in _MAY_BE_NAN}
-    return own or _first(problem(v, f"{where}.{name}") for name, v in fields.items())
-
-
-_MAY_BE_NAN = ("gradient_norm",)  # `softmax_form` has no fit, and so no gradient
+        return _first(problem(item, f"{where}[{name!r}]", axes) for name, item in named)
+    if isinstance(given, np.ndarray | np.generic | jax.Array):
+        is_float = jnp.issubdtype(given.dtype, jnp.floating)
+        return f"{where} holds NaN" if is_float and np.isnan(given).any() else None
+    if not (fields := _fields(given)):
+        return None
+    if axes is not None:  # of the names of axes, that of the classes alone means the same inside
+        axes = Axes(axes.batch, {name: size for name, size in axes.sizes.items() if name == "K"})
+    axes = axes or Axes()
+    return (
+        _of_annotations(given, fields, where, axes)
+        or _of_parts(given, fields, where, axes)
+        or _of_declarations(given, fields, where)
+    )
 
 
 def _first(problems: Any) -> str | None:
@@ -40,66 +52,99 @@ def _first(problems: Any) -> str | None:
 
 
 def _fields(given: Any) -> dict[str, Any]:
+    """The fields of an object of any kind."""
     if dataclasses.is_dataclass(given) and not isinstance(given, type):
         return {f.name: getattr(given, f.name) for f in dataclasses.fields(given)}
-    return vars(given) if hasattr(given, "params_") else {}
+    if isinstance(given, tuple):
+        return given._asdict()  # type: ignore[attr-defined]
+    return vars(given) if hasattr(given, "get_params") else {}
 
 
-def _own_problem(given: Any, where: str) -> str | None:
-    if isinstance(given, Params):
-        return _first(
-            _of_parameter(parameter, getattr(given, name), f"{where}.{name}")
-            for name, parameter in given.parameters.items()
-        )
-    if isinstance(given, Fitted):
-        return _of_classifier(given, where)
-    if isinstance(given, Sums | Moments) and (np.asarray(given.count) < 0).any():
-        return f"{where}.count is negative"
-    if isinstance(given, ClassifierStats):
-        return _of_stats(given, where)
-    if hasattr(given, "params_") and len(given.classes_) != len(_log_prior(given.params_)):
-        return f"{where} has {len(given.classes_)} classes, and params of another number"
+def _of_annotations(given: Any, fields: dict[str, Any], where: str, axes: Axes) -> str | None:
+    """A field that has another type, dtype or shape than its class says."""
+    kind: Any = type(given)
+    hints = field_types(kind)
+    named = [(name, hints[name]) for name in fields if name in hints]
+    # The shapes of arrays depend on the other fields, so these come first.
+    others = [(name, hint) for name, hint in named if not is_array(hint)]
+    for name, hint in others:
+        if wrong := mismatch(fields[name], hint, axes):
+            return f"{where}.{name} {wrong}"
+        is_layout = isinstance(given, Density) and not isinstance(fields[name], Density | dict)
+        if is_layout and (wrong := problem(fields[name], f"{where}.{name}")):
+            return wrong
+    dims = given.axes if isinstance(given, Density) else {}
+    for name, hint in named:
+        if is_array(hint) and (wrong := mismatch(fields[name], hint, axes, dims.get(name))):
+            return f"{where}.{name} {wrong}"
     return None
 
 
-def _of_parameter(parameter: Any, stored: Any, where: str) -> str | None:
-    stored = np.asarray(stored)
+def _of_parts(given: Any, fields: dict[str, Any], where: str, axes: Axes) -> str | None:
+    """A problem of an object that this one holds."""
+    if isinstance(given, Sums | Moments):
+        return problem_of_sums(given, where)
+    if isinstance(given, ClassifierStats):
+        return problem_of_stats(given.labels, given.conditional, where)
+    inside = _axes_inside(given, axes)
+    # An array of this object itself is looked at below.
+    named = {name: v for name, v in fields.items() if not hasattr(v, "dtype")}
+    return _first(problem(part, f"{where}.{name}", inside) for name, part in named.items())
+
+
+def _axes_inside(given: Any, axes: Axes) -> Axes | None:
+    """The sizes of axes in the arrays of the parts of an object."""
+    if not isinstance(given, Density | Fitted):
+        return None
+    if isinstance(given, MixtureParams):
+        return Axes(axes.batch, {"K": np.shape(given.log_weight)[-2] * axes.sizes["J"]})
+    if isinstance(given, IndependentParams) and axes.batch is not None:
+        shapes = [np.shape(leaf)[len(axes.batch) :] for leaf in jax.tree.leaves(given.columns)]
+        columns = next((shape[:1] for shape in shapes if shape), ())
+        return Axes((*axes.batch, *columns), axes.sizes)
+    return axes
+
+
+def _of_declarations(given: Any, fields: dict[str, Any], where: str) -> str | None:
+    """A value outside the set that its class declares, alone or beside the others."""
+    if isinstance(given, Declared):
+        wrong = invalid_fields(given) or given.problems()  # type: ignore[attr-defined]
+        return f"{where}: {'; '.join(wrong)}" if wrong else None
+    parameters = given.parameters if isinstance(given, Density) else {}
+    domains = getattr(type(given), "domains", {})
+    for name, value in fields.items():
+        if name in parameters:
+            wrong = _of_parameter(parameters[name], value, f"{where}.{name}")
+        elif name in domains and value is not None:
+            wrong = domains[name].problem(_plain(value), f"{where}.{name}")
+        elif hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jnp.floating):
+            is_finite = np.isfinite(value).all()
+            wrong = None if is_finite else f"{where}.{name} holds NaN or an infinite number"
+        else:
+            wrong = None
+        if wrong:
+            return wrong
+    together: list[str] = getattr(given, "_problems", list)()
+    if together:
+        return f"{where}.{together[0]}"
+    return _of_class_prior(given, where) if isinstance(given, ClassifierParams) else None
+
+
+def _plain(value: Any) -> Any:
+    """An array as one of a dtype that NumPy knows."""
+    return np.asarray(value, float) if getattr(value, "dtype", None) == jnp.bfloat16 else value
+
+
+def _of_parameter(parameter: Parameter, stored: Any, where: str) -> str | None:
     allowed = float(np.sqrt(jnp.finfo(stored.dtype).eps))
-    with jax.enable_x64(True):
-        worst = float(parameter.infeasibility(jnp.asarray(stored)))
+    with np.errstate(all="ignore"):
+        worst = float(parameter.infeasibility(np.asarray(stored, float)))
     if worst <= allowed:
         return None
     return f"{where} is outside its set, {parameter.constraint}, by {worst:.1e}"
 
 
-def _of_classifier(given: Fitted, where: str) -> str | None:
-    """A problem of the shapes of arrays, by an abstract score of rows, or of the class prior."""
-    if given.batch_shape:
-        return None
-    count, dtype = len(_log_prior(given)), _log_prior(given).dtype
-    try:
-        with jax.enable_x64(True):
-            x = jax.tree.map(lambda d: jax.ShapeDtypeStruct((2, d), dtype), given.num_features)
-            shape = jax.eval_shape(lambda params, x: params.discriminant(x), given, x).shape
-    except Exception as error:  # wrong shapes can raise any error
-        return f"{where} has arrays of shapes that do not fit: {error}"
-    if shape != (2, count):
-        return f"{where} has arrays of {shape[-1]} classes and {count} class probabilities"
-    if not given.generative:
-        return None
-    total = float(np.exp(np.asarray(_log_prior(given), float)).sum())
-    return None if abs(total - 1) < 1e-3 else f"{where}.log_prior has the sum {total:.6g}"
-
-
-def _log_prior(params: Any) -> Any:
-    return params.log_prior if params.generative else params.intercept
-
-
-def _of_stats(given: ClassifierStats, where: str) -> str | None:
-    """A problem if the statistics of x have another number of classes than those of the labels."""
-    count = np.shape(given.labels.count)[-1]
-    is_sums = lambda node: isinstance(node, Sums | Moments)  # noqa: E731
-    for part in jax.tree.leaves(given.conditional, is_leaf=is_sums):
-        if is_sums(part) and count not in np.shape(part.count):  # other axes: columns, features
-            return f"{where} has counts of shape {np.shape(part.count)} and {count} classes"
-    return None
+def _of_class_prior(given: ClassifierParams, where: str) -> str | None:
+    total = np.exp(np.asarray(given.log_prior, float)).sum(-1)
+    worst = total.flat[np.abs(total - 1).argmax()]
+    return None if abs(worst - 1) < 1e-3 else f"{where}.log_prior has the sum {worst:.6g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,11 @@ def save(path: str | os.PathLike[str], given: Any) -> None:
 
     The file is versioned and has a checksum: `load` returns what was saved, bit for bit, or raises
     an error that states the problem. Arrays are stored by safetensors, the structure as JSON. An
-    older file is replaced atomically, once the new one is on the disk.
+    older file is replaced atomically, once the new one is on the disk; of a symbolic link, the file
+    that it leads to.
+
+    A family, params or prior that another package defines are stored under the full name of their
+    class and its `file_version`, 1 if it sets none.
 
     Args:
         path: the path of the file; by custom it ends in `.genclf`.
@@ -47,48 +52,61 @@ def save(path: str | os.PathLike[str], given: Any) -> None:
         >>> print(gcf.predict(gcf.load(path), jnp.array([[0.7], [7.0]])))
         [0 1]
     """
-    if wrong := problem(given, "given"):
-        raise ValueError(f"{wrong}: not saved")
-    if not (folder := Path(path).absolute().parent).is_dir():
-        raise FileNotFoundError(f"path is {str(path)!r}, and there is no folder {str(folder)!r}")
     writer = Writer()
-    structure = writer.node(given, "given")
-    replace_file(Path(path), to_bytes(structure, writer.arrays))
+    try:
+        if wrong := problem(given, "given"):
+            raise ValueError(f"{wrong}: not saved")
+        structure = writer.node(given, "given")
+        content = to_bytes(structure, writer.arrays)
+    except RecursionError:
+        raise ValueError("given holds itself, or is nested too deeply: not saved") from None
+    if not (folder := Path(os.path.realpath(path)).parent).is_dir():
+        raise FileNotFoundError(f"path is {str(path)!r}, and there is no folder {str(folder)!r}")
+    if os.path.isdir(path):
+        raise ValueError(f"path is {str(path)!r}, a folder: expected a file")
+    replace_file(Path(path), content)
 
 
 @verb(path=_path)
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what `save` wrote.
 
-    No code in a file is run, and no class is looked up by a name in it: a file holds arrays,
-    numbers, strings and a closed list of kinds. The checksum, shapes and dtypes are checked, and so
-    are the values: probabilities have the sum 1, scales are positive, shapes fit each other.
+    No code in a file is run and nothing is imported: a file holds arrays, numbers, strings, the
+    kinds of this library, and families, params and priors of modules that you have imported. The
+    checksum is checked, and every field: its type, dtype, shape, and the set that its values are
+    in. Loading takes memory of a small multiple of the size of the file.
 
     Args:
         path: the path of the file.
 
     Returns:
         The same object. Arrays keep their dtypes; a 64-bit array of JAX becomes one of NumPy if
-        `jax_enable_x64` is not set.
+        `jax_enable_x64` is not set, and an array of strings of very different lengths, which NumPy
+        would pad to 16 times their mean, one of dtype object.
 
     Raises:
-        ValueError: the file is not one of `save`, or is damaged; the message says how.
+        ValueError: the file is not one of `save`, or is damaged, or holds a value that is not in
+            its set; or the module of a class is not imported. The message names what and where.
         FileNotFoundError: there is no file.
         ImportError: safetensors is not installed, or scikit-learn for an estimator.
     """
+    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe may never end
+        what = "a folder" if os.path.isdir(path) else "a pipe or a device"
+        raise ValueError(f"path is {str(path)!r}, {what}: expected a file")
     content = Path(path).read_bytes()
     try:
         structure, arrays = from_bytes(content)
         try:
             found = read(structure, arrays)
-        except FileError:
+            wrong = problem(found, "it")
+        except (FileError, ImportError):
             raise
-        except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-            raise FileError(f"its structure is of no object: {error}") from error
-        if arrays:
-            raise FileError(f"{len(arrays)} of its arrays are of no object")
-        if wrong := problem(found, "it"):
+        except Exception as error:  # wrong values can raise any error
+            raise FileError(f"its structure describes no object: {error}") from error
+        if wrong:
             raise FileError(f"it is not what it says: {wrong}")
+        if arrays:
+            raise FileError(f"{len(arrays)} of its arrays belong to no object")
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
     return found

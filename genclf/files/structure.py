@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genclf.arguments.hyperparameters import Declared
+from genclf.arguments.registered import REGISTERED, full_name
+from genclf.files.annotations import field_types
 from genclf.files.container import FileError
 from genclf.files.kinds import KINDS, PRESETS, estimators
 
 _NUMBERS = "biuf"
+_PADDING = 16  # an array of one width is at most this many times as wide as its strings on average
 
 
 class Writer:
@@ -39,34 +43,39 @@ class Writer:
             each = [(key, self.node(item, f"{where}[{key!r}]")) for key, item in value.items()]
             return {"dict": [[self.node(key, where), item] for key, item in each]}
         if isinstance(value, frozenset):
-            return {"set": [self.node(item, where) for item in sorted(value)]}
+            return {"set": sorted((self.node(item, where) for item in value), key=json.dumps)}
         if (kind := _kind_of(value)) is not None:
             fields = {name: self.node(v, f"{where}.{name}") for name, v in _fields(value).items()}
-            return {"kind": kind, "fields": fields}
+            version = {"version": value.file_version} if kind in REGISTERED else {}
+            return {"kind": kind, **version, "fields": fields}
         if isinstance(value, tuple | list):
             name = "tuple" if isinstance(value, tuple) else "list"
             return {name: [self.node(item, f"{where}[{i}]") for i, item in enumerate(value)]}
         if (preset := getattr(value, "__name__", "")) and PRESETS.get(preset) is value:
             return {"preset": preset}
-        raise ValueError(f"{where} is {type(value).__name__}, which no file holds{_hint(value)}")
+        raise ValueError(f"{where} is {type(value).__name__}, which cannot be saved{_hint(value)}")
 
     def _array(self, value: Any, where: str) -> Any:
         if isinstance(value, jax.core.Tracer):
             raise ValueError(f"{where} is traced: save outside jit and vmap")
         if isinstance(value, np.ma.MaskedArray):
-            raise ValueError(f"{where} is a masked array, which no file holds")
+            raise ValueError(f"{where} is a masked array, which cannot be saved")
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            raise ValueError(f"{where} is a random key: save its jax.random.key_data")
         array = np.asarray(value)
         if array.dtype.kind in "UO":
             strings = array.ravel().tolist()
             if not all(isinstance(item, str) for item in strings):
-                raise ValueError(f"{where} holds objects that are no strings, which no file holds")
+                raise ValueError(f"{where} holds objects that are not strings")
             return {"strings": strings, "shape": list(array.shape), "object": array.dtype == "O"}
-        if array.dtype.kind not in _NUMBERS and array.dtype != jnp.bfloat16:
-            raise ValueError(f"{where} has the dtype {array.dtype}, which no file holds")
+        is_number = array.dtype.kind in _NUMBERS and array.dtype.itemsize <= 8
+        if not is_number and array.dtype != jnp.bfloat16:
+            raise ValueError(f"{where} has the dtype {array.dtype}, which cannot be saved")
         name, node = str(len(self.arrays)), "jax" if isinstance(value, jax.Array) else "array"
         if array.dtype == jnp.bfloat16:  # safetensors cannot store it from NumPy
             array, node = array.view(np.uint16), "bfloat16"
-        self.arrays[name] = np.array(array, order="C")  # safetensors requires C order
+        # safetensors requires C order and the byte order of the machine.
+        self.arrays[name] = np.array(array, array.dtype.newbyteorder("="), order="C")
         return {node: name}
 
 
@@ -90,8 +99,8 @@ def read(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             return jnp.asarray(arrays.pop(name).view(jnp.bfloat16))
         case {"strings": list(items), "shape": list(shape), "object": bool(of_objects), **rest}:
             if rest or not all(isinstance(item, str) for item in items):
-                raise FileError("its structure has strings that are none")
-            return np.array(items, object if of_objects else str).reshape(shape)
+                raise FileError("its structure has strings that are not strings")
+            return _strings(items, shape, of_objects)
         case {"dict": list(pairs), **rest} if not rest:
             return {read(key, arrays): read(item, arrays) for key, item in pairs}
         case {"set": list(items), **rest} if not rest:
@@ -102,9 +111,19 @@ def read(node: Any, arrays: dict[str, np.ndarray]) -> Any:
             return [read(item, arrays) for item in items]
         case {"preset": str(name), **rest} if not rest and name in PRESETS:
             return PRESETS[name]
-        case {"kind": str(kind), "fields": dict(fields), **rest} if not rest:
-            return _made(kind, {name: read(item, arrays) for name, item in fields.items()})
-    raise FileError(f"its structure has an entry of {sorted(node)}, which is none")
+        case {"kind": str(kind), "fields": dict(fields), **rest} if not rest.keys() - {"version"}:
+            cls = _class_of(kind, rest.get("version"))
+            return _made(kind, cls, {name: read(item, arrays) for name, item in fields.items()})
+    raise FileError(f"its structure has the unknown entry {sorted(node)!r:.80}")
+
+
+def _strings(items: list[str], shape: list[Any], of_objects: bool) -> np.ndarray:
+    """The array of strings, of dtype object if NumPy would pad them to many times their length."""
+    if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) != len(items):
+        raise FileError(f"its structure has {len(items)} strings of shape {shape!r:.60}")
+    lengths = [len(item) for item in items]
+    is_padded = max(lengths, default=0) * len(items) > _PADDING * (sum(lengths) + len(items))
+    return np.array(items, object if of_objects or is_padded else str).reshape(shape)
 
 
 def _kind_of(value: Any) -> str | None:
@@ -112,10 +131,18 @@ def _kind_of(value: Any) -> str | None:
     name = type(value).__name__
     if KINDS.get(name) is type(value):
         return name
+    full = full_name(type(value))
+    if REGISTERED.get(full) is type(value) and not _is_own(full):
+        return full
     if not type(value).__module__.startswith("genclf.sklearn."):
         return None
     name = f"sklearn.{name}"
     return name if estimators().get(name) is type(value) else None
+
+
+def _is_own(name: str) -> bool:
+    """Whether the full name of a class is that of one of this library."""
+    return name.startswith("genclf.")
 
 
 def _hint(value: Any) -> str:
@@ -141,34 +168,53 @@ def _state(estimator: Any) -> dict[str, Any]:
     return {k: v for k, v in estimator.__getstate__().items() if k not in left_out}
 
 
-def _made(kind: str, fields: dict[str, Any]) -> Any:
-    cls = KINDS.get(kind) or (estimators().get(kind) if kind.startswith("sklearn.") else None)
-    if cls is None:
-        raise FileError(f"it holds the kind {kind!r}, which this genclf does not know")
+def _class_of(kind: str, version: Any) -> type:
+    """The class of this name; a class of another package has to be imported already."""
+    if version is None:
+        is_estimator = kind.startswith("sklearn.")
+        if cls := estimators().get(kind) if is_estimator else KINDS.get(kind):
+            return cls
+        raise FileError(f"it holds the kind {kind!r:.80}, which this genclf does not know")
+    found = None if _is_own(kind) else REGISTERED.get(kind)
+    if found is None:
+        module, _, name = kind.rpartition(".")
+        raise FileError(
+            f"it holds {name!r:.80}, which genclf does not define: import {module:.200} first, or "
+            "the module that defines it now"
+        )
+    if version != found.file_version:  # type: ignore[attr-defined]
+        own = found.file_version  # type: ignore[attr-defined]
+        raise FileError(
+            f"it holds {kind!r:.200} of version {version!r:.20}, and the one that is imported has "
+            f"version {own}"
+        )
+    return found
+
+
+def _made(kind: str, cls: Any, fields: dict[str, Any]) -> Any:
     if kind.startswith("sklearn.") and not issubclass(cls, tuple):
         return _estimator(cls, **fields)
-    made_of: Any = cls
-    if issubclass(cls, tuple):
-        names = made_of._fields
-    else:
-        names = [field.name for field in dataclasses.fields(made_of)]
-    if fields.keys() != set(names):
+    own = () if issubclass(cls, tuple) else dataclasses.fields(cls)
+    names = {field.name for field in own} or {*cls._fields}
+    if fields.keys() != names:
         raise FileError(f"its {kind} has the fields {sorted(fields)}, expected {sorted(names)}")
-    if issubclass(cls, eqx.Module) and not issubclass(cls, Declared):
-        made = object.__new__(cls)
-        for name, value in fields.items():
-            object.__setattr__(made, name, value)
-        return made
-    return cls(**fields)
+    if not issubclass(cls, eqx.Module):
+        return cls(**fields)
+    made = object.__new__(cls)  # its own `__init__` may take other arguments
+    for field in own:
+        convert = field.metadata.get("converter", lambda value: value)
+        object.__setattr__(made, field.name, convert(fields[field.name]))
+    return made
 
 
 def _estimator(cls: type, parameters: dict[str, Any], state: dict[str, Any]) -> Any:
     made = cls(**parameters)
-    unknown = [n for n in state if not (n.endswith("_") or n in _STATE) or hasattr(cls, n)]
-    if unknown:
-        raise FileError(f"its {cls.__name__} has {unknown[0]!r}, which none has")
+    if unknown := state.keys() - field_types(cls).keys():
+        raise FileError(f"its {cls.__name__} has {min(unknown)!r:.80}, which none has")
+    if state and (lacking := _STATE - state.keys()):
+        raise FileError(f"its {cls.__name__} has no {min(lacking)!r}")
     vars(made).update(state | {"_cache": {}} if state else state)
     return made
 
 
-_STATE = ("_stats", "_fitted_model", "_made_by")
+_STATE = {"params_", "classes_", "n_features_in_", "_stats", "_fitted_model"}

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from sklearn.utils.validation import check_is_fitted
 
 from genclf.forms import linear_form
+from genclf.model import Fitted, Model, check_hyperparameters
 from genclf.stream.pieces import on_host
+from genclf.sums.statistics import ClassifierStats
 
 _linear_form = jax.jit(linear_form)
+
+if TYPE_CHECKING:  # which ones they are depends on the estimator
+    from typing import Any as AnyFitted, Any as AnyModel
+else:
+    AnyFitted, AnyModel = Fitted, Model
 
 
 class Attributes:
@@ -24,11 +31,37 @@ class Attributes:
         classes_: the classes, sorted, (K,).
     """
 
-    params_: Any
-    classes_: Any
-    _stats: Any
-    _fitted_model: Any
+    params_: AnyFitted
+    classes_: Shaped[np.ndarray, "K"]
+    n_features_in_: int
+    feature_names_in_: Shaped[np.ndarray, "columns"]
+    n_iter_: int
+    _stats: ClassifierStats | None
+    _fitted_model: AnyModel
     _cache: dict[str, Any]
+
+    def _problems(self: Any) -> list[str]:
+        """Messages, after the name of an attribute, for values in a file that are invalid."""
+        self._validate_params()
+        state = vars(self)
+        if "params_" not in state:
+            return []
+        found, count = [], len(self.classes_)
+        check_hyperparameters(self._model(count), name="the model")
+        each: dict[str, Any] = {"params_": self.params_, "_fitted_model": self._fitted_model}
+        if self._stats is not None:
+            each["_stats"] = self._stats.labels.count
+        for name, given in each.items():
+            own = given.shape[-1] if hasattr(given, "shape") else given.num_classes
+            if own != count:
+                found.append(f"{name} has {own} classes, and classes_ {count}")
+        names = state.get("feature_names_in_", range(self.n_features_in_))
+        if len(names) != self.n_features_in_:
+            found.append(f"feature_names_in_ has {len(names)} names, not {self.n_features_in_}")
+        d = self.params_.num_features
+        if isinstance(d, int) and d != self.n_features_in_:
+            found.append(f"n_features_in_ is {self.n_features_in_}, and params_ has {d} features")
+        return found
 
     def _check_fitted(self) -> None:
         if "params_" not in vars(self):  # scikit-learn's check alone takes as long as a score

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -12,7 +12,8 @@ from jaxtyping import Float, Int, Shaped
 from genclf.tables.frames import is_missing, looks_like_text
 from genclf.text import Vocabulary, learn_vocabulary
 
-KINDS = ("numeric", "categorical", "count", "text", "drop")
+Kind = Literal["numeric", "categorical", "count", "text", "drop"]
+KINDS = get_args(Kind)
 MISSING = -1
 
 
@@ -28,7 +29,7 @@ class Column(NamedTuple):
     """
 
     name: Any
-    kind: str
+    kind: Kind
     values: Shaped[np.ndarray, "V"] | None = None
     vocabulary: Vocabulary | None = None
 

@@ -67,6 +67,7 @@ class MixedNB(FamilyEstimator):
     }
 
     columns_: list[Column]
+    _made_by: str | None
 
     @property
     def _takes_holes(self) -> bool:

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Int
 from scipy.sparse import issparse
 from sklearn.preprocessing import binarize
 from sklearn.utils._param_validation import Interval
@@ -215,6 +216,7 @@ class CategoricalNB(_Positive):
     """
 
     _takes_sparse: ClassVar[bool] = False
+    num_values_: Int[np.ndarray, "columns"]
     _parameter_constraints: ClassVar = {
         "alpha": [NON_NEGATIVE],
         "num_values": [Interval(Integral, 1, None, closed="left"), "array-like", None],

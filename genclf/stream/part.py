@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from genclf.files.annotations import Axes, field_types, mismatch
 from genclf.files.container import FileError, from_bytes, to_bytes
+from genclf.files.sums import problem_of_stats
 from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums, merge_host
 
 
@@ -87,9 +90,24 @@ class Part:
             part = dict(structure["part"])
             tree = {name: _take(part.pop(name), arrays) for name in ("labels", "conditional")}
             part["part_ids"] = tuple(part["part_ids"])
-            return Part(**part, **tree)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            found = Part(**part, **tree)
+            wrong = _problem(found)
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise FileError(f"it holds no part: {error}") from error
+        if wrong:
+            raise FileError(f"it is not a part: {wrong}")
+        return found
+
+
+def _problem(part: Part) -> str | None:
+    """The first field of a part that is not what it should be, in words; None if all are."""
+    for name, hint in field_types(Part).items():
+        if wrong := mismatch(getattr(part, name), hint, Axes()):
+            return f"{name} {wrong}"
+    for name, value in (("rows", part.rows), ("weight", part.weight)):
+        if not 0 <= value < math.inf:
+            return f"{name} is {value}, expected a finite number >= 0"
+    return problem_of_stats(part.labels, part.conditional, "the part")
 
 
 _KINDS: dict[str, type] = {

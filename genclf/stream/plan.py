@@ -23,6 +23,7 @@ from genclf.families.mixture import Mixture
 from genclf.families.multinomial import Multinomial
 from genclf.families.poisson import Poisson
 from genclf.families.product import Product
+from genclf.model import check_hyperparameters, require_generative
 from genclf.stream.columns import Column, Kind
 from genclf.stream.recipes import (
     OfBits,
@@ -33,6 +34,12 @@ from genclf.stream.recipes import (
     PartOfModel,
     Recipe,
 )
+
+
+def generative(clf: Any) -> Classifier:
+    """The model; raise unless it is a `Classifier`."""
+    require_generative(clf, "Schema.of")
+    return check_hyperparameters(clf)
 
 
 def kinds_of(clf: Classifier) -> dict[str | None, Kind]:

@@ -138,7 +138,7 @@ class Schema:
 
         if unseen not in ("error", "other"):
             raise ValueError(f'unseen is {unseen!r}, expected "error" or "other"')
-        wanted = None if clf is None else plan.kinds_of(clf)
+        wanted = None if clf is None else plan.kinds_of(plan.generative(clf))
         others = [label] if weight is None else [label, weight]
         assignment = Assignment.given(wanted, kinds, parts)
         dropped = frozenset(name for name in assignment.kinds if assignment.drops(name))

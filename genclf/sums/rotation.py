@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Shaped
 
+from genclf.arguments.domains import POSITIVES
 from genclf.sums.blocks import broadcast_rows, ignore_absent, over_rows
 from genclf.sums.products import matmul
 from genclf.sums.statistics import divide
@@ -22,9 +26,18 @@ class Rotation(eqx.Module):
         basis: V, shape (d, r).
     """
 
+    domains: ClassVar = {"unit": POSITIVES}
+
     origin: Float[Array, "d"]
     unit: Float[Array, "d"]
     basis: Float[Array, "d r"]
+
+    def _problems(self) -> list[str]:
+        basis = np.asarray(self.basis, float)
+        length = np.square(basis).sum(-2)
+        # A column of zeros stands for a direction that no row has.
+        is_unit = (np.abs(length - 1) < 1e-3) | (length == 0)
+        return [] if is_unit.all() else ["basis has columns whose length is neither 0 nor 1"]
 
     def centred(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         """`(x - origin) / unit`."""

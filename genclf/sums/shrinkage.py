@@ -26,7 +26,7 @@ Target = Literal["identity", "diagonal"]
 class Estimated(eqx.Module):
     """An intensity to be estimated from the data, by the method of that name."""
 
-    method: str = static()
+    method: Method = static()
 
     def __repr__(self) -> str:
         return repr(self.method)
@@ -34,7 +34,8 @@ class Estimated(eqx.Module):
 
 def estimated(shrinkage: Any) -> Any:
     """A hyper-parameter: the name of a method as `Estimated`, other values as they are."""
-    return Estimated(shrinkage) if isinstance(shrinkage, str) else shrinkage
+    method: Any = shrinkage  # of any name: its domain says which there are
+    return Estimated(method) if isinstance(shrinkage, str) else shrinkage
 
 
 def _is_method(value: Any) -> bool:

@@ -82,8 +82,8 @@ def _mixed(naive: dict[str, Candidate]) -> Candidate:
         rule: Product({part: c.families.get(rule, c.families[""]) for part, c in naive.items()})
         for rule in rules
     }
-    read = Parts({part: one.read for part, one in naive.items()})
-    return Candidate("mixed naive Bayes", "all columns", read, families)
+    readers: dict[str, Any] = {part: one.read for part, one in naive.items()}
+    return Candidate("mixed naive Bayes", "all columns", Parts(readers), families)
 
 
 def _ridged(family: Gaussian) -> dict[str, Family]:

@@ -44,6 +44,17 @@ class TableModel:
     classes: Shaped[np.ndarray, "K"]
     reader: Reader
 
+    def _problems(self) -> list[str]:
+        """Messages, after the name of a field, for values that do not fit each other."""
+        found, d, count = [], self.params.num_features, len(self.classes)
+        if not self.params.num_classes == self.classifier.num_classes == count:
+            found.append(f"classes has {count} classes, and params {self.params.num_classes}")
+        for reader, part in self.parts:
+            width = d if part is None else d.get(part) if isinstance(d, dict) else None
+            if width != reader.num_features:
+                found.append(f"reader has {reader.num_features} features, and params {d}")
+        return found
+
     def read(self, table: Any) -> PyTree:
         """The rows of a table as the model takes them, for verbs such as `log_marginal`.
 

@@ -24,6 +24,11 @@ class Nothing:
 
     names: tuple[str, ...] = ("nothing",)
 
+    @property
+    def num_features(self) -> int:
+        """The width of the array of zeros."""
+        return 1
+
     def __call__(self, table: Any) -> Int[np.ndarray, "n 1"]:
         """Zeros."""
         return np.zeros((len(table), 1), np.int32)
@@ -40,6 +45,14 @@ class Numbers:
     notations: tuple[str, ...]
     exponents: tuple[int, ...]
     missing_is_known: bool
+
+    def _problems(self) -> list[str]:
+        return _lengths_that_differ(self.names, notations=self.notations, exponents=self.exponents)
+
+    @property
+    def num_features(self) -> int:
+        """The number of columns."""
+        return len(self.names)
 
     @staticmethod
     def of(columns: list[Column], missing_is_known: bool) -> Numbers:
@@ -71,6 +84,14 @@ class Codes:
     notations: tuple[str | None, ...]
     values: tuple[tuple[Any, ...], ...]
 
+    def _problems(self) -> list[str]:
+        return _lengths_that_differ(self.names, notations=self.notations, values=self.values)
+
+    @property
+    def num_features(self) -> int:
+        """The number of columns."""
+        return len(self.names)
+
     @staticmethod
     def of(columns: list[Column]) -> Codes:
         """The reader of these columns."""
@@ -98,6 +119,11 @@ class Words:
     vocabulary: Vocabulary
 
     @property
+    def num_features(self) -> int:
+        """The number of words."""
+        return len(self.vocabulary)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The column, in the form that other readers have."""
         return (self.name,)
@@ -118,7 +144,7 @@ class Words:
 class Parts:
     """The columns of each kind, for a model with a part for each kind."""
 
-    parts: Mapping[str, Any]
+    parts: Mapping[str, Nothing | Numbers | Codes | Words]
 
     def __call__(self, table: Any) -> dict[str, Any]:
         """The arrays of each reader for the table."""
@@ -126,6 +152,15 @@ class Parts:
 
 
 Reader = Nothing | Numbers | Codes | Words | Parts
+
+
+def _lengths_that_differ(names: tuple[str, ...], **each: tuple[Any, ...]) -> list[str]:
+    """Messages about fields that do not have one entry for each name."""
+    return [
+        f"{field} has {len(given)} entries, and names {len(names)}"
+        for field, given in each.items()
+        if len(given) != len(names)
+    ]
 
 
 def _names(columns: list[Column]) -> tuple[str, ...]:

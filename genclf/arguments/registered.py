@@ -1,0 +1,32 @@
+"""Classes that files can hold although this library does not define them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+REGISTERED: dict[str, type] = {}
+
+
+class Registered(eqx.Module):
+    """A class whose subclasses register themselves, so that `genclf.save` can write instances.
+
+    A file holds the full name of the class, its `file_version` and its fields. `genclf.load` finds
+    the class only if its module has been imported already: a file cannot have anything imported.
+
+    Attributes:
+        file_version: the version of the fields; to be raised when their names or meanings change.
+    """
+
+    file_version: ClassVar[int] = 1
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Register the class; one that is defined again replaces the one before."""
+        super().__init_subclass__(**options)
+        REGISTERED[full_name(cls)] = cls
+
+
+def full_name(kind: type) -> str:
+    """The module of a class, and its name there."""
+    return f"{kind.__module__}.{kind.__qualname__}"

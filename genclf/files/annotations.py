@@ -1,0 +1,127 @@
+"""Whether values are of the types, dtypes and shapes that the annotations of their fields say."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import AbstractArray
+
+
+@dataclass
+class Axes:
+    """The sizes of the axes of the arrays of an object, as far as they are known.
+
+    Attributes:
+        batch: the axes before those of a single fit, as `jax.vmap` makes them; None until the first
+            array shows them.
+        sizes: the size of each named axis.
+    """
+
+    batch: tuple[int, ...] | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def problem(self, shape: tuple[int, ...], dims: str) -> str | None:
+        """Why an array of this shape does not have these axes, to follow its name; else None."""
+        if "*" in dims or "..." in dims:
+            return None
+        names = dims.split()
+        batch, own = shape[: len(shape) - len(names)], shape[len(shape) - len(names) :]
+        self.batch = batch if self.batch is None else self.batch
+        if len(own) == len(names) and batch == self.batch:
+            if all(map(self._has, names, own)):
+                return None
+        before = f" after {self.batch}" if self.batch else ""
+        known = [f"{name} = {self.sizes[name]}" for name in {*names} if name in self.sizes]
+        where = f", where {', '.join(sorted(known))}" if known else ""
+        return f"has the shape {shape}, expected ({', '.join(names)}){before}{where}"
+
+    def _has(self, name: str, size: int) -> bool:
+        """Whether an axis of this name may have this size; "copies" is one, or one per class."""
+        if name.isdigit():
+            return size == int(name)
+        if name == "copies":
+            return size in (1, self.sizes.get("K", size))
+        return self.sizes.setdefault(name, size) == size
+
+
+@cache
+def field_types(kind: type) -> dict[str, Any]:
+    """The annotation of each field of a class."""
+    try:
+        hints = typing.get_type_hints(kind)
+    except NameError as error:
+        raise ValueError(f"an annotation of {kind.__name__} cannot be read: {error}") from error
+    is_field = lambda hint: typing.ClassVar not in (hint, typing.get_origin(hint))  # noqa: E731
+    return {name: hint for name, hint in hints.items() if is_field(hint)}
+
+
+def is_array(hint: Any) -> bool:
+    """Whether an annotation is that of an array, or of an array or None."""
+    return any(
+        isinstance(one, type) and issubclass(one, AbstractArray)
+        for one in (hint, *typing.get_args(hint))
+    )
+
+
+def mismatch(value: Any, hint: Any, axes: Axes, dims: str | None = None) -> str | None:
+    """Why a value is not what an annotation says, to follow its name; None if it is.
+
+    Args:
+        value: the value of a field.
+        hint: the annotation.
+        axes: the sizes of axes in other arrays of the object; those of this one are added.
+        dims: the axes of an array, if the annotation cannot say them.
+    """
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        # An array is compared with the annotations of arrays, so that the message is of its shape.
+        alike = [one for one in inner if is_array(one) == hasattr(value, "dtype")] or inner
+        each = [mismatch(value, one, axes, dims) for one in alike]
+        return None if None in each else each[0] if len(each) == 1 else _is_not(value, hint)
+    if isinstance(hint, type) and issubclass(hint, AbstractArray):
+        return _of_array(value, hint, axes, dims)
+    if origin in (tuple, frozenset, list) and isinstance(value, origin):
+        each = [mismatch(item, inner[0], axes) for item in value]
+        return next((f"has an item that {wrong}" for wrong in each if wrong), None)
+    if origin in (dict, Mapping) and isinstance(value, dict):
+        each = [mismatch(name, inner[0], axes) for name in value]
+        each += [mismatch(item, inner[1], axes) for item in value.values()]
+        return next((f"has an entry that {wrong}" for wrong in each if wrong), None)
+    return None if _is_of(value, origin or hint, inner) else _is_not(value, hint)
+
+
+def _is_of(value: Any, kind: Any, words: tuple[Any, ...]) -> bool:
+    if kind is Literal:
+        return isinstance(value, str) and value in words
+    if kind in (int, float):  # truth values are ints of Python
+        return isinstance(value, kind | int) and not isinstance(value, bool)
+    if kind is None or not isinstance(kind, type):
+        return True
+    return kind is Any or kind.__name__ == "PyTree" or isinstance(value, kind)
+
+
+def _of_array(value: Any, hint: Any, axes: Axes, dims: str | None) -> str | None:
+    if isinstance(value, float):  # a scalar of NumPy in float64 is saved as a float
+        value = np.asarray(value)
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        return _is_not(value, hint)
+    if isinstance(hint.dtypes, tuple) and value.dtype.name not in hint.dtypes:
+        return f"has the dtype {value.dtype}, expected one of {', '.join(hint.dtypes):.200}"
+    return axes.problem(value.shape, hint.dim_str if dims is None else dims)
+
+
+def _is_not(value: Any, hint: Any) -> str:
+    is_word = typing.get_origin(hint) is Literal
+    expected = " or ".join(map(repr, typing.get_args(hint))) if is_word else _said(hint)
+    plain = isinstance(value, str | float | int | None)
+    return f"is {f'{value!r:.40}' if plain else type(value).__name__}, expected {expected:.200}"
+
+
+def _said(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
