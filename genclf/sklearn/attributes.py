@@ -47,7 +47,7 @@ class Attributes:
         if "params_" not in state:
             return []
         found, count = [], len(self.classes_)
-        check_hyperparameters(self._model(count), name="the model")
+        check_hyperparameters(self._model(self.classes_), name="the model")
         each: dict[str, Any] = {"params_": self.params_, "_fitted_model": self._fitted_model}
         if self._stats is not None:
             each["_stats"] = self._stats.labels.count
