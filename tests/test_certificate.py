@@ -79,6 +79,21 @@ def test_invalid_rows_are_never_certified():
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    "name",
+    ["gaussian-shared", "gaussian-diag", "bernoulli", "categorical-unequal", "multinomial-tokens"],
+)
+def test_one_entry_that_is_nan_is_not_feasible(name):
+    model = BY_NAME[name]
+    params = gcf.fit(model.smooth, *model.example("float64")).conditional
+    assert params.parameters
+    for attribute, of in params.parameters.items():
+        stored = getattr(params, attribute)
+        assert of.infeasibility(stored) < 1e-6
+        assert of.infeasibility(stored.at[(0,) * stored.ndim].set(jnp.nan)) == jnp.inf
+
+
+@pytest.mark.usefixtures("x64")
 def test_params_of_another_model_are_an_error():
     x, y = BY_NAME["gaussian"].example("float64")
     with pytest.raises(ValueError, match="params are"):

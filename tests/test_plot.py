@@ -205,6 +205,8 @@ def fitted(_):
         (lambda f: plot.null(tuning()), "expected a PermutationTest"),
         (lambda f: plot.confusion(Y, Y[1:]), "predicted has shape"),
         (lambda f: plot.confusion(Y, Y, class_names=["a"]), r"expected 0\.\.0"),
+        (lambda f: plot.confusion(0 * Y, Y, class_names=["a", "b"]), r"classes 0\.\.2, .* 0\.\.1"),
+        (lambda f: plot.confusion(Y, Y - 1), r"classes -1\.\.1, .* 0\.\.2"),
     ],
 )  # fmt: skip
 def test_errors(call, message, fits, plain):
