@@ -253,7 +253,8 @@ def test_a_class_of_little_weight_is_fitted_too(dtype):
     weights = np.where(y == 0, 1, 1e-3).astype(dtype)
     clf = gcf.qda(2)
     found = gcf.fit_gradient(clf, x, y, weights, max_steps=3000)
-    if found.converged:
-        assert_close(found.params, gcf.fit(clf, x, y, weights), 1e-2)
-    else:
-        assert dtype == np.float32
+    expected = gcf.fit(clf, x, y, weights)
+    for of in (lambda p: p.log_prior, lambda p: p.conditional.mean, lambda p: p.conditional.scale):
+        np.testing.assert_allclose(of(found.params), of(expected), rtol=1e-3, atol=1e-3)
+    # In float32 the slope of so little weight is lost beside the others.
+    assert found.converged or dtype == np.float32

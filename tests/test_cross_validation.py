@@ -211,7 +211,8 @@ def test_which_models_have_downdates():
     for family in (
         gcf.Gaussian("diag"), gcf.Gaussian(ridge=0.1), gcf.Gaussian(prior=prior),
         gcf.Gaussian(shrinkage="oas"), gcf.Gaussian(shrinkage=0.2, target="diagonal"),
-        gcf.Gaussian(pooling=0.5, shrinkage=0.2), gcf.Gaussian(missing="marginalize"), gcf.Poisson(),
+        gcf.Gaussian(pooling=0.5, shrinkage=0.2), gcf.Gaussian(missing="marginalize"),
+        gcf.Poisson(),
     ):  # fmt: skip
         assert not has_downdates(gcf.Classifier(family, K), y)
     assert not has_downdates(gcf.Classifier(full, K, inference="predictive"), y)

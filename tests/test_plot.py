@@ -133,6 +133,7 @@ def test_ellipses_hold_their_share(fits, plain):
 def test_densities_are_those_of_the_feature_alone(fits, plain):
     ax = plot.densities(fits["qda"], 1)
     alone = gcf.fit(gcf.qda(K), X[:, 1:], Y)
+    assert len(ax.lines) == K
     for k, line in enumerate(ax.lines):
         values, p = line.get_data()
         expected = np.exp(

@@ -9,7 +9,7 @@ from tests.registry import EQUAL, FAMILIES, MODELS, UNEQUAL, K, V, assert_near
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-OPTIONAL_NON_NEGATIVE = 1e-10
+TOLERANCE = 1e-10
 LINEAR = [m for m in MODELS if m.decision == "linear"]
 QUADRATIC = [m for m in MODELS if m.decision == "quadratic"]
 NEITHER = [m for m in MODELS if m.decision != "linear"]
@@ -55,7 +55,7 @@ def test_linear_form(model):
     assert intercept.shape == (K,)
     found = log_softmax(score(coef, model, x) + np.asarray(intercept))
     expected = gcf.log_posterior(params, x)
-    assert_near(found, expected, OPTIONAL_NON_NEGATIVE)
+    assert_near(found, expected, TOLERANCE)
 
 
 @pytest.mark.parametrize("model", [m for m in LINEAR if m in FAMILIES] + LINEAR[:1], ids=str)
@@ -66,7 +66,7 @@ def test_logistic_form_of_two_classes(model):
     theta, theta_0 = gcf.logistic_form(params)
     logit = score(theta, model, x) + float(theta_0)
     posterior = np.exp(np.asarray(gcf.log_posterior(params, x))[:, 1])
-    np.testing.assert_allclose(1 / (1 + np.exp(-logit)), posterior, rtol=OPTIONAL_NON_NEGATIVE)
+    np.testing.assert_allclose(1 / (1 + np.exp(-logit)), posterior, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("model", QUADRATIC + LINEAR[:3], ids=str)
@@ -75,7 +75,7 @@ def test_quadratic_form(model):
     x = model.example("float64", seed=1)[0]
     matrix, coef, intercept = map(np.asarray, gcf.quadratic_form(params))
     joint = np.einsum("ni,kij,nj->nk", x, matrix, x) + x @ coef.T + intercept
-    assert_near(joint, gcf.log_joint(params, x), OPTIONAL_NON_NEGATIVE)
+    assert_near(joint, gcf.log_joint(params, x), TOLERANCE)
 
 
 @pytest.mark.parametrize("model", NEITHER, ids=str)
