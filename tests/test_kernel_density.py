@@ -9,7 +9,7 @@ from scipy.stats import gaussian_kde
 from sklearn.neighbors import KernelDensity as Peer
 
 import genclf as gcf
-from genclf.families.kernel_sums import leave_one_out
+from genclf.families.kernel_sums import best_log_multiplier, leave_one_out
 from tests.registry import (
     CLASS_SIZES,
     D,
@@ -324,6 +324,23 @@ def test_leave_one_out_is_that_of_numpy(bandwidth):
         best = np.asarray(chosen[k])
         assert score(best) >= max(score(best * f) for f in (0.5, 0.97, 1.03, 2.0))
         np.testing.assert_allclose(best / best[0], width / width[0])
+
+
+@pytest.mark.usefixtures("x64")
+def test_leave_one_out_of_few_rows_is_that_of_numpy():
+    rng = np.random.default_rng(0)
+    examples, weight = rng.normal(size=(3, 5, 1)), rng.uniform(0.5, 2, (3, 5))
+    weight[1, 4], label = 0, np.array([0, 0, 1])  # the last row of a class is none
+    bandwidth, tried = np.array([[0.3], [0.7]]), np.array([-1.0, 0, 0.5])
+    given = [jnp.asarray(a) for a in (examples, weight, label, bandwidth)]
+    found = leave_one_out(*given, jnp.asarray(np.stack([tried, tried], 1)))
+    best = np.asarray(best_log_multiplier(*given))
+    for k in range(2):
+        x, w = (a[label == k].reshape(-1) for a in (examples, weight))
+        score = lambda u: left_out(x[w > 0, None], w[w > 0], np.exp(u) * bandwidth[k])  # noqa: B023, E731
+        expected = np.array([score(u) for u in tried])
+        np.testing.assert_allclose(found[:, k] - found[0, k], expected - expected[0], atol=1e-12)
+        assert score(best[k]) > max(score(best[k] - 0.05), score(best[k] + 0.05))
 
 
 def test_leave_one_out_of_many_tiles(dtype):

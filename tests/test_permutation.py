@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import genclf as gcf
 from genclf.select import permutation
@@ -45,6 +46,26 @@ def test_each_permutation_is_cross_validated(name, clf, dtype):
     observed = gcf.score(gcf.cross_validate(*args[:-1], weights), y, "log_loss", weights=weights)
     np.testing.assert_allclose(found.observed, observed, rtol=1e-6)
     np.testing.assert_allclose(found.p_value, 1 / (NUM + 1), rtol=1e-6)
+
+
+def test_few_permutations_of_few_rows_as_scikit_learn(x64):
+    rng = np.random.default_rng(0)
+    y, folds = np.arange(17) % 2, np.arange(17) // 6
+    x, peer = rng.normal(size=(17, 2)) + y[:, None], LinearDiscriminantAnalysis("lsqr")
+    key = jax.random.key(0)
+    found = gcf.permutation_test(key, gcf.lda(2), x, y, folds, "log_loss", num=3)
+    movable = permutation.movable_labels(y, None, False)
+    expected = []
+    for number in range(4):
+        labels = y if number == 3 else permutation.labelling(key, jnp.int32(number), movable)
+        labels, log_p = np.asarray(labels), np.empty((17, 2))
+        for fold in range(3):
+            out = folds == fold
+            log_p[out] = peer.fit(x[~out], labels[~out]).predict_log_proba(x[out])
+        expected.append(-log_p[np.arange(17), labels].mean())
+    np.testing.assert_allclose([*found.null, found.observed], expected, rtol=1e-9)
+    no_worse = (np.array(expected[:3]) <= expected[3]).sum()
+    np.testing.assert_allclose(found.p_value, (no_worse + 1) / 4)
 
 
 @pytest.mark.parametrize("name", ["categorical", "mixture-tokens"])

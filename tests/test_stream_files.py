@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import norm
 
 import genclf as gcf
 from genclf.latent.em import em_step
@@ -382,6 +383,28 @@ def test_one_pass_from_given_params_is_a_step(x64):
     step = gcf.estimate(clf, em_step(clf, x, y, np.ones(31))(start)[1])
     for mine, theirs in zip(*map(jax.tree.leaves, (found, step)), strict=True):
         np.testing.assert_allclose(mine, theirs, 1e-11)
+
+
+def test_one_pass_over_few_rows_is_a_step_by_numpy():
+    x, y = np.array([0.0, 1, 5, 7, 2, 3, 6]), np.array([0, 0, 1, 1, -1, -1, -1])
+    batch = {"a": x, "y": ["u", "u", "v", "v", None, None, None]}
+    clf = gcf.gaussian_nb(2)
+    mean, deviation, prior = np.array([1.0, 6.0]), np.array([2.0, 1.0]), np.array([0.25, 0.75])
+    scale = deviation[:, None].astype(np.float32)
+    start = gcf.ClassifierParams(
+        jnp.log(jnp.asarray(prior)),
+        gcf.GaussianParams(
+            jnp.asarray(mean[:, None], jnp.float32), jnp.asarray(scale), "diag", False
+        ),
+    )
+    found = fit_batches(clf, [batch], gcf.Schema.of(clf, batch, "y"), passes=1, init=start)
+    joint = prior * norm.pdf(x[:, None], mean, deviation)
+    share = np.where(y[:, None] >= 0, np.eye(2)[y], joint / joint.sum(1, keepdims=True))
+    expected = (share * x[:, None]).sum(0) / share.sum(0)
+    variance = (share * (x[:, None] - expected) ** 2).sum(0) / share.sum(0)
+    np.testing.assert_allclose(np.exp(found.log_prior), share.sum(0) / 7, rtol=1e-5)
+    np.testing.assert_allclose(found.conditional.mean[:, 0], expected, rtol=1e-5)
+    np.testing.assert_allclose(found.conditional.scale[:, 0] ** 2, variance, rtol=1e-5)
 
 
 def test_progress_is_a_line_with_rows(files, capsys):
