@@ -282,6 +282,8 @@ def test_folds_of_scikit_learn():
     ("call", "message"),
     [
         (lambda x, y: gcf.kfold(jax.random.key(0), y, 1), "num_folds is 1, expected"),
+        (lambda x, y: gcf.kfold(jax.random.key(0), x[:, 0], 3), "expected integer labels"),
+        (lambda x, y: gcf.kfold(jax.random.key(0), y[:, None], 3), "expected integer labels"),
         (lambda x, y: gcf.kfold(jax.random.key(0), y, 102), "expected at most the 101 rows"),
         (
             lambda x, y: gcf.kfold(jax.random.key(0), y, 4, groups=y),

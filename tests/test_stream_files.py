@@ -328,6 +328,15 @@ def test_em_of_params_in_float32(family, mixture):
     np.testing.assert_allclose(mine, theirs, 1e-5, 1e-5)
 
 
+def test_the_farthest_of_few_columns_is_named():
+    rng = np.random.default_rng(0)
+    batch = {name: rng.normal(size=7) + at for name, at in (("b", 1e7), ("c", 1e9), ("a", 0.0))}
+    batch["y"] = ["u", "v", "u", "v", "u", "v", "v"]
+    clf = gcf.gaussian_nb(2)
+    with pytest.warns(UserWarning, match=r"column 'c' lies \d.\de\+0[89] standard deviations"):
+        fit_batches(clf, [batch], gcf.Schema.of(clf, batch, "y"))
+
+
 def test_a_mixture_that_loses_a_component_is_an_error():
     """Smoothed rates of a component without rows have no mode: EM ends in NaN."""
     x = np.random.default_rng(0).poisson(3, (60, 2)).astype(float)
