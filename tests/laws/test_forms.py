@@ -106,6 +106,17 @@ def test_number_of_parameters(num_classes, d):
     assert gcf.num_parameters(gcf.bernoulli_nb(k), d) == (k - 1) + k * d
     assert gcf.num_parameters(gcf.multinomial_nb(k), d) == (k - 1) + k * (d - 1)
     assert gcf.num_parameters(gcf.categorical_nb(k, 7), d) == (k - 1) + k * d * 6
+    for family, number in (
+        (gcf.Gaussian("diag", shared=True), k * d + d),
+        (gcf.Gaussian("spherical"), k * d + k),
+        (gcf.Gaussian("spherical", shared=True), k * d + 1),
+        (gcf.Independent(gcf.Gaussian()), k * d + k * d),
+        (gcf.Poisson(), k * d),
+        (gcf.VonMisesFisher(), k * (d - 1) + k),
+        (gcf.VonMisesFisher(shared=True), k * (d - 1) + 1),
+        (gcf.Mixture(gcf.Poisson(), 2), k + 2 * k * d),
+    ):
+        assert gcf.num_parameters(gcf.Classifier(family, k), d) == k - 1 + number
     mixed = gcf.Product({"a": gcf.Gaussian(), "b": gcf.Categorical((2, 3))})
     expected = (k - 1) + k * (d + pairs) + k * (1 + 2)
     assert gcf.num_parameters(gcf.Classifier(mixed, k), {"a": d, "b": 2}) == expected
