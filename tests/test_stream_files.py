@@ -328,6 +328,21 @@ def test_em_of_params_in_float32(family, mixture):
     np.testing.assert_allclose(mine, theirs, 1e-5, 1e-5)
 
 
+def test_a_checkpoint_of_other_batches_is_refused(tmp_path):
+    batch, clf, path = (
+        {"a": [0.5, 2.0, 1.0], "y": ["u", "v", "u"]},
+        gcf.gaussian_nb(2),
+        tmp_path / "s",
+    )
+    schema = gcf.Schema.of(clf, batch, "y")
+    two = sum_batches(clf, [batch, batch], schema, checkpoint=path)
+    assert two.rows == 6 and same_bits(sum_batches(clf, [batch] * 2, schema, checkpoint=path), two)
+    with pytest.raises(ValueError, match="the checkpoint has the sum of 1 more, such as 'batch-"):
+        sum_batches(clf, [batch], schema, checkpoint=path)
+    with pytest.raises(ValueError, match="the checkpoint is of batches that are not files, such"):
+        sum_batches(clf, [tmp_path / "a.csv"], schema, checkpoint=path)
+
+
 def test_the_farthest_of_few_columns_is_named():
     rng = np.random.default_rng(0)
     batch = {name: rng.normal(size=7) + at for name, at in (("b", 1e7), ("c", 1e9), ("a", 0.0))}
