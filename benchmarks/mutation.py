@@ -310,7 +310,6 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=Path, default=Path("build/mutation"), help="of results")
     given = parser.parse_args()
-    end = time.monotonic() + 60 * given.minutes
     os.environ.setdefault("SCIPY_ARRAY_API", "1")
     for name in IMPORTED.split():
         importlib.import_module(name)
@@ -325,6 +324,7 @@ def main() -> None:
     }
     results = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     done = {_key(r): r for r in results}
+    end = time.monotonic() + 60 * given.minutes
     for change in drawn(tree, given.rooms, given.seed):
         if time.monotonic() > end:
             break
