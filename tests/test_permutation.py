@@ -7,7 +7,9 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import genclf as gcf
+from genclf.families.padded import PaddedGaussian
 from genclf.select import permutation
+from genclf.select.permuted_labels import rotated, share_scatters
 from tests.registry import BY_NAME, MIXTURES, K, N
 
 NUM = 11
@@ -46,6 +48,27 @@ def test_each_permutation_is_cross_validated(name, clf, dtype):
     observed = gcf.score(gcf.cross_validate(*args[:-1], weights), y, "log_loss", weights=weights)
     np.testing.assert_allclose(found.observed, observed, rtol=1e-6)
     np.testing.assert_allclose(found.p_value, 1 / (NUM + 1), rtol=1e-6)
+
+
+def test_which_models_need_no_refits():
+    shared = lambda **given: gcf.Classifier(gcf.Gaussian(shared=True, **given), 2)  # noqa: E731
+    assert share_scatters(shared()) and share_scatters(shared(shrinkage=0.2))
+    for clf in (
+        gcf.qda(2), gcf.SoftmaxRegression(2), gcf.multinomial_nb(2), shared(ridge=0.1),
+        shared(covariance="diag"), shared(shrinkage="oas"), shared(missing="marginalize"),
+        shared(shrinkage=0.2, target="diagonal"), shared(prior=gcf.NormalInverseWishart()),
+        shared(shrinkage=1.0), gcf.Classifier(gcf.Gaussian(shared=True), 2, inference="predictive"),
+    ):  # fmt: skip
+        assert not share_scatters(clf)
+
+
+def test_columns_without_effect_are_no_reason_to_refit(x64):
+    x = np.random.default_rng(0).normal(size=(11, 3))
+    x[:, 2] = 0
+    weight = jnp.ones(11)
+    for width, regular in ((2, True), (3, False)):
+        clf = gcf.Classifier(PaddedGaussian(gcf.Gaussian(shared=True), jnp.int32(width)), 2)
+        assert bool(rotated(clf, jnp.asarray(x), weight).regular) == regular
 
 
 def test_few_permutations_of_few_rows_as_scikit_learn(x64):
