@@ -76,7 +76,7 @@ def test_few_permutations_of_few_rows_as_scikit_learn(x64):
     y, folds = np.arange(17) % 2, np.arange(17) // 6
     x, peer = rng.normal(size=(17, 2)) + y[:, None], LinearDiscriminantAnalysis("lsqr")
     key = jax.random.key(0)
-    found = gcf.permutation_test(key, gcf.lda(2), x, y, folds, "log_loss", num=3, progress=None)
+    found = gcf.permutation_test(key, gcf.lda(2), x, y, folds, "log_loss", num=3)
     movable = permutation.movable_labels(y, None, False)
     expected = []
     for number in range(4):

@@ -67,7 +67,8 @@ def test_three_places_as_scikit_learn(name):
     x, y, runs = rng.normal(size=(23, 3)), np.arange(23) % 2, np.arange(23) % 3
     x[:, 1] += 2 * y
     places, one = [[0, 1], [2], [1, 0]], getattr(gcf, "gaussian_nb" if name == "nb" else name)(2)
-    found = gcf.searchlight(one, x, y, places, runs, "log_loss", num=2, key=jax.random.key(1))
+    given = {"num": 2, "key": jax.random.key(1), "progress": None}
+    found = gcf.searchlight(one, x, y, places, runs, "log_loss", **given)
     found = jax.tree.map(np.asarray, found)
     for near, score in zip(places, found.score, strict=True):
         log_p = np.concatenate([
