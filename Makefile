@@ -15,11 +15,11 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # JAX calls LAPACK from several threads at once. OpenBLAS's own threads wait by spinning, which costs
 # several times the work where another process has a core.
-test test-all test-scale test-cpus docs: export OPENBLAS_NUM_THREADS := 1
+test test-all test-scale test-cpus mutation docs: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the targets share one environment
-.PHONY: help demo test test-all test-scale test-cpus lint types docs bench wheel clean
+.PHONY: help demo test test-all test-scale test-cpus lint types docs bench mutation wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 11
@@ -66,6 +66,9 @@ bench: $(VENV)/.bench ## the library beside scikit-learn and the machine's limit
 	@$(PY) -m benchmarks.floors
 	@$(PY) -m benchmarks.growth
 	@$(PY) -m benchmarks.first_calls
+
+mutation: $(VENV)/.test $(VENV)/.bench ## which changes of a line no test sees, drawn at random for an hour
+	@nice -n 15 $(PY) -m benchmarks.mutation $(MUTATION_ARGS)
 
 wheel: $(VENV)/.test ## the sdist, and from it the wheel, into dist
 	$(PY) -m build

@@ -6,6 +6,9 @@ import polars as pl
 import pytest
 
 import genclf as gcf
+from genclf.tables.frames import as_table
+from genclf.tables.labels import usable_rows
+from genclf.tables.notes import table_notes
 from tests.test_cli import mixed
 
 pytestmark = pytest.mark.xdist_group("compare")  # one worker makes the comparison that they share
@@ -109,6 +112,14 @@ def test_labels_keep_their_type():
         guess = gcf.compare(table, "y", num_folds=2).best.predict(table)
         assert guess.dtype.kind == kind
         np.testing.assert_array_equal(guess, labels)
+
+
+@pytest.mark.parametrize(("number", "words"), [(2, "s0, s1."), (11, "s6, s7, s8 and 1 more.")])
+def test_many_classes_of_one_row_are_not_all_named(number, words):
+    label = pd.Series(["a", "a", "b", "b", *(f"s{i}" for i in range(number))], name="y")
+    usable = usable_rows(as_table(label.to_frame())["y"])
+    (note,) = table_notes(usable, [], 2, 2)
+    assert note.startswith("Left out, classes of one row") and note.endswith(words)
 
 
 def test_dates_are_dropped_with_a_reason():

@@ -8,6 +8,7 @@ from sklearn import metrics
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, StratifiedKFold
 
 import genclf as gcf
+from genclf.select.downdates import has_downdates
 from genclf.select.folds import check_training
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, N, assert_close, take
 
@@ -195,6 +196,32 @@ def test_softmax_regression_too(x64):
     np.testing.assert_allclose(found, refits(clf, x, y, folds), atol=1e-6)
 
 
+def test_leave_one_out_of_soft_labels(x64):
+    x, y = (a[:43] for a in BY_NAME["gaussian"].example("float64"))
+    found = gcf.leave_one_out(gcf.lda(K), x, np.eye(K)[y]).log_posterior
+    expected = gcf.leave_one_out(gcf.lda(K), x, y).log_posterior
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_which_models_have_downdates():
+    y, full = jnp.arange(N) % K, gcf.Gaussian()
+    for family in (full, gcf.Gaussian(shared=True), gcf.Gaussian(shrinkage=0.2)):
+        assert has_downdates(gcf.Classifier(family, K), y)
+        assert not has_downdates(gcf.Classifier(family, K), jnp.eye(K)[y])
+    prior = gcf.NormalInverseWishart()
+    for family in (
+        gcf.Gaussian("diag"), gcf.Gaussian(ridge=0.1), gcf.Gaussian(prior=prior),
+        gcf.Gaussian(shrinkage="oas"), gcf.Gaussian(shrinkage=0.2, target="diagonal"),
+        gcf.Gaussian(pooling=0.5, shrinkage=0.2), gcf.Gaussian(missing="marginalize"),
+        gcf.Poisson(),
+    ):  # fmt: skip
+        assert not has_downdates(gcf.Classifier(family, K), y)
+    assert not has_downdates(gcf.Classifier(full, K, inference="predictive"), y)
+    assert not has_downdates(gcf.SoftmaxRegression(K), y)
+    traced = jax.eval_shape(lambda r: jnp.array(has_downdates(gcf.qda(K, ridge=r), y)), 0.0)
+    assert traced.shape == ()
+
+
 def test_a_fold_that_has_all_of_a_class(x64):
     x, y = BY_NAME["gaussian-diag"].example("float64")
     folds = np.where(y == 1, 0, 1 + np.arange(N) % 3)
@@ -256,6 +283,8 @@ def test_folds_of_scikit_learn():
     ("call", "message"),
     [
         (lambda x, y: gcf.kfold(jax.random.key(0), y, 1), "num_folds is 1, expected"),
+        (lambda x, y: gcf.kfold(jax.random.key(0), x[:, 0], 3), "expected integer labels"),
+        (lambda x, y: gcf.kfold(jax.random.key(0), y[:, None], 3), "expected integer labels"),
         (lambda x, y: gcf.kfold(jax.random.key(0), y, 102), "expected at most the 101 rows"),
         (
             lambda x, y: gcf.kfold(jax.random.key(0), y, 4, groups=y),

@@ -104,6 +104,20 @@ def test_fit_is_scipys():
     np.testing.assert_allclose(mean_length(5, kappa)[0], lengths.sum() / len(x), rtol=1e-12)
 
 
+@pytest.mark.usefixtures("x64")
+def test_fit_of_few_rows_is_scipys():
+    rng = np.random.default_rng(0)
+    known = [scipy.stats.vonmises_fisher(m, 11.0) for m in np.eye(3)[:2]]
+    x, y = np.concatenate([one.rvs(11, random_state=rng) for one in known]), np.repeat([0, 1], 11)
+    params = gcf.fit(gcf.Classifier(gcf.VonMisesFisher(), 2), x, y).conditional
+    fits = [scipy.stats.vonmises_fisher.fit(x[y == k]) for k in range(2)]
+    for k, (direction, kappa) in enumerate(fits):
+        np.testing.assert_allclose(params.mean_direction[k], direction, atol=1e-12)
+        np.testing.assert_allclose(params.concentration[k], kappa, rtol=1e-7)
+    expected = np.stack([scipy.stats.vonmises_fisher(*fit).logpdf(x) for fit in fits], 1)
+    np.testing.assert_allclose(params.log_prob(jnp.asarray(x)), expected, rtol=1e-6)
+
+
 def test_rows_that_are_nearly_one_keep_their_concentration(dtype):
     rng = np.random.default_rng(0)
     x = np.concatenate([np.ones((997, 1)), 1e-3 * rng.normal(size=(997, 2))], 1)

@@ -20,8 +20,6 @@ import genclf as gcf
 from genclf import distributed
 from genclf.stream import fit_batches
 
-pytestmark = pytest.mark.scale
-
 N, D, K = 1009, 3, 3
 HEARTBEAT = 4  # seconds
 
@@ -146,6 +144,7 @@ def assert_exact(found, one):
     np.testing.assert_allclose(found[0]["scatter"], one["scatter"], 1e-12, 1e-12 * N)
 
 
+@pytest.mark.scale
 @pytest.mark.parametrize(
     "count, devices, model", [(1, 1, "lda"), (1, 8, "qda"), (2, 2, "qda"), (4, 1, "lda")]
 )
@@ -156,6 +155,7 @@ def test_as_one_fit(data, count, devices, model):
     assert_exact(found, of_one_fit(gcf.lda(K) if model == "lda" else gcf.qda(K), x, y))
 
 
+@pytest.mark.scale
 def test_float32_keeps_the_digits(data):
     path, x, y = data
     found = answers(start(2, 1, x64=False, data=path, heavy=0))
@@ -168,6 +168,7 @@ def test_float32_keeps_the_digits(data):
     np.testing.assert_allclose(found[0]["scatter"], one["scatter"], 1e-6, 1e-6 * N)
 
 
+@pytest.mark.scale
 def test_another_model_is_named_on_all(data):
     for one in answers(start(2, data=data[0], other=1)):
         assert one["error"] == "ValueError"
@@ -175,6 +176,7 @@ def test_another_model_is_named_on_all(data):
         assert re.search(r"ridge=0.0.*on processes \[0\]; .*ridge=0.1.* on process", one["message"])
 
 
+@pytest.mark.scale
 def test_a_wrong_batch_is_an_error_on_all(data):
     found = answers(start(2, data=data[0], wrong=1, timeout=60))
     assert found[1]["error"] == "ValueError" and found[0]["error"] == "RuntimeError"
@@ -196,6 +198,7 @@ def files(data, tmp_path_factory):
     return {"files": paths, "schema": schema.to_json()}, of_one_fit(gcf.lda(K), x, y)
 
 
+@pytest.mark.scale
 def test_a_killed_process_ends_all_and_a_run_goes_on(files, tmp_path):
     told, one = files
     told = told | {"folder": str(tmp_path)}
@@ -212,6 +215,7 @@ def test_a_killed_process_ends_all_and_a_run_goes_on(files, tmp_path):
     assert_exact(answers(start(3, **told)), one)  # another number of processes
 
 
+@pytest.mark.scale
 @pytest.mark.parametrize("where", ["stalled", "late"])  # as it reads, or in the collective
 def test_a_stalled_process_is_an_error_in_time(files, tmp_path, where):
     told = files[0] | {"folder": str(tmp_path)}
@@ -223,6 +227,7 @@ def test_a_stalled_process_is_an_error_in_time(files, tmp_path, where):
     assert found["message"].startswith("a process did not come within 3 s (timeout=)")
 
 
+@pytest.mark.scale
 def test_folders_that_differ_are_refused(files, tmp_path):
     told, one = files
     told = told | {"folder": [str(tmp_path / "0"), str(tmp_path / "1")]}
@@ -231,6 +236,7 @@ def test_folders_that_differ_are_refused(files, tmp_path):
         assert found["error"] == "ValueError" and "holds other files" in found["message"]
 
 
+@pytest.mark.scale
 @pytest.mark.parametrize("given", ["list", "iterator"])
 def test_a_file_of_two_processes_is_refused(files, tmp_path, given):
     told = files[0] | {"folder": str(tmp_path), "files": files[0]["files"][:2], "all": given}
@@ -241,6 +247,40 @@ def test_a_file_of_two_processes_is_refused(files, tmp_path, given):
 
 def one_mesh():
     return jax.make_mesh((1,), ("rows",))
+
+
+def test_one_process_as_one_fit(x64):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, K, 101)
+    x, weights = rng.normal(size=(101, D)) + y[:, None] + 100, rng.uniform(0.5, 2, 101)
+    cuts = [slice(0, 0), slice(0, 29), slice(29, 30), slice(30, 101)]
+    batches = ((x[cut], y[cut], weights[cut]) for cut in cuts)
+    found = distributed.fit(gcf.qda(K), batches, one_mesh())
+    expected = gcf.fit(gcf.qda(K), x, y, weights)
+    for of in (lambda p: p.log_prior, lambda p: p.conditional.mean, lambda p: p.conditional.scale):
+        np.testing.assert_allclose(of(found), of(expected), rtol=1e-11, atol=1e-11)
+
+
+def test_one_process_goes_on_from_its_checkpoint(tmp_path):
+    rng = np.random.default_rng(0)
+    batch = {"a": rng.normal(size=13), "b": rng.normal(size=13), "y": np.arange(13) % 2}
+    schema = gcf.Schema.of(gcf.gaussian_nb(2), batch, label="y")
+    tables = [pa.table({name: a[rows] for name, a in batch.items()})
+              for rows in (slice(0, 5), slice(5, 13))]  # fmt: skip
+    paths = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+    for path, table in zip(paths, tables, strict=True):
+        pq.write_table(table, path)
+    clf, told = gcf.gaussian_nb(2), {"schema": schema, "checkpoint": tmp_path / "sums", "every": 0}
+    half = distributed.fit(clf, paths[:1], one_mesh(), **told)
+    os.remove(paths[0])  # what is summed is not read again
+    whole = distributed.fit(clf, paths, one_mesh(), **told)
+    for found, rows in ((half, [batch[name][:5] for name in batch]), (whole, batch.values())):
+        *x, y = rows
+        expected = gcf.fit(clf, np.stack(x, 1).astype(np.float32), y)
+        np.testing.assert_allclose(found.conditional.mean, expected.conditional.mean, 1e-5)
+        np.testing.assert_allclose(found.conditional.scale, expected.conditional.scale, 1e-5)
+    with pytest.raises(ValueError, match="other"):
+        distributed.fit(gcf.lda(2), paths[1:], one_mesh(), **told)
 
 
 def test_sparse_rows_and_texts_are_summed():

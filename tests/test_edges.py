@@ -28,6 +28,20 @@ def test_units_whose_squares_float32_cannot_hold(clf, unit):
     assert gcf.diagnose(clf, x, Y).conditional.vanishing.all()
 
 
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_a_far_coordinate_that_tells_nothing(covariance):
+    """Of one covariance the squares of distances cancel, and float32 has not to hold them."""
+    mean, scale = np.array([[-1, 0], [1, 0]], np.float32), np.ones((1, 2), np.float32)
+    scale = scale if covariance == "diag" else np.eye(2, dtype=np.float32)[None]
+    params = gcf.ClassifierParams(
+        jnp.log(jnp.array([0.5, 0.5])),
+        gcf.GaussianParams(jnp.asarray(mean), jnp.asarray(scale), covariance, True),
+    )
+    x = np.array([[0.5, 1e4], [-0.25, 1e5]], np.float32)
+    found = gcf.log_posterior(params, x)
+    np.testing.assert_allclose(found[:, 1] - found[:, 0], [1.0, -0.5], rtol=1e-5)
+
+
 @pytest.mark.parametrize("weights", [np.zeros(4), np.full(4, 1e-38), np.full(4, 1e-42)])
 def test_no_weight_at_all(weights):
     weights = weights.astype(np.float32)

@@ -19,7 +19,6 @@ from genclf.stream.on_device import arrays_of
 from genclf.stream.reading import host_part
 
 pytestmark = [
-    pytest.mark.scale,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning"),
     # Java is started by a fork, which does nothing but start it.
     pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
@@ -156,6 +155,7 @@ def spark(session):
     return spark
 
 
+@pytest.mark.scale
 def test_spark_sums_each_row_once(spark, spark_frame):
     part = spark.partial(SCHEMA, spark_frame)
     assert_whole(part)
@@ -163,6 +163,7 @@ def test_spark_sums_each_row_once(spark, spark_frame):
     assert_whole(spark.partial(SCHEMA, spark_frame.repartition(3, "`an.id`")), 3)
 
 
+@pytest.mark.scale
 def test_spark_workers_merge_large_parts_to_the_same_bits(spark, spark_frame, monkeypatch):
     part = spark.partial(SCHEMA, spark_frame)
     monkeypatch.setattr(spark, "_AT_DRIVER", 1)
@@ -170,6 +171,7 @@ def test_spark_workers_merge_large_parts_to_the_same_bits(spark, spark_frame, mo
     assert spark.partial(SCHEMA, spark_frame).to_bytes() == part.to_bytes()
 
 
+@pytest.mark.scale
 def test_spark_tasks_that_fail_after_they_have_summed(spark, spark_frame, monkeypatch):
     summing = spark.Summing
 
@@ -191,6 +193,7 @@ def test_spark_tasks_that_fail_after_they_have_summed(spark, spark_frame, monkey
     assert_whole(spark.partial(SCHEMA, spark_frame))
 
 
+@pytest.mark.scale
 def test_spark_refuses_twins_and_gaps_at_the_driver(spark, spark_frame, monkeypatch):
     rows = spark._chunks(SCHEMA, spark_frame).collect()
     assert_whole(spark._at_driver(rows, PARTS))
@@ -200,6 +203,7 @@ def test_spark_refuses_twins_and_gaps_at_the_driver(spark, spark_frame, monkeypa
         spark._at_driver(rows[:-1], PARTS)
 
 
+@pytest.mark.scale
 def test_spark_partitions_without_rows(spark, spark_frame, session):
     none = spark_frame.where("`an.id` < 0")
     assert_whole(spark.partial(SCHEMA, spark_frame.union(none)), 2 * PARTS)
@@ -209,6 +213,7 @@ def test_spark_partitions_without_rows(spark, spark_frame, session):
         spark.fit(CLF, none, SCHEMA)
 
 
+@pytest.mark.scale
 def test_spark_fits_and_predicts(spark, spark_frame, x64):
     params = spark.fit(CLF, spark_frame, SCHEMA)
     expected = gcf.estimate(CLF, WHOLE.stats)
@@ -226,6 +231,7 @@ def test_spark_fits_and_predicts(spark, spark_frame, x64):
         spark.predict(params, spark_frame, SCHEMA, prediction="y")
 
 
+@pytest.mark.scale
 def test_spark_workers_need_no_jax(spark, spark_frame, monkeypatch, x64):
     params = spark.fit(CLF, spark_frame, SCHEMA)
 
@@ -245,6 +251,7 @@ def test_spark_workers_need_no_jax(spark, spark_frame, monkeypatch, x64):
     assert spark.predict(params, spark_frame, SCHEMA).count() == N
 
 
+@pytest.mark.scale
 def test_spark_says_which_cell_does_not_fit(spark, spark_frame):
     from pyspark.sql import functions
 
@@ -259,6 +266,7 @@ def test_spark_says_which_cell_does_not_fit(spark, spark_frame):
         spark.partial(SCHEMA, FRAME)
 
 
+@pytest.mark.scale
 def test_spark_reads_arrays_of_numbers(spark, session):
     table = {"x": np.arange(12.0).reshape(4, 3), "y": [0, 1, 0, 1]}
     schema = gcf.Schema.of(gcf.gaussian_nb(2), table, label="y")
@@ -298,10 +306,12 @@ def dask_frame(client):
     return dataframe.from_pandas(FRAME, npartitions=PARTS)
 
 
+@pytest.mark.scale
 def test_dask_sums_each_row_once(dask, dask_frame):
     assert_whole(dask.partial(SCHEMA, dask_frame))
 
 
+@pytest.mark.scale
 def test_dask_merges_to_the_bits_of_combine(dask):
     from dask import delayed
 
@@ -310,6 +320,7 @@ def test_dask_merges_to_the_bits_of_combine(dask):
     assert found.to_bytes() == gcf.combine(parts).to_bytes()
 
 
+@pytest.mark.scale
 def test_dask_workers_that_die(dask, tmp_path):
     from dask import delayed
 
@@ -326,6 +337,7 @@ def test_dask_workers_that_die(dask, tmp_path):
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.scale
 def test_dask_fits_and_predicts(dask, dask_frame, x64):
     params = dask.fit(CLF, dask_frame, SCHEMA)
     found = dask.predict(params, dask_frame, SCHEMA, posterior="posterior")
@@ -335,6 +347,7 @@ def test_dask_fits_and_predicts(dask, dask_frame, x64):
     pd.testing.assert_frame_equal(frame[list(FRAME)], FRAME, check_dtype=False)
 
 
+@pytest.mark.scale
 def test_dask_workers_need_no_jax(dask, dask_frame, client, x64):
     params = dask.fit(CLF, dask_frame, SCHEMA)
     assert len(dask.predict(params, dask_frame, SCHEMA).compute()) == N
@@ -343,6 +356,7 @@ def test_dask_workers_need_no_jax(dask, dask_frame, client, x64):
     assert ["genclf"] in loaded.values()
 
 
+@pytest.mark.scale
 @pytest.mark.parametrize("name", ["spark", "dask"])
 def test_models_of_jax_alone_are_refused(name, request):
     engine = request.getfixturevalue(name)

@@ -338,6 +338,22 @@ def test_errors_name_what_is_wrong(call, message):
         call(*data())
 
 
+def test_mixtures_start_at_the_parts_of_each_class():
+    """As two clusters of equal weight are far apart, they are the parts; up to the prior."""
+    rng = np.random.default_rng(0)
+    centre = 50.0 * np.array([[[0, 0], [9, 1]], [[3, 3], [5, 5]], [[1, 2], [7, 4]]])
+    y, part = np.repeat([0, 1, 2, -1], [8, 12, 10, 3]), np.arange(33) % 2
+    x, w = centre[y, part] + rng.normal(size=(33, 2)), np.full(33, 2.0)
+    one = estimators.MixtureDiscriminant(2, covariance="diag")
+    start = one._start(gcf.Classifier(one._family(), 3), x, y, w)
+    expected = [x[(y == k) & (part == j)].mean(0) for k in range(3) for j in range(2)]
+    found = np.asarray(start.conditional.components.mean).reshape(3, 2, 2)
+    turned = np.where((found[:, :1, :1] > found[:, 1:, :1]), found[:, ::-1], found)
+    np.testing.assert_allclose(turned.reshape(6, 2), expected, rtol=0, atol=1)
+    np.testing.assert_allclose(np.exp(start.conditional.log_weight), 0.5, rtol=1e-6)
+    np.testing.assert_allclose(np.exp(start.log_prior), np.array([17, 25, 21]) / 63, rtol=1e-6)
+
+
 def test_methods_that_make_no_sense_do_not_exist():
     x, y = data()
     assert not hasattr(estimators.SoftmaxRegression(), "sample")

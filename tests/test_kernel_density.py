@@ -9,7 +9,7 @@ from scipy.stats import gaussian_kde
 from sklearn.neighbors import KernelDensity as Peer
 
 import genclf as gcf
-from genclf.families.kernel_sums import leave_one_out
+from genclf.families.kernel_sums import best_log_multiplier, leave_one_out
 from tests.registry import (
     CLASS_SIZES,
     D,
@@ -23,7 +23,7 @@ from tests.registry import (
     take,
 )
 
-OPTIONAL_NON_NEGATIVE = {"float32": 1e-5, "float64": 1e-10}
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 RULES = {
     "scott": lambda n, d: n ** (-1 / (d + 4)),
     "silverman": lambda n, d: (n * (d + 2) / 4) ** (-1 / (d + 4)),
@@ -88,7 +88,7 @@ def test_one_feature_is_that_of_scipy(bandwidth, dtype):
         unbiased = np.sqrt(np.cov(own, aweights=w))
         deviation = np.sqrt(np.average((own - np.average(own, weights=w)) ** 2, weights=w))
         peer = gaussian_kde(own, factor * deviation / unbiased, w)
-        tolerance = OPTIONAL_NON_NEGATIVE[dtype.name]
+        tolerance = TOLERANCE[dtype.name]
         expected = peer.logpdf(new[:, 0].astype(float))
         np.testing.assert_allclose(found[:, k], expected, rtol=tolerance, atol=tolerance)
 
@@ -105,7 +105,7 @@ def test_many_features_are_those_of_scikit_learn(bandwidth, dtype):
         width = width * RULES[bandwidth](effective(w), D)
         peer = Peer(bandwidth=1.0, rtol=0).fit(own / width, sample_weight=w)
         expected = peer.score_samples(new.astype(float) / width) - np.log(width).sum()
-        tolerance = OPTIONAL_NON_NEGATIVE[dtype.name]
+        tolerance = TOLERANCE[dtype.name]
         np.testing.assert_allclose(found[:, k], expected, rtol=tolerance, atol=tolerance)
 
 
@@ -115,7 +115,7 @@ def test_independent_columns_are_a_sum(dtype):
     columns = [
         log_prob(gcf.fit(classifier(), x[:, j : j + 1], y), x[:11, j : j + 1]) for j in range(D)
     ]
-    tolerance = OPTIONAL_NON_NEGATIVE[dtype.name]
+    tolerance = TOLERANCE[dtype.name]
     np.testing.assert_allclose(found, sum(columns), rtol=tolerance, atol=tolerance)
 
 
@@ -162,7 +162,7 @@ def test_the_unit_of_weights_does_not_matter(factor, soft, dtype):
     labels = np.eye(K, dtype=dtype)[y] if soft else y
     expected = gcf.fit(classifier(), x, labels, weights).conditional.bandwidth
     found = gcf.fit(classifier(), x, labels, weights * dtype.type(factor)).conditional.bandwidth
-    np.testing.assert_allclose(found, expected, rtol=OPTIONAL_NON_NEGATIVE[dtype.name])
+    np.testing.assert_allclose(found, expected, rtol=TOLERANCE[dtype.name])
 
 
 @pytest.mark.usefixtures("x64")
@@ -212,7 +212,7 @@ def test_no_unit_matters(name, scale, dtype):
     found = gcf.log_posterior(gcf.fit(clf, scaled, y), scaled[:13])
     expected = gcf.log_posterior(gcf.fit(clf, x, y), x[:13])
     assert_finite(expected)
-    assert_near(found, expected, OPTIONAL_NON_NEGATIVE[dtype.name])
+    assert_near(found, expected, TOLERANCE[dtype.name])
 
 
 @pytest.mark.usefixtures("x64")
@@ -324,6 +324,23 @@ def test_leave_one_out_is_that_of_numpy(bandwidth):
         best = np.asarray(chosen[k])
         assert score(best) >= max(score(best * f) for f in (0.5, 0.97, 1.03, 2.0))
         np.testing.assert_allclose(best / best[0], width / width[0])
+
+
+@pytest.mark.usefixtures("x64")
+def test_leave_one_out_of_few_rows_is_that_of_numpy():
+    rng = np.random.default_rng(0)
+    examples, weight = rng.normal(size=(3, 5, 1)), rng.uniform(0.5, 2, (3, 5))
+    weight[1, 4], label = 0, np.array([0, 0, 1])  # the last row of a class is none
+    bandwidth, tried = np.array([[0.3], [0.7]]), np.array([-1.0, 0, 0.5])
+    given = [jnp.asarray(a) for a in (examples, weight, label, bandwidth)]
+    found = leave_one_out(*given, jnp.asarray(np.stack([tried, tried], 1)))
+    best = np.asarray(best_log_multiplier(*given))
+    for k in range(2):
+        x, w = (a[label == k].reshape(-1) for a in (examples, weight))
+        score = lambda u: left_out(x[w > 0, None], w[w > 0], np.exp(u) * bandwidth[k])  # noqa: B023, E731
+        expected = np.array([score(u) for u in tried])
+        np.testing.assert_allclose(found[:, k] - found[0, k], expected - expected[0], atol=1e-12)
+        assert score(best[k]) > max(score(best[k] - 0.05), score(best[k] + 0.05))
 
 
 def test_leave_one_out_of_many_tiles(dtype):

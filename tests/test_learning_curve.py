@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
 
@@ -30,6 +31,19 @@ def test_errors_are_those_of_the_rows_left_out():
                 params = gcf.fit(model, x[train], y[train])
                 expected = np.mean(gcf.predict(params, x[rest]) != y[rest])
                 np.testing.assert_allclose(curve.errors[name][i, s], expected, atol=0.02)
+
+
+def test_few_rows_as_scikit_learn():
+    x, y = example(17)
+    y, key = y % 2, jax.random.key(3)
+    curve = gcf.learning_curve({"a": gcf.gaussian_nb(2)}, x, y, [11], key=key, num_splits=3)
+    for s, split in enumerate(jax.random.split(jax.random.fold_in(key, 0), 3)):
+        rows = np.asarray(jax.random.permutation(split, 17))
+        train, rest = rows[:11], rows[11:]
+        peer = GaussianNB(var_smoothing=0).fit(x[train], y[train])
+        np.testing.assert_allclose(
+            curve.errors["a"][0, s], (peer.predict(x[rest]) != y[rest]).mean()
+        )
 
 
 def test_a_test_set_and_batches():

@@ -4,10 +4,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import genclf as gcf
+from genclf.families.padded import PaddedGaussian
 from genclf.select import permutation
-from genclf.select.permuted_labels import Rotated, estimated_shrinkage, labelled
+from genclf.select.permuted_labels import (
+    Rotated,
+    estimated_shrinkage,
+    labelled,
+    rotated,
+    share_scatters,
+)
 from tests.registry import BY_NAME, MIXTURES, D, K, N
 
 NUM = 11
@@ -74,6 +82,48 @@ def test_the_shrinkage_of_each_labelling(method, x64):
     of_labels = lambda y: estimated_shrinkage(method, fold, labelled(fold, y, K), D)  # noqa: E731
     expected = [shrinkage_by_definition(method, x[w > 0], y[w > 0], w[w > 0]) for y in labels]
     np.testing.assert_allclose(jax.jit(of_labels)(labels), expected, rtol=1e-12)
+
+
+def test_which_models_need_no_refits():
+    shared = lambda **given: gcf.Classifier(gcf.Gaussian(shared=True, **given), 2)  # noqa: E731
+    for shrinkage in (None, 0.2, 1.0, "oas", "ledoit-wolf"):
+        assert share_scatters(shared(shrinkage=shrinkage))
+    for clf in (
+        gcf.qda(2), gcf.SoftmaxRegression(2), gcf.multinomial_nb(2), shared(ridge=0.1),
+        shared(covariance="diag"), shared(missing="marginalize"),
+        shared(shrinkage=0.2, target="diagonal"), shared(prior=gcf.NormalInverseWishart()),
+        gcf.Classifier(gcf.Gaussian(shared=True), 2, inference="predictive"),
+    ):  # fmt: skip
+        assert not share_scatters(clf)
+
+
+def test_columns_without_effect_are_no_reason_to_refit(x64):
+    x = np.random.default_rng(0).normal(size=(11, 3))
+    x[:, 2] = 0
+    weight = jnp.ones(11)
+    for width, regular in ((2, True), (3, False)):
+        clf = gcf.Classifier(PaddedGaussian(gcf.Gaussian(shared=True), jnp.int32(width)), 2)
+        assert bool(rotated(clf, jnp.asarray(x), weight).regular) == regular
+
+
+def test_few_permutations_of_few_rows_as_scikit_learn(x64):
+    rng = np.random.default_rng(0)
+    y, folds = np.arange(17) % 2, np.arange(17) // 6
+    x, peer = rng.normal(size=(17, 2)) + y[:, None], LinearDiscriminantAnalysis("lsqr")
+    key = jax.random.key(0)
+    found = gcf.permutation_test(key, gcf.lda(2), x, y, folds, "log_loss", num=3)
+    movable = permutation.movable_labels(y, None, False)
+    expected = []
+    for number in range(4):
+        labels = y if number == 3 else permutation.labelling(key, jnp.int32(number), movable)
+        labels, log_p = np.asarray(labels), np.empty((17, 2))
+        for fold in range(3):
+            out = folds == fold
+            log_p[out] = peer.fit(x[~out], labels[~out]).predict_log_proba(x[out])
+        expected.append(-log_p[np.arange(17), labels].mean())
+    np.testing.assert_allclose([*found.null, found.observed], expected, rtol=1e-9)
+    no_worse = (np.array(expected[:3]) <= expected[3]).sum()
+    np.testing.assert_allclose(found.p_value, (no_worse + 1) / 4)
 
 
 @pytest.mark.parametrize("name", ["categorical", "mixture-tokens"])

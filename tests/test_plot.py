@@ -133,6 +133,7 @@ def test_ellipses_hold_their_share(fits, plain):
 def test_densities_are_those_of_the_feature_alone(fits, plain):
     ax = plot.densities(fits["qda"], 1)
     alone = gcf.fit(gcf.qda(K), X[:, 1:], Y)
+    assert len(ax.lines) == K
     for k, line in enumerate(ax.lines):
         values, p = line.get_data()
         expected = np.exp(
@@ -205,6 +206,8 @@ def fitted(_):
         (lambda f: plot.null(tuning()), "expected a PermutationTest"),
         (lambda f: plot.confusion(Y, Y[1:]), "predicted has shape"),
         (lambda f: plot.confusion(Y, Y, class_names=["a"]), r"expected 0\.\.0"),
+        (lambda f: plot.confusion(0 * Y, Y, class_names=["a", "b"]), r"classes 0\.\.2, .* 0\.\.1"),
+        (lambda f: plot.confusion(Y, Y - 1), r"classes -1\.\.1, .* 0\.\.2"),
     ],
 )  # fmt: skip
 def test_errors(call, message, fits, plain):

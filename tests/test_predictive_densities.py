@@ -11,7 +11,7 @@ import genclf as gcf
 from tests.registry import assert_near
 
 K, V, D = 3, 211, 5
-OPTIONAL_NON_NEGATIVE = {"float32": 2e-6, "float64": 1e-12}  # the differences in NumPy lose digits
+TOLERANCE = {"float32": 2e-6, "float64": 1e-12}  # the differences in NumPy lose digits
 
 
 def concentration(rng, size=V):
@@ -68,7 +68,7 @@ def test_dirichlet_multinomial_is_that_of_numpy(kind, dtype):
     expected, size = by_numpy(a, x)
     found = np.asarray(score(words(a), jnp.asarray(x)))
     assert found.dtype == dtype
-    np.testing.assert_array_less(np.abs(found - expected) / size, OPTIONAL_NON_NEGATIVE[dtype.name])
+    np.testing.assert_array_less(np.abs(found - expected) / size, TOLERANCE[dtype.name])
 
 
 def test_presence_counts_a_word_once():
@@ -91,7 +91,7 @@ def test_tokens_score_as_their_counts(length, presence, dtype):
         mask[3] = False
     tokens = gcf.Tokens(jnp.asarray(ids, jnp.int32), jnp.asarray(mask), V)
     counts = tokens.counts()
-    tolerance = 20 * OPTIONAL_NON_NEGATIVE[dtype.name]
+    tolerance = 20 * TOLERANCE[dtype.name]
     found, expected = score(params, tokens), score(params, counts)
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(slope(params, tokens), slope(params, counts), rtol=2e-3, atol=1e-3)

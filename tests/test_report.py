@@ -15,6 +15,7 @@ import pytest
 import genclf as gcf
 import genclf.tables.comparison
 from genclf.__main__ import main
+from genclf.cli import page as pages
 from genclf.cli.files import InputError, read_table
 
 BROWSER = next(
@@ -114,6 +115,16 @@ def test_terms_of_columns_add_up():
     np.testing.assert_allclose(np.abs(turned.log_odds), terms.log_odds, rtol=1e-9)
     with pytest.raises(ValueError, match="of is 'x', expected one of"):
         found.explain(rows, of="x")
+
+
+def test_bars_of_columns_are_means():
+    terms = np.array([[1.0, -4, 0], [-3, np.inf, 1], [2, 2, -2]])
+    found = gcf.Explanation(np.ones(3, int), np.zeros(3, int), terms, np.zeros(3))
+    ax = pages._evidence(found, ["a", "b", "c"])
+    width = {
+        t.get_text(): p.get_width() for t, p in zip(ax.get_yticklabels(), ax.patches, strict=True)
+    }
+    assert width == {"a": 2, "b": 2, "c": 1}
 
 
 @pytest.mark.parametrize("polars", [True, False])

@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse
 from nibabel import Nifti1Image
 from nilearn.decoding import SearchLight
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
 from genclf.sklearn import CrossValidatedScore
@@ -53,6 +55,32 @@ def test_as_cross_validations(name, dtype):
     expected = one_by_one(MODELS[name], x, y, "log_loss", weights)
     np.testing.assert_allclose(found.score, expected, rtol=1e-9 if dtype == "float64" else 1e-4)
     assert found.p_value is None and found.null is None
+
+
+PEERS = {"lda": LinearDiscriminantAnalysis("lsqr"), "nb": GaussianNB(var_smoothing=0)}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_three_places_as_scikit_learn(name):
+    """With two permutations, of which each place sees the same."""
+    rng = np.random.default_rng(0)
+    x, y, runs = rng.normal(size=(23, 3)), np.arange(23) % 2, np.arange(23) % 3
+    x[:, 1] += 2 * y
+    places, one = [[0, 1], [2], [1, 0]], getattr(gcf, "gaussian_nb" if name == "nb" else name)(2)
+    given = {"num": 2, "key": jax.random.key(1), "progress": None}
+    found = gcf.searchlight(one, x, y, places, runs, "log_loss", **given)
+    found = jax.tree.map(np.asarray, found)
+    for near, score in zip(places, found.score, strict=True):
+        log_p = np.concatenate([
+            PEERS[name].fit(x[runs != fold][:, near], y[runs != fold]).predict_log_proba(
+                x[runs == fold][:, near])[np.arange((runs == fold).sum()), y[runs == fold]]
+            for fold in range(3)
+        ])  # fmt: skip
+        np.testing.assert_allclose(score, -log_p.mean(), rtol=1e-4)
+    np.testing.assert_allclose(found.null[:, 0], found.null[:, 2], rtol=1e-5)
+    for place in range(3):
+        no_worse = (found.null[:, place] <= found.score[place]).sum()
+        assert found.p_value[place] == pytest.approx((1 + no_worse) / 3)
 
 
 @pytest.mark.parametrize("name", ["lda", "lda-shrunk", "nb"])

@@ -1,5 +1,6 @@
 """Mistakes of shape, rank and type are found before any value is, and said in a sentence."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -209,12 +210,27 @@ def test_hyper_parameters(clf, expected):
             function(clf, x, Y)
 
 
+def test_a_start_is_for_models_that_need_one():
+    y = np.arange(N) % K
+    for clf in (gcf.lda(K), gcf.multinomial_nb(K)):
+        with pytest.raises(ValueError, match="init was given to a model that needs none"):
+            gcf.fit(clf, X, y, init=gcf.fit(clf, X, y))
+
+
 def test_numbers_of_any_type_are_taken():
     for kind in (np.int8, np.uint16, np.int64, bool):
         params = gcf.fit(gcf.lda(2), X, (Y > 0).astype(kind))
         assert gcf.predict(params, X).shape == (N,)
     params = gcf.fit(gcf.lda(K), X, Y, np.ones(N, np.int64))
     assert params.log_prior.shape == (K,)
+
+
+def test_columns_of_different_numbers():
+    clf = gcf.Classifier(gcf.Independent(gcf.Gaussian()), K)
+    found = gcf.stats(clf, X, np.arange(N) % K)
+    torn = eqx.tree_at(lambda s: s.conditional.mean, found, found.conditional.mean[1:])
+    with pytest.raises(ValueError, match=r"one leading column axis, .* sizes \[\(4,\), \(5,\)\]"):
+        gcf.estimate(clf, torn)
 
 
 def test_statistics_of_another_model():

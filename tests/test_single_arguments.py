@@ -5,11 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from genclf.arguments import domains
 from genclf.arguments.domains import number, random_key, whole_number
 from tests.registry import BY_NAME
 
 BAD_COUNTS = [2.5, "3", None, True, 0, -2, np.nan, np.ones(2), [1]]
-BAD_NUMBERS = ["1", None, np.nan, np.ones(2), [1.0], 1j, True, {}]
+BAD_NUMBERS = ["1", None, np.nan, np.inf, -np.inf, np.ones(2), [1.0], 1j, True, {}]
 BAD_KEYS = [None, 0, "0", 1.5, np.zeros(3), np.zeros((2, 2), np.uint32), [0, 1]]
 X, Y = BY_NAME["gaussian"].example("float32")
 
@@ -24,6 +25,40 @@ def test_whole_numbers(value):
 def test_numbers(value):
     with pytest.raises(ValueError, match=r"tol is .*, expected one finite number"):
         number(value, "tol")
+
+
+# Of each domain of numbers the largest one below it, its ends, and the smallest one above it.
+TINY, MOST = np.finfo(float).tiny, np.finfo(float).max
+NUMBERS = {
+    "PROBABILITY": (0.0, TINY, 1 - 2**-53, 1.0),
+    "OPTIONAL_SHARE": (-TINY, 0.0, 1.0, 1 + 2**-52),
+    "NON_NEGATIVE": (-TINY, 0.0, MOST, np.inf),
+    "OPTIONAL_NON_NEGATIVE": (-TINY, 0.0, MOST, np.inf),
+    "POSITIVE": (0.0, TINY, MOST, np.inf),
+    "POSITIVES": (0.0, TINY, MOST, np.inf),
+    "FINITE_NUMBER": (-np.inf, -MOST, MOST, np.inf),
+    "OPTIONAL_FINITE": (-np.inf, -MOST, MOST, np.inf),
+    "FINITES": (-np.inf, -MOST, MOST, np.inf),
+}
+
+
+def test_every_domain_of_numbers_has_its_ends():
+    every = {name for name, of in vars(domains).items() if getattr(of, "valid", None) is not None}
+    assert every == NUMBERS.keys()
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_ends_of_a_domain(name, x64):
+    domain, (below, least, most, above) = getattr(domains, name), NUMBERS[name]
+    outside = [below, above, -np.inf, np.inf, np.nan]
+    assert domain.problem(least, "a") is None and domain.problem(most, "a") is None
+    assert all(domain.problem(value, "a") for value in outside)
+    traced = jax.jit(domain.nan_where_invalid)
+    assert (traced(least), traced(most)) == (least, most)
+    assert np.isnan([traced(value) for value in outside]).all()
+    both = np.array([least, below])
+    assert (domain.problem(both[:1], "a") is None) == domain.plural and domain.problem(both, "a")
+    assert (domain.problem(None, "a") is None) == domain.optional == name.startswith("OPTIONAL")
 
 
 @pytest.mark.parametrize("value", BAD_KEYS, ids=repr)

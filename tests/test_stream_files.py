@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import norm
 
 import genclf as gcf
 from genclf.latent.em import em_step
@@ -328,6 +329,30 @@ def test_em_of_params_in_float32(family, mixture):
     np.testing.assert_allclose(mine, theirs, 1e-5, 1e-5)
 
 
+def test_a_checkpoint_of_other_batches_is_refused(tmp_path):
+    batch, clf, path = (
+        {"a": [0.5, 2.0, 1.0], "y": ["u", "v", "u"]},
+        gcf.gaussian_nb(2),
+        tmp_path / "s",
+    )
+    schema = gcf.Schema.of(clf, batch, "y")
+    two = sum_batches(clf, [batch, batch], schema, checkpoint=path)
+    assert two.rows == 6 and same_bits(sum_batches(clf, [batch] * 2, schema, checkpoint=path), two)
+    with pytest.raises(ValueError, match="the checkpoint has the sum of 1 more, such as 'batch-"):
+        sum_batches(clf, [batch], schema, checkpoint=path)
+    with pytest.raises(ValueError, match="the checkpoint is of batches that are not files, such"):
+        sum_batches(clf, [tmp_path / "a.csv"], schema, checkpoint=path)
+
+
+def test_the_farthest_of_few_columns_is_named():
+    rng = np.random.default_rng(0)
+    batch = {name: rng.normal(size=7) + at for name, at in (("b", 1e7), ("c", 1e9), ("a", 0.0))}
+    batch["y"] = ["u", "v", "u", "v", "u", "v", "v"]
+    clf = gcf.gaussian_nb(2)
+    with pytest.warns(UserWarning, match=r"column 'c' lies \d.\de\+0[89] standard deviations"):
+        fit_batches(clf, [batch], gcf.Schema.of(clf, batch, "y"))
+
+
 def test_a_mixture_that_loses_a_component_is_an_error():
     """Smoothed rates of a component without rows have no mode: EM ends in NaN."""
     x = np.random.default_rng(0).poisson(3, (60, 2)).astype(float)
@@ -383,6 +408,28 @@ def test_one_pass_from_given_params_is_a_step(x64):
     step = gcf.estimate(clf, em_step(clf, x, y, np.ones(31))(start)[1])
     for mine, theirs in zip(*map(jax.tree.leaves, (found, step)), strict=True):
         np.testing.assert_allclose(mine, theirs, 1e-11)
+
+
+def test_one_pass_over_few_rows_is_a_step_by_numpy():
+    x, y = np.array([0.0, 1, 5, 7, 2, 3, 6]), np.array([0, 0, 1, 1, -1, -1, -1])
+    batch = {"a": x, "y": ["u", "u", "v", "v", None, None, None]}
+    clf = gcf.gaussian_nb(2)
+    mean, deviation, prior = np.array([1.0, 6.0]), np.array([2.0, 1.0]), np.array([0.25, 0.75])
+    scale = deviation[:, None].astype(np.float32)
+    start = gcf.ClassifierParams(
+        jnp.log(jnp.asarray(prior)),
+        gcf.GaussianParams(
+            jnp.asarray(mean[:, None], jnp.float32), jnp.asarray(scale), "diag", False
+        ),
+    )
+    found = fit_batches(clf, [batch], gcf.Schema.of(clf, batch, "y"), passes=1, init=start)
+    joint = prior * norm.pdf(x[:, None], mean, deviation)
+    share = np.where(y[:, None] >= 0, np.eye(2)[y], joint / joint.sum(1, keepdims=True))
+    expected = (share * x[:, None]).sum(0) / share.sum(0)
+    variance = (share * (x[:, None] - expected) ** 2).sum(0) / share.sum(0)
+    np.testing.assert_allclose(np.exp(found.log_prior), share.sum(0) / 7, rtol=1e-5)
+    np.testing.assert_allclose(found.conditional.mean[:, 0], expected, rtol=1e-5)
+    np.testing.assert_allclose(found.conditional.scale[:, 0] ** 2, variance, rtol=1e-5)
 
 
 def test_progress_is_a_line_with_rows(files, capsys):

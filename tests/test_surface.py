@@ -166,6 +166,19 @@ def test_presets_are_compositions():
     assert eqx.tree_equal(gcf.categorical_nb(3, (2, 7)), gcf.Classifier(gcf.Categorical((2, 7)), 3))
 
 
+def test_presets_of_one_class():
+    for preset in (gcf.lda, gcf.qda, gcf.gaussian_nb, gcf.bernoulli_nb, gcf.multinomial_nb):
+        assert preset(1).num_classes == 1
+    assert gcf.rda(1, pooling=0.5, shrinkage=0.5).num_classes == 1
+    assert gcf.categorical_nb(1, 7).num_classes == 1
+    x = np.arange(14.0).reshape(7, 2) ** 2
+    params = gcf.fit(gcf.nearest_shrunken_centroids(1, soft_threshold=2.0), x, np.zeros(7, int))
+    deviation = x.std(0, ddof=1)
+    np.testing.assert_allclose(
+        params.conditional.scale.squeeze(), deviation + np.median(deviation), rtol=1e-5
+    )
+
+
 @pytest.mark.parametrize(
     "model",
     [

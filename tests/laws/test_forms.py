@@ -9,7 +9,7 @@ from tests.registry import EQUAL, FAMILIES, MODELS, UNEQUAL, K, V, assert_near
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-OPTIONAL_NON_NEGATIVE = 1e-10
+TOLERANCE = 1e-10
 LINEAR = [m for m in MODELS if m.decision == "linear"]
 QUADRATIC = [m for m in MODELS if m.decision == "quadratic"]
 NEITHER = [m for m in MODELS if m.decision != "linear"]
@@ -55,7 +55,7 @@ def test_linear_form(model):
     assert intercept.shape == (K,)
     found = log_softmax(score(coef, model, x) + np.asarray(intercept))
     expected = gcf.log_posterior(params, x)
-    assert_near(found, expected, OPTIONAL_NON_NEGATIVE)
+    assert_near(found, expected, TOLERANCE)
 
 
 @pytest.mark.parametrize("model", [m for m in LINEAR if m in FAMILIES] + LINEAR[:1], ids=str)
@@ -66,7 +66,7 @@ def test_logistic_form_of_two_classes(model):
     theta, theta_0 = gcf.logistic_form(params)
     logit = score(theta, model, x) + float(theta_0)
     posterior = np.exp(np.asarray(gcf.log_posterior(params, x))[:, 1])
-    np.testing.assert_allclose(1 / (1 + np.exp(-logit)), posterior, rtol=OPTIONAL_NON_NEGATIVE)
+    np.testing.assert_allclose(1 / (1 + np.exp(-logit)), posterior, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("model", QUADRATIC + LINEAR[:3], ids=str)
@@ -75,7 +75,7 @@ def test_quadratic_form(model):
     x = model.example("float64", seed=1)[0]
     matrix, coef, intercept = map(np.asarray, gcf.quadratic_form(params))
     joint = np.einsum("ni,kij,nj->nk", x, matrix, x) + x @ coef.T + intercept
-    assert_near(joint, gcf.log_joint(params, x), OPTIONAL_NON_NEGATIVE)
+    assert_near(joint, gcf.log_joint(params, x), TOLERANCE)
 
 
 @pytest.mark.parametrize("model", NEITHER, ids=str)
@@ -106,6 +106,17 @@ def test_number_of_parameters(num_classes, d):
     assert gcf.num_parameters(gcf.bernoulli_nb(k), d) == (k - 1) + k * d
     assert gcf.num_parameters(gcf.multinomial_nb(k), d) == (k - 1) + k * (d - 1)
     assert gcf.num_parameters(gcf.categorical_nb(k, 7), d) == (k - 1) + k * d * 6
+    for family, number in (
+        (gcf.Gaussian("diag", shared=True), k * d + d),
+        (gcf.Gaussian("spherical"), k * d + k),
+        (gcf.Gaussian("spherical", shared=True), k * d + 1),
+        (gcf.Independent(gcf.Gaussian()), k * d + k * d),
+        (gcf.Poisson(), k * d),
+        (gcf.VonMisesFisher(), k * (d - 1) + k),
+        (gcf.VonMisesFisher(shared=True), k * (d - 1) + 1),
+        (gcf.Mixture(gcf.Poisson(), 2), k + 2 * k * d),
+    ):
+        assert gcf.num_parameters(gcf.Classifier(family, k), d) == k - 1 + number
     mixed = gcf.Product({"a": gcf.Gaussian(), "b": gcf.Categorical((2, 3))})
     expected = (k - 1) + k * (d + pairs) + k * (1 + 2)
     assert gcf.num_parameters(gcf.Classifier(mixed, k), {"a": d, "b": 2}) == expected

@@ -11,7 +11,7 @@ from tests.registry import MODELS, K, N, assert_finite, directions, with_hyperpa
 pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.parametrize("model", MODELS, ids=str)]
 
 STEP = 1e-5
-OPTIONAL_NON_NEGATIVE = 1e-7  # STEP² times a third derivative
+TOLERANCE = 1e-7  # STEP² times a third derivative
 
 
 def is_floating(a):
@@ -64,7 +64,7 @@ def test_as_finite_differences(model):
         expected = (high - low) / (2 * STEP)
         pairs = zip(jax.tree.leaves(slope[name]), jax.tree.leaves(direction), strict=True)
         found = sum(float(np.vdot(g, u)) for g, u in pairs)
-        assert found == pytest.approx(expected, rel=1e-5, abs=OPTIONAL_NON_NEGATIVE), name
+        assert found == pytest.approx(expected, rel=1e-5, abs=TOLERANCE), name
 
 
 def test_finite_at_the_edge(model):

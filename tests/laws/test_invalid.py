@@ -71,7 +71,7 @@ def test_no_class_is_named_exactly_where_the_posterior_is_nan(model, dtype):
 
 # Hyper-parameters outside their domain.
 
-BAD = {"negative": -0.5, "nan": np.nan, "inf": np.inf}
+BAD = {"negative": -0.5, "nan": np.nan, "inf": np.inf, "minus inf": -np.inf}
 
 
 def numbers(node, path=()):
@@ -135,10 +135,12 @@ def verbs(clf, x, y):
 @pytest.mark.parametrize(("model", "clf"), list(classifiers()))
 def test_concrete_hyper_parameters_outside_their_domain(model, clf):
     x, y = model.example("float32")
-    for path, domain in numbers(clf):
-        for value in BAD.values():
-            if not domain.problem(value, "it"):
-                continue
+    found = list(numbers(clf))
+    assert found
+    for path, domain in found:
+        outside = [value for value in BAD.values() if domain.problem(value, "it")]
+        assert outside
+        for value in outside:
             wrong = with_number(clf, path, value)
             for name, call in verbs(wrong, x, y).items():
                 with pytest.raises(ValueError, match=f"{path[-1]}.* is .*expected") as error:

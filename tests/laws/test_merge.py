@@ -14,7 +14,7 @@ from tests.registry import FAMILIES, MODELS, N, assert_close, assert_same, take
 pytestmark = pytest.mark.usefixtures("x64")
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)
 
-OPTIONAL_NON_NEGATIVE = 1e-12
+TOLERANCE = 1e-12
 PARTS = [slice(0, 29), slice(29, 58), slice(58, N)]
 
 
@@ -37,7 +37,7 @@ def test_any_split_and_order(parts, whole):
         gcf.merge(gcf.merge(c, a), b),
         gcf.merge(gcf.merge(b, c), a),
     ):
-        assert_close(merged, whole, OPTIONAL_NON_NEGATIVE)
+        assert_close(merged, whole, TOLERANCE)
 
 
 @pytest.mark.parametrize("model", FAMILIES, ids=str)
@@ -52,8 +52,8 @@ def test_nothing_adds_nothing(model, whole):
 @every_model
 def test_remove_undoes_merge(parts, whole):
     a, b, c = parts
-    assert_close(gcf.remove(whole, c), gcf.merge(a, b), OPTIONAL_NON_NEGATIVE)
-    assert_close(gcf.remove(gcf.remove(whole, a), b), c, OPTIONAL_NON_NEGATIVE)
+    assert_close(gcf.remove(whole, c), gcf.merge(a, b), TOLERANCE)
+    assert_close(gcf.remove(gcf.remove(whole, a), b), c, TOLERANCE)
 
 
 @every_model
@@ -76,9 +76,9 @@ def batches(model):
 def test_pool_of_a_batch_axis(model):
     x, y, expected = batches(model)
     batched = jax.vmap(gcf.stats, (None, 0, 0))(model.classifier, x, y)
-    assert_close(gcf.pool(batched), expected, OPTIONAL_NON_NEGATIVE)
+    assert_close(gcf.pool(batched), expected, TOLERANCE)
     last = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), batched)
-    assert_close(gcf.pool(last, axis=1), expected, OPTIONAL_NON_NEGATIVE)
+    assert_close(gcf.pool(last, axis=1), expected, TOLERANCE)
 
 
 @pytest.mark.parametrize("model", FAMILIES, ids=str)
@@ -90,7 +90,7 @@ def test_pool_of_a_named_axis(model):
 
     pooled = jax.vmap(member, axis_name="members")(x, y)
     for i in range(3):
-        assert_close(take(pooled, i), expected, OPTIONAL_NON_NEGATIVE)
+        assert_close(take(pooled, i), expected, TOLERANCE)
     assert_same(take(pooled, 0), take(pooled, 2))
 
 

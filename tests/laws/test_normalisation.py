@@ -12,7 +12,7 @@ from tests.registry import BY_NAME, LENGTH, UNEQUAL, D, K, V, assert_near
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-OPTIONAL_NON_NEGATIVE = 1e-12
+TOLERANCE = 1e-12
 WORDS = 3  # length of the documents that are all written down
 
 
@@ -58,7 +58,7 @@ def test_sum_over_the_support(name):
     model = BY_NAME[name]
     params = gcf.fit(model.classifier, *model.example("float64"))
     total = np.exp(log_prob(params, SUPPORTS[name]())).sum(0)
-    np.testing.assert_allclose(total, np.ones(K), rtol=OPTIONAL_NON_NEGATIVE)
+    np.testing.assert_allclose(total, np.ones(K), rtol=TOLERANCE)
 
 
 def test_sum_over_count_vectors_with_their_orders():
@@ -66,7 +66,7 @@ def test_sum_over_count_vectors_with_their_orders():
     params = gcf.fit(model.classifier, *model.example("float64"))
     counts, log_orders = all_counts()
     total = np.exp(log_prob(params, counts) + log_orders[:, None]).sum(0)
-    np.testing.assert_allclose(total, np.ones(K), rtol=OPTIONAL_NON_NEGATIVE)
+    np.testing.assert_allclose(total, np.ones(K), rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", ["presence", "presence-tokens"])
@@ -75,7 +75,7 @@ def test_sum_over_documents_of_one_word(name):
     model = BY_NAME[name]
     params = gcf.fit(model.classifier, *model.example("float64"))
     total = np.exp(log_prob(params, np.eye(V, dtype=np.int32))).sum(0)
-    np.testing.assert_allclose(total, np.ones(K), rtol=OPTIONAL_NON_NEGATIVE)
+    np.testing.assert_allclose(total, np.ones(K), rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("shared", [False, True])

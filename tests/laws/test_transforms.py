@@ -21,7 +21,7 @@ from tests.registry import (
 pytestmark = pytest.mark.usefixtures("x64")
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)
 
-OPTIONAL_NON_NEGATIVE = 1e-12
+TOLERANCE = 1e-12
 SETS = 3
 
 
@@ -44,10 +44,10 @@ def many(model):
 def test_compiled_as_interpreted(model):
     x, y = jax.tree.map(jnp.asarray, model.example("float64"))
     compiled = jax.jit(fit_and_score)(model.classifier, x, y)
-    assert_close(fit_and_score(model.classifier, x, y), compiled, OPTIONAL_NON_NEGATIVE)
+    assert_close(fit_and_score(model.classifier, x, y), compiled, TOLERANCE)
     with jax.disable_jit():
         interpreted = fit_and_score(model.classifier, x, y)
-    assert_close(interpreted, compiled, OPTIONAL_NON_NEGATIVE)
+    assert_close(interpreted, compiled, TOLERANCE)
 
 
 @every_model
@@ -56,7 +56,7 @@ def test_mapped_as_one_by_one(model, many):
     together = mapped(model.classifier, x, y)
     for i in range(SETS):
         alone = fit_and_score(model.classifier, take(x, i), y[i])
-        assert_close(take(together, i), alone, OPTIONAL_NON_NEGATIVE)
+        assert_close(take(together, i), alone, TOLERANCE)
 
 
 @every_model
@@ -96,4 +96,4 @@ def test_mapped_over_weights_and_hyper_parameters():
     together = jax.vmap(gcf.fit, (0, None, None, 0))(stacked, x, y, weights)
     for i in range(SETS):
         alone = gcf.fit(models[i], x, y, weights[i])
-        assert_close(take(together, i), alone, OPTIONAL_NON_NEGATIVE)
+        assert_close(take(together, i), alone, TOLERANCE)

@@ -8,7 +8,7 @@ from tests.registry import MODELS, K, N, assert_close, spoil, take
 
 pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.parametrize("model", MODELS, ids=str)]
 
-OPTIONAL_NON_NEGATIVE = 1e-12
+TOLERANCE = 1e-12
 KEPT = 43  # rows; the others are there and do not count
 
 
@@ -17,10 +17,8 @@ def test_weight_k_is_k_repetitions(model):
     times = np.arange(N) % 4
     repeated = np.repeat(np.arange(N), times)
     expected = gcf.stats(model.classifier, take(x, repeated), y[repeated])
-    assert_close(gcf.stats(model.classifier, x, y, times), expected, OPTIONAL_NON_NEGATIVE)
-    assert_close(
-        gcf.stats(model.classifier, x, y, times.astype(float)), expected, OPTIONAL_NON_NEGATIVE
-    )
+    assert_close(gcf.stats(model.classifier, x, y, times), expected, TOLERANCE)
+    assert_close(gcf.stats(model.classifier, x, y, times.astype(float)), expected, TOLERANCE)
 
 
 @pytest.mark.parametrize("content", ["anything", "invalid"])
@@ -38,7 +36,7 @@ def test_absent_rows_leave_no_trace(model, how, content):
     else:
         one_hot = np.eye(K)[y] * present[:, None]
         found = gcf.stats(model.classifier, x, one_hot)
-    assert_close(found, expected, OPTIONAL_NON_NEGATIVE)
+    assert_close(found, expected, TOLERANCE)
 
 
 def test_counts_sum_to_the_weights(model):
@@ -54,9 +52,7 @@ def test_the_unit_of_weight_does_not_matter_to_maximum_likelihood(model):
     x, y = model.example("float64")
     weights = np.random.default_rng(7).exponential(size=N)
     clf = model.plain
-    assert_close(
-        gcf.fit(clf, x, y, weights * 0.013), gcf.fit(clf, x, y, weights), OPTIONAL_NON_NEGATIVE
-    )
+    assert_close(gcf.fit(clf, x, y, weights * 0.013), gcf.fit(clf, x, y, weights), TOLERANCE)
 
 
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
@@ -72,7 +68,7 @@ def test_order_of_rows_does_not_matter(model):
     weights = np.random.default_rng(7).exponential(size=N)
     order = np.random.default_rng(8).permutation(N)
     found = gcf.stats(model.classifier, take(x, order), y[order], weights[order])
-    assert_close(found, gcf.stats(model.classifier, x, y, weights), OPTIONAL_NON_NEGATIVE)
+    assert_close(found, gcf.stats(model.classifier, x, y, weights), TOLERANCE)
 
 
 def test_names_of_classes_do_not_matter(model):
@@ -82,7 +78,7 @@ def test_names_of_classes_do_not_matter(model):
     assert_close(
         np.asarray(gcf.log_joint(renamed, x))[:, new],
         gcf.log_joint(params, x),
-        OPTIONAL_NON_NEGATIVE,
+        TOLERANCE,
     )
     np.testing.assert_array_equal(gcf.predict(renamed, x), new[np.asarray(gcf.predict(params, x))])
 
@@ -92,10 +88,8 @@ def test_hard_labels_are_certain_soft_labels(model):
     weights = np.random.default_rng(7).exponential(size=N)
     one_hot = np.eye(K)[y]
     expected = gcf.stats(model.classifier, x, y, weights)
-    assert_close(gcf.stats(model.classifier, x, one_hot, weights), expected, OPTIONAL_NON_NEGATIVE)
-    assert_close(
-        gcf.stats(model.classifier, x, one_hot * weights[:, None]), expected, OPTIONAL_NON_NEGATIVE
-    )
+    assert_close(gcf.stats(model.classifier, x, one_hot, weights), expected, TOLERANCE)
+    assert_close(gcf.stats(model.classifier, x, one_hot * weights[:, None]), expected, TOLERANCE)
 
 
 def test_soft_labels_are_fractions_of_a_row_in_each_class(model):
@@ -104,7 +98,7 @@ def test_soft_labels_are_fractions_of_a_row_in_each_class(model):
     rows = np.repeat(np.arange(N), K)
     classes = np.tile(np.arange(K, dtype=np.int32), N)
     expected = gcf.stats(model.classifier, take(x, rows), classes, soft.ravel())
-    assert_close(gcf.stats(model.classifier, x, soft), expected, OPTIONAL_NON_NEGATIVE)
+    assert_close(gcf.stats(model.classifier, x, soft), expected, TOLERANCE)
 
 
 def test_a_fit_is_the_estimate_from_the_statistics(model):

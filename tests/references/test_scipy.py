@@ -11,7 +11,7 @@ from tests.registry import BY_NAME, D, K, assert_near
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-OPTIONAL_NON_NEGATIVE = 1e-10
+TOLERANCE = 1e-10
 
 
 def fitted(family):
@@ -49,7 +49,7 @@ def test_gaussian(covariance, shared, ddof):
     means = np.stack([x[y == k].mean(0) for k in range(K)])
     assert_near(params.conditional.mean, means, 1e-13)
     density = [stats.multivariate_normal(means[k], expected[k]).logpdf(seen) for k in range(K)]
-    assert_near(log_density(params, seen), np.stack(density, 1), OPTIONAL_NON_NEGATIVE)
+    assert_near(log_density(params, seen), np.stack(density, 1), TOLERANCE)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -64,7 +64,7 @@ def test_univariate():
     x, y = BY_NAME["univariate"].example("float64")
     params = gcf.fit(gcf.qda(K), x, y)
     density = [stats.norm(x[y == k].mean(), x[y == k].std()).logpdf(x[:, 0]) for k in range(K)]
-    assert_near(log_density(params, x), np.stack(density, 1), OPTIONAL_NON_NEGATIVE)
+    assert_near(log_density(params, x), np.stack(density, 1), TOLERANCE)
 
 
 def test_bernoulli():
@@ -73,7 +73,7 @@ def test_bernoulli():
     p = np.stack([(x[y == k].sum(0) + 1) / ((y == k).sum() + 2) for k in range(K)])
     np.testing.assert_allclose(params.conditional.probs, p, rtol=1e-14)
     density = np.stack([stats.bernoulli(p[k]).logpmf(x).sum(1) for k in range(K)], 1)
-    assert_near(log_density(params, x), density, OPTIONAL_NON_NEGATIVE)
+    assert_near(log_density(params, x), density, TOLERANCE)
 
 
 def test_multinomial_less_the_number_of_orders():
@@ -87,7 +87,7 @@ def test_multinomial_less_the_number_of_orders():
     orders = gammaln(length + 1) - gammaln(x + 1).sum(1)
     density = np.stack([stats.multinomial.logpmf(x, length, theta[k]) for k in range(K)], 1)
     found = log_density(params, x) + orders[:, None]
-    np.testing.assert_allclose(found, density, rtol=OPTIONAL_NON_NEGATIVE, atol=1e-12)
+    np.testing.assert_allclose(found, density, rtol=TOLERANCE, atol=1e-12)
 
 
 def test_categorical():
@@ -98,7 +98,7 @@ def test_categorical():
         for j in range(D):
             count = np.bincount(x[y == k, j], minlength=7) + 0.5
             density[:, k] += np.log(count / count.sum())[x[:, j]]
-    assert_near(log_density(params, x), density, OPTIONAL_NON_NEGATIVE)
+    assert_near(log_density(params, x), density, TOLERANCE)
 
 
 def test_discriminant_functions_of_the_textbook():
@@ -132,12 +132,12 @@ def test_poisson_and_its_predictive():
     rate = (total + 0.5) / count
     np.testing.assert_allclose(params.conditional.rate, rate, rtol=1e-14)
     density = stats.poisson.logpmf(x[:, None], rate[None]).sum(-1)
-    assert_near(log_density(params, x), density, OPTIONAL_NON_NEGATIVE)
+    assert_near(log_density(params, x), density, TOLERANCE)
     clf = gcf.Classifier(gcf.Poisson(prior=gcf.Gamma(1.7, 0.6)), K, inference="predictive")
     found = gcf.fit(clf, x, y)
     shape, scale = total + 1.7, count + 0.6
     density = stats.nbinom.logpmf(x[:, None], shape[None], (scale / (scale + 1))[None]).sum(-1)
-    assert_near(log_density(found, x), density, OPTIONAL_NON_NEGATIVE)
+    assert_near(log_density(found, x), density, TOLERANCE)
 
 
 def test_large_counts_keep_their_digits():
