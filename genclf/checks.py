@@ -29,7 +29,7 @@ from genclf.families.combinator import leaf_families
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
 from genclf.families.priors import check_proper, posteriors
 from genclf.families.support import Support
-from genclf.families.tokens import Tokens
+from genclf.families.tokens import Tokens, lengths_of
 from genclf.model import (
     Fitted,
     Model,
@@ -45,6 +45,7 @@ _SHOWN = 5  # invalid cells located in one message
 VALUE_ROUNDS = 2.0**-8  # largest rounding error of the values of a feature, in deviations
 _REGULAR = 'shrinkage, e.g. "oas", or ridge > 0, e.g. 1e-3; drop or merge features, use more rows'
 _SCORE_ROUNDS = 2.0**-10  # largest ε times the square root of the condition number
+_REPEATS_ROUND = 1 / 1024  # ε times the length of a row of counts
 
 
 @verb(x=None, y=None, weights=None, latent=FLAG)
@@ -65,6 +66,8 @@ def validate(
     * the labelled rows do not determine a Gaussian's mean or covariance, and nothing regularises
       it;
     * a column has no value at all;
+    * a row of counts is so long, `√(Σ_v x_v²) ε > 1/1024` (8,192 in float32), that rounding of the
+      log-probability of each word changes a posterior by about 1e-3;
     * a class has a class prior above 0, and neither rows nor a prior of the family;
     * rows are labelled -1 while a class has none, unless `latent`: labels -1 and 1 may be meant;
     * the dtype has too few digits for a Gaussian. Either rounding moves the mean of a feature by
@@ -156,6 +159,7 @@ def _check_cells(
     for (name, _, rule, block), (*_, original) in pairs:
         if isinstance(block, SparseRows):
             _check_sparse(block, rule, name, used)
+            _check_repeats(block, rule, name, used)
             continue
         # A copy on one device, however the rows are sharded.
         block = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), block)
@@ -169,6 +173,7 @@ def _check_cells(
             largest = f"at most {jnp.finfo(block.dtype).max:.2g} in {block.dtype}"
             _raise_at(overflow, values, name, f"{largest}; use other units, or float64")
         _raise_at(wrong, values, name, rule.expected)
+        _check_repeats(block, rule, name, used)
         if used is not None and rule.missing is not None and not isinstance(block, Tokens):
             gone = np.flatnonzero((np.asarray(rule.missing(block)) | ~used[:, None]).all(0))
             if len(gone):
@@ -188,6 +193,23 @@ def _check_sparse(x: SparseRows, rule: Support, name: str, used: np.ndarray | No
         more = f" {wrong.sum()} such cells in all." if wrong.sum() > 1 else ""
         raise ValueError(
             f"{place} (row {rows[i]}, column {columns[i]}), expected {rule.expected}.{more}"
+        )
+
+
+def _check_repeats(
+    x: Array | Tokens | SparseRows, rule: Support, name: str, used: np.ndarray | None
+) -> None:
+    """Raise for a row of so many words that the rounding of each adds up in its scores."""
+    if not rule.repeats:
+        return
+    dtype = jnp.result_type(float)
+    most = _REPEATS_ROUND / float(jnp.finfo(dtype).eps)
+    length = lengths_of(x) if used is None else np.where(used, lengths_of(x), 0)
+    for row in np.flatnonzero(length > most)[:1]:  # a NaN is a missing cell
+        raise ValueError(
+            f"{name} has counts of length {length[row]:.3g} in row {row} (the root of the sum of "
+            f"their squares), expected at most {most:.3g} for {dtype}, which rounds each log-"
+            "probability: use float64 (jax_enable_x64)"
         )
 
 

@@ -7,6 +7,7 @@ repeated as often as there are words.
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import genclf as gcf
 
@@ -55,3 +56,23 @@ def test_tables_are_right_in_each_entry(dtype):
     # One rounding of a logarithm near 10; of five thousand independent ones the mean is far less.
     eps = np.finfo(dtype).eps
     assert abs(off).max() < 10 * eps and abs(off.mean(1)).max() < eps
+
+
+def test_a_document_too_long_for_the_dtype_is_named(dtype):
+    """As counts, sparse counts and tokens; presence counts no word twice."""
+    x, y = np.random.default_rng(0).integers(0, 5, (13, V)), np.arange(13) % 2
+    clf = gcf.multinomial_nb(2)
+    params = gcf.fit(clf, x, y)
+    most = 8192
+    ids = jnp.zeros((2, most + 1), jnp.int32)
+    x[3] = 0
+    for count in (most, most + 1):
+        x[3, 4] = count
+        tokens = gcf.Tokens(ids, jnp.arange(most + 1)[None] < jnp.array([[0], [count]]), V)
+        for rows, row in ((x, 3), (csr_array(x), 3), (tokens, 1)):
+            if count == most or dtype == np.float64:
+                gcf.validate(params, rows)
+                continue
+            with pytest.raises(ValueError, match=f"x has counts of length 8.19e.03 in row {row}"):
+                gcf.validate(params, rows)
+        gcf.validate(gcf.Classifier(gcf.Multinomial(presence=True), 2), x, y)

@@ -109,7 +109,7 @@ def predict(
         ValueError: the params do not fit the schema, or only JAX can score them; or `df` already
             has a column of one of the names. A cell that does not fit raises when Dask computes.
     """
-    scores = host_scores(params, schema).log_joint
+    scores = host_scores(params, schema).discriminant
     more = [prediction] if posterior is None else [prediction, posterior]
     check_names([column.name for column in schema.columns], list(df.columns), more)
     predicted = Predicting(Predictor(schema, scores, prediction, posterior)).of_frame

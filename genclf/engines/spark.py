@@ -139,7 +139,7 @@ def predict(
     """
     from pyspark.sql.types import ArrayType, DoubleType, StructType
 
-    scores = host_scores(params, schema).log_joint
+    scores = host_scores(params, schema).discriminant
     more = [prediction] if posterior is None else [prediction, posterior]
     check_names([column.name for column in schema.columns], df.columns, more)
     kinds = {"string": "string", "bool": "boolean", "int64": "long", "double": "double"}

@@ -54,7 +54,7 @@ class DirichletMultinomialParams(Density):
 
     @property
     def support(self) -> Support:
-        return replace(COUNTS, sparse=False)
+        return replace(COUNTS, sparse=False, repeats=not self.presence)
 
     @property
     def num_features(self) -> int:

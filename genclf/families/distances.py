@@ -19,7 +19,6 @@ from genclf.families.mahalanobis import (
     Means,
     from_one,
     inverse_scale,
-    nearer,
     over_classes,
     squared_lengths,
 )
@@ -28,6 +27,7 @@ from genclf.sums import loops
 from genclf.sums.blocks import is_at_most, over_rows
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
+from genclf.sums.far import nearer
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
 

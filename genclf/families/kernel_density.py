@@ -16,7 +16,7 @@ from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.arguments.static import static
 from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
-from genclf.families.mahalanobis import log_determinants, nearer
+from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
 from genclf.parameters import Parameter
@@ -24,6 +24,7 @@ from genclf.sums import loops
 from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
 from genclf.sums.class_sums import class_counts
 from genclf.sums.factors import any_member
+from genclf.sums.far import nearer
 from genclf.sums.magnitudes import Magnitudes
 from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles

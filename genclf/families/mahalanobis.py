@@ -81,17 +81,6 @@ def finite(z: Array) -> Array:
     return jnp.where(jnp.isfinite(z), z, jnp.nan)
 
 
-def nearer(x: Float[Array, "n d"], deviation: Float[Array, "K d"]) -> Float[Array, "n d"]:
-    """Rows so near to 0 that squares in these deviations do not overflow.
-
-    Where the square of a far row overflows, the quadratic terms alone decide which class has the
-    larger density. They decide the same of the row times a small number.
-    """
-    most = jnp.finfo(x.dtype).max ** (1 / 3) * deviation.min(0, keepdims=True)
-    share = jnp.where(jnp.isnan(x), 1, most / jnp.abs(x)).min(1, keepdims=True)
-    return x * jnp.minimum(share, 1)
-
-
 def squares(z: Float[Array, "n d"]) -> Float[Array, "n"]:
     """|z|² of each row, as a matrix product, which is faster than a sum."""
     return matmul(z * z, jnp.ones(z.shape[1], z.dtype))

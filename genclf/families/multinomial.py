@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -112,7 +113,8 @@ class Multinomial(Smoothed):
 
     @property
     def support(self) -> Support:
-        return allow_missing(COUNTS, self.missing, self.missing_code)
+        counts = replace(COUNTS, repeats=not self.presence)
+        return allow_missing(counts, self.missing, self.missing_code)
 
     @property
     def hidden(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -56,7 +57,8 @@ class MultinomialParams(CountParams):
 
     @property
     def support(self) -> Support:
-        return allow_missing(COUNTS, self.missing, self.missing_code)
+        counts = replace(COUNTS, repeats=not self.presence)
+        return allow_missing(counts, self.missing, self.missing_code)
 
     @property
     def num_features(self) -> int:

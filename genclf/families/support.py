@@ -25,6 +25,7 @@ class Support:
         tokens: whether x may also be `Tokens`.
         sparse: whether x may also be sparse.
         missing: x -> mask of the cells that hold no value; None if every cell needs one.
+        repeats: whether a cell of n stands for n equal terms of a score, whose rounding adds up.
     """
 
     valid: Callable[[Any], Bool[Array, "..."]]
@@ -32,6 +33,7 @@ class Support:
     tokens: bool = False
     sparse: bool = False
     missing: Callable[[Any], Bool[Array, "..."]] | None = None
+    repeats: bool = False
 
     def holds(self, x: Any) -> Bool[Array, "..."]:
         """Which cells of x are allowed; of sparse rows, which of the given ones."""

@@ -148,6 +148,18 @@ def counts_of(x: Array, presence: bool) -> Float[Array, "*batch V"]:
     return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
 
 
+def lengths_of(x: Array | Tokens | SparseRows) -> Float[np.ndarray, "n"]:
+    """`√(Σ_v x_v²)` of each row of counts, on the host."""
+    if isinstance(x, SparseRows):
+        values = np.square(np.asarray(x.values, float))
+        return np.sqrt(np.bincount(np.asarray(x.rows), values, x.shape[0]))
+    if not isinstance(x, Tokens):
+        return np.linalg.norm(np.asarray(x, float), axis=1)
+    rows = zip(np.asarray(x.ids), np.asarray(x.mask), strict=True)
+    counts = [np.unique(ids[mask], return_counts=True)[1] for ids, mask in rows]
+    return np.array([np.linalg.norm(own) for own in counts])
+
+
 def sparse_counts(x: Sparse, presence: bool) -> Sparse:
     """`counts_of` for sparse rows."""
     if isinstance(x, HostRows):

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from genclf.arguments.domains import Domain
 from genclf.classifier import ClassifierParams
 from genclf.entry.verb import verb
-from genclf.scores import log_joint
+from genclf.scores import discriminant
 from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of
 from genclf.stream.partial import SCHEMA
@@ -27,7 +27,7 @@ from genclf.stream.units import ROWS, units
 
 NAME = Domain("a string", lambda value: isinstance(value, str))
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
-_log_joint = jax.jit(log_joint)
+_discriminant = jax.jit(discriminant)
 
 
 @verb(schema=SCHEMA, prediction=NAME, posterior=OPTIONAL_NAME)
@@ -73,18 +73,18 @@ def predict_batches(
         ['high', 'low']
     """
     try:
-        scored = host_scores(params, schema).log_joint
+        scored = host_scores(params, schema).discriminant
     except ByJax:
         scored = partial(_scored, params)
     return _predicted(Predictor(schema, scored, prediction, posterior), batches)
 
 
 def _scored(params: ClassifierParams, rows: Rows) -> Float[np.ndarray, "n K"]:
-    """`log p(x, y=k)`, by JAX."""
+    """The discriminants, by JAX."""
     if not len(rows.label):
         return np.zeros((0, len(params.log_prior)))
     x = arrays_of(rows)[0]
-    return np.asarray(by_pieces(_log_joint, params, x), np.float64)
+    return np.asarray(by_pieces(_discriminant, params, x), np.float64)
 
 
 def _predicted(predictor: Predictor, batches: Any) -> Iterator[Any]:

@@ -21,13 +21,13 @@ class Predictor:
 
     Attributes:
         schema: how the model reads the columns.
-        log_joint: `log p(x, y=k)` of rows, as `HostScores.log_joint`.
+        discriminant: the scores of rows, as `HostScores.discriminant`.
         prediction: the name of the column of classes.
         posterior: the name of the column of `p(y=k | x)`; None for no such column.
     """
 
     schema: Schema
-    log_joint: Callable[[Rows], Float[np.ndarray, "n K"]]
+    discriminant: Callable[[Rows], Float[np.ndarray, "n K"]]
     prediction: str
     posterior: str | None
 
@@ -43,12 +43,12 @@ class Predictor:
 
         if taken := [n for n in (self.prediction, self.posterior) if n in table.column_names]:
             raise place.error("the name of a column of predictions, expected a new one", taken[0])
-        joint = self.log_joint(self.schema.read(table, place, labelled=False))
-        code = most_probable(joint)
+        score = self.discriminant(self.schema.read(table, place, labelled=False))
+        code = most_probable(score)
         values = pa.array(self.schema.classes, type_of_classes(self.schema))
         found = {self.prediction: values.take(pa.array(code, mask=code < 0))}
         if self.posterior is not None:
-            cells = np.exp(log_posterior(joint))
+            cells = np.exp(log_posterior(score))
             ends = np.arange(len(cells) + 1, dtype=np.int32) * cells.shape[1]
             found[self.posterior] = pa.ListArray.from_arrays(ends, cells.ravel())
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
 from genclf.stream.rows import Rows
+from genclf.sums.far import nearer
 
 _BLOCK = 4096  # rows that are scored at once
 _FAR = 2.0**28  # squared length from which whitened means lose digits
@@ -58,15 +60,35 @@ class GaussianScores:
     missing: bool
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
-        """The scores of rows; NaN where a distance overflows."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            half = -0.5 * self._distances(x)
-        half[~np.isfinite(half)] = np.nan
+        """The scores of rows; -inf where a distance overflows."""
+        squared = self._distances(x)
+        finite = np.isfinite(x) | (np.isnan(x) & self.missing)
+        squared[~finite.all(1)] = np.nan
+        return -0.5 * squared - self._norms(x)
+
+    def discriminant(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
+        """The scores up to a common term; as in JAX, far rows have scores too."""
+        if len(self.scale) == 1 and not self.missing:
+            centre = self.mean.mean(0)
+            means = self._whitened(self.mean - centre, 0)
+            score = self._whitened(x - centre, 0) @ means.T - 0.5 * np.square(means).sum(1)
+            return np.where(np.isfinite(score), score, np.nan)
+        squared = self._distances(x)
+        far = ~np.isfinite(squared).all(1)
+        if far.any():
+            full = self.scale.ndim == 3
+            deviation = np.sqrt(np.square(self.scale).sum(-1)) if full else self.scale
+            with np.errstate(invalid="ignore"):
+                squared[far] = self._distances(nearer(x[far], deviation))
+        return -0.5 * squared - self._norms(x)
+
+    def _norms(self, x: np.ndarray) -> np.ndarray:
         full = self.scale.ndim == 3
         deviation = np.diagonal(self.scale, axis1=1, axis2=2) if full else self.scale
         norm = np.log(deviation) + 0.5 * _LOG_2PI
-        return half - ((~np.isnan(x)).astype(float) @ norm.T if self.missing else norm.sum(1))
+        return (~np.isnan(x)).astype(float) @ norm.T if self.missing else norm.sum(1)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _distances(self, x: np.ndarray) -> np.ndarray:
         """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)`."""
         if len(self.scale) == 1 and not self.missing:
@@ -225,11 +247,18 @@ class HostScores:
         Args:
             rows: rows, as `Schema.read` gives them.
         """
+        return self._summed(rows, lambda part: part)
+
+    def discriminant(self, rows: Rows) -> Float[np.ndarray, "n K"]:
+        """`log p(x, y=k)` up to a term that all classes share, as `genclf.discriminant`."""
+        return self._summed(rows, lambda part: getattr(part, "discriminant", part))
+
+    def _summed(self, rows: Rows, score: Callable[[PartScores], Callable]) -> np.ndarray:
         found = np.tile(self.log_prior, (len(rows.label), 1))
         for start in range(0, len(found), _BLOCK):
             at = slice(start, start + _BLOCK)
             for name, part in self.parts.items():
-                found[at] += part(_cut(rows.x if name is None else rows.x[name], at))
+                found[at] += score(part)(_cut(rows.x if name is None else rows.x[name], at))
         # An impossible class stays at -inf, also where the density is NaN.
         found[:, np.isneginf(self.log_prior)] = -np.inf
         return found
