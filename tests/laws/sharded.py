@@ -26,11 +26,11 @@ def over_rows(mesh, *trees):
     return jax.device_put(trees, NamedSharding(mesh, P("rows")))
 
 
-def example(model):
+def example(model, n=N):
     """Rows in the order of their classes, so that devices lack classes; and weights."""
-    x, y = model.example("float64", N)
+    x, y = model.example("float64", n)
     order = np.argsort(y)
-    return jax.tree.map(lambda a: a[order], x), y[order], np.linspace(0.5, 2, N)
+    return jax.tree.map(lambda a: a[order], x), y[order], np.linspace(0.5, 2, n)
 
 
 def assert_same(actual, expected):
@@ -100,9 +100,14 @@ def every_mesh():
 
 
 def by_hand():
-    """Statistics of each device, pooled over the mesh."""
-    for model in (*ROADS, BY_NAME["gaussian"], BY_NAME["product"]):
-        clf, data = model.classifier, example(model)
+    """Statistics of each device, pooled over the mesh; rows of less than a block, and of several.
+
+    The rows of a device have partial sums from 256 on, and blocks of 32,768.
+    """
+    models = (*ROADS, BY_NAME["gaussian"], BY_NAME["product"])
+    cases = [(model, N) for model in models] + [(model, 4 * 257) for model in models[-2:]]
+    for model, n in (*cases, (BY_NAME["gaussian-diag"], 4 * 65_537)):
+        clf, data = model.classifier, example(model, n)
 
         def pooled(*rows, clf=clf):
             return gcf.estimate(clf, gcf.pool(gcf.stats(clf, *rows), "rows"))
