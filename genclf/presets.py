@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from genclf.arguments.domains import whole_number
+from genclf.arguments.domains import Whole, whole_number
 from genclf.classifier import Classifier, Inference
 from genclf.conjugate.beta import Beta
 from genclf.conjugate.dirichlet import Dirichlet
@@ -17,7 +17,7 @@ from genclf.sums.shrinkage import Method
 
 
 def lda(
-    num_classes: int,
+    num_classes: Whole,
     *,
     ridge: Scalar = 0.0,
     shrinkage: Scalar | Method | None = None,
@@ -60,7 +60,7 @@ def lda(
 
 
 def qda(
-    num_classes: int,
+    num_classes: Whole,
     *,
     ridge: Scalar = 0.0,
     shrinkage: Scalar | Method | None = None,
@@ -103,7 +103,7 @@ def qda(
 
 
 def rda(
-    num_classes: int,
+    num_classes: Whole,
     *,
     pooling: Scalar,
     shrinkage: Scalar,
@@ -140,7 +140,7 @@ def rda(
 
 
 def nearest_shrunken_centroids(
-    num_classes: int, *, soft_threshold: Scalar, class_alpha: Scalar = 0.0
+    num_classes: Whole, *, soft_threshold: Scalar, class_alpha: Scalar = 0.0
 ) -> Classifier:
     """Nearest shrunken centroids: a soft threshold leaves class means that differ in few features.
 
@@ -170,7 +170,7 @@ def nearest_shrunken_centroids(
 
 
 def gaussian_nb(
-    num_classes: int,
+    num_classes: Whole,
     *,
     ridge: Scalar = 0.0,
     class_alpha: Scalar = 0.0,
@@ -207,7 +207,7 @@ def gaussian_nb(
 
 
 def bernoulli_nb(
-    num_classes: int,
+    num_classes: Whole,
     *,
     alpha: Scalar = 1.0,
     class_alpha: Scalar = 0.0,
@@ -242,7 +242,7 @@ def bernoulli_nb(
 
 
 def multinomial_nb(
-    num_classes: int,
+    num_classes: Whole,
     *,
     alpha: Scalar = 1.0,
     class_alpha: Scalar = 0.0,
@@ -277,7 +277,7 @@ def multinomial_nb(
 
 
 def categorical_nb(
-    num_classes: int,
+    num_classes: Whole,
     num_values: int | tuple[int, ...],
     *,
     alpha: Scalar = 1.0,

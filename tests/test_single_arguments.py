@@ -39,7 +39,12 @@ NUMBERS = {
     "FINITE_NUMBER": (-np.inf, -MOST, MOST, np.inf),
     "OPTIONAL_FINITE": (-np.inf, -MOST, MOST, np.inf),
     "FINITES": (-np.inf, -MOST, MOST, np.inf),
+    "NON_NEGATIVES": (-TINY, 0.0, MOST, np.inf),
+    "SHARES": (-TINY, 0.0, 1.0, 1 + 2**-52),
+    "LOGARITHMS": (np.nan, -np.inf, MOST, np.inf),
+    "NOT_NEGATIVE_OR_NAN": (-TINY, 0.0, np.inf, -np.inf),
 }
+ALSO_INSIDE = {"LOGARITHMS": [-np.inf], "NOT_NEGATIVE_OR_NAN": [np.inf, np.nan]}
 
 
 def test_every_domain_of_numbers_has_its_ends():
@@ -50,7 +55,9 @@ def test_every_domain_of_numbers_has_its_ends():
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_ends_of_a_domain(name, x64):
     domain, (below, least, most, above) = getattr(domains, name), NUMBERS[name]
-    outside = [below, above, -np.inf, np.inf, np.nan]
+    inside = ALSO_INSIDE.get(name, [])
+    outside = [a for a in (below, above, -np.inf, np.inf, np.nan) if a not in inside]
+    assert not any(domain.problem(value, "a") for value in inside)
     assert domain.problem(least, "a") is None and domain.problem(most, "a") is None
     assert all(domain.problem(value, "a") for value in outside)
     traced = jax.jit(domain.nan_where_invalid)

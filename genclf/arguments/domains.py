@@ -10,16 +10,20 @@ import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Real
+from jaxtyping import Array, Bool, Integer, Real
 
 Scalar = float | int | Real[Array, ""]
 """A number, or an array or tracer of no axes."""
+if TYPE_CHECKING:  # a static field makes it one of Python
+    Whole = int
+else:
+    Whole = int | np.integer | Integer[Array | np.ndarray, ""]
 
 
 def shown(value: Any) -> str:

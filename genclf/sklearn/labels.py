@@ -76,7 +76,7 @@ def numbers_in(classes: Shaped[np.ndarray, "K"], y: Any) -> Int[np.ndarray, "n"]
 
 def prior_by_label(
     class_prior: Any, classes: Shaped[np.ndarray, "K"]
-) -> Float[np.ndarray, "K"] | None:
+) -> Float[np.ndarray, "_"] | None:
     """The probabilities of the classes: a dict or a Series is read by label.
 
     Raises:

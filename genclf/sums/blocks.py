@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 from genclf.arguments.static import static
 from genclf.sums import loops
 from genclf.sums.compensated import Pair, add_to
-from genclf.sums.merging import merge
+from genclf.sums.merging import merged
 
 S = TypeVar("S")
 Sum = tuple[Pair, ...]
@@ -122,7 +122,7 @@ def fold_rows(
         return block_stats(x, w)
 
     def step(total: S, x: PyTree, w: ClassWeights) -> S:
-        return merge(total, block_stats(x, w))
+        return merged(total, block_stats(x, w))
 
     first = _slice((x, w), jnp.asarray(0), block)
     return scan_rows(step, zeros_as(block_stats, *first), x, w, block)

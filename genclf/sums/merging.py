@@ -46,7 +46,11 @@ def merge(a: T, b: T) -> T:
     References:
         Chan, Golub & LeVeque (1983), "Algorithms for computing the sample variance", eq. 2.1.
     """
-    a, b = _alike(a, b)
+    return merged(*_alike(a, b))
+
+
+def merged(a: T, b: T) -> T:
+    """`merge` of statistics of one model, or of several of them in a pytree, without a check."""
     return jax.tree.map(lambda s, t: s._merge(t), a, b, is_leaf=is_statistic)
 
 
