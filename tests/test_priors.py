@@ -189,6 +189,20 @@ def test_invalid_numbers_in_traced_code_are_nan():
     np.testing.assert_array_equal(np.isnan(found).all((1, 2)), [True, False])
 
 
+def test_scales_that_are_not_positive_definite_are_nan_in_traced_code():
+    d = X.shape[1]
+    lopsided = np.eye(d) + np.diag(np.full(d - 1, 0.5), 1)
+
+    def posterior(scale):
+        return gcf.log_posterior(gcf.fit(gcf.qda(2, prior=niw(scale=scale)), X, Y), X)
+
+    scales = np.stack([np.eye(d), 1 - 2 * np.eye(d), -np.eye(d), lopsided])
+    found = np.isnan(jax.vmap(posterior)(jnp.asarray(scales))).all((1, 2))
+    np.testing.assert_array_equal(found, [False, True, True, True])
+    found = np.isnan(jax.vmap(posterior)(jnp.array([1.0, 0.0, -1.0]))).all((1, 2))
+    np.testing.assert_array_equal(found, [False, True, True])
+
+
 def test_many_data_sets_at_once(x64):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(7, 23, 2)) + np.arange(23)[:, None] % 2
