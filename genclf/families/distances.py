@@ -63,28 +63,38 @@ def distances(
     def in_range(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
         def rows(x: Array) -> Array:
             squared = f(x)
-
-            def far() -> Array:
-                if compared:
-                    return f(nearer(x, deviation))
-                return jnp.where(jnp.isfinite(x).all(1, keepdims=True), squared, jnp.nan)
-
             overflows = ~jnp.isfinite(squared).all()
+            far = lambda: f(nearer(x, deviation))  # noqa: E731
             return loops.cond(any_member(overflows), far, lambda: squared)
 
-        return rows
+        return rows if compared else f
 
-    if len(scale) > 1 and covariance == "full":
-        each = lambda x: _from_each_class(x, means, inverse, covariance)  # noqa: E731
-        return _by_blocks(in_range(each), x, means, then, 4 * d)
-    # What does not depend on rows is computed once, not in each block of them.
-    form = _OwnDiagonals(means, scale) if len(scale) > 1 else _Shared(means, inverse[0], covariance)
-    size = max(d, num_classes) // 2
-    by = lambda f: _by_blocks(in_range(f), x, means, then, size)  # noqa: E731
-    if is_at_most(x.size * num_classes * (d if covariance == "full" else 4), _QUICK):
-        return by(form.one_by_one)
-    checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
-    return loops.cond(any_member(form.may_cancel), checked, unchecked)
+    def found() -> Array:
+        if len(scale) > 1 and covariance == "full":
+            each = lambda x: _from_each_class(x, means, inverse, covariance)  # noqa: E731
+            return _by_blocks(in_range(each), x, means, then, 4 * d)
+        # What does not depend on rows is computed once, not in each block of them.
+        own = len(scale) > 1
+        form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], covariance)
+        size = max(d, num_classes) // 2
+        by = lambda f: _by_blocks(in_range(f), x, means, then, size)  # noqa: E731
+        if is_at_most(x.size * num_classes * (d if covariance == "full" else 4), _QUICK):
+            return by(form.one_by_one)
+        checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
+        return loops.cond(any_member(form.may_cancel), checked, unchecked)
+
+    return found() if compared else _unless_not_finite(x, found())
+
+
+def _unless_not_finite(x: Shaped[Array, "*batch d"], out: Array) -> Array:
+    """NaN for each row that has a cell that is not finite."""
+
+    def of_finite_rows() -> Array:
+        known = jnp.isfinite(x).all(-1)
+        return jnp.where(known.reshape(known.shape + (1,) * (out.ndim - known.ndim)), out, jnp.nan)
+
+    # Nothing that is computed from such a row is finite: a look at what is found is enough.
+    return loops.cond(any_member(~jnp.isfinite(out).all()), of_finite_rows, lambda: out)
 
 
 def _by_blocks(
