@@ -1,10 +1,11 @@
-"""Scores of hundreds of classes, which are reduced block by block on a CPU."""
+"""Hundreds of classes: scores are reduced by blocks, matrices factorised some at a time."""
 
 import jax
 import numpy as np
 import pytest
 
 import genclf as gcf
+from genclf.sums import factors
 
 NUM_CLASSES, D, N = 257, 3, 3001  # more rows than a block has
 
@@ -38,3 +39,22 @@ def test_leading_axes_and_maps(fitted):
     expected = np.asarray(gcf.predict(params, x))[: 2 * 1493].reshape(2, 1493)
     np.testing.assert_array_equal(gcf.predict(params, folded), expected)
     np.testing.assert_array_equal(jax.vmap(lambda x: gcf.predict(params, x))(folded), expected)
+
+
+def test_covariances_of_many_classes_are_factorised_some_at_a_time(monkeypatch):
+    """Memory is that of a few copies of the result; the numbers are those of one piece."""
+    num_classes, d, n = 211, 13, 3001
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(n, d)).astype(np.float32), rng.integers(0, num_classes, n)
+    x[y == 5] = x[y == 5] @ np.full((d, d), 0.3)  # a class on a line
+    model = gcf.qda(num_classes, shrinkage=0.01)
+    whole = gcf.fit(model, x, y)
+
+    monkeypatch.setattr(factors, "_TOGETHER", 20 * d**2)
+    jax.clear_caches()
+    pieces = gcf.fit(model, x, y)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), pieces, whole)
+    program = jax.jit(lambda stats: gcf.estimate(model, stats)).lower(gcf.stats(model, x, y))
+    used = program.compile().memory_analysis()
+    assert used.temp_size_in_bytes < 6 * used.output_size_in_bytes
+    jax.clear_caches()  # programs with small pieces

@@ -193,7 +193,12 @@ def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
 
     A symbolic number of rows is one block: whoever calls the program chooses the number.
     """
-    n, block = num_rows(x), block_rows(row_size)
+    return map_blocks(f, x, block_rows(row_size))
+
+
+def map_blocks(f: Callable[[PyTree], S], x: PyTree, block: int) -> S:
+    """`map_rows` in blocks of at most `block` rows."""
+    n = num_rows(x)
     if is_symbolic(n) or n <= block:
         return f(x)
     block = _even(n, block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -11,10 +12,14 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
 from genclf.sums import batched, loops
+from genclf.sums.blocks import map_blocks
 from genclf.sums.double import in_double, widen
 from genclf.sums.products import matmul
 
 _THIN = 1e-6  # squared pivot below which a matrix may be singular
+_TOGETHER = (
+    2**21
+)  # numbers of matrices that are factorised at the same time, some 20 copies of each
 
 
 class Covariances(NamedTuple):
@@ -57,6 +62,21 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
 
     The derivative is that of the factor of `correlation`.
     """
+    return by_classes(_cholesky, (correlation, exact, rule))
+
+
+def by_classes(f: Callable[[Any], Any], of: Any) -> Any:
+    """`f(of)`, a few classes at a time where their matrices are large."""
+    matrices = jax.tree.leaves(of)[0]
+    num_classes, d = matrices.shape[:2]
+    if jax.typeof(matrices).sharding.spec[0] is not None:
+        return f(of)  # each device has some of the classes
+    each = lambda a: jnp.broadcast_to(a, (num_classes, *a.shape[1:]))  # noqa: E731
+    return map_blocks(f, jax.tree.map(each, of), max(1, _TOGETHER // d**2))
+
+
+def _cholesky(of: tuple[Array, Covariances, RankRule]) -> Array:
+    correlation, exact, rule = of
     factor = batched.cholesky(correlation)
     if correlation.dtype == jnp.float64:
         return _regular(correlation, factor, rule)
@@ -80,7 +100,7 @@ def spectrum(exact: Covariances) -> tuple[Float[Array, "K d"], Float[Array, "K d
 
     Constant features have the eigenvalue 0.
     """
-    return _spectrum(lax.stop_gradient(exact))
+    return by_classes(_spectrum, lax.stop_gradient(exact))
 
 
 @in_double
@@ -164,10 +184,14 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
 
 def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
     """The units that make scatters correlations, and whether float32 has too few digits."""
-    unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
-    unit = jnp.where(unit > 0, unit, 1)
-    usable = jnp.isfinite(unit).all(-1)
-    return unit, usable & _loses(batched.cholesky(_correlation(scatter, unit)), 16.0)
+
+    def of_classes(scatter: Array) -> tuple[Array, Array]:
+        unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
+        unit = jnp.where(unit > 0, unit, 1)
+        usable = jnp.isfinite(unit).all(-1)
+        return unit, usable & _loses(batched.cholesky(_correlation(scatter, unit)), 16.0)
+
+    return by_classes(of_classes, scatter)
 
 
 def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float[Array, "K d d"]:
@@ -175,9 +199,15 @@ def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float
     d = unit.shape[-1]
     eye = jnp.eye(d, dtype=unit.dtype)[None]
     jitter = 10 * d * jnp.finfo(unit.dtype).eps
-    found = batched.inverse_lower(batched.cholesky(_correlation(scatter, unit) + jitter * eye))
-    good = jnp.isfinite(found).all((-2, -1), keepdims=True)
-    return jnp.where(good, found, eye) / unit[:, None, :]
+
+    def of_classes(of: tuple[Array, Array]) -> Array:
+        scatter, unit = of
+        regular = _correlation(scatter, unit) + jitter * eye
+        found = batched.inverse_lower(batched.cholesky(regular))
+        good = jnp.isfinite(found).all((-2, -1), keepdims=True)
+        return jnp.where(good, found, eye) / unit[:, None, :]
+
+    return by_classes(of_classes, (scatter, unit))
 
 
 def _correlation(scatter: Array, unit: Array) -> Array:

@@ -23,7 +23,7 @@ from genclf.sums import loops
 from genclf.sums.blocks import ClassWeights
 from genclf.sums.compensated import Pair, rounded
 from genclf.sums.double import gram, gram_and_sums, is_small, product, symmetric, unwhiten
-from genclf.sums.factors import any_member, digits_lost, whitener
+from genclf.sums.factors import any_member, by_classes, digits_lost, whitener
 from genclf.sums.near import ALL_ROWS, near_classes
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments
@@ -66,7 +66,8 @@ class Products(NamedTuple):
     def scatter(self, found: Pair) -> Pair:
         """The scatter matrices of the rows before whitening, from sums of products."""
         if self.whitener is not None:
-            return unwhiten(self.whitener, rounded(found))
+            of_classes = lambda of: unwhiten(*of)  # noqa: E731
+            return by_classes(of_classes, (self.whitener, rounded(found)))
         return symmetric(found[0], self.pieces), symmetric(found[1], self.pieces)
 
 
