@@ -68,7 +68,7 @@ bench: $(VENV)/.bench ## the library beside scikit-learn and the machine's limit
 	@$(PY) -m benchmarks.first_calls
 
 mutation: $(VENV)/.test $(VENV)/.bench ## which changes of a line no test sees, drawn at random for an hour
-	@nice -n 15 $(PY) -m benchmarks.mutation $(MUTATION_ARGS)
+	@nice -n 15 $(PY) -m benchmarks.mutation --jobs 2 $(MUTATION_ARGS)
 
 wheel: $(VENV)/.test ## the sdist, and from it the wheel, into dist
 	$(PY) -m build
