@@ -31,6 +31,7 @@ from genclf.sums.blocks import (
     row_weights,
 )
 from genclf.sums.products import matmul
+from genclf.sums.sizes import is_at_most
 from genclf.sums.statistics import Moments, Sums, divide
 from genclf.sums.units import moments_in_units
 
@@ -72,7 +73,7 @@ class Problem(eqx.Module):
 
     def raw(self, x: Real[Array, "b d"]) -> Float[Array, "p1 b"]:
         """Raw features of some rows, one row per column."""
-        one = jnp.ones((1, len(x)), self.unit.dtype)
+        one = jnp.ones((1, x.shape[0]), self.unit.dtype)
         return jnp.concatenate([_raw(self.centre, self.unit, x, self.is_quadratic).T, one])
 
     @property
@@ -238,7 +239,7 @@ def make_problem(
     bare = Problem(x, w, l2, present, centre, unit, jnp.eye(p + 1, dtype=dtype), None, is_quadratic)
     white = _whitening(bare, second.mean[0], second.scatter[0], num_classes)
     problem = eqx.tree_at(lambda p: p.white, bare, lax.stop_gradient(white))
-    if len(x) > block_rows(problem.row_size):
+    if not is_at_most(x.shape[0], block_rows(problem.row_size)):
         return problem
     cached = matmul(problem.white, problem.raw(ignore_absent(x, row_weight != 0)))
     return eqx.tree_at(lambda p: p.cached, problem, cached, is_leaf=lambda leaf: leaf is None)

@@ -108,7 +108,7 @@ class SoftmaxParams(Fitted):
             score = matmul(z, self.coef.T)
             if self.matrix is not None:
                 half = matmul(z, jnp.moveaxis(self.matrix, 0, 1).reshape(d, num_classes * d))
-                half = half.reshape(len(z), num_classes, d)
+                half = half.reshape(z.shape[0], num_classes, d)
                 score = score + (half * z[:, None, :]).sum(-1)
             return score + broadcast_rows(self.intercept, score)
 

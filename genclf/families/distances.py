@@ -24,12 +24,13 @@ from genclf.families.mahalanobis import (
 )
 from genclf.families.shared_scale import SharedForm
 from genclf.sums import loops
-from genclf.sums.blocks import is_at_most, over_rows
+from genclf.sums.blocks import over_rows
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
 from genclf.sums.far import nearer
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
+from genclf.sums.sizes import is_at_most
 
 _QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
 _CANCELS = 16  # a difference of numbers this many times as large is computed in another way

@@ -47,6 +47,7 @@ from genclf.sums.regularise import (
     sqrt_total_covariance,
 )
 from genclf.sums.shrinkage import SHRINKAGE, Estimated, Method, Target, estimated
+from genclf.sums.sizes import is_at_most
 from genclf.sums.statistics import Moments
 
 
@@ -206,7 +207,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def prefers_rows(self, x: Any) -> bool:
         """Whether a fit needs no (d, d) array: more features than rows, and a shrinkage."""
         in_units = self.shared and replace(self, target="identity").is_equivariant
-        return (self.is_equivariant or in_units) and x.shape[1] > x.shape[0]
+        return (self.is_equivariant or in_units) and is_at_most(x.shape[0], x.shape[1] - 1)
 
     @property
     def is_equivariant(self) -> bool:

@@ -74,7 +74,7 @@ class LatentGaussian(Latent, SharesScatter):
     ) -> LatentGaussian:
         if not self.hidden or self.prior is None or x.shape[1] == 1:
             return self
-        together = Hard(jnp.zeros(len(x), jnp.int32), weight, num_classes)
+        together = Hard(jnp.zeros(x.shape[0], jnp.int32), weight, num_classes)
         return replace(
             self, prior=self.prior.resolved(moments_of_cells(x, ~jnp.isnan(x), together))
         )

@@ -21,16 +21,25 @@ from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
 from genclf.parameters import Parameter
 from genclf.sums import loops
-from genclf.sums.blocks import ClassWeights, Hard, broadcast_rows, ignore_absent, over_rows
+from genclf.sums.blocks import (
+    ClassWeights,
+    Hard,
+    broadcast_rows,
+    ignore_absent,
+    num_rows,
+    over_rows,
+)
 from genclf.sums.class_sums import class_counts
 from genclf.sums.factors import any_member
 from genclf.sums.far import nearer
 from genclf.sums.magnitudes import Magnitudes
+from genclf.sums.sizes import at_most
 from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles
 from genclf.sums.units import moments_in_units
 
 _LOG_2PI = 1.8378770664093453
+_TILE = 512  # maximum rows of a tile
 
 
 class KernelDensityParams(Density):
@@ -220,8 +229,8 @@ class KernelDensity(Family):
         num_classes, dtype = len(count), count.dtype
         rows = jnp.concatenate([x.astype(dtype), (unit * magnitudes.mean)[None]])
         w, row = _one_label_each(w, empty)
-        share = max(1, len(row) // (8 * num_classes))
-        num_tiles, tile_of = class_tiles(w, min(max(1 << (share.bit_length() - 1), 16), 512))
+        share = max(1, at_most(row.shape[0], 8 * num_classes * _TILE) // (8 * num_classes))
+        num_tiles, tile_of = class_tiles(w, max(1 << (share.bit_length() - 1), 16))
 
         def tile(t: Array) -> tuple[Array, Array, Array]:
             k, places, weight = tile_of(t)
@@ -267,10 +276,11 @@ def _one_label_each(w: ClassWeights, empty: Array) -> tuple[Hard, Int[Array, "m"
     num_classes = len(empty)
     classes = jnp.arange(num_classes, dtype=jnp.int32)
     if isinstance(w, Hard):
-        n, label, weight = len(w.label), w.label, w.weight
+        copies, label, weight = 1, w.label, w.weight
     else:
-        n, label, weight = len(w), jnp.repeat(classes, len(w)), w.T.ravel()
-    row = jnp.concatenate([jnp.arange(len(label)) % max(n, 1), jnp.full(num_classes, n)])
+        copies, label, weight = num_classes, jnp.repeat(classes, w.shape[0]), w.T.ravel()
+    n = num_rows(w)
+    row = jnp.concatenate([jnp.tile(jnp.arange(n), copies), jnp.full(num_classes, n)])
     label = jnp.concatenate([label, classes])
     weight = jnp.concatenate([weight, empty.astype(weight.dtype)])
     return Hard(label, weight, num_classes), row

@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.sums import loops
 from genclf.sums.batched import inverse_lower
-from genclf.sums.blocks import is_at_most
 from genclf.sums.covariance import Covariance
 from genclf.sums.products import matmul
+from genclf.sums.sizes import is_at_most
 
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
 _QUICK = 2**18  # multiplications that cost less than to decide whether they are needed

@@ -196,7 +196,7 @@ def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "
 def nothing_to_complete(x: Shaped[Array, "n d"], given: Densities) -> Completion:
     """The completion of rows without missing cells."""
     mean = jnp.broadcast_to(x.astype(given.unit.dtype), (len(given.means.high), *x.shape))
-    return Completion(x, mean, jnp.zeros((*given.matrix.shape, len(x)), mean.dtype))
+    return Completion(x, mean, jnp.zeros((*given.matrix.shape, x.shape[0]), mean.dtype))
 
 
 def expected_moments(completion: Completion, w: ClassWeights) -> Moments:

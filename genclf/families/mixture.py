@@ -129,7 +129,7 @@ class _CompletedMixture(Completed):
         weight = class_rows(w).T[..., None]
         # A row without weight may hold anything.
         each = jnp.where(weight > 0, weight * drop_underflowing(self.shares), 0)
-        each = each.reshape(len(each), -1)
+        each = each.reshape(each.shape[0], -1)
         count = each.sum(0)
         return ClassifierStats(Sums(count, count), self.inside.stats(each))
 

@@ -35,7 +35,7 @@ def initial_weights(
         init: "k-means++" or "random".
     """
     if init == "random":
-        shares = jax.random.exponential(key, (len(label), num_clusters), weight.dtype)
+        shares = jax.random.exponential(key, (*label.shape, num_clusters), weight.dtype)
         shares = shares / shares.sum(1, keepdims=True)
     else:
         nearest = _nearest_seed(key, distance, x, label, weight, num_clusters)

@@ -11,11 +11,12 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.families.mahalanobis import Means, finite, inverse_scale, squares, whiten
 from genclf.sums import loops
-from genclf.sums.blocks import broadcast_rows, is_at_most, over_rows, reduce_scores
+from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
 from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
+from genclf.sums.sizes import is_at_most
 
 _SMALL = 2**16  # numbers of rows that are centred in no time
 _SOME_CLASSES = 33  # from so many on, scores are reduced block by block

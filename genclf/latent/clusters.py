@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ from genclf.families.capabilities import Init, Latent, require
 from genclf.families.mixture import most_components
 from genclf.families.seeding import initial_weights
 from genclf.sums.blocks import ClassWeights, Hard, row_weights
+from genclf.sums.sizes import is_at_most
 from genclf.sums.sparse import map_blocks
 from genclf.sums.statistics import ClassifierStats, Sums
 
@@ -41,8 +44,8 @@ def check_clusters(
     each, num_classes = most_components(clf.family), clf.num_classes
     if any(isinstance(a, Tracer) for a in (y, weights, unlabelled_weight)):
         if y.ndim == 2:
-            check_components(clf, len(y))
-        elif len(y) < num_classes * each:
+            check_components(clf, y.shape[0])
+        elif is_at_most(y.shape[0], num_classes * each - 1):
             raise ValueError(_too_few(clf, f"x has {len(y)} rows", num_classes * each))
         return
     weight = np.ones(len(y)) if weights is None else np.asarray(weights)
@@ -68,10 +71,10 @@ def check_clusters(
         raise ValueError(_too_few(clf, here, int(wanted.sum())))
 
 
-def check_components(clf: Classifier, num_rows: int) -> None:
+def check_components(clf: Classifier, num_rows: Any) -> None:
     """`check_clusters` if every row's class is known; only the number of rows is checked."""
     each = most_components(clf.family)
-    if 0 < num_rows < each:
+    if is_at_most(num_rows, each - 1) and num_rows:
         raise ValueError(_too_few(clf, f"x has {num_rows} rows", each))
 
 
@@ -119,7 +122,7 @@ def start_of(
     # A row without weight may hold anything, so a copy of a row with weight replaces it here; a
     # sparse one becomes empty.
     used = row_weights(w) > 0
-    stand_in = jnp.where(used, jnp.arange(len(used)), jnp.argmax(used))
+    stand_in = jnp.where(used, jnp.arange(used.shape[0]), jnp.argmax(used))
     x = map_blocks(lambda a: a[stand_in], x, sparse=lambda a: a.only(used))
     if isinstance(w, Hard):
         shares = initial_weights(

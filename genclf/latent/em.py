@@ -192,7 +192,7 @@ def fit_hidden(
     check_for_em(clf)
     check_rows(clf.support, x, y, weights, clf.num_classes)
     if init is None:
-        check_components(clf, len(y))
+        check_components(clf, y.shape[0])
     if y.ndim == 1:  # as known responsibilities, so that no class needs a seed
         valid = valid_labels(y, clf.num_classes)[:, None]
         y = jnp.where(valid, one_hot(widen(y), clf.num_classes, float_dtype(x)), jnp.nan)
@@ -279,7 +279,7 @@ def _expectation(
     """The E step, in which rows of label -1 keep their weight; and whether any input is invalid."""
     check_rows(clf.support, x, y, weights, clf.num_classes)
     dtype, num_classes = float_dtype(x), clf.num_classes
-    weight = jnp.ones(len(y), dtype) if weights is None else weights.astype(dtype)
+    weight = jnp.ones(y.shape[:1], dtype) if weights is None else weights.astype(dtype)
     latent_share = jnp.asarray(unlabelled_weight, dtype)
     valid = valid_weights(weight).all() & valid_labels(y, num_classes).all()
     invalid = ~(valid & valid_weights(latent_share))

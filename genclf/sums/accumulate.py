@@ -19,19 +19,14 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Shaped
 
 from genclf.sums import loops
-from genclf.sums.blocks import (
-    ClassWeights,
-    Hard,
-    class_rows,
-    fold_rows,
-    ignore_absent,
-)
+from genclf.sums.blocks import ClassWeights, Hard, class_rows, fold_rows, ignore_absent
 from genclf.sums.centred import hard_moments, soft_pooled_moments, tiled_moments
 from genclf.sums.class_sums import of_rows
 from genclf.sums.compensated import Pair, difference, rounded, single
 from genclf.sums.double import gram, is_small, product
 from genclf.sums.near import some_row
 from genclf.sums.products import matmul
+from genclf.sums.sizes import is_at_most
 from genclf.sums.statistics import Moments, Sums, about_mean, divide
 
 _TILE_FROM = 2048  # rows; for fewer, sorting and gathering cost more than K times the flops
@@ -64,8 +59,8 @@ def moments(
     if isinstance(w, Hard):
         if pooled or not full:
             return hard_moments(x, w, full=full, pooled=pooled)
-        products = len(x) * w.num_classes * x.shape[1] ** 2
-        few = len(x) <= _TILE_FROM and products <= _MOST_PRODUCTS
+        most = min(_TILE_FROM, _MOST_PRODUCTS // (w.num_classes * max(1, x.shape[1] ** 2)))
+        few = is_at_most(x.shape[0], most)
         return _few_rows(x, w) if few else tiled_moments(x, w)
     if pooled:
         return soft_pooled_moments(x, w, full=full, near=near)
@@ -103,7 +98,7 @@ def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
 
 def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
     # Rows are the last axis, so that the arithmetic is vectorised over rows.
-    exact = is_small(len(x), x.shape[1] * w.shape[1])
+    exact = is_small(x.shape[0], x.shape[1] * w.shape[1])
     rows, x = w.T, x.T.astype(w.dtype)
     bad = ~jnp.isfinite(x)
     x = jnp.where(bad, 0, x)

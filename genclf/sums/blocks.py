@@ -16,6 +16,7 @@ from genclf.arguments.static import static
 from genclf.sums import loops
 from genclf.sums.compensated import Pair, add_to
 from genclf.sums.merging import merged
+from genclf.sums.sizes import is_symbolic
 
 S = TypeVar("S")
 Sum = tuple[Pair, ...]
@@ -74,16 +75,6 @@ def _even(n: int, block: int) -> int:
 
 def _slice(tree: PyTree, start: Array, size: int) -> PyTree:
     return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size), tree)
-
-
-def is_symbolic(size: Any) -> bool:
-    """Whether this number of rows or cells is unknown until a program of `jax.export` is called."""
-    return not isinstance(size, int)
-
-
-def is_at_most(size: Any, most: int) -> bool:
-    """Whether there are so few rows or cells; False if their number is symbolic."""
-    return not is_symbolic(size) and size <= most
 
 
 def num_rows(tree: PyTree) -> Any:
@@ -193,10 +184,10 @@ def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
 
     A symbolic number of rows is one block: whoever calls the program chooses the number.
     """
-    return map_blocks(f, x, block_rows(row_size))
+    return map_in_blocks(f, x, block_rows(row_size))
 
 
-def map_blocks(f: Callable[[PyTree], S], x: PyTree, block: int) -> S:
+def map_in_blocks(f: Callable[[PyTree], S], x: PyTree, block: int) -> S:
     """`map_rows` in blocks of at most `block` rows."""
     n = num_rows(x)
     if is_symbolic(n) or n <= block:
@@ -215,7 +206,7 @@ def map_blocks(f: Callable[[PyTree], S], x: PyTree, block: int) -> S:
     return loops.scan(step, zeros_as(all_rows, x), jnp.arange(0, n, block))[0]
 
 
-def sample_places(n: int, step: int) -> Int[Array, "m"]:
+def sample_places(n: Any, step: int) -> Int[Array, "m"]:
     """One of every `step` of n rows, step a power of two, of labels that may be periodic."""
     i = jnp.arange(n // step)
     return step * i + 5 * i % step

@@ -38,10 +38,12 @@ from genclf.sums.double import one_matrix, product
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
 from genclf.sums.reading import Products, moments_by
+from genclf.sums.sizes import at_most
 from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
 
 _MOST_ROWS = 2**15  # maximum rows of a block
+_TILE = 4096  # maximum rows of a tile
 _TOGETHER = 8  # sums of so many blocks are added up before their rounding errors are kept
 _FEW_CLASSES = 16  # sums of so many classes cost less as columns of a product than one by one
 _FEW_SUMS = 2**22  # up to so many products of class weights and rows are in float64
@@ -62,8 +64,9 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     # A loop over one block within another loop takes longer than over two.
     together = max(2, min(_TOGETHER, rows_in_parts(len(count)) // rows))
     few = len(count) <= _FEW_CLASSES
-    is_short = min(len(x), rows) * d * len(count) <= _FEW_SUMS
-    at_once = min(len(x), together * rows)
+    n = x.shape[0]
+    is_short = at_most(n, rows) * d * len(count) <= _FEW_SUMS
+    at_once = at_most(n, together * rows)
     parts = parts_of(w, at_once)
 
     def read(centre: Array, products: Products) -> Moments:
@@ -109,11 +112,11 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
 
     The labels are sorted once, so that the cost, 2 n d² flops, does not depend on K.
     """
-    n, count = len(x), class_counts(w)
+    count = class_counts(w)
     # Padding wastes half a tile per class on average, so a tile is at most a quarter of the mean
     # number of rows per class (but at least 128 rows).
-    share = max(1, n // (4 * len(count)))
-    num_tiles, tile_of = class_tiles(w, min(max(1 << (share.bit_length() - 1), 128), 4096))
+    share = max(1, at_most(x.shape[0], 4 * len(count) * _TILE) // (4 * len(count)))
+    num_tiles, tile_of = class_tiles(w, max(1 << (share.bit_length() - 1), 128))
 
     def read(centre: Array, products: Products) -> Moments:
         def add(carried: tuple[Array, ...], t: Array) -> tuple[tuple[Array, ...], None]:

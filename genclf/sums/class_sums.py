@@ -24,6 +24,7 @@ from genclf.sums.blocks import (
 from genclf.sums.compensated import Pair, add_to, rounded
 from genclf.sums.factors import any_member
 from genclf.sums.products import matmul
+from genclf.sums.sizes import at_most, is_symbolic
 
 _ROWS = 64  # rows in a partial sum; a shorter one costs more than it gains
 _FEW_PARTS = 4  # fewer gain nothing
@@ -48,10 +49,11 @@ class Parts(NamedTuple):
 
 def parts_of(w: Hard, n: int) -> Parts:
     """The partial sums for about n of the rows, from the labels of up to `_SAMPLE` rows or so."""
-    step = 1 << (max(1, len(w.label) // _SAMPLE).bit_length() - 1)
-    label = _label(w).at[sample_places(len(w.label), step)].get(mode="promise_in_bounds")
+    given = num_rows(w)
+    step = 1 if is_symbolic(given) else 1 << (max(1, given // _SAMPLE).bit_length() - 1)
+    label = _label(w).at[sample_places(given, step)].get(mode="promise_in_bounds")
     rows = jnp.zeros(w.num_classes, jnp.int32).at[label].add(1, mode="promise_in_bounds")
-    share = rows.astype(jnp.float32) / (len(label) + 1)
+    share = rows.astype(jnp.float32) / (rows.sum() + 1).astype(jnp.float32)
     wanted = n // _rows_of_part(n, w.num_classes) * share
     number = jnp.minimum(wanted, _MOST_PARTS).astype(jnp.int32)
     number = jnp.where(number < _FEW_PARTS, 1, number)
@@ -64,9 +66,11 @@ def class_sums(
     """`Σ_n w_nk row_n` for each class k; from partial sums, if labels are hard."""
     if not isinstance(w, Hard):
         return matmul(class_rows(w), rows)
-    parts = parts_of(w, len(rows)) if parts is None else parts
+    n = num_rows(rows)
+    n = rows_in_parts(num_classes(w)) if is_symbolic(n) else n
+    parts = parts_of(w, n) if parts is None else parts
     zero = jnp.zeros((num_classes(w), rows.shape[1]), rows.dtype)
-    return rounded(of_parts(add_rows(in_parts(zero, len(rows)), rows, w, parts), parts))
+    return rounded(of_parts(add_rows(in_parts(zero, n), rows, w, parts), parts))
 
 
 def rows_in_parts(num_classes: int) -> int:
@@ -132,7 +136,7 @@ def _add_product(sums: Array, rows: Array, w: Hard, parts: Parts) -> Array:
 def _add_each(sums: Array, rows: Array, w: Hard, parts: Parts) -> Array:
     label, weighted = _label(w), w.weight[:, None] * rows
     # Multiples of the golden ratio are evenly spread, whatever the period of the labels.
-    spread = jnp.arange(len(rows), dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
+    spread = jnp.arange(rows.shape[0], dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
     part = (spread >> (32 - _HALVINGS)).astype(jnp.int32)
     first, number = (a.at[label].get(mode="promise_in_bounds") for a in parts)
     place = first + (part * number >> _HALVINGS)
@@ -153,12 +157,12 @@ def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:
     """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
     n, block = num_rows(w), block_rows(1)
-    parts = parts_of(w, min(n, block)) if isinstance(w, Hard) else None
+    parts = parts_of(w, at_most(n, block)) if isinstance(w, Hard) else None
 
     def of_block(w: ClassWeights) -> Array:
         return class_sums(jnp.ones_like(row_weights(w))[:, None], w, parts)[:, 0]
 
-    if n <= block:
+    if is_symbolic(n) or n <= block:
         return of_block(w)
     padded = jax.tree.map(
         lambda leaf: jnp.pad(leaf, [(0, -n % block)] + [(0, 0)] * (leaf.ndim - 1)), w

@@ -23,6 +23,7 @@ from genclf.sums.batched import inverse_lower
 from genclf.sums.compensated import Pair, single
 from genclf.sums.loops import zeros_like
 from genclf.sums.products import matmul
+from genclf.sums.sizes import is_at_most
 
 _FEW_FEATURES = 8  # with so few, most of the time is spent reading rows
 _FEW_PRODUCTS = 2**24
@@ -74,9 +75,9 @@ def narrow(a: Array, dtype: Any) -> Pair:
     return high, lax.convert_element_type(a - widen(high), dtype)
 
 
-def is_small(n: int, d: int) -> bool:
+def is_small(n: Any, d: int) -> bool:
     """Whether the products of n rows of d numbers are so few that float64 costs little."""
-    return d <= _FEW_FEATURES or n * d * d <= _FEW_PRODUCTS
+    return d <= _FEW_FEATURES or is_at_most(n, _FEW_PRODUCTS // (d * d))
 
 
 def product(a: Float[Array, "*batch n d"], b: Float[Array, "*batch n e"], exact: bool) -> Pair:

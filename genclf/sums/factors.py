@@ -12,7 +12,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
 from genclf.sums import batched, loops
-from genclf.sums.blocks import map_blocks
+from genclf.sums.blocks import map_in_blocks
 from genclf.sums.double import in_double, widen
 from genclf.sums.products import matmul
 
@@ -72,7 +72,7 @@ def by_classes(f: Callable[[Any], Any], of: Any) -> Any:
     if jax.typeof(matrices).sharding.spec[0] is not None:
         return f(of)  # each device has some of the classes
     each = lambda a: jnp.broadcast_to(a, (num_classes, *a.shape[1:]))  # noqa: E731
-    return map_blocks(f, jax.tree.map(each, of), max(1, _TOGETHER // d**2))
+    return map_in_blocks(f, jax.tree.map(each, of), max(1, _TOGETHER // d**2))
 
 
 def _cholesky(of: tuple[Array, Covariances, RankRule]) -> Array:

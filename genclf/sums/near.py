@@ -19,6 +19,7 @@ from genclf.sums.blocks import (
     sample_places,
 )
 from genclf.sums.class_sums import class_counts, class_sums, of_rows
+from genclf.sums.sizes import is_at_most, is_symbolic
 from genclf.sums.statistics import divide
 
 ALL_ROWS = 2**11  # up to so many rows, all are read to locate the classes; else one in `_STEP`,
@@ -32,11 +33,11 @@ def near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"
 
     The mean is computed relative to a row of the class, so it is exact if all rows are equal.
     """
-    n, weight = len(x), row_weights(w)
-    if not n:
+    n, weight = x.shape[0], row_weights(w)
+    if is_at_most(n, 0):
         return jnp.zeros((num_classes(w), x.shape[1]), weight.dtype)
     origin = _some_rows(x, w) if isinstance(w, Hard) else some_row(x, weight)[None]
-    if n > ALL_ROWS:
+    if not is_symbolic(n) and n > ALL_ROWS:
         step = max(_STEP, n // max(_SAMPLE, _SAMPLE_OF_CLASS * num_classes(w)))
         step = 1 << (step.bit_length() - 1)
         rows = sample_places(n, step)
@@ -51,7 +52,7 @@ def near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"
 
 def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
     """One row of each class, as in `some_row`; an arbitrary row for a class that has none."""
-    n = len(x)
+    n = x.shape[0]
     row = jnp.where(w.weight > 0, jnp.arange(n, dtype=jnp.int32), n - 1)
     first = jnp.full(w.num_classes, n - 1, jnp.int32).at[jnp.maximum(w.label, 0)].min(row)
     return _finite_rows(x, first, w.weight.dtype)
@@ -59,7 +60,7 @@ def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
 
 def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d"]:
     """A row with weight and 0 for non-finite cells; subtracting it removes a common offset."""
-    if not len(x):
+    if is_at_most(x.shape[0], 0):
         return jnp.zeros(x.shape[1], weight.dtype)
     return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]
 

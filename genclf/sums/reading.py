@@ -26,6 +26,7 @@ from genclf.sums.double import gram, gram_and_sums, is_small, product, symmetric
 from genclf.sums.factors import any_member, by_classes, digits_lost, whitener
 from genclf.sums.near import ALL_ROWS, near_classes
 from genclf.sums.products import matmul
+from genclf.sums.sizes import is_at_most
 from genclf.sums.statistics import Moments
 
 _MANY_FEATURES = 512  # with as many, products are computed in pieces
@@ -83,11 +84,12 @@ def moments_by(
     (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
     # An E step has points near the means; float64 would be a large part of its work.
     exact = single_floats and is_small(n if near is None else 16 * n, d)
-    pieces = _PIECES if n >= d >= _MANY_FEATURES and not exact else 1
+    few = is_at_most(n, d)  # then the scatter is singular, whatever its rounding
+    pieces = _PIECES if d >= _MANY_FEATURES and not (few or exact) else 1
     found = read(centre, Products(exact, pieces))
-    few = n <= d  # then the scatter is singular, whatever its rounding
     found = _without_low(found) if single_floats and few and not exact else found
-    may_cancel = near is not None or n > ALL_ROWS  # else the points are the means of all rows
+    # Points near few rows are the means of all of them.
+    may_cancel = near is not None or not is_at_most(n, ALL_ROWS)
     may_lose = single_floats and not exact and not few and near is None
     if not (may_cancel or may_lose):
         return found

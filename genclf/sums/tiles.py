@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int
@@ -13,7 +14,7 @@ _DIGITS = 32  # labels are sorted by one digit to this base after the other
 _TOGETHER = 32  # rows whose places are found by comparing each with each
 
 
-def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array, Array, Array]]]:
+def class_tiles(w: Hard, tile: int) -> tuple[Any, Callable[[Array], tuple[Array, Array, Array]]]:
     """Group rows into tiles of one class each; return their number and t -> (class, rows, weights).
 
     Unused places in a tile, and unused tiles at the end, hold some row with weight 0.
@@ -32,7 +33,7 @@ def class_tiles(w: Hard, tile: int) -> tuple[int, Callable[[Array], tuple[Array,
         rows = order.at[first_row[k] + offset].get(mode="clip")
         return k, rows, jnp.where(offset < size[k], w.weight[rows], 0)
 
-    return len(label) // tile + num_classes, tile_of
+    return label.shape[0] // tile + num_classes, tile_of
 
 
 def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
@@ -48,9 +49,11 @@ def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
 
 def _order_by_digit(digit: Int[Array, "n"], base: int) -> Int[Array, "n"]:
     """Row numbers sorted by a number below `base`; equal ones stay in order."""
-    n, groups = len(digit), -(-len(digit) // _TOGETHER)
+    n = digit.shape[0]
+    groups = -(-n // _TOGETHER)
     rows = jnp.arange(groups * _TOGETHER, dtype=digit.dtype)
-    own = jnp.pad(digit, (0, len(rows) - n), constant_values=base - 1).reshape(groups, _TOGETHER)
+    own = jnp.pad(digit, (0, groups * _TOGETHER - n), constant_values=base - 1)
+    own = own.reshape(groups, _TOGETHER)
     # Before a row are those of smaller digits, and those of its digit in groups before and its own.
     number = jnp.zeros((groups, base), digit.dtype)
     number = number.at[jnp.arange(groups)[:, None], own].add(1, mode="promise_in_bounds")

@@ -104,11 +104,11 @@ def test_blocks_are_those_of_their_parts(model, small_blocks, x64):
     np.testing.assert_array_equal(score.argmax(1), gcf.predict(params, rows))
 
 
-def exported(function, x):
+def exported(function, *args):
     """A program for any number of rows."""
     (n,) = export.symbolic_shape("n")
-    rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct((n, *a.shape[1:]), a.dtype), x)
-    return export.export(jax.jit(function))(rows)
+    rows = jax.tree.map(lambda a: jax.ShapeDtypeStruct((n, *a.shape[1:]), a.dtype), args)
+    return export.export(jax.jit(function))(*rows)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -134,3 +134,32 @@ def test_a_served_program_answers_as_predict_does(clf):
         np.testing.assert_allclose(
             serve(jnp.asarray(x[:n])), gcf.log_posterior(params, x[:n]), rtol=1e-4, atol=1e-4
         )
+
+
+@pytest.mark.parametrize("model", [*MODELS, *HIDDEN], ids=str)
+def test_a_program_learns_from_any_number_of_rows(model):
+    x, y = model.example("float32")
+    learn = partial(gcf.fit, model.classifier)
+    expected = jax.tree.leaves(jax.eval_shape(learn, x, y))
+    found = exported(learn, x, y).out_avals
+    assert [(a.shape, a.dtype) for a in found] == [(a.shape, a.dtype) for a in expected]
+
+
+def learned_and_scored(clf, x, y, query):
+    return gcf.log_posterior(gcf.fit(clf, x, y), query)
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [KERNELS, gcf.SoftmaxRegression(K, l2=0.1), gcf.qda(K), gcf.lda(K), gcf.gaussian_nb(K)],
+    ids=["kernels", "softmax", "qda", "lda", "naive"],
+)
+def test_a_program_that_learns_finds_what_fit_does(clf, x64):
+    """Kernels keep the rows, so that their number is seen in the parameters too."""
+    x, y = BY_NAME["gaussian"].example("float64", 9 * BLOCK + 1)
+    query = jnp.asarray(x[:7])
+    learn = exported(lambda x, y: learned_and_scored(clf, x, y, query), x, y).call
+    for n in (N, len(x)):
+        expected = learned_and_scored(clf, x[:n], y[:n], query)
+        found = learn(jnp.asarray(x[:n]), jnp.asarray(y[:n]))
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)

@@ -1,0 +1,20 @@
+"""Numbers of rows and cells, which `jax.export` may leave unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def is_symbolic(size: Any) -> bool:
+    """Whether this number of rows or cells is unknown until a program of `jax.export` is called."""
+    return not isinstance(size, int)
+
+
+def is_at_most(size: Any, most: int) -> bool:
+    """Whether there are so few rows or cells; False if their number is symbolic."""
+    return not is_symbolic(size) and size <= most
+
+
+def at_most(size: Any, most: int) -> int:
+    """The number of rows or cells, but `most` if there are more or their number is symbolic."""
+    return most if is_symbolic(size) else min(size, most)
