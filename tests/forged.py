@@ -66,6 +66,13 @@ def forged_arrays(name, array):
         "truth values" if array.dtype != bool else "numbers",
         np.zeros(array.shape, np.int8 if array.dtype == bool else bool),
     )
+    if name in {"scatter", "fourth"} and array.ndim > 1 and array.shape[-2] == array.shape[-1] > 1:
+        changed = array.copy()
+        changed[..., 0, -1] = 2 * array.max()
+        yield "not symmetric", changed
+        changed = array.copy()
+        changed[(0,) * (array.ndim - 1) + (-1,)] = 2 * array.max()
+        yield "not symmetric in one class", changed
     yield "an axis more", np.stack([array, array], -1)
     if array.shape and len(array) > 1:
         yield "shorter", array[:-1]

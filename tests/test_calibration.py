@@ -130,7 +130,15 @@ def test_a_row_of_weight_0_is_absent():
 
 @pytest.mark.parametrize(
     "where, bad",
-    [("log_p", np.nan), ("log_p", 0.0), ("y", -1), ("y", K), ("w", -1.0), ("w", np.inf)],
+    [
+        ("log_p", np.nan),
+        ("log_p", 0.0),
+        ("log_p", np.log([0.5, 0.5, 0.0011])),
+        ("y", -1),
+        ("y", K),
+        ("w", -1.0),
+        ("w", np.inf),
+    ],
 )
 def test_a_row_that_cannot_be_scored_is_nan(where, bad):
     arrays = dict(zip(("log_p", "y", "w"), example(), strict=True))
@@ -164,3 +172,8 @@ def test_what_does_not_fit_says_so():
         gcf.calibration(log_p, np.where(np.arange(N) == 4, K, y))
     with pytest.raises(ValueError, match=r"log_posterior\[0\] has probabilities that sum to"):
         gcf.calibration(np.exp(log_p), y)
+    log_p[7] = np.log([0.5, 0.4, 0.0989])
+    with pytest.raises(ValueError, match=r"log_posterior\[7\] has .* that sum to 0\.998"):
+        gcf.calibration(log_p, y)
+    log_p[7] = np.log([0.5, 0.4, 0.0991])
+    assert np.isfinite(gcf.calibration(log_p, y).log_loss)

@@ -301,6 +301,8 @@ def test_folds_of_scikit_learn():
             "folds is on the host",
         ),
         (lambda x, y: gcf.score(np.zeros((N, K)), y[:5]), "expected .n, K. and n integer"),
+        (lambda x, y: gcf.score(np.zeros((N, K)), y, weights=np.ones(5)), "weights has shape .5,."),
+        (lambda x, y: gcf.score(np.zeros((N, K)), y, by=np.ones((N, 2), int)), "by is an array"),
     ],
 )
 def test_invalid_arguments(call, message):

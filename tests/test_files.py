@@ -265,7 +265,27 @@ BAD = {
         ),
         "alpha is -1",
     ),
+    "a preset that is none": (packed({"preset": "fit"}), "the unknown entry"),
+    "numbers for strings": (
+        packed({"strings": [1], "shape": [1], "object": False}),
+        "strings that are not strings",
+    ),
 }
+for entry in (
+    {"float": "0x1p0"},
+    {"array": "a"},
+    {"jax": "a"},
+    {"strings": [], "shape": [0], "object": False},
+    {"dict": []},
+    {"set": []},
+    {"tuple": []},
+    {"list": []},
+    {"preset": "lda"},
+):
+    BAD[f"more beside {next(iter(entry))}"] = (
+        packed(entry | {"more": 1}, a=np.ones(2)),
+        "the unknown entry|strings that are not strings",
+    )
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -358,6 +378,20 @@ def test_estimators_of_scikit_learn_have_the_same_posteriors(name, num_classes, 
     found = np.exp(gcf.log_posterior(params, x.astype(int) if name == "CategoricalNB" else x))
     np.testing.assert_allclose(found, fitted.predict_proba(x), rtol=1e-12, atol=1e-12)
     assert params.generative == (name != "LDA without covariance")
+
+
+@pytest.mark.filterwarnings("ignore:.*collinear", "ignore:.*not full rank", "ignore:divide by zero")
+def test_a_singular_covariance_of_theirs_is_named():
+    for constant in (X[0, 0], 0.0):
+        x = np.where((Y == 1)[:, None] & (np.arange(X.shape[1]) == 0), constant, X)
+        fitted = QuadraticDiscriminantAnalysis(reg_param=0.0, tol=0.0)
+        try:
+            fitted.fit(x, Y)
+        except np.linalg.LinAlgError:
+            fitted = QuadraticDiscriminantAnalysis().fit(X, Y)
+            fitted.scalings_[1][-1] = constant * 0
+        with pytest.raises(ValueError, match="estimator has a singular covariance of class 1"):
+            gcf.from_sklearn(fitted)
 
 
 def test_what_is_no_estimator_of_theirs_is_named():

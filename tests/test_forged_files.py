@@ -27,8 +27,10 @@ from tests.forged import refused
 def test_forged_statistics_and_params_in_float32_are_refused_by_name(tmp_path):
     x, y = np.arange(22, dtype=np.float32).reshape(11, 2) ** 2 + 1, np.arange(11) % 2
     stats = gcf.stats(gcf.qda(2), x, y)
+    squares = gcf.Classifier(gcf.Gaussian(shrinkage="ledoit-wolf", target="diagonal"), 2)
     assert stats.conditional.rounding is not None
     assert refused(stats, tmp_path) > 20
+    assert refused(gcf.stats(squares, x, y), tmp_path) > 25
     density = gcf.GaussianParams(jnp.asarray(x[:2]), jnp.ones((2, 2)), "diag", shared=False)
     assert refused(gcf.ClassifierParams(jnp.log(jnp.array([0.5, 0.5])), density), tmp_path) > 20
     low = dataclasses.replace(density, rounding=jnp.full((2, 2), -5.0))

@@ -84,6 +84,17 @@ def test_the_shrinkage_of_each_labelling(method, x64):
     np.testing.assert_allclose(jax.jit(of_labels)(labels), expected, rtol=1e-12)
 
 
+def test_a_class_that_no_row_of_a_fold_has(x64):
+    """It has no mean and changes no scatter; no labelling is refitted for it."""
+    rng = np.random.default_rng(0)
+    fold = Rotated(rng.normal(size=(N, D)), np.ones(D), np.ones(N), True)
+    y = rng.integers(0, 2, (3, N))
+    found, two = (labelled(fold, jnp.asarray(y), k) for k in (3, 2))
+    np.testing.assert_array_equal(found.between[:, 2], 0)
+    np.testing.assert_allclose(found.between[:, :2], two.between, rtol=1e-12)
+    np.testing.assert_allclose(found.within, two.within, rtol=1e-12)
+
+
 def test_which_models_need_no_refits():
     shared = lambda **given: gcf.Classifier(gcf.Gaussian(shared=True, **given), 2)  # noqa: E731
     for shrinkage in (None, 0.2, 1.0, "oas", "ledoit-wolf"):

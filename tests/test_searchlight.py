@@ -13,6 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
+from genclf.families.padded import can_pad
 from genclf.sklearn import CrossValidatedScore
 from tests.registry import K
 
@@ -23,6 +24,7 @@ MODELS = {
     "lda": gcf.lda(K),
     "lda-shrunk": gcf.lda(K, shrinkage=0.3),
     "qda": gcf.qda(K, shrinkage="oas"),
+    "spheres": gcf.Classifier(gcf.Gaussian("spherical"), K),
     "nb": gcf.gaussian_nb(K),
     "bernoulli": gcf.bernoulli_nb(K),
     "multinomial": gcf.multinomial_nb(K),
@@ -112,6 +114,17 @@ def test_a_voxel_of_nan_is_nan_and_changes_no_other(name):
     assert (np.asarray(found.score)[~has] == np.asarray(whole.score)[~has]).all()
     assert (np.asarray(found.null)[:, ~has] == np.asarray(whole.null)[:, ~has]).all()
     assert np.isfinite(found.p_corrected[~has]).all()
+
+
+def test_which_densities_may_have_features_without_effect():
+    """A sphere has one variance for all features; other families have no covariance to pad."""
+    assert can_pad(gcf.Gaussian()) and can_pad(gcf.Gaussian("diag", shrinkage="oas"))
+    for family in (
+        gcf.Gaussian("spherical"), gcf.VonMisesFisher(), gcf.Mixture(gcf.Gaussian(), 2),
+        gcf.Gaussian(prior=gcf.NormalInverseWishart()), gcf.Gaussian(missing="marginalize"),
+        gcf.Gaussian(shared=True, soft_threshold=0.1),
+    ):  # fmt: skip
+        assert not can_pad(family)
 
 
 def test_neighbours_as_a_matrix():

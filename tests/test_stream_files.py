@@ -353,6 +353,16 @@ def test_the_farthest_of_few_columns_is_named():
         fit_batches(clf, [batch], gcf.Schema.of(clf, batch, "y"))
 
 
+def test_em_starts_from_first_rows_that_may_have_each_class(mixture):
+    """A class without a row starts from rows without a label, if the first batch has any."""
+    schema, _, (x, _, _) = mixture
+    first = {"a": x[:40, 0], "b": x[:40, 1], "y": ["u", "v"] * 20, "w": np.ones(40)}
+    with pytest.raises(ValueError, match="class 'w' has no row among the first 40, from which EM"):
+        fit_batches(MIXTURE, [first], schema)
+    found = fit_batches(MIXTURE, [first | {"y": ["u", "v", None, None] * 10}], schema, passes=1)
+    assert np.isfinite(found.log_prior).all()
+
+
 def test_a_mixture_that_loses_a_component_is_an_error():
     """Smoothed rates of a component without rows have no mode: EM ends in NaN."""
     x = np.random.default_rng(0).poisson(3, (60, 2)).astype(float)

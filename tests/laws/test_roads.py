@@ -1,6 +1,7 @@
 """Three roads to one estimate: they share declarations and the log-joint, and they agree."""
 
 import dataclasses
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ import pytest
 
 import genclf as gcf
 from genclf.families.capabilities import HasRoads
-from genclf.roads.problem import arrays, declared
+from genclf.roads.problem import arrays, declared, start as start_of
 from tests.registry import (
     BY_NAME,
     FAMILIES,
@@ -35,6 +36,16 @@ def weighted(model, dtype):
     x, y = model.example(dtype)
     weights = np.random.default_rng(3).uniform(0.5, 2, N)
     return x, np.where(np.arange(N) % 11 == 5, -1, y), weights.astype(dtype)
+
+
+def test_a_start_has_the_form_of_an_estimate():
+    for model in having(HasRoads, FAMILIES):
+        clf = model.classifier
+        stats = jax.eval_shape(partial(gcf.stats, clf), *model.example("float32"))
+        roads = (partial(road, clf) for road in (start_of, gcf.estimate))
+        start, found = (jax.eval_shape(lambda s, of=of: arrays(of(s)), stats) for of in roads)
+        shapes = [{name: a.shape for name, a in each.items()} for each in (start, found)]
+        assert shapes[0] == shapes[1], model.name
 
 
 @pytest.mark.usefixtures("x64")
