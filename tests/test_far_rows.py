@@ -1,10 +1,12 @@
 """Rows so far that squares of their cells overflow: who wins in exact arithmetic, wins."""
 
+import math
 from fractions import Fraction
 
 import jax
 import numpy as np
 import pytest
+import scipy.special
 
 import genclf as gcf
 from genclf.stream.predict import predict_batches
@@ -36,9 +38,8 @@ def rows(dtype):
 
 def nearest(params, far):
     """The class of the least `xᵀ Σ⁻¹ x` in exact arithmetic: all else is negligible there."""
-    exact = np.vectorize(lambda a: Fraction(float(a)), otypes=[object])
-    precision = exact(np.linalg.inv(np.asarray(params.covariances, np.float64)))
-    for row in exact(far):
+    precision = exactly(np.linalg.inv(np.asarray(params.covariances, np.float64)))
+    for row in exactly(far):
         lengths = [row @ own @ row for own in precision]
         yield lengths.index(min(lengths))
 
@@ -65,6 +66,74 @@ def test_far_rows_have_a_class(name, dtype):
     np.testing.assert_array_equal(each, found)
 
 
+def exactly(a):
+    return np.vectorize(lambda cell: Fraction(float(cell)), otypes=[object])(a)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+def test_far_rows_with_missing_cells_have_a_class(covariance, shared, dtype):
+    """It is that of `x_oᵀ Σ_oo⁻¹ x_o`, or with a shared Σ of `x_oᵀ Σ_oo⁻¹ (μ_k)_o`."""
+    x, y, far = rows(dtype)
+    far = np.concatenate([far, np.full((1, D), np.finfo(dtype).max, dtype)])
+    far[[0, 1, 3, 5], [1, 2, 0, 1]] = np.nan
+    clf = gcf.Classifier(gcf.Gaussian(covariance, shared=shared, missing="marginalize"), K)
+    params = gcf.fit(clf, x, y)
+    found = np.asarray(gcf.predict(params, far))
+    covariances = np.asarray(params.conditional.covariances, np.float64)
+    means = np.asarray(params.conditional.mean, np.float64)
+    for row, label in zip(far, found, strict=True):
+        seen = np.flatnonzero(~np.isnan(row))
+        inverse = exactly(np.linalg.inv(covariances[:, seen][:, :, seen]))
+        row = exactly(row[seen])
+        ends = exactly(means[:, seen]) if shared else [-row] * K
+        assert label == np.argmax([row @ own @ end for own, end in zip(inverse, ends, strict=True)])
+    np.testing.assert_array_equal(np.exp(gcf.log_posterior(params, far)), np.eye(K)[found])
+    assert np.isneginf(gcf.log_joint(params, far)).all()
+    mixed = np.asarray(gcf.predict(params, np.concatenate([x[:5], far])))
+    np.testing.assert_array_equal(mixed, [*gcf.predict(params, x[:5]), *found])
+    far[0, 0] = np.inf
+    assert gcf.predict(params, far)[0] == -1
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+def test_densities_of_student_t_are_finite_however_far(covariance, dtype):
+    """In exact arithmetic `log q` is a logarithm of a fraction."""
+    x, y, far = rows(dtype)
+    far = np.concatenate([far, np.full((1, D), np.finfo(dtype).max, dtype), x[:2]])
+    prior = gcf.NormalInverseWishart(kappa=0.1)
+    clf = gcf.Classifier(gcf.Gaussian(covariance, prior=prior), K, inference="predictive")
+    params = gcf.fit(clf, x, y)
+    t = params.conditional
+    found = np.asarray(t.log_prob(jax.numpy.asarray(far)), float)
+    matrices = gcf.GaussianParams(t.mean, t.scale, covariance, t.shared).covariances
+    means, scales = np.asarray(t.mean, float), np.asarray(matrices, float)
+    for i, row in enumerate(far):
+        for k in range(K):
+            others = float(t.dof[k % len(t.dof)]), float(t.inflation[k]), covariance
+            expected = log_student_t(row, means[k], scales[k], *others)
+            np.testing.assert_allclose(
+                found[i, k], expected, rtol=max(20 * np.finfo(dtype).eps, 1e-12)
+            )
+    far[0, 1] = np.inf
+    assert gcf.predict(params, far)[0] == -1
+
+
+def log_student_t(row, mean, scale, dof, inflation, covariance):
+    """The log-density of a row, with the logarithm of a quadratic form in exact arithmetic."""
+    apart, d = exactly(row) - exactly(mean), len(row)
+    if covariance == "diag":
+        each = (slice(j, j + 1) for j in range(d))
+        return sum(
+            log_student_t(row[j], mean[j], scale[j, j], dof, inflation, "full") for j in each
+        )
+    q = 1 + apart @ exactly(np.linalg.inv(scale)) @ apart / Fraction(dof * inflation)
+    log_q = math.log(q.numerator) - math.log(q.denominator)
+    norm = scipy.special.gammaln((dof + d) / 2) - scipy.special.gammaln(dof / 2)
+    norm -= 0.5 * (d * np.log(np.pi * dof * inflation) + np.linalg.slogdet(scale)[1])
+    return norm - 0.5 * (dof + d) * log_q
+
+
 def test_what_is_not_finite_stays_undecided(dtype):
     x, y, far = rows(dtype)
     far[0, 1], far[1, 1] = np.inf, np.nan
@@ -76,14 +145,27 @@ def test_what_is_not_finite_stays_undecided(dtype):
         np.testing.assert_array_equal(np.isnan(gcf.log_joint(params, far)).any(1), lost)
 
 
+HOLES = {"missing": "marginalize"}
+
+
 @pytest.mark.parametrize(
     "family",
-    [gcf.Gaussian(), gcf.Gaussian("diag"), gcf.Gaussian(shared=True)],
-    ids=["qda", "naive", "lda"],
+    [
+        gcf.Gaussian(),
+        gcf.Gaussian("diag"),
+        gcf.Gaussian(shared=True),
+        gcf.Gaussian("diag", **HOLES),
+        gcf.Gaussian("diag", shared=True, **HOLES),
+        gcf.Gaussian(**HOLES),
+        gcf.Gaussian("diag", prior=PRIOR),
+    ],
+    ids=["qda", "naive", "lda", "naive-holes", "shared-holes", "qda-holes", "predictive"],
 )
 def test_streams_predict_what_the_core_predicts(family, x64):
     x, y, far = rows(np.float64)
-    clf = gcf.Classifier(family, K)
+    if family.missing == "marginalize":
+        far[[0, 1, 3], [1, 2, 0]] = np.nan
+    clf = gcf.Classifier(family, K, inference="ml" if family.prior is None else "predictive")
     batch = dict(zip(NAMES, x.T, strict=True)) | {"y": y}
     schema = gcf.Schema.of(clf, batch, label="y")
     params = gcf.fit(clf, x, y)

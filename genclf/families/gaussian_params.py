@@ -42,6 +42,7 @@ from genclf.families.marginal import (
     marginal_scores,
     missing_given_seen,
     nothing_to_complete,
+    of_far_rows,
 )
 from genclf.families.missing import Missing, allow_missing
 from genclf.families.shared_scale import linear_form, linear_scores
@@ -51,6 +52,7 @@ from genclf.parameters import Parameter
 from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.compensated import no_rounding
+from genclf.sums.far import most_deviations, nearer
 from genclf.sums.products import einsum
 from genclf.sums.statistics import Moments
 
@@ -165,9 +167,12 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
             common = common_norms(rows, self.in_units().unit)
             return self._seen_less_common(rows) + common[:, None]
 
+        def infinitely_far(rows: Array) -> Array:
+            return jnp.where(jnp.isfinite(self._seen_compared_far(rows)), -jnp.inf, jnp.nan)
+
         if self.missing == "error":
             return complete(x)
-        return self._marginal(x, complete, seen)
+        return self._marginal(x, complete, seen, infinitely_far)
 
     def _log_prob_less_common(
         self, x: Array, then: Scores = lambda score: score, compared: bool = False
@@ -189,7 +194,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         complete = self._linear_scores if self.shared else self._quadratic_scores
         if self.missing == "error":
             return complete(x)
-        return self._marginal(x, complete, self._seen_less_common)
+        return self._marginal(x, complete, self._seen_less_common, self._seen_compared_far)
 
     def _linear_scores(self, x: Array, then: Scores = lambda score: score) -> Array:
         return linear_scores(x, self._means(), self.scale, self.covariance, then)
@@ -204,14 +209,20 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         whole = lambda score: then(score + common)  # noqa: E731
         return self._log_prob_less_common(x, whole, compared=not normalised)
 
-    def _marginal(self, x: Array, complete: Scores, seen: Scores) -> Float[Array, "*batch K"]:
-        """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`."""
+    def _marginal(
+        self, x: Array, complete: Scores, seen: Scores, far: Scores
+    ) -> Float[Array, "*batch K"]:
+        """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`.
+
+        Rows whose scores overflow are scored by `far`.
+        """
 
         def rows(x: Array) -> Array:
             return loops.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
 
         d = self.mean.shape[-1]
-        return over_rows(rows, x, 1, 2 * d * d if self.covariance == "full" else 2 * d)
+        by_blocks = lambda f: over_rows(f, x, 1, 2 * d * d if self.covariance == "full" else 2 * d)  # noqa: E731
+        return of_far_rows(x, by_blocks(rows), lambda: by_blocks(far))
 
     @property
     def has_terms(self) -> bool:
@@ -251,6 +262,22 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         if self.covariance == "full":
             return marginal_scores(rows, given)
         return cell_scores(rows, self._means(), self.scale, given.unit)
+
+    def _seen_compared_far(self, rows: Array) -> Array:
+        """Scores, of rows with missing cells whose distances overflow, to be compared alone.
+
+        If classes share Σ, they differ in `x_oᵀ Σ_oo⁻¹ (μ_k - c)_o` alone, which is the difference
+        of two distances from opposite means over 4. Rows and means are taken equally far from 0.
+        """
+        deviation = self.in_units().unit[None]
+        if not self.shared:
+            return self._seen_less_common(nearer(rows, deviation))
+        apart = self._means().about(self._means().centre)
+        size = (jnp.abs(apart) / deviation).max()
+        mean = apart / jnp.where(size > 0, size, 1) * most_deviations(apart)
+        opposite = (replace(self, mean=m, rounding=None) for m in (mean, -mean))
+        high, low = (params._seen_less_common(nearer(rows, deviation)) for params in opposite)
+        return 0.5 * (high - low)
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
         """Mean and covariance of the features, for examples with class probabilities r."""

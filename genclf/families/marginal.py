@@ -9,6 +9,7 @@ the missing ones. Rows are the last axis, so that the arithmetic is vectorised o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -21,6 +22,7 @@ from genclf.families.mahalanobis import Covariance, Means, finite, from_one, ove
 from genclf.sums import loops
 from genclf.sums.accumulate import moments, one_class
 from genclf.sums.blocks import ClassWeights, class_rows
+from genclf.sums.factors import any_member
 from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments
 
@@ -165,6 +167,18 @@ def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Arra
     """`-Σ log (unit_j √2π)` over the observed cells."""
     norm = -jnp.log(unit) - 0.5 * math.log(2 * math.pi)
     return matmul((~jnp.isnan(x)).astype(norm.dtype), norm)
+
+
+def of_far_rows(
+    x: Shaped[Array, "*batch d"], scores: Float[Array, "*batch K"], again: Callable[[], Array]
+) -> Float[Array, "*batch K"]:
+    """The scores; those of `again` for rows without infinite cells whose scores overflow."""
+
+    def replaced() -> Array:
+        far = ~jnp.isfinite(scores).all(-1) & ~jnp.isinf(x).any(-1)
+        return jnp.where(far[..., None], again(), scores)
+
+    return loops.cond(any_member(~jnp.isfinite(scores).all()), replaced, lambda: scores)
 
 
 class Completion(Completed):

@@ -21,7 +21,10 @@ from genclf.families.mahalanobis import (
 from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer
 from genclf.parameters import Parameter
+from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.sums.factors import any_member
+from genclf.sums.far import nearness
 
 FINITE = Support(jnp.isfinite, "a finite number")
 
@@ -85,9 +88,25 @@ class StudentTParams(Density):
         if self.covariance == "diag":
             score = over_rows(lambda x: self._cells(x, first, power), x, 1, 8 * d)
         else:
-            q = finite(distances(x, Means(self.mean), self.scale, self.covariance))
-            score = jnp.log1p(q * broadcast_rows(first, q)) * broadcast_rows(power, q)
+            score = over_rows(lambda x: self._rows(x, first, power), x, 1, 8 * d)
         return score + broadcast_rows((d / p) * norm - own, score), -common
+
+    def _rows(
+        self, x: Shaped[Array, "n d"], first: Float[Array, "K"], power: Float[Array, "K"]
+    ) -> Float[Array, "n K"]:
+        def of_distances(x: Array) -> Array:
+            return distances(x, Means(self.mean), self.scale, self.covariance) * first[None]
+
+        def far() -> Array:
+            full = self.covariance == "full"
+            deviation = jnp.sqrt((self.scale**2).sum(-1)) if full else self.scale
+            share = nearness(x, deviation)
+            log_q = jnp.log(of_distances(x * share)) - 2 * jnp.log(share)
+            return finite(jnp.where(jnp.isfinite(q), jnp.log1p(q), log_q))
+
+        q = of_distances(x)
+        logs = loops.cond(any_member(~jnp.isfinite(q).all()), far, lambda: jnp.log1p(q))
+        return logs * power[None]
 
     def _cells(
         self, x: Shaped[Array, "n d"], first: Float[Array, "K"], power: Float[Array, "K"]
@@ -100,7 +119,18 @@ class StudentTParams(Density):
             z = (x - mean[:, None]) * inverse[:, None]
             return jnp.log1p(z * z).sum(0) * power
 
-        return over_classes(of_class, self.mean, inverse, power, x=x)
+        def of_far(mean: Array, inverse: Array, power: Array) -> Array:
+            apart = jnp.abs(x - mean[:, None])
+            log_z = jnp.log(apart) + jnp.log(inverse)[:, None]
+            z = apart * inverse[:, None]
+            is_far = z > far
+            near = jnp.log1p(jnp.where(is_far, 0, z) ** 2)
+            return jnp.where(is_far, 2 * log_z, near).sum(0) * power
+
+        far = 1 / float(jnp.finfo(inverse.dtype).eps)  # 1 + z² is z² there
+        found = over_classes(of_class, self.mean, inverse, power, x=x)
+        of_classes = lambda: over_classes(of_far, self.mean, inverse, power, x=x)  # noqa: E731
+        return loops.cond(any_member(~jnp.isfinite(found).all()), of_classes, lambda: found)
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log t_ν(x; m_k, Λ_k)`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
 from genclf.stream.rows import Rows
-from genclf.sums.far import nearer
+from genclf.sums.far import most_deviations, nearer
 
 _BLOCK = 4096  # rows that are scored at once
 _FAR = 2.0**28  # squared length from which whitened means lose digits
@@ -76,11 +76,23 @@ class GaussianScores:
         squared = self._distances(x)
         far = ~np.isfinite(squared).all(1)
         if far.any():
-            full = self.scale.ndim == 3
-            deviation = np.sqrt(np.square(self.scale).sum(-1)) if full else self.scale
             with np.errstate(invalid="ignore"):
-                squared[far] = self._distances(nearer(x[far], deviation))
+                squared[far] = self._compared_far(x[far])
+            squared[np.isinf(x).any(1)] = np.nan
         return -0.5 * squared - self._norms(x)
+
+    def _compared_far(self, x: np.ndarray) -> np.ndarray:
+        """Distances to be compared alone, as in `GaussianParams.discriminant`."""
+        full = self.scale.ndim == 3
+        deviation = np.sqrt(np.square(self.scale).sum(-1)) if full else self.scale
+        x = nearer(x, deviation)
+        if len(self.scale) > 1:
+            return self._distances(x)
+        apart = self.mean - self.mean.mean(0)
+        size = np.abs(apart / deviation).max()
+        mean = apart / (size or 1) * most_deviations(x)
+        near, opposite = (replace(self, mean=m)._distances(x) for m in (mean, -mean))
+        return 0.5 * (near - opposite)
 
     def _norms(self, x: np.ndarray) -> np.ndarray:
         full = self.scale.ndim == 3
