@@ -378,6 +378,8 @@ def test_estimators_of_scikit_learn_have_the_same_posteriors(name, num_classes, 
     found = np.exp(gcf.log_posterior(params, x.astype(int) if name == "CategoricalNB" else x))
     np.testing.assert_allclose(found, fitted.predict_proba(x), rtol=1e-12, atol=1e-12)
     assert params.generative == (name != "LDA without covariance")
+    if not params.generative:
+        assert params.steps == 0 and params.converged and np.isnan(params.gradient_norm)
 
 
 @pytest.mark.filterwarnings("ignore:.*collinear", "ignore:.*not full rank", "ignore:divide by zero")

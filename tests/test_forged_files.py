@@ -8,6 +8,7 @@ import lzma
 import os
 import tracemalloc
 import zipfile
+from contextlib import nullcontext
 
 import jax
 import jax.numpy as jnp
@@ -163,6 +164,41 @@ def test_save_writes_through_a_link_and_under_long_names(tmp_path):
     assert [p.name for p in target.parent.iterdir()] == ["target.genclf"]
     gcf.save(tmp_path / ("n" * 250), 3)
     assert gcf.load(tmp_path / ("n" * 250)) == 3
+
+
+@pytest.mark.parametrize("path", [None, 3, ["a.genclf"], gcf.lda(2)])
+def test_what_is_no_path(path):
+    for verb in (gcf.load, lambda path: gcf.save(path, 1)):
+        with pytest.raises(ValueError, match=r"(?s)^path is .*, expected the path of a file"):
+            verb(path)
+
+
+def test_rounding_is_far_below_the_largest_number(tmp_path):
+    """Of one feature the mean may be rounded by more than the mean of another one."""
+    x = np.array([[1e8, 1e-3], [1e8 + 8, 1e-3], [1e8 + 8, 1e-3]] * 7, np.float32)
+    given = gcf.stats(gcf.gaussian_nb(2), x, np.arange(21) // 11)
+    assert np.abs(given.conditional.rounding[1]).max() > 1e-3
+    gcf.save(tmp_path / "a.genclf", given)
+    jax.tree.map(np.testing.assert_array_equal, gcf.load(tmp_path / "a.genclf"), given)
+    sums = given.conditional
+    for i, name in enumerate(("count", "mean", "scatter")):
+        low = list(sums.rounding)
+        low[i] = low[i].at[1].set(0.002 * np.abs(getattr(sums, name)).max())
+        forged = dataclasses.replace(sums, rounding=tuple(low))
+        with pytest.raises(ValueError, match=rf"rounding\[{i}\] is larger than rounding of"):
+            gcf.save(tmp_path / "a.genclf", dataclasses.replace(given, conditional=forged))
+
+
+def test_what_is_checked_is_the_number_with_its_rounding(tmp_path):
+    x = np.full((21, 1), 3.0, np.float32)
+    given = gcf.stats(gcf.Classifier(gcf.Poisson(), 2), x, np.zeros(21, int))
+    sums = given.conditional
+    for low in (0.05, -0.05):
+        rounding = sums.rounding[0], sums.rounding[1].at[1].set(low)
+        forged = dataclasses.replace(sums, rounding=rounding)
+        wrong = pytest.raises(ValueError, match="total is negative") if low < 0 else nullcontext()
+        with wrong:
+            gcf.save(tmp_path / "a.genclf", dataclasses.replace(given, conditional=forged))
 
 
 def test_load_waits_for_no_pipe(tmp_path):

@@ -58,6 +58,14 @@ def test_a_test_set_and_batches():
     np.testing.assert_allclose(chunked.errors["softmax"], curve.errors["softmax"], atol=0.02)
 
 
+def test_a_test_set():
+    (x, y), test = example(), example(n=53, seed=1)
+    args = {"key": jax.random.key(0), "num_splits": 2, "test": test}
+    curve = gcf.learning_curve({"nb": gcf.gaussian_nb(K)}, x, y, [N], **args)
+    expected = np.mean(gcf.predict(gcf.fit(gcf.gaussian_nb(K), x, y), test[0]) != test[1])
+    np.testing.assert_allclose(curve.errors["nb"], [[expected, expected]], atol=1e-6)
+
+
 def test_means_standard_errors_and_crossings():
     a = np.array([[0.3, 0.5, 0.4], [0.2, 0.3, 0.4], [0.1, 0.1, 0.1], [0.1, 0.2, 0.3]])
     apart = np.array([0.1, 0.0, -0.1, -0.1])[:, None] + np.array([[0.0, 0.01, -0.01]])

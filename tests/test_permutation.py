@@ -95,6 +95,18 @@ def test_a_class_that_no_row_of_a_fold_has(x64):
     np.testing.assert_allclose(found.within, two.within, rtol=1e-12)
 
 
+@pytest.mark.parametrize("metric", ["log_loss", "balanced_accuracy", lambda *_: 0.0])
+def test_p_values_count_what_is_as_good(metric, dtype):
+    """Smaller log-losses are better, larger scores of all else; NaN where nothing was observed."""
+    rng = np.random.default_rng(0)
+    null = np.round(rng.uniform(size=(31, 7)), 1).astype(dtype)
+    observed = np.array([0.3, 0.5, 0.7, -1, 2, np.nan, 0.1], dtype)
+    better = null <= observed if metric == "log_loss" else null >= observed
+    expected = np.where(np.isnan(observed), np.nan, (better.sum(0) + 1) / 32)
+    found = permutation.p_values(jnp.asarray(observed), jnp.asarray(null), metric)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_which_models_need_no_refits():
     shared = lambda **given: gcf.Classifier(gcf.Gaussian(shared=True, **given), 2)  # noqa: E731
     for shrinkage in (None, 0.2, 1.0, "oas", "ledoit-wolf"):

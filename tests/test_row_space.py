@@ -1,5 +1,7 @@
 """Fits with more features than rows, in the space of the rows, are those of the full matrices."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -188,6 +190,17 @@ def test_one_part_of_a_product(x64):
     assert isinstance(found.conditional.parts["genes"], RowSpaceParams)
     assert_close(gcf.log_joint(found, of(new)), gcf.log_joint(expected, of(new)), 1e-11)
     assert (np.asarray(gcf.diagnose(clf, of(x), y).conditional["genes"].rank) == 99).all()
+
+
+def test_the_likelihood_of_coordinates(x64):
+    """Of rows that are given by their coordinates it is the sum of their log-densities."""
+    x, y, _ = rows()
+    found = gcf.fit(gcf.lda(K, shrinkage=0.25), x, y).conditional
+    z = found.rotation.coordinates(jnp.asarray(x))
+    inside = dataclasses.replace(found, rotation=None)
+    moments = gcf.stats(gcf.lda(K), z, y).conditional
+    expected = np.take_along_axis(np.asarray(inside.log_prob(z)), y[:, None], 1).sum()
+    np.testing.assert_allclose(inside.log_lik(moments), expected, rtol=1e-11)
 
 
 def test_what_is_told_of_it():

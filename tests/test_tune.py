@@ -106,6 +106,7 @@ def test_a_candidate_without_a_score_is_not_chosen(x64):
     make = lambda ddof: gcf.Classifier(gcf.Gaussian("diag", ddof=ddof), K)  # noqa: E731
     found = gcf.tune(make, {"ddof": [1.0, 0.0]}, x, y, folds, "accuracy")
     assert np.isnan(found.table["score"][0]) and found.best.family.ddof == 0
+    assert found.nested is None and found.chosen is None
     with pytest.raises(ValueError, match="no candidate of grid has a score"):
         gcf.tune(make, {"ddof": [1.0]}, x, y, folds)
 
