@@ -153,6 +153,12 @@ def _of_other_precision(groups):
     return out
 
 
+def _model_of(item):
+    """The name of the model that a case is about."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return str(params.get("model", params.get("name")))
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups
 def pytest_collection_modifyitems(config, items):
     """All tests of a model one after the other, in one worker, so that they share its programs."""
@@ -162,11 +168,13 @@ def pytest_collection_modifyitems(config, items):
     fast = config.getoption("--fast")
     slow = set(SLOW_CASES.read_text().split("\n")) if fast else set()
     groups, left_out = collections.defaultdict(list), []
-    for item in items:
-        params = item.callspec.params if hasattr(item, "callspec") else {}
-        model = str(params.get("model", params.get("name")))
+    models = [_model_of(item) for item in items]
+    of_one = {
+        _test_of(item.nodeid) for item, m in zip(items, models, strict=True) if m in ONE_OF_EACH
+    }
+    for item, model in zip(items, models, strict=True):
         of_model = model in names
-        other = fast and of_model and model not in ONE_OF_EACH
+        other = fast and of_model and model not in ONE_OF_EACH and _test_of(item.nodeid) in of_one
         other = other or (fast and THEIRS in item.nodeid)
         if other or {item.nodeid, _test_of(item.nodeid)} & slow:
             left_out.append(item)

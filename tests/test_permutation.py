@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import genclf as gcf
@@ -13,6 +14,7 @@ from genclf.select.permuted_labels import (
     Rotated,
     estimated_shrinkage,
     labelled,
+    posteriors,
     rotated,
     share_scatters,
 )
@@ -56,6 +58,38 @@ def test_each_permutation_is_cross_validated(name, clf, dtype):
     observed = gcf.score(gcf.cross_validate(*args[:-1], weights), y, "log_loss", weights=weights)
     np.testing.assert_allclose(found.observed, observed, rtol=1e-6)
     np.testing.assert_allclose(found.p_value, 1 / (NUM + 1), rtol=1e-6)
+
+
+def by_definition(clf, x, y, w, test):
+    """The log-posteriors of rows by a linear discriminant, in NumPy."""
+    gaussian, d = clf.family, x.shape[1]
+    means = np.stack([np.average(x[y == k], 0, w[y == k]) for k in range(K)])
+    z = x - means[y]
+    covariance = (w * z.T) @ z / (w.sum() - gaussian.ddof)
+    s = gaussian.shrinkage or 0.0
+    target = np.trace(covariance) / d * np.eye(d)
+    precision = np.linalg.inv((1 - s) * covariance + s * target)
+    prior = np.bincount(y, w) / w.sum()
+    apart = test[:, None] - means[None]
+    score = np.log(prior) - 0.5 * np.einsum("nki,ij,nkj->nk", apart, precision, apart)
+    return score - scipy.special.logsumexp(score, 1, keepdims=True)
+
+
+@pytest.mark.parametrize(("shrinkage", "ddof"), [(None, 0.0), (None, 2.0), (0.3, 2.0)])
+def test_posteriors_of_each_labelling(shrinkage, ddof, x64):
+    x, y = BY_NAME["gaussian"].example("float64")
+    clf = gcf.Classifier(gcf.Gaussian(shared=True, ddof=ddof, shrinkage=shrinkage), K)
+    labels = np.stack([y, np.roll(y, 1), np.roll(y, 5)])
+    w = np.random.default_rng(0).uniform(0.5, 2, N) * (np.arange(N) % 5 > 0)
+    test = np.flatnonzero(w == 0)
+    fold = rotated(clf, jnp.asarray(x), jnp.asarray(w))
+    of_labels = lambda y: posteriors(clf, fold, jnp.asarray(test), y)  # noqa: E731
+    found, exact = jax.jit(of_labels)(labels)
+    assert np.asarray(exact).all()
+    seen = w > 0
+    for labelling, log_p in zip(labels, found, strict=True):
+        expected = by_definition(clf, x[seen], labelling[seen], w[seen], x[test])
+        np.testing.assert_allclose(log_p, expected, rtol=1e-9, atol=1e-9)
 
 
 def shrinkage_by_definition(method, x, y, w):

@@ -54,7 +54,7 @@ def test_each_candidate_is_cross_validated(metric, x64):
 
 
 MODELS = {
-    "gaussian": (gaussian, GRID),
+    "covariances": (gaussian, GRID),
     "row-space": (lambda s: gcf.lda(K, shrinkage=s), {"s": [0.9, 0.5, 0.1]}),
     "softmax": (lambda l2: gcf.SoftmaxRegression(K, l2=l2), {"l2": [10.0, 0.1]}),
 }
