@@ -20,6 +20,7 @@ import genclf as gcf
 from genclf import sklearn as estimators
 from genclf.arguments.registered import REGISTERED
 from genclf.cli.files import InputError, read_table
+from genclf.families.row_space import RowSpaceParams
 from genclf.files.container import FileError, to_bytes
 from genclf.parameters import Parameter
 from tests.forged import refused
@@ -54,6 +55,11 @@ def test_forged_fields_of_other_kinds_are_refused_by_name(x64, tmp_path):
         gcf.KernelDensityParams(*tiles, ones),
         gcf.MixtureParams(jnp.log(jnp.full((3, 2), 0.5)), inner),
     ]
+    for shared in (True, False):
+        clf = gcf.Classifier(gcf.Gaussian(shared=shared, shrinkage=0.3), 2)
+        wide = gcf.fit(clf, rng.normal(size=(7, 11)), np.arange(7) % 2)
+        assert isinstance(wide.conditional, RowSpaceParams)
+        assert refused(wide, tmp_path) > 100
     for density in densities:
         assert refused(gcf.ClassifierParams(prior, density), tmp_path) > 15
     softmax = gcf.softmax_form(

@@ -183,6 +183,12 @@ def test_neighbours_that_cannot_be(neighbours, message):
         gcf.searchlight(MODELS["lda"], x, y, neighbours, RUNS)
 
 
+@pytest.mark.parametrize("metric", ["confusion", lambda *_: np.zeros(2)])
+def test_a_score_for_nilearn_is_one_number(metric):
+    with pytest.raises(ValueError, match="metric is .* whose score has shape .* one number"):
+        CrossValidatedScore(gcf.lda(K), metric=metric).fit(*data(), groups=RUNS)
+
+
 def test_permutations_need_a_key():
     x, y = data()
     with pytest.raises(ValueError, match="num is 5, and key is None"):

@@ -60,11 +60,17 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
     of_correlations: bool = static(default=False)
 
     def _problems(self) -> list[str]:
-        if self.rotation is None:
-            return []
-        shape, expected = self.rotation.basis.shape, (self.width, self.inside.num_features)
-        fits = shape[-2:] == expected
-        return [] if fits else [f"rotation.basis has the shape {shape}, expected {expected}"]
+        copies = self.inside.scale.shape[-3:-2]
+        expected = {"outside": copies, "shrinkage": copies}
+        shapes = {name: getattr(self, name).shape[-1:] for name in expected}
+        if self.rotation is not None:
+            expected["rotation.basis"] = self.width, self.inside.num_features
+            shapes["rotation.basis"] = self.rotation.basis.shape[-2:]
+        return [
+            f"{name} has the shape {shapes[name]}, expected {wanted}"
+            for name, wanted in expected.items()
+            if shapes[name] != wanted
+        ]
 
     @property
     def support(self) -> Support:

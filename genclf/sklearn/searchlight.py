@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from genclf.entry.rows import float_dtype
 from genclf.many.packing import padded_size
 from genclf.many.scan import shared_by_places
 from genclf.many.searchlight import scan_neighbourhoods
 from genclf.model import Model, check_hyperparameters
 from genclf.select.folds import kfold
-from genclf.select.score import Score, ScoreFunction, score_function
+from genclf.select.score import Score, ScoreFunction, number_function
 from genclf.sklearn.labels import encoded
 
 
@@ -85,7 +86,8 @@ class CrossValidatedScore(BaseEstimator):
             jnp.asarray(np.pad(x, more)), jnp.asarray(labels), folds, None, None, 0, None, False
         )
         index = np.pad(np.arange(d, dtype=np.int32)[None], more, constant_values=-1)
-        function = score_function(self.metric)
+        log_p = jax.ShapeDtypeStruct((len(x), clf.num_classes), float_dtype(x))
+        function = number_function(self.metric, log_p)
         found = scan_neighbourhoods(clf, function, shared, index, None, None)
         self.score_ = float(found.observed[0])
         return self
