@@ -10,6 +10,7 @@ from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, Stratified
 import genclf as gcf
 from genclf.select.downdates import has_downdates
 from genclf.select.folds import check_training
+from genclf.select.left_out_words import without_each_document
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, N, assert_close, take
 
 F = 7
@@ -194,6 +195,25 @@ def test_softmax_regression_too(x64):
     clf, folds = gcf.SoftmaxRegression(K, l2=0.1), gcf.kfold(jax.random.key(0), y, 3)
     found = gcf.cross_validate(clf, x, y, folds).log_posterior
     np.testing.assert_allclose(found, refits(clf, x, y, folds), atol=1e-6)
+
+
+def test_which_documents_are_left_out_exactly(dtype):
+    """All of whole numbers; with weights, none whose words are nearly all there is of them."""
+    rng = np.random.default_rng(0)
+    y, counts = np.arange(23) % K, rng.poisson(1.0, (23, 7)).astype(np.int32)
+    clf, eps = gcf.multinomial_nb(K, alpha=0.5), np.finfo(dtype).eps
+    for weights in (np.ones(23), np.where(np.arange(23) == 4, 0.3 / eps, 0.7)):
+        w = jnp.asarray(weights, dtype)
+        stats = gcf.stats(clf, counts, y, w)
+        found, exact = without_each_document(clf, stats, jnp.asarray(counts), jnp.asarray(y), w)
+        np.testing.assert_array_equal(exact, weights * eps < 0.1)
+        for i in np.flatnonzero(exact & (y != y[4])):
+            rest = np.arange(23) != i
+            total = np.stack([(weights * rest * (y == k)) @ counts for k in range(K)]) + 0.5
+            score = np.log(total / total.sum(1, keepdims=True)) @ counts[i]
+            score = score + np.log(np.bincount(y[rest], weights[rest]) / weights[rest].sum())
+            expected = score - np.logaddexp.reduce(score)
+            np.testing.assert_allclose(found[i], expected, rtol=1e3 * eps, atol=1e3 * eps)
 
 
 def test_leave_one_out_of_soft_labels(x64):

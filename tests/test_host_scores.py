@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import genclf as gcf
-from genclf.stream import predict_batches
+from genclf.stream import predict, predict_batches
 from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of
 from genclf.stream.score_plan import host_scores
@@ -163,6 +163,19 @@ def test_other_params_are_refused(family, columns, what):
     params = params.params if hasattr(params, "params") else params
     with pytest.raises(ValueError, match=what):
         host_scores(params, schema)
+
+
+def test_a_batch_of_any_number_of_rows_is_predicted_in_pieces(monkeypatch, x64):
+    params, schema, _ = read(*FAMILIES["shared"])
+    names = [column.name for column in schema.columns]
+    table = pa.table({key: pa.array(TABLE[key], from_pandas=True) for key in names})
+    monkeypatch.setattr(predict, "ROWS", 16)
+    code = np.asarray(gcf.predict(params, arrays_of(schema.read(table, Place("all"), False))[0]))
+    for n in (0, 1, 15, 16, 17, 80):
+        pieces = list(predict_batches(params, table.slice(0, n), schema))
+        assert [len(piece) for piece in pieces[:-1]] == [16] * (max(n - 1, 0) // 16)
+        found = pa.concat_tables(pieces)["prediction"].to_pylist()
+        assert found == [("u", "v", "w")[k] for k in code[:n]]
 
 
 def test_params_of_another_schema_are_refused():

@@ -12,6 +12,9 @@ N, D, K = 101, 2, 3
 MODELS = {"lda": gcf.lda(K, ridge=0.1), "softmax": gcf.SoftmaxRegression(K, l2=0.1)}
 
 
+KEY = jax.random.key(0)
+
+
 def example(n=N, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, K, n).astype(np.int32)
@@ -90,6 +93,13 @@ def test_a_class_that_was_not_drawn_counts_as_errors():
     for errors in curve.errors.values():
         # One row, one class: all rows of the others are wrong.
         assert all(np.abs(1 - shares - error).min() < 0.02 for error in np.asarray(errors[0]))
+
+
+def test_labels_that_are_not_all_known_are_refused():
+    x, y = example()
+    for labels in (np.where(np.arange(N) == 3, -1, y), np.eye(K)[y]):
+        with pytest.raises(ValueError, match=r"y holds responsibilities, or a label outside"):
+            gcf.learning_curve({"nb": gcf.gaussian_nb(K)}, x, labels, [N // 2], key=KEY)
 
 
 def test_what_does_not_fit_says_so():

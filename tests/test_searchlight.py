@@ -185,7 +185,7 @@ def test_neighbours_that_cannot_be(neighbours, message):
 
 @pytest.mark.parametrize("metric", ["confusion", lambda *_: np.zeros(2)])
 def test_a_score_for_nilearn_is_one_number(metric):
-    with pytest.raises(ValueError, match="metric is .* whose score has shape .* one number"):
+    with pytest.raises(ValueError, match=r"metric is .* whose score has shape .* one number"):
         CrossValidatedScore(gcf.lda(K), metric=metric).fit(*data(), groups=RUNS)
 
 
