@@ -195,6 +195,15 @@ def test_rounding_is_far_below_the_largest_number(tmp_path):
             gcf.save(tmp_path / "a.genclf", dataclasses.replace(given, conditional=forged))
 
 
+def test_fourth_moments_may_be_rounded(tmp_path):
+    x = np.random.default_rng(0).normal(size=(23, 3)).astype(np.float32)
+    clf = gcf.Classifier(gcf.Gaussian(shrinkage="ledoit-wolf", target="diagonal"), 2)
+    given = gcf.stats(clf, x, np.arange(23) % 2)
+    fourth = given.conditional.fourth.at[0, 0, 1].multiply(1 + 1e-5)
+    rounded = dataclasses.replace(given.conditional, fourth=fourth)
+    gcf.save(tmp_path / "a.genclf", dataclasses.replace(given, conditional=rounded))
+
+
 def test_what_is_checked_is_the_number_with_its_rounding(tmp_path):
     x = np.full((21, 1), 3.0, np.float32)
     given = gcf.stats(gcf.Classifier(gcf.Poisson(), 2), x, np.zeros(21, int))

@@ -324,6 +324,8 @@ def test_leave_one_out_is_that_of_numpy(bandwidth):
         best = np.asarray(chosen[k])
         assert score(best) >= max(score(best * f) for f in (0.5, 0.97, 1.03, 2.0))
         np.testing.assert_allclose(best / best[0], width / width[0])
+        on_grid = 81 * np.log2(best[0] / width[0])  # the finest of the grids
+        np.testing.assert_allclose(on_grid, np.round(on_grid), atol=1e-9)
 
 
 @pytest.mark.usefixtures("x64")
