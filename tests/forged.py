@@ -62,6 +62,11 @@ def forged_arrays(name, array):
             yield "negative", np.asarray(-array)
     else:
         yield "floats", array.astype(float) + 0.5
+        if name == "label":
+            for place, value in ((0, -1), (-1, 10**6)):
+                changed = array.copy()
+                changed.flat[place] = value
+                yield f"{value}", changed
     yield (
         "truth values" if array.dtype != bool else "numbers",
         np.zeros(array.shape, np.int8 if array.dtype == bool else bool),
