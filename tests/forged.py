@@ -57,7 +57,8 @@ def forged_arrays(name, array):
             changed = array.copy()
             changed.flat[-1] = value
             yield str(value), changed
-        yield "whole numbers", np.zeros(array.shape, np.int32)
+        if name != "threshold":
+            yield "whole numbers", np.zeros(array.shape, np.int32)
         if name in POSITIVE and (array > 0).all():
             yield "negative", np.asarray(-array)
     else:
@@ -71,6 +72,10 @@ def forged_arrays(name, array):
         "truth values" if array.dtype != bool else "numbers",
         np.zeros(array.shape, np.int8 if array.dtype == bool else bool),
     )
+    if name == "count" and array.shape and (array > 0).all():
+        changed = array.copy()
+        changed.flat[0] = 2 * array.sum()
+        yield "more than there are", changed
     if name in {"scatter", "fourth"} and array.ndim > 1 and array.shape[-2] == array.shape[-1] > 1:
         changed = array.copy()
         changed[..., 0, -1] = 2 * array.max()

@@ -97,6 +97,40 @@ def test_far_rows_with_missing_cells_have_a_class(covariance, shared, dtype):
 
 
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+def test_shared_scores_of_rows_with_holes_are_linear_however_far(covariance, dtype):
+    """Squared distances would differ by less than their rounding."""
+    x, y, _ = rows(dtype)
+    clf = gcf.Classifier(gcf.Gaussian(covariance, shared=True, missing="marginalize"), K)
+    params = gcf.fit(clf, x, y)
+    means = np.asarray(params.conditional.mean, float)
+    covariances = np.asarray(params.conditional.covariances, float)
+    seen = [0, 2]
+    precision = exactly(np.linalg.inv(covariances[0][np.ix_(seen, seen)]))
+    ends = exactly(means[:, seen])
+    for size in 10.0 ** np.arange(1, 19):
+        row = np.array([size, np.nan, -2 * size], dtype)
+        z = exactly(row[seen])
+        score = np.array([z @ precision @ m - m @ precision @ m / 2 for m in ends])
+        score = np.array([float(s - score.max()) for s in score])
+        score = score + np.log(np.bincount(y) / len(y))
+        found = np.asarray(gcf.log_posterior(params, row), float)
+        np.testing.assert_allclose(
+            found, score - np.logaddexp.reduce(score), rtol=2e3 * np.finfo(dtype).eps, atol=0.02
+        )
+
+
+def test_a_feature_without_a_part_has_none_however_far(dtype):
+    x, y, _ = rows(dtype)
+    params = gcf.fit(gcf.nearest_shrunken_centroids(K, soft_threshold=2.0), x, y)
+    apart = np.ptp(params.conditional.mean, axis=0)
+    (none,) = np.flatnonzero(apart == 0)[:1]
+    row = x[:5].copy()
+    expected = gcf.log_posterior(params, row)
+    row[:, none] = np.finfo(dtype).max / 1e3
+    np.testing.assert_allclose(gcf.log_posterior(params, row), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_densities_of_student_t_are_finite_however_far(covariance, dtype):
     """In exact arithmetic `log q` is a logarithm of a fraction."""
     x, y, far = rows(dtype)

@@ -185,8 +185,9 @@ def check_rows(
     unsigned = jnp.issubdtype(y.dtype, jnp.unsignedinteger) and y.dtype.itemsize >= 4
     if y.ndim == 1 and (unsigned or not integral):
         raise ValueError(
-            f"y has dtype {y.dtype}, expected signed integer labels 0..{num_classes - 1} (or a "
-            f"float array of responsibilities of shape ({n}, {num_classes}))"
+            f"y has dtype {y.dtype}, expected signed integer labels 0..{num_classes - 1}, -1 for "
+            f"an unknown one (or a float array of responsibilities of shape ({n}, {num_classes})); "
+            "labels with a missing cell are read as floats"
         )
     if weights is not None and weights.shape != (n,):
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
@@ -268,8 +269,9 @@ def _check_some_labels(y: Array, weights: Array | None) -> None:
         labelled = labelled & ~(np.abs(np.asarray(weights)) < least)
     if not labelled.any():
         raise ValueError(
-            f"none of the {len(labelled)} rows has both a label and a weight above 0: there is "
-            "nothing to learn from (genclf.em takes rows without labels)"
+            f"none of the {len(labelled)} rows has both a label and a weight above 0 (which a "
+            "weight below the smallest normal number of its dtype is not): there is nothing to "
+            "learn from (genclf.em takes rows without labels)"
         )
 
 

@@ -39,6 +39,7 @@ from genclf.families.marginal import (
     completed,
     expected_features,
     in_units,
+    linear_marginal_scores,
     marginal_scores,
     missing_given_seen,
     nothing_to_complete,
@@ -52,7 +53,8 @@ from genclf.parameters import Parameter
 from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.compensated import no_rounding
-from genclf.sums.far import most_deviations, nearer
+from genclf.sums.far import nearer
+from genclf.sums.largest import argmax
 from genclf.sums.products import einsum
 from genclf.sums.statistics import Moments
 
@@ -194,7 +196,8 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         complete = self._linear_scores if self.shared else self._quadratic_scores
         if self.missing == "error":
             return complete(x)
-        return self._marginal(x, complete, self._seen_less_common, self._seen_compared_far)
+        most = 0.01 / float(jnp.finfo(self.mean.dtype).eps) if self.shared else math.inf
+        return self._marginal(x, complete, self._seen_less_common, self._seen_compared_far, most)
 
     def _linear_scores(self, x: Array, then: Scores = lambda score: score) -> Array:
         return linear_scores(x, self._means(), self.scale, self.covariance, then)
@@ -210,11 +213,11 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         return self._log_prob_less_common(x, whole, compared=not normalised)
 
     def _marginal(
-        self, x: Array, complete: Scores, seen: Scores, far: Scores
+        self, x: Array, complete: Scores, seen: Scores, far: Scores, most: float = math.inf
     ) -> Float[Array, "*batch K"]:
         """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`.
 
-        Rows whose scores overflow are scored by `far`.
+        Rows are scored by `far` whose scores overflow, or are all below `-most`.
         """
 
         def rows(x: Array) -> Array:
@@ -222,7 +225,9 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
         d = self.mean.shape[-1]
         by_blocks = lambda f: over_rows(f, x, 1, 2 * d * d if self.covariance == "full" else 2 * d)  # noqa: E731
-        return of_far_rows(x, by_blocks(rows), lambda: by_blocks(far))
+        scores = by_blocks(rows)
+        is_far = ~jnp.isfinite(scores).all(-1) | (scores.max(-1) <= -most)
+        return of_far_rows(x, scores, is_far, lambda: by_blocks(far))
 
     @property
     def has_terms(self) -> bool:
@@ -264,20 +269,20 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         return cell_scores(rows, self._means(), self.scale, given.unit)
 
     def _seen_compared_far(self, rows: Array) -> Array:
-        """Scores, of rows with missing cells whose distances overflow, to be compared alone.
+        """Scores of rows that are far from all means, to be compared alone.
 
-        If classes share Σ, they differ in `x_oᵀ Σ_oo⁻¹ (μ_k - c)_o` alone, which is the difference
-        of two distances from opposite means over 4. Rows and means are taken equally far from 0.
+        If classes share Σ, the distances differ by little of their size, so the scores that are
+        linear in x are computed. Where squares or products overflow, those of a nearer row are.
         """
-        deviation = self.in_units().unit[None]
+        given = self.in_units()
+        near = nearer(rows.astype(given.unit.dtype), given.unit[None])
         if not self.shared:
-            return self._seen_less_common(nearer(rows, deviation))
-        apart = self._means().about(self._means().centre)
-        size = (jnp.abs(apart) / deviation).max()
-        mean = apart / jnp.where(size > 0, size, 1) * most_deviations(apart)
-        opposite = (replace(self, mean=m, rounding=None) for m in (mean, -mean))
-        high, low = (params._seen_less_common(nearer(rows, deviation)) for params in opposite)
-        return 0.5 * (high - low)
+            return self._seen_less_common(near)
+        score = self._seen_less_common(rows)
+        label = argmax(jnp.where(jnp.isnan(score), -jnp.inf, score))
+        linear = linear_marginal_scores(rows, given, label)
+        overflows = ~jnp.isfinite(linear).all(1, keepdims=True)
+        return jnp.where(overflows, linear_marginal_scores(near, given, label), linear)
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
         """Mean and covariance of the features, for examples with class probabilities r."""

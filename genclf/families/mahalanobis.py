@@ -40,14 +40,14 @@ class Means(NamedTuple):
 
     @property
     def centre(self) -> Float[Array, "1 d"]:
-        """A point among the means, of their dtype.
+        """A point among the means, of their dtype; it is the mean if all are equal.
 
-        It is a matrix product, which is computed once: a mean may be computed anew in each loop
-        that takes it, with another rounding, and what is subtracted from rows and from means would
-        not be the same.
+        It is made of a matrix product, which is computed once: a mean may be computed anew in each
+        loop that takes it, with another rounding, and what is subtracted from rows and from means
+        would not be the same.
         """
         share = jnp.full((1, len(self.high)), 1 / len(self.high), self.high.dtype)
-        return matmul(share, self.high)
+        return self.high[:1] + matmul(share, self.high - self.high[:1])
 
     def about(self, centre: Float[Array, "1 d"]) -> Float[Array, "K d"]:
         """The means minus a point."""

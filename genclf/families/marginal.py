@@ -44,7 +44,10 @@ class Eliminated(NamedTuple):
 
 
 def eliminate(
-    matrix: Float[Array, "d d"], deviation: Float[Array, "d c n"], seen: Bool[Array, "d n"]
+    matrix: Float[Array, "d d"],
+    deviation: Float[Array, "d c n"],
+    seen: Bool[Array, "d n"],
+    products: Callable[[Array], Array] = lambda own: own * own,
 ) -> Eliminated:
     """Eliminate the observed coordinates of N(0, matrix), for each row by itself.
 
@@ -52,8 +55,10 @@ def eliminate(
         matrix: a covariance; its variances should be near 1.
         deviation: deviations from the mean; a missing cell may hold anything.
         seen: mask of the observed cells.
+        products: of the whitened deviations of one coordinate, (c, n); they are summed for
+            `distance`.
     """
-    d, c, n = deviation.shape
+    d, _, n = deviation.shape
     least = 10 * d * jnp.finfo(matrix.dtype).eps * jnp.diagonal(matrix)
 
     def step(j: Array, left: Eliminated) -> Eliminated:
@@ -63,14 +68,14 @@ def eliminate(
         column = jnp.where(here[None], left.covariance[j], 0)
         share = column / pivot[None]
         return Eliminated(
-            left.distance + jnp.where(here, 1 / pivot, 0)[None] * own * own,
+            left.distance + jnp.where(here, 1 / pivot, 0)[None] * products(own),
             left.log_det + jnp.log(pivot),
             left.deviation - share[:, None] * own[None],
             left.covariance - share[:, None] * column[None],
         )
 
     start = Eliminated(
-        jnp.zeros((c, n), matrix.dtype),
+        jnp.zeros_like(products(deviation[0])),
         jnp.zeros(n, matrix.dtype),
         jnp.where(seen[:, None], deviation, 0),
         jnp.broadcast_to(matrix[..., None], (d, d, n)),
@@ -169,16 +174,34 @@ def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Arra
     return matmul((~jnp.isnan(x)).astype(norm.dtype), norm)
 
 
+def linear_marginal_scores(
+    x: Shaped[Array, "n d"], given: Densities, label: Int[Array, "n"]
+) -> Float[Array, "n K"]:
+    """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of the observed cells, c the mean of one class a row."""
+    seen = ~jnp.isnan(x.T)
+    x = jnp.where(seen, x.T, 0).astype(given.unit.dtype)
+    own = jax.tree.map(lambda a: a.at[label].get(mode="promise_in_bounds").T, given.means)
+    apart = jax.tree.map(lambda a, c: a.T[:, :, None] - c[:, None], given.means, own)
+    apart = apart.high if apart.low is None else apart.high + apart.low
+    deviation = jnp.concatenate([own.subtracted_from(x)[:, None], apart], 1)
+    deviation = deviation / given.unit[:, None, None]
+    of_classes = lambda own: own[1:] * (own[:1] - 0.5 * own[1:])  # noqa: E731
+    return eliminate(given.matrix[0], deviation, seen, of_classes).distance.T
+
+
 def of_far_rows(
-    x: Shaped[Array, "*batch d"], scores: Float[Array, "*batch K"], again: Callable[[], Array]
+    x: Shaped[Array, "*batch d"],
+    scores: Float[Array, "*batch K"],
+    far: Bool[Array, "*batch"],
+    again: Callable[[], Array],
 ) -> Float[Array, "*batch K"]:
-    """The scores; those of `again` for rows without infinite cells whose scores overflow."""
+    """The scores; those of `again` for far rows without infinite cells."""
 
     def replaced() -> Array:
-        far = ~jnp.isfinite(scores).all(-1) & ~jnp.isinf(x).any(-1)
-        return jnp.where(far[..., None], again(), scores)
+        mask = far & ~jnp.isinf(x).any(-1)
+        return jnp.where(mask[..., None], again(), scores)
 
-    return loops.cond(any_member(~jnp.isfinite(scores).all()), replaced, lambda: scores)
+    return loops.cond(any_member(far.any()), replaced, lambda: scores)
 
 
 class Completion(Completed):

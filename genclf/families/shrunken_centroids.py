@@ -22,7 +22,10 @@ def shrink_centroids(
     centre, overall, _ = _about_centre(params, count)
     apart = overall + kept * _standard_errors(params, count)
     mean = centre + apart
-    rounding = None if params.rounding is None else (centre - mean) + apart
+    # A feature with one mean for all classes has no part in the posterior, however far a row is.
+    plays = (kept != 0).any(0, keepdims=True)
+    low = jnp.where(plays, (centre - mean) + apart, 0)
+    rounding = None if params.rounding is None else low
     return replace(params, mean=mean, scale=_widened(params.scale), rounding=rounding)
 
 

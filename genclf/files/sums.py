@@ -17,12 +17,11 @@ def problem_of_stats(labels: Any, conditional: Any, where: str) -> str | None:
     wrong = problem_of_sums(labels, f"{where}.labels")
     if not wrong and labels.count.shape != labels.total.shape:
         wrong = f"{where}.labels.total has the shape {labels.total.shape}, unlike the counts"
-    shape = () if wrong else np.shape(labels.count)
-    return wrong or _of_rows(conditional, shape, f"{where}.conditional")
+    return wrong or _of_rows(conditional, np.asarray(labels.count), f"{where}.conditional")
 
 
-def _of_rows(node: Any, labels: tuple[int, ...], where: str) -> str | None:
-    """The first problem of statistics of x, where counts of labels have this shape."""
+def _of_rows(node: Any, labels: np.ndarray, where: str) -> str | None:
+    """The first problem of statistics of x, given the counts of labels."""
     if isinstance(node, dict):
         each = (_of_rows(part, labels, f"{where}[{name!r}]") for name, part in node.items())
         return next(filter(None, each), None)
@@ -38,13 +37,19 @@ def _of_rows(node: Any, labels: tuple[int, ...], where: str) -> str | None:
     if wrong:
         return wrong
     shape = node.labels.count.shape if is_mixture else node.count.shape
-    batch, (count,) = labels[:-1], labels[-1:]
+    batch, (count,) = labels.shape[:-1], labels.shape[-1:]
     # Statistics of columns have an axis of columns before that of classes.
     own = shape[len(batch) : len(batch) + 2]
     fits = any(size % max(count, 1) == 0 for size in own) if is_mixture else count in own
-    if fits and shape[: len(batch)] == batch:
-        return None
-    return f"{where} has counts of the shape {shape}, and the labels {labels}"
+    if not fits or shape[: len(batch)] != batch:
+        return f"{where} has counts of the shape {shape}, and the labels {labels.shape}"
+    values = labels if is_mixture else node.mean if hasattr(node, "mean") else node.total
+    of_rows = values.ndim > len(shape)  # else of cells, some of which may be missing
+    if of_rows and shape[len(shape) - labels.ndim :] == labels.shape:
+        apart = np.abs(np.asarray(node.count) - labels)
+        if (apart > 1e-3 * labels.max(initial=0)).any():
+            return f"{where}.count is {node.count}, and the labels count {labels}"
+    return None
 
 
 def problem_of_sums(given: Any, where: str) -> str | None:

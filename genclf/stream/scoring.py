@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
 from genclf.stream.rows import Rows
-from genclf.sums.far import most_deviations, nearer
+from genclf.sums.far import nearer
 
 _BLOCK = 4096  # rows that are scored at once
 _FAR = 2.0**28  # squared length from which whitened means lose digits
@@ -69,30 +69,39 @@ class GaussianScores:
     def discriminant(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
         """The scores up to a common term; as in JAX, far rows have scores too."""
         if len(self.scale) == 1 and not self.missing:
-            centre = self.mean.mean(0)
+            centre = self.mean[0] + (self.mean - self.mean[0]).mean(0)
             means = self._whitened(self.mean - centre, 0)
             score = self._whitened(x - centre, 0) @ means.T - 0.5 * np.square(means).sum(1)
             return np.where(np.isfinite(score), score, np.nan)
         squared = self._distances(x)
         far = ~np.isfinite(squared).all(1)
+        if len(self.scale) == 1:  # distances differ by little of their size
+            far |= squared.min(1) > 0.02 / np.finfo(float).eps
         if far.any():
-            with np.errstate(invalid="ignore"):
-                squared[far] = self._compared_far(x[far])
+            with np.errstate(invalid="ignore", over="ignore"):
+                squared[far] = self._compared_far(x[far], squared[far])
             squared[np.isinf(x).any(1)] = np.nan
         return -0.5 * squared - self._norms(x)
 
-    def _compared_far(self, x: np.ndarray) -> np.ndarray:
+    def _compared_far(self, x: np.ndarray, squared: np.ndarray) -> np.ndarray:
         """Distances to be compared alone, as in `GaussianParams.discriminant`."""
         full = self.scale.ndim == 3
         deviation = np.sqrt(np.square(self.scale).sum(-1)) if full else self.scale
-        x = nearer(x, deviation)
+        given, x = x, nearer(x, deviation)
         if len(self.scale) > 1:
             return self._distances(x)
-        apart = self.mean - self.mean.mean(0)
-        size = np.abs(apart / deviation).max()
-        mean = apart / (size or 1) * most_deviations(x)
-        near, opposite = (replace(self, mean=m)._distances(x) for m in (mean, -mean))
-        return 0.5 * (near - opposite)
+        scale = self.scale[0]
+        label = np.where(np.isnan(squared), np.inf, squared).argmin(1)
+
+        def linear(x: np.ndarray) -> np.ndarray:
+            seen, own = ~np.isnan(x), self.mean[label]
+            z = np.where(seen, (x - own) / scale, 0)
+            apart = np.where(seen[:, None], (self.mean[None] - own[:, None]) / scale, 0)
+            return np.einsum("nkd,nkd->nk", apart, apart) - 2 * np.einsum("nd,nkd->nk", z, apart)
+
+        found = linear(given)
+        overflows = ~np.isfinite(found).all(1, keepdims=True)
+        return np.where(overflows, linear(x), found)
 
     def _norms(self, x: np.ndarray) -> np.ndarray:
         full = self.scale.ndim == 3

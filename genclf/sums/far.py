@@ -18,15 +18,11 @@ def nearer(x: Any, deviation: Any) -> Any:
     return x * nearness(x, deviation)
 
 
-def most_deviations(x: Any) -> float:
-    """How many standard deviations rows of this dtype may have, so that squares are in range."""
-    return float(x.__array_namespace__().finfo(x.dtype).max) ** (1 / 3)
-
-
 def nearness(x: Any, deviation: Any) -> Any:
     """The number by which `nearer` multiplies each row, (n, 1)."""
     xp = x.__array_namespace__()
-    most = most_deviations(x) * xp.min(deviation, axis=0, keepdims=True)
+    largest = float(xp.finfo(x.dtype).max) ** (1 / 3)
+    most = largest * xp.min(deviation, axis=0, keepdims=True)
     size = xp.where(xp.isnan(x), 0, xp.abs(x))
     share = xp.where(size > most, most / xp.where(size > 0, size, 1), 1)
     return xp.min(share, axis=1, keepdims=True)
