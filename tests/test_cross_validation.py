@@ -10,7 +10,7 @@ from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, Stratified
 import genclf as gcf
 from genclf.select.downdates import has_downdates
 from genclf.select.folds import check_training
-from genclf.select.left_out_words import without_each_document
+from genclf.select.left_out_words import can_leave_out_words, without_each_document
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, N, assert_close, take
 
 F = 7
@@ -214,6 +214,18 @@ def test_which_documents_are_left_out_exactly(dtype):
             score = score + np.log(np.bincount(y[rest], weights[rest]) / weights[rest].sum())
             expected = score - np.logaddexp.reduce(score)
             np.testing.assert_allclose(found[i], expected, rtol=1e3 * eps, atol=1e3 * eps)
+
+
+def test_which_models_of_documents_have_a_leave_one_out_of_their_own():
+    x, y = np.ones((4, 2), np.int32), jnp.array([0, 1, 0, 1])
+    assert can_leave_out_words(gcf.multinomial_nb(2), x, y)
+    prior = gcf.Multinomial(alpha=0.0, prior=gcf.Dirichlet(2.0))
+    for clf in (
+        gcf.Classifier(prior, 2), gcf.multinomial_nb(2, alpha=0.0), gcf.bernoulli_nb(2),
+        gcf.SoftmaxRegression(2),
+    ):  # fmt: skip
+        assert not can_leave_out_words(clf, x, y)
+    assert not can_leave_out_words(gcf.multinomial_nb(2), x, jnp.eye(2)[y])
 
 
 def test_leave_one_out_of_soft_labels(x64):

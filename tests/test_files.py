@@ -241,6 +241,22 @@ BAD = {
     ),
     "a prior of another K": (gaussian(log_prior=np.log([0.5, 0.5])), "where K = 2"),
     "a prior without sum 1": (gaussian(log_prior=np.zeros(3)), "has the sum 3"),
+    "a prior of nearly 1": (gaussian(log_prior=np.log([0.2, 0.3, 0.502])), "has the sum 1.002"),
+    "sums alone": (
+        packed(
+            {
+                "kind": "Sums",
+                "fields": {"count": {"array": "n"}, "total": {"array": "t"}, "rounding": None},
+            },
+            n=-np.ones(2),
+            t=np.ones((2, 1)),
+        ),
+        "count is negative",
+    ),
+    "a number among strings": (
+        packed({"strings": ["a", 1], "shape": [2], "object": False}),
+        "strings that are not strings",
+    ),
     "a word for an array": (gaussian(mean="none"), "mean is 'none', expected Float"),
     "a model that cannot be": (
         packed(

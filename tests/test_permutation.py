@@ -139,6 +139,14 @@ def test_p_values_count_what_is_as_good(metric, dtype):
     expected = np.where(np.isnan(observed), np.nan, (better.sum(0) + 1) / 32)
     found = permutation.p_values(jnp.asarray(observed), jnp.asarray(null), metric)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+    # Rounding is that of the larger of the score and the scores of permutations.
+    step = np.sqrt(np.finfo(dtype).eps) / 4 * (1 if metric == "log_loss" else -1)
+    for observed, null in ((1.0, [0.0, 0.0, 1 + step]), (step / 100, [1.0, 1.0, step])):
+        count = (
+            permutation.p_values(jnp.array([observed]), jnp.array(null)[:, None], metric) * 4 - 1
+        )
+        others = [a <= observed if metric == "log_loss" else a >= observed for a in null[:2]]
+        assert round(float(count[0])) == sum(others) + 1
 
 
 def test_which_models_need_no_refits():

@@ -14,11 +14,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 from scipy.stats import norm
 
 import genclf as gcf
 from genclf.latent.em import em_step
 from genclf.stream import fit_batches, predict_batches, sum_batches
+from genclf.stream.predicting import type_of_classes
+from genclf.stream.rank_files import RankFiles
 from tests.batches import TABLE, K, N, assert_equal, same_bits, told
 
 
@@ -457,3 +460,38 @@ def test_forgetting_scales_the_sums():
         gcf.estimate(clf, recent).conditional.mean, gcf.estimate(clf, stats).conditional.mean, 1e-5
     )
     assert jnp.isfinite(recent.conditional.scatter).all()
+
+
+@pytest.mark.parametrize(
+    "classes, kind",
+    [
+        (("a", "b"), pa.string()),
+        ((False, True), pa.bool_()),
+        ((0, 10**9), pa.int64()),
+        ((0.5, 1), pa.float64()),
+    ],
+)
+def test_the_type_of_classes_in_a_table(classes, kind):
+    table = {"a": [0.5, 1.5, 2.5], "y": [classes[0], classes[1], classes[0]]}
+    schema = gcf.Schema.of(gcf.gaussian_nb(2), table, "y", classes=classes)
+    assert type_of_classes(schema) == kind
+
+
+def test_files_of_a_process_are_in_a_folder_that_may_be_new(tmp_path):
+    batch = {"a": [0.5, 1.5, 2.5], "y": ["u", "v", "u"]}
+    clf = gcf.gaussian_nb(2)
+    schema = gcf.Schema.of(clf, batch, "y")
+    part = gcf.partial(clf, schema, [batch], part_id="p")
+    files = RankFiles(tmp_path / "a" / "b" / "0.genclf", None, frozenset())
+    files.write(part)
+    assert files.path.exists()
+
+
+def test_files_of_feather_with_categories(tmp_path):
+    table = pa.table({"a": ["x", "y", "x", "y", "x"] * 3, "y": ["u", "v", "u", "u", "v"] * 3})
+    feather.write_feather(table, tmp_path / "rows.feather")
+    clf = gcf.Classifier(gcf.Categorical([2], alpha=1.0), 2)
+    schema = gcf.Schema.of(clf, table, "y")
+    found = fit_batches(clf, [tmp_path / "rows.feather"], schema)
+    expected = fit_batches(clf, [table], schema)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)

@@ -48,6 +48,15 @@ def test_a_start_has_the_form_of_an_estimate():
         assert shapes[0] == shapes[1], model.name
 
 
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+def test_a_start_of_constant_features_is_regular(covariance):
+    x = np.ones((7, 2), np.float32)
+    stats = gcf.stats(gcf.Classifier(gcf.Gaussian(covariance), 2), x, np.arange(7) % 2)
+    start = gcf.Gaussian(covariance).start(stats.conditional)
+    matrices = np.asarray(start.covariances)
+    assert np.isfinite(matrices).all() and (np.diagonal(matrices, axis1=1, axis2=2) > 0).all()
+
+
 @pytest.mark.usefixtures("x64")
 @one_of_each
 def test_gradient_ascent_finds_the_closed_form(model):
