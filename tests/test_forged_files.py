@@ -195,6 +195,27 @@ def test_rounding_is_far_below_the_largest_number(tmp_path):
             gcf.save(tmp_path / "a.genclf", dataclasses.replace(given, conditional=forged))
 
 
+def test_arrays_of_strings_hold_strings_alone(tmp_path):
+    for mixed in (["a", 1], [None, "a"]):
+        with pytest.raises(ValueError, match="holds objects that are not strings"):
+            gcf.save(tmp_path / "a.genclf", np.array(mixed, object))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e4])
+def test_symmetry_is_told_in_units_of_the_features(unit, tmp_path):
+    x = unit * np.random.default_rng(0).normal(size=(23, 3)).astype(np.float32)
+    given = gcf.stats(gcf.lda(2), x, np.arange(23) % 2)
+    sums = given.conditional
+    size = np.asarray(sums.scatter[0, 0, 0])
+    for share, error in (
+        (1e-5, nullcontext()),
+        (0.1, pytest.raises(ValueError, match="symmetric")),
+    ):
+        forged = dataclasses.replace(sums, scatter=sums.scatter.at[0, 0, 1].add(share * size))
+        with error:
+            gcf.save(tmp_path / "a.genclf", dataclasses.replace(given, conditional=forged))
+
+
 def test_fourth_moments_may_be_rounded(tmp_path):
     x = np.random.default_rng(0).normal(size=(23, 3)).astype(np.float32)
     clf = gcf.Classifier(gcf.Gaussian(shrinkage="ledoit-wolf", target="diagonal"), 2)

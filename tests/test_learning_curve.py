@@ -95,6 +95,15 @@ def test_a_class_that_was_not_drawn_counts_as_errors():
         assert all(np.abs(1 - shares - error).min() < 0.02 for error in np.asarray(errors[0]))
 
 
+def test_the_least_training_set_is_one_row():
+    x, y = example()
+    models = {"smoothed": gcf.bernoulli_nb(K, alpha=1.0)}
+    curve = gcf.learning_curve(models, (x > 0).astype(int), y, [1], key=KEY, num_splits=2)
+    assert np.isfinite(curve.errors["smoothed"]).all()
+    with pytest.raises(ValueError, match=r"sizes is \[0\], expected a list of whole numbers >= 1"):
+        gcf.learning_curve(models, (x > 0).astype(int), y, [0], key=KEY)
+
+
 def test_labels_that_are_not_all_known_are_refused():
     x, y = example()
     for labels in (np.where(np.arange(N) == 3, -1, y), np.eye(K)[y]):
