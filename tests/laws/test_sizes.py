@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax.sharding import AbstractMesh, PartitionSpec as P
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P
 
 import genclf as gcf
 from genclf.sums import blocks
@@ -15,7 +15,8 @@ from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, N, assert_c
 
 BLOCK = 256
 SIZES = 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK
-MESH, OVER_ROWS = AbstractMesh((4,), ("rows",)), P("rows")
+MESH = AbstractMesh((4,), ("rows",), axis_types=(AxisType.Auto,))
+OVER_ROWS = P("rows")
 HIDDEN = [*MIXTURES, *WITH_HOLES]
 KERNELS = gcf.Classifier(gcf.KernelDensity(), K)
 
