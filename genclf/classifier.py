@@ -17,12 +17,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import numbers
-from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, one_of, whole
+from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, one_of, shown, whole
 from genclf.arguments.static import static
-from genclf.class_prior import PROBABILITIES, ClassPrior
+from genclf.class_prior import PROBABILITIES, ClassPrior, log_fixed, prior_problem
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
-from genclf.families.base import FAMILY, AnyDensity, Scalar
+from genclf.families.base import FAMILY, AnyDensity, Density, Scalar
 from genclf.families.capabilities import (
     HasLinearForm,
     HasQuadraticForm,
@@ -137,6 +137,40 @@ class ClassifierParams(Fitted):
 
     log_prior: Float[Array, "K"]
     conditional: AnyDensity
+
+    @classmethod
+    def of(cls, prior: Any, conditional: Any) -> ClassifierParams:
+        """The classifier of given class probabilities and class densities.
+
+        Args:
+            prior: class probabilities, shape (K,), >= 0 with sum 1.
+            conditional: params of p(x | y) of K classes, as `GaussianParams.of` returns them.
+
+        Returns:
+            The params; `log_prior` is NaN for traced numbers that are not probabilities.
+
+        Raises:
+            ValueError: prior is not K probabilities, or conditional not params of K densities.
+
+        Example:
+            >>> import jax.numpy as jnp, genclf as gcf
+            >>> density = gcf.GaussianParams.of([[0.0], [2.0]], [[1.0]])
+            >>> params = gcf.ClassifierParams.of([0.5, 0.5], density)
+            >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([[1.0], [2.0]]))))
+            [[0.5   0.5  ]
+             [0.119 0.881]]
+        """
+        if not isinstance(conditional, Density):
+            raise ValueError(
+                f"conditional is {shown(conditional)}, expected params of class densities, such as "
+                "GaussianParams"
+            )
+        rows = jax.tree.map(lambda d: jax.ShapeDtypeStruct((1, d), float), conditional.num_features)
+        scores = jax.eval_shape(conditional.log_prob, rows)
+        prior = PROBABILITIES.checked(numbers(prior), "prior")
+        if problem := prior_problem(prior, scores.shape[-1], "prior"):
+            raise ValueError(problem)
+        return cls(log_fixed(jnp.asarray(prior, scores.dtype)), conditional)
 
     @property
     def num_classes(self) -> int:

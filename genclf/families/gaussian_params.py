@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from genclf.families.capabilities import (
 )
 from genclf.families.distances import distances
 from genclf.families.gaussian_terms import independent_terms, shared_terms, terms_of_seen
+from genclf.families.given_moments import mean_and_factor
 from genclf.families.mahalanobis import (
     Covariance,
     Means,
@@ -106,6 +108,31 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         self.mean, self.scale = mean, scale
         self.covariance, self.shared, self.missing = covariance, shared, missing
         self.rounding = next(iter(no_rounding(mean) or ()), None) if rounding is None else rounding
+
+    @classmethod
+    def of(cls, mean: Any, covariance: Any) -> GaussianParams:
+        """The Gaussian densities of given means and covariance matrices.
+
+        Args:
+            mean: class means, shape (K, d).
+            covariance: one matrix for all classes, shape (d, d), or one per class, (K, d, d).
+
+        Returns:
+            Params with `covariance="full"`, shared if there is one matrix. All NaN where traced
+            arguments are no means and covariance matrices.
+
+        Raises:
+            ValueError: a shape does not fit, a number is not finite, or a matrix is not symmetric
+                and positive definite.
+
+        Example:
+            >>> import genclf as gcf
+            >>> density = gcf.GaussianParams.of([[0.0, 0.0], [1.0, 2.0]], [[1.0, 0.5], [0.5, 1.0]])
+            >>> print(density.log_prob([0.0, 0.0]))
+            [-1.694 -3.694]
+        """
+        mean, factor = mean_and_factor(mean, covariance)
+        return cls(mean, factor, "full", shared=np.ndim(covariance) == 2)
 
     @property
     def support(self) -> Support:

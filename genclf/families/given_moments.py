@@ -1,0 +1,73 @@
+"""Means and covariance matrices that somebody states, checked, as the params of Gaussians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from genclf.arguments.arrays import real_array
+from genclf.arguments.hyperparameters import is_concrete
+
+_ASYMMETRY = 1e-5  # largest difference of two entries, in units of the two standard deviations
+
+
+def mean_and_factor(
+    mean: Any, covariance: Any
+) -> tuple[Float[Array, "K d"], Float[Array, "... d d"]]:
+    """The means, and the lower Cholesky factor of each covariance; NaN where traced ones have none.
+
+    Raises:
+        ValueError: a shape or a concrete number is none of a mean and a covariance matrix.
+    """
+    mean, covariance = real_array(mean, "mean"), real_array(covariance, "covariance")
+    if mean.ndim != 2:
+        raise ValueError(f"mean has shape {mean.shape}, expected (K, d): one row per class")
+    num_classes, d = mean.shape
+    if covariance.shape not in ((d, d), (num_classes, d, d)):
+        raise ValueError(
+            f"covariance has shape {covariance.shape}, expected {(d, d)} for one that all classes "
+            f"share, or {(num_classes, d, d)} for one per class"
+        )
+    both = np.promote_types(mean.dtype, covariance.dtype)
+    dtype = jax.dtypes.canonicalize_dtype(np.promote_types(both, np.float32))
+    if is_concrete((mean, covariance)):
+        _check(np.asarray(mean, float), np.asarray(covariance, float), float(jnp.finfo(dtype).eps))
+    mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype).reshape(-1, d, d)
+    sd, correlation = _correlations(covariance, jnp)
+    differ = jnp.abs(correlation - correlation.mT).max((-2, -1), initial=0) > _ASYMMETRY
+    factor = sd[..., None] * jnp.linalg.cholesky(correlation)
+    finite = jnp.isfinite(mean).all() & ~differ.any() & jnp.isfinite(factor).all()
+    return jnp.where(finite, mean, jnp.nan), jnp.where(finite, factor, jnp.nan)
+
+
+def _correlations(covariance: Any, xp: Any) -> tuple[Any, Any]:
+    """Standard deviations and correlation matrices, so that units do not matter."""
+    sd = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
+    return sd, covariance / sd[..., :, None] / sd[..., None, :]
+
+
+def _check(mean: np.ndarray, covariance: np.ndarray, eps: float) -> None:
+    """Raise for a number that is not finite, and for what is not a covariance matrix."""
+    for name, values in (("mean", mean), ("covariance", covariance)):
+        for at in np.argwhere(~np.isfinite(values))[:1]:
+            raise ValueError(f"{name}{at.tolist()} is {values[*at]}, expected a finite number")
+    for k, matrix in enumerate(covariance if covariance.ndim == 3 else covariance[None]):
+        name = f"covariance[{k}]" if covariance.ndim == 3 else "covariance"
+        for j in np.flatnonzero(np.diagonal(matrix) <= 0)[:1]:
+            raise ValueError(f"{name}[{j}, {j}] is {matrix[j, j]}, expected a variance > 0")
+        correlation = _correlations(matrix, np)[1]
+        for i, j in np.argwhere(abs(correlation - correlation.T) > _ASYMMETRY)[:1]:
+            raise ValueError(
+                f"{name} is not symmetric: [{i}, {j}] is {matrix[i, j]} and [{j}, {i}] is "
+                f"{matrix[j, i]}"
+            )
+        least, smallest = np.linalg.eigvalsh(correlation).min(initial=1), 4 * len(matrix) * eps
+        if least < smallest:
+            raise ValueError(
+                f"{name} is not positive definite: the least eigenvalue of its correlation matrix "
+                f"is {least:.3g}, expected at least {smallest:.1g}"
+            )
