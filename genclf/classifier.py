@@ -156,7 +156,7 @@ class ClassifierParams(Fitted):
             >>> import jax.numpy as jnp, genclf as gcf
             >>> density = gcf.GaussianParams.of([[0.0], [2.0]], [[1.0]])
             >>> params = gcf.ClassifierParams.of([0.5, 0.5], density)
-            >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([[1.0], [2.0]]))))
+            >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([[1.0], [2.0]]))).round(3))
             [[0.5   0.5  ]
              [0.119 0.881]]
         """
@@ -165,7 +165,7 @@ class ClassifierParams(Fitted):
                 f"conditional is {shown(conditional)}, expected params of class densities, such as "
                 "GaussianParams"
             )
-        rows = jax.tree.map(lambda d: jax.ShapeDtypeStruct((1, d), float), conditional.num_features)
+        rows = jax.tree.map(lambda d: jnp.zeros((1, d)), conditional.num_features)
         scores = jax.eval_shape(conditional.log_prob, rows)
         prior = PROBABILITIES.checked(numbers(prior), "prior")
         if problem := prior_problem(prior, scores.shape[-1], "prior"):

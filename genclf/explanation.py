@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import shown
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.arguments.static import static
 from genclf.entry.rows import as_arrays, check_examples
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import Fitted, widen
@@ -29,12 +30,16 @@ class Explanation(ShowsNumbers):
             where the feature speaks for `of`, below 0 where it speaks for `against`, 0 where the
             cell is missing. A part of a `Product` that is no such sum has one term, (..., 1).
         constant: what does not depend on x, shape (...): the log-ratio of the class priors.
+        class_names: names of the classes, as an estimator knows them, or None.
+        feature_names: names of d columns, as an estimator knows them, or None.
     """
 
     of: Int[Array | np.ndarray, "*batch"]
     against: Int[Array | np.ndarray, "*batch"]
     features: PyTree[Float[Array | np.ndarray, "*batch _"]]
     constant: Float[Array | np.ndarray, "*batch"]
+    class_names: tuple[str, ...] | None = static(default=None)
+    feature_names: tuple[str, ...] | None = static(default=None)
 
     @property
     def log_odds(self) -> Any:

@@ -3,7 +3,9 @@
 `GENCLF_DRAW=1 pytest tests/test_plot.py` draws the pictures anew; look at them before a commit.
 """
 
+import inspect
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.testing.compare import compare_images
 from matplotlib.testing.decorators import remove_ticks_and_titles
@@ -33,6 +36,8 @@ def fits():
     return {
         "lda": gcf.fit(gcf.lda(K), X, Y),
         "qda": gcf.fit(gcf.qda(K), X, Y),
+        "one": gcf.fit(gcf.qda(K), X[:, :1], Y),
+        "softmax": gcf.fit(gcf.SoftmaxRegression(K, l2=1e-3), X, Y),
         "bernoulli": gcf.fit(gcf.bernoulli_nb(K), BITS, Y),
         "poisson": gcf.fit(gcf.Classifier(gcf.Poisson(), K), BITS.sum(1, keepdims=True), Y),
     }
@@ -67,8 +72,20 @@ def both(fits, ax):
     return plot.ellipses(fits["qda"], class_names=NAMES, level=0.5, ax=ax)
 
 
+def of(fits, *names):
+    return {name: fits[name] for name in names}
+
+
 FIGURES = {
     "boundary": lambda fits, ax: plot.boundary(fits["lda"], X, Y, class_names=NAMES, ax=ax),
+    "boundary-qda": lambda fits, ax: plot.boundary(fits["qda"], filled=False, name="q", ax=ax),
+    "boundaries": lambda fits, ax: plot.boundaries(
+        of(fits, "lda", "softmax"), X, Y, level=[0.5, 0.9], class_names=NAMES, ax=ax
+    ),
+    "regions": lambda fits, ax: plot.regions(of(fits, "lda", "qda"), X, Y)[1],
+    "class_posterior": lambda fits, ax: plot.class_posterior(fits["one"], x=X[:, :1], y=Y)[0],
+    "class_posterior-discrete": lambda fits, ax: plot.class_posterior(fits["poisson"])[1],
+    "simplex": lambda fits, ax: plot.simplex([0, 2, 6], alpha=[0, 1, 5], ax=ax),
     "ellipses": both,
     "axes": lambda fits, ax: plot.axes(fits["lda"], X, Y, class_names=NAMES, ax=ax),
     "densities": lambda fits, ax: plot.densities(fits["qda"], 1, x=X, y=Y, ax=ax),
@@ -94,10 +111,15 @@ def plain():
     plt.close("all")
 
 
+def owns_figure(name):
+    """Whether the function draws several axes, in a figure of its own."""
+    return "ax" not in inspect.signature(getattr(plot, name.split("-")[0])).parameters
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_pictures(name, fits, tmp_path, plain):
     """Text is left out: its pixels depend on the version of a font library."""
-    ax = FIGURES[name](fits, plt.subplots(figsize=(4, 3))[1] if name != "pairs" else None)
+    ax = FIGURES[name](fits, None if owns_figure(name) else plt.subplots(figsize=(4, 3))[1])
     figure = ax.figure
     remove_ticks_and_titles(figure)
     for text in figure.findobj(mpl.text.Text):
@@ -113,10 +135,148 @@ def test_pictures(name, fits, tmp_path, plain):
 def test_every_function_has_a_picture_and_returns_its_axes(fits, plain):
     assert {name.split("-")[0] for name in FIGURES} == {*plot.__all__}
     for name in FIGURES:
-        if name != "pairs":
+        if not owns_figure(name):
             ax = plt.subplots()[1]
             assert FIGURES[name](fits, ax) is ax
-            assert ax.get_xlabel() and (ax.get_ylabel() or "log-odds" in ax.get_xlabel())
+            if name != "simplex":
+                assert ax.get_xlabel() and (ax.get_ylabel() or "log-odds" in ax.get_xlabel())
+
+
+def edges(ax):
+    """The vertices of all contour lines."""
+    found = [c for c in ax.collections if isinstance(c, mpl.contour.QuadContourSet)]
+    lines = [c for c in found if not c.filled]
+    return np.concatenate([path.vertices for c in lines for path in c.get_paths()])
+
+
+@pytest.mark.parametrize("name, tol", [("lda", 1e-4), ("softmax", 1e-4), ("qda", 2e-3)])
+def test_a_boundary_is_where_two_classes_are_equally_probable(name, tol, fits, plain):
+    ax = plot.boundary(fits[name], X, Y, filled=False)
+    at = edges(ax).astype(np.float32)
+    assert len(at) > 300
+    best = np.sort(np.asarray(gcf.log_posterior(fits[name], at)), -1)
+    gap = best[:, -1] - best[:, -2]
+    # Where three regions meet, an edge ends within one cell of the grid.
+    assert np.quantile(gap, 0.98) < tol and gap.max() < 0.2
+
+
+def test_models_in_the_same_axes_have_one_legend_and_their_own_dashes(fits, plain):
+    ax = plot.boundaries(of(fits, "lda", "softmax"), X, Y, level=[0.5, 0.9], class_names=NAMES)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == [*NAMES, "lda", "softmax", "50 % and 90 % of the class density"]
+    dashes = {line.get_linestyle() for line in ax.lines if line.get_label() in ("lda", "softmax")}
+    assert len(dashes) == 2
+    layers = plot.boundary(fits["lda"], X, Y, class_names=NAMES)
+    plot.boundary(fits["softmax"], filled=False, name="softmax", ax=layers)
+    plot.ellipses(fits["lda"], class_names=NAMES, ax=layers)
+    texts = [text.get_text() for text in layers.get_legend().get_texts()]
+    assert texts == [*NAMES, "softmax", "90 % of the class density"]
+
+
+def test_the_axes_show_rows_and_ellipses(fits, plain):
+    ax = plot.ellipses(fits["qda"], level=0.999, ax=plot.boundary(fits["qda"], X, Y))
+    for line in ax.lines:
+        low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
+        points = np.stack(line.get_data(), -1)
+        assert (points >= low).all() and (points <= high).all()
+    filled = max(c.get_paths()[0].vertices[:, 0].max() for c in ax.collections)
+    assert filled >= ax.get_xlim()[1]  # the tints too
+
+
+def test_rows_that_cannot_be_shown_are_counted(fits, plain):
+    x = X.copy()
+    x[3, 0], x[5, 1] = np.nan, np.inf
+    ax = plot.boundary(fits["lda"], x, Y)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "2 rows not shown: a cell is not finite" in texts
+
+
+def test_bayes_rule_along_a_feature(fits, plain):
+    above, below = plot.class_posterior(fits["one"], x=X[:, :1], y=Y, class_names=NAMES)
+    for score, ax in ((gcf.log_joint, above), (gcf.log_posterior, below)):
+        curves = [line for line in ax.lines if len(line.get_xdata()) > 2]
+        values = curves[0].get_xdata()[:, None]
+        expected = np.exp(np.asarray(score(fits["one"], values)))
+        np.testing.assert_allclose([c.get_ydata() for c in curves], expected.T, rtol=1e-5)
+    heights = [patch.get_height() * patch.get_width() for patch in above.patches]
+    np.testing.assert_allclose(sum(heights), 1, rtol=1e-5)
+    marks = {line.get_xdata()[0] for line in below.lines if len(line.get_xdata()) == 2}
+    for at in marks:
+        best = np.sort(np.asarray(gcf.log_posterior(fits["one"], np.array([[at]]))))[0]
+        assert abs(best[-1] - best[-2]) < 0.05
+    assert len(marks) >= 2
+
+
+def test_points_of_the_simplex_are_smoothed_shares(plain):
+    ax = plot.simplex([0, 2, 6], alpha=[1, 0])
+    corners = np.array([[0, 0], [1, 0], [0.5, np.sqrt(0.75)]])
+    found = {line.get_label(): line.get_data() for line in ax.lines}
+    for label, share in (
+        ("maximum likelihood", np.array([0, 2, 6]) / 8),
+        ("α = 1", np.array([1, 3, 7]) / 11),
+        ("uniform", np.full(3, 1 / 3)),
+    ):
+        np.testing.assert_allclose(np.ravel(found[label]), share @ corners, atol=1e-6)
+
+
+MONEY = ["$5 and $10", "a_b^{c", "$\\frac"]
+
+
+def test_names_are_text(fits, plain):
+    """A figure shows them letter by letter: none is read as mathematics."""
+    pair = {"class_names": MONEY, "feature_names": ["$a$", "$b"]}
+    two = of(fits, "lda", "softmax")
+    figures = [
+        plot.boundary(fits["lda"], X, Y, **pair),
+        plot.boundaries({"$x$": fits["lda"]}, X, Y, **pair),
+        plot.regions({f"${n}$": p for n, p in two.items()}, X, Y, **pair)[0],
+        plot.ellipses(fits["qda"], **pair),
+        plot.axes(fits["lda"], X, Y, class_names=MONEY),
+        plot.pairs(fits["qda"], X, Y, **pair)[0, 0],
+        plot.densities(fits["qda"], 1, class_names=MONEY, feature_name="$b$"),
+        plot.class_posterior(fits["one"], class_names=MONEY, feature_name="$b$")[1],
+        plot.log_odds(fits["lda"], of=2, **pair),
+        plot.explanation(gcf.explain(fits["lda"], X[:2]), **pair),
+        plot.confusion(Y, Y, class_names=MONEY),
+        plot.simplex([1, 2, 3], value_names=MONEY),
+        plot.null(permuted(), metric="$m$"),
+        plot.learning_curve(replace(curve(), errors={"$a$": curve().errors["a"]})),
+    ]
+    for ax in figures:
+        ax.figure.draw_without_rendering()
+        texts = [text.get_text() for text in ax.figure.findobj(mpl.text.Text)]
+        assert any("$" in text for text in texts)
+        for text in texts:
+            assert mpl.text.Text(0, 0, text)._preprocess_math(text)[1] is False, text
+
+
+def test_names_of_classes_do_not_lie_on_each_other(plain):
+    means = np.array([[0.0, 0.0], [0.1, 0.05], [0.05, -0.05], [3.0, 3.0]])
+    params = gcf.ClassifierParams.of([0.25] * 4, gcf.GaussianParams.of(means, np.eye(2)))
+    names = [f"class of number {k}" for k in range(4)]
+    ax = plot.axes(params, X, np.full(N, -1), class_names=names)
+    ax.figure.draw_without_rendering()
+    boxes = [mpl.text.Text.get_window_extent(text) for text in ax.texts]
+    assert all(ax.get_window_extent().overlaps(box) for box in boxes)
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_an_explanation_of_an_estimator_has_names(plain):
+    table = pd.DataFrame(X, columns=["weight", "height"])
+    model = estimators.LinearDiscriminant().fit(table, np.array(NAMES)[Y])
+    found = model.explain(table[:2])
+    ax = plot.explanation(found, 1)
+    assert {text.get_text() for text in ax.get_yticklabels()} >= {"weight", "height"}
+    assert ax.get_xlabel().removeprefix("log-odds of ").split(" against ")[0] in NAMES
+
+
+def test_numbers_of_rows_have_room(plain):
+    sizes = jnp.array([30, 31, 40, 50, 60, 70, 80, 100, 101, 400])
+    errors = {"a": jnp.ones((10, 2))}
+    ax = plot.learning_curve(gcf.LearningCurve(sizes, errors))
+    ticks = ax.get_xticks()
+    gaps = np.diff(np.log(ticks)) / np.log(400 / 30)
+    assert ticks[0] == 30 and (gaps >= 0.08).all() and set(ticks) <= set(np.asarray(sizes))
 
 
 def test_ellipses_hold_their_share(fits, plain):
@@ -173,6 +333,14 @@ def test_names_of_the_parts_of_a_table(plain):
     assert ticks(plot.explanation(found, feature_names=named)) == {"a, b", *"cdefg"}
 
 
+def bits_of_two():
+    return gcf.fit(gcf.bernoulli_nb(K), BITS[:, :2], Y)
+
+
+def two_classes():
+    return gcf.fit(gcf.lda(2), X, Y % 2)
+
+
 def fitted(_):
     return estimators.GaussianNB().fit(X, Y)
 
@@ -186,6 +354,25 @@ def fitted(_):
         (lambda f: plot.boundary(f["lda"], X, Y, class_names=["a"]), "class_names has 1 names"),
         (lambda f: plot.boundary(f["lda"], X, Y, ax=3), "ax is 3, expected axes of matplotlib"),
         (lambda f: plot.boundary(3, X, Y), "params is 3"),
+        (lambda f: plot.boundary(f["lda"], X * np.nan, Y), "none of two finite numbers"),
+        (lambda f: plot.boundary(f["lda"], y=Y), "y is given without x"),
+        (lambda f: plot.boundary(f["lda"], X.astype(str), Y), "x has dtype <U"),
+        (lambda f: plot.boundary(f["softmax"]), r"a model of p\(y \| x\) has no rows of its own"),
+        (lambda f: plot.boundary(bits_of_two(), BITS[:, :2], Y), "features are not real numbers"),
+        (lambda f: plot.boundaries([f["lda"]], X, Y), "expected fitted params by name, as a dict"),
+        (lambda f: plot.boundaries({}, X, Y), "expected fitted params by name"),
+        (lambda f: plot.boundaries({"a": 3}, X, Y), r"models\['a'\] is 3"),
+        (lambda f: plot.regions(of(f, "one"), X, Y), r"models\['one'\] has 1 features"),
+        (lambda f: plot.regions({"a": f["lda"], "b": two_classes()}, X, Y), "number of classes"),
+        (lambda f: plot.boundaries(of(f, "softmax"), X, Y, level=0.5), "no model has Gaussian"),
+        (lambda f: plot.ellipses(f["lda"], level=[0.5, 2]), r"level is \[0.5, 2\], expected"),
+        (lambda f: plot.ellipses(f["lda"], features=(0, 0)), r"two different numbers in 0\.\.1"),
+        (lambda f: plot.class_posterior(f["one"], 1), r"feature is 1, expected a number in 0"),
+        (lambda f: plot.class_posterior(f["one"], x=X[:, :1]), "x and y are given together"),
+        (lambda f: plot.simplex([1, 2]), r"counts is \[1, 2\], expected 3 counts"),
+        (lambda f: plot.simplex([1, 2, -1]), "expected 3 counts >= 0"),
+        (lambda f: plot.simplex([1, 2, 3], alpha=-1), "alpha is -1, expected numbers >= 0"),
+        (lambda f: plot.log_odds(f["lda"], of=1, against=1), "of and against are both 1"),
         (lambda f: plot.boundary(fitted(f), X, Y), "params is .*; of an estimator, give its par"),
         (lambda f: plot.ellipses(fitted(f)), "params is .*; of an estimator, give its par"),
         (lambda f: plot.boundary(f["lda"], X, Y.astype(str)), r"y has .*; numpy\.unique\(y, ret"),

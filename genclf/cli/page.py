@@ -24,6 +24,7 @@ from genclf.classifier import ClassifierParams
 from genclf.cli.files import InputError
 from genclf.diagnosis import diagnose
 from genclf.explanation import Explanation
+from genclf.plot.classes import as_text
 from genclf.plot.evidence import draw_bars
 from genclf.sums.covariance import GaussianDiagnosis
 from genclf.tables.comparison import Comparison
@@ -109,7 +110,8 @@ def _of_words(found: Comparison) -> Iterator[tuple[str, str, str]]:
 
 def _evidence(terms: Explanation, columns: Sequence[str]) -> Axes:
     each = np.abs(np.asarray(terms.features))
-    ax = draw_bars(None, np.where(np.isfinite(each), each, 0).mean(0), columns, 20)
+    names = [as_text(column) for column in columns]
+    ax = draw_bars(None, np.where(np.isfinite(each), each, 0).mean(0), names, 20)
     ax.set(xlabel="mean of |term|, nats")
     return ax
 

@@ -126,9 +126,9 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
                 and positive definite.
 
         Example:
-            >>> import genclf as gcf
+            >>> import jax.numpy as jnp, genclf as gcf
             >>> density = gcf.GaussianParams.of([[0.0, 0.0], [1.0, 2.0]], [[1.0, 0.5], [0.5, 1.0]])
-            >>> print(density.log_prob([0.0, 0.0]))
+            >>> print(density.log_prob(jnp.zeros(2)))
             [-1.694 -3.694]
         """
         mean, factor = mean_and_factor(mean, covariance)

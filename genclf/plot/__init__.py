@@ -1,13 +1,16 @@
 """Figures with matplotlib; needs `genclf[plot]`. Each takes `ax` and returns it."""
 
 from genclf.plot.densities import densities as densities
+from genclf.plot.discriminant_space import axes as axes
 from genclf.plot.evidence import explanation as explanation, log_odds as log_odds
 from genclf.plot.pairs import pairs as pairs
 from genclf.plot.planes import (
-    axes as axes,
+    boundaries as boundaries,
     boundary as boundary,
     ellipses as ellipses,
+    regions as regions,
 )
+from genclf.plot.posteriors import class_posterior as class_posterior, simplex as simplex
 from genclf.plot.scores import (
     confusion as confusion,
     cv_curve as cv_curve,
@@ -18,7 +21,9 @@ from genclf.plot.scores import (
 
 __all__ = [
     "axes",
+    "boundaries",
     "boundary",
+    "class_posterior",
     "confusion",
     "cv_curve",
     "densities",
@@ -28,5 +33,7 @@ __all__ = [
     "log_odds",
     "null",
     "pairs",
+    "regions",
     "reliability",
+    "simplex",
 ]

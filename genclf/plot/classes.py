@@ -47,7 +47,12 @@ def names_of(given: Any, number: int, argument: str, default: str) -> list[str]:
         raise ValueError(f"{argument} is {shown(given)}, expected {number} names")
     if len(given) != number:
         raise ValueError(f"{argument} has {len(given)} names, expected {number}")
-    return [str(name) for name in given]
+    return [as_text(name) for name in given]
+
+
+def as_text(name: Any) -> str:
+    """A name as matplotlib draws it letter by letter: a dollar sign does not begin mathematics."""
+    return str(name).replace("$", r"\$")
 
 
 def new_axes(ax: Axes | None) -> Axes:
@@ -66,11 +71,20 @@ def generative(value: Any, name: str) -> ClassifierParams:
 
 
 def rows_and_labels(x: Any, y: Any, num_features: int, num_classes: int) -> tuple[Any, Any]:
-    """Rows and labels as arrays of NumPy; raise where their shapes do not fit."""
-    x, y = np.asarray(x), np.asarray(y)
+    """Rows and labels as arrays of NumPy, -1 where y is None; raise where their shapes do not fit.
+
+    Without rows there are no labels.
+    """
+    if x is None:
+        if y is not None:
+            raise ValueError("y is given without x: give the rows of the labels too")
+        return np.empty((0, num_features), np.float32), np.empty(0, int)
+    x = np.asarray(x)
     if x.ndim != 2 or x.shape[1] != num_features:
         raise ValueError(f"x has shape {x.shape}, expected (n, {num_features})")
-    return x, labels(y, len(x), num_classes)
+    if x.dtype.kind not in "iufb":
+        raise ValueError(f"x has dtype {x.dtype}, expected real numbers")
+    return x, np.full(len(x), -1) if y is None else labels(y, len(x), num_classes)
 
 
 def labels(y: Any, num_rows: int, num_classes: int) -> np.ndarray:
@@ -88,13 +102,34 @@ def labels(y: Any, num_rows: int, num_classes: int) -> np.ndarray:
 
 
 def scatter(ax: Axes, points: np.ndarray, y: np.ndarray, kinds: Sequence[Look]) -> None:
-    """Points (n, 2) in the style of their class; grey where there is no label."""
+    """Points (n, 2) in the style of their class; grey where there is no label.
+
+    The legend says how many have a missing or infinite coordinate, and are not shown.
+    """
     ax.plot(*points[y < 0].T, ".", color="0.75", markersize=3)
+    if hidden := int((~np.isfinite(points).all(1)).sum()):
+        ax.plot([], [], " ", label=f"{hidden} rows not shown: a cell is not finite")
     for k, look in enumerate(kinds):
         ax.plot(
             *points[y == k].T, look.marker, color=look.colour, markersize=4,
             markeredgecolor="white", markeredgewidth=0.4, label=look.name,
         )  # fmt: skip
+
+
+def legend(ax: Axes) -> None:
+    """A legend in which each label stands once, however many layers were drawn."""
+    entries = merged_legend(ax)
+    if entries["labels"]:
+        ax.legend(**entries, frameon=True, edgecolor="none", framealpha=0.8)
+
+
+def merged_legend(*panels: Axes) -> dict[str, Any]:
+    """The handles and labels of some axes, each label once."""
+    first: dict[str, Any] = {}
+    for ax in panels:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            first.setdefault(label, handle)
+    return {"handles": list(first.values()), "labels": list(first)}
 
 
 def tints(kinds: Sequence[Look]) -> Iterator[tuple[float, float, float]]:

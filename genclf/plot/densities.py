@@ -18,20 +18,29 @@ from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Density
 from genclf.families.capabilities import HasConditionals, require
 from genclf.families.multinomial_params import MultinomialParams
-from genclf.plot.classes import AX, Look, generative, looks, new_axes, rows_and_labels
+from genclf.plot.classes import (
+    AX,
+    Look,
+    as_text,
+    generative,
+    looks,
+    new_axes,
+    rows_and_labels,
+)
 
 _POINTS = 400  # points of a curve
 _MOST = 1_000  # number of counts that are tried
 _LEAST = 1e-4  # least probability of a count that is drawn
 
 
-def _feature(value: Any, name: str) -> int:
+def feature_number(value: Any, name: str) -> int:
+    """The number of a feature; raise for another type."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ValueError(f"{name} is {shown(value)}, expected the number of a feature, from 0")
     return int(value)
 
 
-@verb(params=generative, feature=_feature, x=None, y=None, ax=AX)
+@verb(params=generative, feature=feature_number, x=None, y=None, ax=AX)
 def densities(
     params: ClassifierParams,
     feature: int,
@@ -69,22 +78,28 @@ def densities(
         >>> params = gcf.fit(gcf.gaussian_nb(11), data.x_train, data.y_train)
         >>> ax = plot.densities(params, 0, class_names=data.class_names)
     """
-    d, ax = params.num_features, new_axes(ax)
-    if not isinstance(d, int):
-        raise ValueError("params is of named parts of x: give those of one part")
-    if not 0 <= feature < d:
-        raise ValueError(f"feature is {feature}, expected a number in 0..{d - 1}")
+    d, ax = checked_feature(params, feature), new_axes(ax)
     if (x is None) != (y is None):
         raise ValueError("x and y are given together, or neither is")
     if x is not None:
         x, y = rows_and_labels(x, y, d, params.num_classes)
     draw_densities(ax, params, feature, looks(params.num_classes, class_names), x, y)
     ax.set(
-        xlabel=feature_name or f"feature {feature}",
+        xlabel=f"feature {feature}" if feature_name is None else as_text(feature_name),
         ylabel="probability" if is_discrete(params.conditional) else "density",
     )
     ax.legend()
     return ax
+
+
+def checked_feature(params: ClassifierParams, feature: int) -> int:
+    """The number of features; raise if this one is none of them."""
+    d = params.num_features
+    if not isinstance(d, int):
+        raise ValueError("params is of named parts of x: give those of one part")
+    if not 0 <= feature < d:
+        raise ValueError(f"feature is {feature}, expected a number in 0..{d - 1}")
+    return d
 
 
 def is_discrete(density: Density) -> bool:
@@ -97,29 +112,39 @@ def draw_densities(
     ax: Axes, params: ClassifierParams, feature: int, kinds: Sequence[Look], x: Any, y: Any
 ) -> None:
     """The density of each class, over histograms of any rows; only classes are labelled."""
-    if is_discrete(params.conditional):
-        categories = getattr(params.conditional, "columns", None)
-        most = categories.num_values[feature] if categories else _MOST
-        values = np.arange(most, dtype=np.float32)
-        p = np.nan_to_num(np.exp(log_densities(params.conditional, feature, values)))
-        values = values[: np.flatnonzero((p > _LEAST).any(1)).max(initial=0) + 1]
-        width = 0.8 / len(kinds)
-        for k, look in enumerate(kinds):
-            offset = (k - (len(kinds) - 1) / 2) * width
-            ax.bar(values + offset, p[: len(values), k], width, color=look.colour, label=look.name)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return
-    values = _range(params, feature, x)
+    values = drawn_values(params, feature, x)
     p = np.exp(log_densities(params.conditional, feature, values))
+    if is_discrete(params.conditional):
+        discrete_bars(ax, values, p, kinds)
+        return
     for k, look in enumerate(kinds):
         if x is not None:
             ax.hist(x[y == k, feature], 20, density=True, color=look.colour, alpha=0.2)
         ax.plot(values, p[:, k], linestyle=look.dash, color=look.colour, label=look.name)
 
 
-def _range(params: ClassifierParams, feature: int, x: Any) -> Float[np.ndarray, "points"]:
-    """Values that span the range of a feature in the rows, or in samples from the model."""
-    if x is None:
+def discrete_bars(ax: Axes, values: np.ndarray, heights: np.ndarray, kinds: Sequence[Look]) -> None:
+    """Bars of each class beside each other, at whole numbers."""
+    width = 0.8 / len(kinds)
+    for k, look in enumerate(kinds):
+        offset = (k - (len(kinds) - 1) / 2) * width
+        ax.bar(values + offset, heights[:, k], width, color=look.colour, label=look.name)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def drawn_values(params: ClassifierParams, feature: int, x: Any) -> Float[np.ndarray, "points"]:
+    """The values of a feature that are drawn.
+
+    If they are discrete, those that are probable in some class; or else the range of the rows, or
+    of samples from the model.
+    """
+    if is_discrete(params.conditional):
+        categories = getattr(params.conditional, "columns", None)
+        most = categories.num_values[feature] if categories else _MOST
+        values = np.arange(most, dtype=np.float32)
+        p = np.nan_to_num(np.exp(log_densities(params.conditional, feature, values)))
+        return values[: np.flatnonzero((p > _LEAST).any(1)).max(initial=0) + 1]
+    if x is None or not len(x):
         drawn = params.conditional.sample(
             jax.random.key(0), jnp.arange(2_000, dtype=jnp.int32) % params.num_classes
         )
@@ -134,13 +159,18 @@ def log_densities(
 ) -> Float[np.ndarray, "n K"]:
     """`log p(x_j | y=k)` at values of one feature, the others integrated out."""
     d = density.num_features
-    if d == 1:
-        return np.asarray(density.log_prob(jnp.asarray(values)[:, None]))
+    rows = np.full((len(values), d), np.nan, values.dtype)
+    rows[:, feature] = values
+    return np.asarray(alone(density).log_prob(jnp.asarray(rows)))
+
+
+def alone(density: Any) -> Any:
+    """The density that takes NaN for features that are integrated out."""
+    if density.num_features == 1:
+        return density
     require(density, HasConditionals, "densities")
     if isinstance(density, MultinomialParams) or getattr(density, "threshold", None) is not None:
         raise ValueError(
             "words, and features above a threshold, have no densities; see genclf.plot.log_odds"
         )
-    rows = np.full((len(values), d), np.nan, values.dtype)
-    rows[:, feature] = values
-    return np.asarray(density.marginalized().log_prob(jnp.asarray(rows)))
+    return density.marginalized()

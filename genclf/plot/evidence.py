@@ -19,7 +19,7 @@ from genclf.families.categorical_params import CategoricalParams
 from genclf.families.gaussian_params import GaussianParams
 from genclf.forms import linear_form
 from genclf.model import Fitted
-from genclf.plot.classes import AX, looks, names_of, new_axes
+from genclf.plot.classes import AX, as_text, looks, names_of, new_axes
 
 _CLASS = whole(0, optional=True)
 
@@ -74,6 +74,10 @@ def log_odds(
     if not np.isfinite(coef).all():
         k, j = np.argwhere(~np.isfinite(coef))[0]
         raise ValueError(f"the coefficient of feature {j} in class {k} is infinite: smooth the fit")
+    if of == against:
+        raise ValueError(
+            f"of and against are both {of}: the log-odds of a class against itself are 0"
+        )
     other = np.delete(coef, of, 0).mean(0) if against is None else coef[against]
     bars, unit = coef[of] - other, ""
     density = params.conditional if isinstance(params, ClassifierParams) else None
@@ -124,8 +128,9 @@ def explanation(
         found: from `genclf.explain`, of rows (n, d) or one row (d,).
         row: the number of the row.
         top: how many features.
-        class_names: K names.
-        feature_names: names in the structure of `found.features`: d names, or a dict of names.
+        class_names: K names; None for those of the explanation, if it has any.
+        feature_names: names in the structure of `found.features`: d names, or a dict of names; None
+            for those of the explanation, if it has any.
         ax: axes to draw in; None for new ones.
 
     Returns:
@@ -146,7 +151,8 @@ def explanation(
     if len(shape) > 1 or (row and not shape) or (shape and row >= shape[0]):
         raise ValueError(f"row is {row}, and the explanation is of rows of shape {shape}")
     one = jax.tree.map(lambda a: a[row] if shape else a, found)
-    terms, names = _flat(one.features, feature_names)
+    named = found.feature_names if feature_names is None else feature_names
+    terms, names = _flat(one.features, named)
     if not np.isfinite(terms).all():
         raise ValueError(
             f"a term of row {row} is not finite: the row is invalid, or smooth the fit"
@@ -157,9 +163,9 @@ def explanation(
     )
     last = rest | {"class prior": float(one.constant), "sum": float(one.log_odds)}
     ax = draw_bars(ax, terms, names, top, last)
+    classes = found.class_names if class_names is None else class_names
     sides = [
-        str(class_names[k]) if class_names is not None else f"class {k}"
-        for k in (one.of, one.against)
+        f"class {k}" if classes is None else as_text(classes[k]) for k in (one.of, one.against)
     ]
     ax.set(xlabel=f"log-odds of {sides[0]} against {sides[1]}")
     return ax
@@ -179,7 +185,8 @@ def _flat(features: Any, names: Any) -> tuple[Float[np.ndarray, "terms"], list[s
         of_part, named = _flat(own, given)
         terms.append(of_part)
         if given is None:
-            named = [part] if alone else [f"{part}: {name}" for name in named]
+            own_name = as_text(part)
+            named = [own_name] if alone else [f"{own_name}: {name}" for name in named]
         found += named
     return np.concatenate(terms), found
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from genclf.arguments.domains import Domain, shown, whole
 from genclf.entry.rows import as_arrays
 from genclf.entry.verb import ArrayLike, verb
-from genclf.plot.classes import AX, labels, looks, names_of, new_axes
+from genclf.plot.classes import AX, as_text, labels, looks, names_of, new_axes
 from genclf.select.calibration import calibration
 from genclf.select.groups import distinct
 from genclf.select.learning_curve import LearningCurve
@@ -109,13 +109,23 @@ def learning_curve(curve: LearningCurve, *, ax: Axes | None = None) -> Axes:
     for look, (name, mean) in zip(looks(len(curve.mean), None), curve.mean.items(), strict=True):
         ax.errorbar(
             sizes, mean, 2 * np.asarray(curve.standard_error[name]), marker=look.marker,
-            markersize=4, linestyle=look.dash, color=look.colour, capsize=2, label=name,
+            markersize=4, linestyle=look.dash, color=look.colour, capsize=2, label=as_text(name),
         )  # fmt: skip
     ax.set(xscale="log", xlabel="training rows", ylabel="test error", ylim=(0, None))
-    ax.set_xticks(sizes, map(str, sizes))
+    ticks = _apart(sizes)
+    ax.set_xticks(ticks, map(str, ticks))
     ax.minorticks_off()
     ax.legend()
     return ax
+
+
+def _apart(sizes: np.ndarray) -> list[int]:
+    """The sizes whose numbers have room on a logarithmic axis."""
+    kept = [int(sizes[0])]
+    for size in sizes[1:].tolist():
+        if np.log(size / kept[-1]) >= 0.08 * np.log(sizes[-1] / sizes[0]):
+            kept.append(size)
+    return kept
 
 
 @verb(tuning=_a(Tuning, "tune"), ax=AX)
@@ -163,7 +173,7 @@ def cv_curve(tuning: Tuning, *, over: str | None = None, ax: Axes | None = None)
         rows = np.flatnonzero([line == own for own in lines])
         rows = rows[np.argsort(at[rows], kind="stable")]
         ax.plot(at[rows], score[rows], marker=look.marker, markersize=4, linestyle=look.dash,
-                color=look.colour, label=line or None)  # fmt: skip
+                color=look.colour, label=as_text(line) or None)  # fmt: skip
         band = score[rows] - error[rows], score[rows] + error[rows]
         ax.fill_between(at[rows], *band, color=look.colour, alpha=0.15, linewidth=0)
     for row, label, dash in (
@@ -176,7 +186,7 @@ def cv_curve(tuning: Tuning, *, over: str | None = None, ax: Axes | None = None)
     elif at.min() > 0 and at.max() > 100 * at.min():
         ax.set_xscale("log")
     name = tuning.metric if isinstance(tuning.metric, str) else "score"
-    ax.set(xlabel=over, ylabel=f"cross-validated {name.replace('_', ' ')}")
+    ax.set(xlabel=as_text(over), ylabel=f"cross-validated {name.replace('_', ' ')}")
     ax.legend()
     return ax
 
@@ -188,7 +198,7 @@ def _places(values: Sequence[Any]) -> tuple[np.ndarray, list[str] | None]:
         for v in values
     ):
         return np.asarray(values, float), None
-    names = [str(value) for value in values]
+    names = [as_text(value) for value in values]
     return np.asarray([names.index(name) for name in names], float), names
 
 
@@ -225,7 +235,7 @@ def null(test: PermutationTest, *, metric: str = "score", ax: Axes | None = None
     ax.hist(scores[np.isfinite(scores)], 30, color="0.7", label=f"{len(scores)} permutations")
     label = f"labels as they are, p = {float(test.p_value):.3g}"
     ax.axvline(float(test.observed), color="#AA3377", linestyle="--", label=label)
-    ax.set(xlabel=metric, ylabel="permutations")
+    ax.set(xlabel=as_text(metric), ylabel="permutations")
     ax.legend()
     return ax
 

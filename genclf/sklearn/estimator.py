@@ -293,7 +293,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
 
         Returns:
             `Explanation` with arrays of NumPy; `features` is (n, d), and `of` and `against` are
-            indices in `classes_`.
+            indices in `classes_`. It has the names of the classes, and of the columns if X had any.
 
         Raises:
             ValueError: the log-odds are not a sum over the columns, as with QDA; or there is no
@@ -306,7 +306,13 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         given = {name: place_of(a, self.classes_, name) for name, a in places.items()}
         with jax.enable_x64(True):
             found = on_host(explain(self.params_, x, **given))
-        return replace(found, features=self._terms_of_columns(found.features))
+        columns = getattr(self, "feature_names_in_", None)
+        return replace(
+            found,
+            features=self._terms_of_columns(found.features),
+            class_names=[str(label) for label in self.classes_],
+            feature_names=None if columns is None else [str(name) for name in columns],
+        )
 
     def _terms_of_columns(self, features: Any) -> Float[np.ndarray, "n d"]:
         """The terms of the columns of X, from the terms of the parts of the model."""

@@ -86,7 +86,8 @@ class CrossValidatedScore(BaseEstimator):
             jnp.asarray(np.pad(x, more)), jnp.asarray(labels), folds, None, None, 0, None, False
         )
         index = np.pad(np.arange(d, dtype=np.int32)[None], more, constant_values=-1)
-        log_p = jax.ShapeDtypeStruct((len(x), clf.num_classes), float_dtype(x))
+        dtype = jax.dtypes.canonicalize_dtype(float_dtype(x))
+        log_p = jax.ShapeDtypeStruct((len(x), clf.num_classes), dtype)
         function = number_function(self.metric, log_p)
         found = scan_neighbourhoods(clf, function, shared, index, None, None)
         self.score_ = float(found.observed[0])

@@ -1,0 +1,118 @@
+"""The scores of classes on a grid of points of the plane, its regions and their edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+
+from genclf.classifier import ClassifierParams
+from genclf.model import Fitted
+from genclf.plot.classes import Look, tints
+from genclf.scores import discriminant
+
+_STEPS = 320  # grid points in each direction
+_BEYOND = 0.6  # of the view, in each direction: where a later layer may widen it
+_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
+_EDGE = "edge of regions"
+
+
+class View(NamedTuple):
+    """The least and the largest value of each of two features that are shown."""
+
+    low: Float[np.ndarray, "2"]
+    high: Float[np.ndarray, "2"]
+
+
+class Plane(NamedTuple):
+    """Scores of K classes on a grid; NaN where no class has one.
+
+    Attributes:
+        across: values of the first feature.
+        up: values of the second feature.
+        scores: log-posteriors up to a term that all classes share.
+    """
+
+    across: Float[np.ndarray, "a"]
+    up: Float[np.ndarray, "b"]
+    scores: Float[np.ndarray, "K b a"]
+
+
+def view_of(params: Fitted, x: np.ndarray, ax: Axes) -> View:
+    """What is shown: the rows and what the axes show already, or else draws from the model."""
+    rows = x[np.isfinite(x).all(1)]
+    if len(x) and not len(rows):
+        raise ValueError(
+            f"x has {len(x)} rows, none of two finite numbers: there is nothing to see"
+        )
+    parts = [ax.viewLim.get_points()] if ax.has_data() else []
+    if not len(rows) and not parts:
+        if not isinstance(params, ClassifierParams):
+            raise ValueError("x is None, and a model of p(y | x) has no rows of its own: give x")
+        labels = jnp.arange(2_000, dtype=jnp.int32) % params.num_classes
+        rows = np.asarray(params.conditional.sample(jax.random.key(0), labels))
+        rows = rows[np.isfinite(rows).all(1)]
+    if len(rows):
+        low, high = rows.min(0).astype(float), rows.max(0).astype(float)
+        margin = 0.07 * np.where(high > low, high - low, 1)
+        parts.append(np.stack([low - margin, high + margin]))
+    return View(np.min(parts, (0, 1)), np.max(parts, (0, 1)))
+
+
+def show(ax: Axes, view: View) -> None:
+    """Set the limits of the axes."""
+    ax.set(xlim=(view.low[0], view.high[0]), ylim=(view.low[1], view.high[1]))
+
+
+def plane_of(params: Fitted, view: View) -> Plane:
+    """The scores on a grid that covers the view, and what lies just beyond it."""
+    beyond = _BEYOND * (view.high - view.low)
+    ends = zip(view.low - beyond, view.high + beyond, strict=True)
+    across, up = (np.linspace(*pair, _STEPS) for pair in ends)
+    points = np.stack(np.meshgrid(across, up), -1).astype(np.float32).reshape(-1, 2)
+    scores = np.asarray(discriminant(params, points), float).T.reshape(-1, _STEPS, _STEPS)
+    if np.isnan(scores).all():
+        raise ValueError(
+            "params has no score anywhere in the plane: its features are not real numbers"
+        )
+    lowest = scores.min(initial=0, where=np.isfinite(scores))
+    return Plane(across, up, np.where(np.isneginf(scores), 10 * lowest - 1, scores))
+
+
+def fill_regions(ax: Axes, plane: Plane, kinds: Sequence[Look], *, named: bool) -> None:
+    """Tint the region of each class, where its score is the highest; name it if it has no rows."""
+    for k, tint in enumerate(tints(kinds)):
+        if not named:
+            ax.plot(
+                [], [], "s", color=tint, markeredgecolor="0.5", markersize=8, label=kinds[k].name
+            )
+        others = np.delete(plane.scores, k, 0).max(0, initial=-np.inf)
+        lead = np.nan_to_num(plane.scores[k] - others, nan=-1, posinf=1)
+        if (lead > 0).any():
+            ax.contourf(plane.across, plane.up, lead, [0, 2 * lead.max()], colors=[tint], zorder=0)
+
+
+def draw_edges(ax: Axes, plane: Plane, *, bold: bool = False, name: str | None = None) -> None:
+    """The lines where the two highest scores are equal: thin, or bold with the next dash pattern.
+
+    Each edge is drawn once, by the first of its two classes.
+    """
+    dash: Any = "-"
+    if bold:
+        earlier = sum(line.get_gid() == _EDGE for line in ax.lines)
+        dash = _DASHES[earlier % len(_DASHES)]
+        ax.plot([], [], color="0.15", linestyle=dash, linewidth=1.4, label=name, gid=_EDGE)
+    for k, score in enumerate(plane.scores[:-1]):
+        later = plane.scores[k + 1 :].max(0)
+        earlier_wins = plane.scores[:k].max(0, initial=-np.inf) > np.maximum(score, later)
+        lead = np.ma.masked_where(earlier_wins | np.isnan(score - later), score - later)
+        if lead.count() and lead.min() < 0 < lead.max():
+            ax.contour(
+                plane.across, plane.up, lead, [0], linestyles=[dash],
+                colors="0.15" if bold else "0.3", linewidths=1.4 if bold else 0.8,
+            )  # fmt: skip
