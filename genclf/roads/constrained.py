@@ -14,6 +14,7 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import number, whole_number
 from genclf.roads.interior_point import LARGEST_LAST_STEP, InteriorPoint
 
@@ -45,6 +46,7 @@ class ConstrainedSolution(eqx.Module):
     converged: Bool[Array, ""]
 
 
+@checked_call
 def solve_constrained(
     objective: Callable[[PyTree], Array],
     constraints: Callable[[PyTree], PyTree] | None,
