@@ -17,12 +17,14 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
 from genclf.arguments.arrays import real_array
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import whole_number
 from genclf.arguments.sharding import compiled
 
 __all__ = ["codes", "quantile_edges"]
 
 
+@checked_call
 def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, "..."]:
     """The bin of each value: `code = #{b : e[b] <= x}`, so B - 1 edges make codes 0 to B - 1.
 
@@ -80,6 +82,7 @@ def _codes(x: Float[Array, "..."], edges: Float[Array, "..."]) -> Int32[Array, "
     return jnp.where(usable & ~jnp.isnan(x), code.astype(jnp.int32), -1)
 
 
+@checked_call
 def quantile_edges(
     x: ArrayLike | Sequence,
     num_bins: int,

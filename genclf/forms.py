@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, PyTree
 
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.static import python_value
 from genclf.classifier import Classifier
@@ -182,6 +183,7 @@ def num_boundary_parameters(num_classes: int, d: int, *, quadratic: bool = False
     return (num_classes - 1) * one
 
 
+@checked_call
 def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batch sum_V"]:
     """0/1 indicators of categorical columns: the features in which `linear_form` is linear.
 

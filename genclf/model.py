@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,12 +12,13 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.arguments.hyperparameters import Declared, invalid_fields, nan_where_invalid
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.sums.blocks import MANY_CLASSES, ClassWeights, Hard, reduce_scores
 
 
-class Fitted(eqx.Module):
+class Fitted(ShowsNumbers):
     """Fitted params: scores of K classes, `p(y=k | x) = softmax_k(discriminant(x))`."""
 
     generative: ClassVar[bool] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import Whole, whole_number
 from genclf.classifier import Classifier, Inference
 from genclf.conjugate.beta import Beta
@@ -16,6 +17,7 @@ from genclf.families.multinomial import Multinomial
 from genclf.sums.shrinkage import Method
 
 
+@checked_call
 def lda(
     num_classes: Whole,
     *,
@@ -59,6 +61,7 @@ def lda(
     )
 
 
+@checked_call
 def qda(
     num_classes: Whole,
     *,
@@ -102,6 +105,7 @@ def qda(
     )
 
 
+@checked_call
 def rda(
     num_classes: Whole,
     *,
@@ -139,6 +143,7 @@ def rda(
     )
 
 
+@checked_call
 def nearest_shrunken_centroids(
     num_classes: Whole, *, soft_threshold: Scalar, class_alpha: Scalar = 0.0
 ) -> Classifier:
@@ -169,6 +174,7 @@ def nearest_shrunken_centroids(
     return Classifier(family, num_classes, class_alpha)
 
 
+@checked_call
 def gaussian_nb(
     num_classes: Whole,
     *,
@@ -206,6 +212,7 @@ def gaussian_nb(
     )
 
 
+@checked_call
 def bernoulli_nb(
     num_classes: Whole,
     *,
@@ -241,6 +248,7 @@ def bernoulli_nb(
     )
 
 
+@checked_call
 def multinomial_nb(
     num_classes: Whole,
     *,
@@ -276,6 +284,7 @@ def multinomial_nb(
     )
 
 
+@checked_call
 def categorical_nb(
     num_classes: Whole,
     num_values: int | tuple[int, ...],

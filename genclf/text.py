@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Int32
 from numpy.typing import DTypeLike
 
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import FLAG, whole_number
 from genclf.arguments.texts import (
     check_dtype,
@@ -32,6 +33,7 @@ __all__ = ["Vocabulary", "learn_vocabulary"]
 UNKNOWN = "<unknown>"
 
 
+@checked_call
 def learn_vocabulary(
     texts: Iterable[str],
     *,

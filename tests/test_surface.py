@@ -30,7 +30,7 @@ SIGNATURES = {
     "discriminant": {"params": REQUIRED, "x": REQUIRED},
     "log_lik": {"params": REQUIRED, "stats": REQUIRED},
     "em": {
-        "clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "*": None, "key": REQUIRED,
+        "clf": REQUIRED, "x": REQUIRED, "y": REQUIRED, "*": None, "key": None,
         "weights": None, "unlabelled_weight": 1.0, "max_steps": 1000, "tol": 1e-6,
         "init": "k-means++", "restarts": 1,
     },

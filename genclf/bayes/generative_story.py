@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import shown
 from genclf.classifier import ClassifierStats
 from genclf.entry.verb import statistics
@@ -13,6 +14,7 @@ from genclf.model import Fitted, Model, check_hyperparameters, check_params, has
 Story = Callable[..., None]
 
 
+@checked_call
 def story(
     model: Model | Fitted,
     stats: ClassifierStats | None = None,

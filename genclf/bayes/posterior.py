@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import PROBABILITY, draw_shape, random_key
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.conjugate.base import Conjugate, Interval
 from genclf.conjugate.dirichlet import DirichletDistribution
@@ -32,7 +32,7 @@ from genclf.roads.problem import CLASS_PRIOR, PRIOR, arrays, declared
 from genclf.sums.statistics import ClassifierStats
 
 
-class Posterior(eqx.Module):
+class Posterior(ShowsNumbers):
     """The exact distribution of a classifier's parameters, as `posterior` returns it.
 
     The class prior, the families and, without a shared covariance, the classes are independent.

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.hyperparameters import Declared
+from genclf.arguments.reprs import ShowsNumbers
 
 
 class Interval(NamedTuple):
@@ -55,7 +55,7 @@ class Prior(Declared):
         ]
 
 
-class Conjugate(eqx.Module):
+class Conjugate(ShowsNumbers):
     """A distribution of the parameters of K class densities, closed under adding statistics.
 
     Before any data it is the prior, after `update` the posterior. Parameters have the names and the

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Real
 
 from genclf.arguments.arrays import real_array
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import draw_shape, random_key
 from genclf.discretize import floating
 
@@ -19,6 +20,7 @@ _H1, _H2, _H3 = (np.maximum(6.0 - abs(_J - peak), 0.0) for peak in (11, 15, 7))
 _ENDS = np.array([[_H1, _H1, _H2], [_H2, _H3, _H3]])
 
 
+@checked_call
 def sample_waveform(
     key: Array, shape: tuple[int, ...] = ()
 ) -> tuple[Float[Array, "*shape 21"], Int[Array, "*shape"]]:
@@ -64,6 +66,7 @@ def sample_waveform(
     return u * first[y] + (1 - u) * second[y] + noise, y
 
 
+@checked_call
 def waveform_log_joint(x: Real[ArrayLike, "*batch 21"]) -> Float[Array, "*batch 3"]:
     """The log-joint from which `sample_waveform` draws; its argmax is the Bayes rule.
 

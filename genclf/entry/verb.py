@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from genclf.arguments.calls import misfit
 from genclf.arguments.domains import Domain, draw_shape, random_key, shown
 from genclf.entry.rows import as_arrays, widths
 from genclf.model import check_hyperparameters, check_params, require_generative
@@ -62,7 +63,7 @@ def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) 
         given: dict[str, Any] = dict(zip(places, args, strict=False)) | kwargs
         fits = len(args) <= len(places) and len(given) == len(args) + len(kwargs)
         if not fits or not given.keys() <= set(names) or not set(required) <= given.keys():
-            function(*args, **kwargs)  # raises Python's own error for the wrong argument
+            raise TypeError(misfit(called, signature, args, kwargs))
         for name, check in own_checks.items():
             if name in given and check is not None:
                 is_domain = isinstance(check, Domain)
@@ -84,10 +85,15 @@ def _optional(check: Check) -> Check:
     return lambda value, name: None if value is None else check(value, name)
 
 
+optional_key = _optional(random_key)
+
+
 def statistics(value: Any, name: str) -> ClassifierStats:
     """Return the statistics of one data set; raise for another type, or for a batch axis."""
     if not isinstance(value, ClassifierStats):
-        raise ValueError(f"{name} is {shown(value)}, expected statistics, as genclf.stats returns")
+        raise ValueError(
+            f"{name} is {shown(value)}, expected statistics, as genclf.stats(clf, x, y) returns"
+        )
     if value.count.ndim != 1:
         raise ValueError(
             f"{name}.count has shape {value.count.shape}, expected (K,): one number per class; "

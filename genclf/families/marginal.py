@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from genclf.arguments.reprs import summary
 from genclf.families.capabilities import Completed
 from genclf.families.mahalanobis import Covariance, Means, finite, from_one, over_classes, squares
 from genclf.sums import loops
@@ -281,6 +282,9 @@ class GaussianFeatures(NamedTuple):
 
     mean: Float[Array, "*batch d"]
     covariance: Float[Array, "*batch d d"]
+
+    def __repr__(self) -> str:
+        return summary(self)
 
 
 def expected_features(

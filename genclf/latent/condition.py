@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import draw_shape, random_key
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
 from genclf.entry.rows import as_arrays, check_examples, check_labels
@@ -20,7 +20,7 @@ from genclf.model import widen
 from genclf.scores import log_posterior
 
 
-class Conditional(eqx.Module):
+class Conditional(ShowsNumbers):
     """Distribution of the label and of the missing cells of examples, as `condition` returns it.
 
     Attributes:

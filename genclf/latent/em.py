@@ -19,7 +19,7 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import check_examples, check_labels, check_rows, float_dtype, maybe_sparse
-from genclf.entry.verb import ArrayLike, verb
+from genclf.entry.verb import ArrayLike, optional_key, verb
 from genclf.estimation import estimate
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Init
@@ -77,6 +77,7 @@ def solution(params: ClassifierParams, found: FixedPoint) -> EMSolution:
 
 @verb(
     x=maybe_sparse,
+    key=optional_key,
     unlabelled_weight=NON_NEGATIVE,
     max_steps=whole(1),
     tol=FINITE_NUMBER,
@@ -95,7 +96,7 @@ def em(
     x: PyTree,
     y: ArrayLike,
     *,
-    key: Array,
+    key: Array | None = None,
     weights: ArrayLike | None = None,
     unlabelled_weight: Scalar = 1.0,
     max_steps: int = 1000,
@@ -137,7 +138,7 @@ def em(
         clf: the model.
         x: rows, as for `fit`; unlabelled rows are used too.
         y: labels (n,), -1 where latent; or known responsibilities (n, K).
-        key: a `jax.random` key, for the start.
+        key: a `jax.random` key, for the start; not needed if `init` gives params.
         weights: weight of each row, (n,).
         unlabelled_weight: λ >= 0, a factor on the weight of each unlabelled row. Text may need a
             value below 1, since words are less independent than the model assumes.
@@ -155,8 +156,9 @@ def em(
         it NaN.
 
     Raises:
-        ValueError: a shape or dtype does not fit, an argument or a hyper-parameter is invalid, or
-            there are fewer rows than the classes or components need to start from.
+        ValueError: a shape or dtype does not fit, an argument or a hyper-parameter is invalid,
+            neither `key` nor params to start from are given, or there are fewer rows than the
+            classes or components need to start from.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf
@@ -175,6 +177,12 @@ def em(
     given = init if isinstance(init, ClassifierParams) else None
     way = "k-means++" if isinstance(init, ClassifierParams) else init
     data = clf, x, y, weights, unlabelled_weight, tol
+    if given is None and key is None:
+        raise ValueError(
+            "key is not given, expected a key of jax.random from which the start is drawn: "
+            "em(clf, x, y, key=jax.random.key(0)); or params to start from, as init"
+        )
+    key = jax.random.key(0) if key is None else key  # nothing is drawn from it
     if given is None:
         check_rows(clf.support, x, y, weights, clf.num_classes)
         check_clusters(clf, y, weights, unlabelled_weight)

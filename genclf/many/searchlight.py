@@ -12,11 +12,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Shaped
 
-from genclf.arguments.domains import FLAG, random_key, whole
+from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier
 from genclf.entry.rows import check_rows, check_supervised, float_dtype
-from genclf.entry.verb import ArrayLike, verb
+from genclf.entry.verb import ArrayLike, optional_key, verb
 from genclf.families.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
 from genclf.many.neighbours import padded_index
@@ -32,7 +32,7 @@ _CHECKS: dict[str, Any] = {
     "folds": checked_folds,
     "blocks": groups_of_rows,
     "num": whole(0),
-    "key": lambda key, name: None if key is None else random_key(key, name),
+    "key": optional_key,
     "whole_blocks": FLAG,
     "batch_size": whole(1, optional=True),
     "progress": PROGRESS,

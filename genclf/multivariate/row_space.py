@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import shown
+from genclf.arguments.reprs import summary
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.rows import float_dtype
@@ -29,6 +30,9 @@ class RowSpace(NamedTuple):
 
     rotation: Rotation
     rows: Float[Array, "n r"]
+
+    def __repr__(self) -> str:
+        return summary(self)
 
     def model(self, clf: Classifier) -> Classifier:
         """The same model for `rows`.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,13 +13,15 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import number, whole_number
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.roads.interior_point import LARGEST_LAST_STEP, InteriorPoint
 
 LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds
 
 
-class ConstrainedSolution(eqx.Module):
+class ConstrainedSolution(ShowsNumbers):
     """A point that meets the conditions of a constrained maximum, from `solve_constrained`.
 
     Attributes:
@@ -45,6 +46,7 @@ class ConstrainedSolution(eqx.Module):
     converged: Bool[Array, ""]
 
 
+@checked_call
 def solve_constrained(
     objective: Callable[[PyTree], Array],
     constraints: Callable[[PyTree], PyTree] | None,

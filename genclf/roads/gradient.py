@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
-from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE, Domain, random_key, whole
+from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE, Domain, whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
 from genclf.entry.rows import check_supervised
-from genclf.entry.verb import ArrayLike, verb
+from genclf.entry.verb import ArrayLike, optional_key, verb
 from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
 from genclf.roads.problem import problem, require_roads
 from genclf.sums import loops
@@ -31,7 +31,7 @@ _CALLS = 100  # maximum number of calls of a callback
     ),
     max_steps=whole(0),
     tol=OPTIONAL_NON_NEGATIVE,
-    key=lambda key, name: None if key is None else random_key(key, name),
+    key=optional_key,
     batch_size=whole(1, optional=True),
     callback=Domain("a function of (step, log_lik), or None", callable, optional=True),
 )

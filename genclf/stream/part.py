@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from genclf.arguments.calls import checked_call
 from genclf.files.annotations import Axes, field_types, mismatch
 from genclf.files.container import FileError, from_bytes, to_bytes
 from genclf.files.sums import problem_of_stats
@@ -142,6 +143,7 @@ def _take(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     return found if kind is None else _KINDS[kind](**found)
 
 
+@checked_call
 def combine(parts: Iterable[Part]) -> Part:
     """The part of all rows, from parts of some of them.
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
+from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
 from genclf.sums.compensated import fold, over_axis
 from genclf.sums.statistics import Add, ClassifierStats, Sums, is_statistic
@@ -17,6 +18,7 @@ from genclf.sums.statistics import Add, ClassifierStats, Sums, is_statistic
 T = TypeVar("T")
 
 
+@checked_call
 def merge(a: T, b: T) -> T:
     """Statistics of two disjoint sets of examples together: S(A ∪ B) = S(A) + S(B).
 
@@ -54,6 +56,7 @@ def merged(a: T, b: T) -> T:
     return jax.tree.map(lambda s, t: s._merge(t), a, b, is_leaf=is_statistic)
 
 
+@checked_call
 def remove(a: T, b: T) -> T:
     """Statistics of the examples of `a` without those of `b`: the inverse of `merge`.
 
@@ -85,6 +88,7 @@ def remove(a: T, b: T) -> T:
     return jax.tree.map(lambda s, t: s._remove(t), a, b, is_leaf=is_statistic)
 
 
+@checked_call
 def scale(stats: T, weight: Scalar) -> T:
     """Statistics of the same examples with all weights multiplied: `S(x, weight · w)`.
 
@@ -118,6 +122,7 @@ def scale(stats: T, weight: Scalar) -> T:
     return jax.tree.map(one, stats, is_leaf=is_statistic)
 
 
+@checked_call
 def pool(stats: T, axis: int | str = 0) -> T:
     """Merge a whole batch of statistics in one step.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,12 +11,13 @@ from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from genclf.arguments.domains import POSITIVES
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.sums.blocks import broadcast_rows, ignore_absent, over_rows
 from genclf.sums.products import matmul
 from genclf.sums.statistics import divide
 
 
-class Rotation(eqx.Module):
+class Rotation(ShowsNumbers):
     """Coordinates `z = Vᵀ (x - origin) / unit` of rows, V with orthonormal columns.
 
     Attributes:

@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
 from genclf.sums.compensated import (
     Low,
@@ -36,7 +36,7 @@ Add = Callable[[Array, Array | None], tuple[Array, Array | None]]
 """A sum over a batch or mesh axis, in high and low parts; the low one is None if it is not kept."""
 
 
-class Sums(eqx.Module):
+class Sums(ShowsNumbers):
     """Weighted totals per class: `count_k = Σ_n w_nk` and `total_k = Σ_n w_nk f(x_n)`, f >= 0.
 
     Features of both signs cancel in a plain total, so they need `Moments`.
@@ -82,7 +82,7 @@ class Sums(eqx.Module):
         return Sums(count, total, (count_low, total_low))
 
 
-class Moments(eqx.Module):
+class Moments(ShowsNumbers):
     """Weighted count and mean per class, and the scatter about the means, per class or pooled.
 
     `mean_k = Σ_n w_nk x_n / count_k`; `scatter_k = Σ_n w_nk (x_n - mean_k)(x_n - mean_k)ᵀ`, or
@@ -293,7 +293,7 @@ def about_mean(
     return Moments(count, mean, high, (of_count, rest, low))
 
 
-class ClassifierStats(eqx.Module):
+class ClassifierStats(ShowsNumbers):
     """Sufficient statistics of (x, y), as `genclf.stats` returns them.
 
     Attributes:

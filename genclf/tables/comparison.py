@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import shown, whole
+from genclf.arguments.reprs import summary
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
 from genclf.explanation import Explanation, explain, place_of
@@ -43,6 +44,9 @@ class TableModel:
     params: ClassifierParams
     classes: Shaped[np.ndarray, "K"]
     reader: Reader
+
+    def __repr__(self) -> str:
+        return summary(self)
 
     def _problems(self) -> list[str]:
         """Messages, after the name of a field, for values that do not fit each other."""

@@ -222,18 +222,3 @@ def test_a_number_beyond_the_dtype_is_shown_as_given():
     expected = r"x\[0, 0\] is 1e\+200 .*at most 3.4e\+38 in float32"
     with np.errstate(over="ignore"), pytest.raises(ValueError, match=expected):
         gcf.validate(gcf.lda(2), x, np.array([0, 1]))
-
-
-def test_results_show_their_numbers():
-    x, y = rows()
-    found = gcf.diagnose(gcf.qda(K), x, y)
-    shown = repr(found)
-    assert "count=Array([10., 10.,  9.]" in shown and "rank=Array([5, 5, 5]" in shown
-
-    def traced(x):
-        found = gcf.diagnose(gcf.qda(K), x, y)
-        assert "Diagnosis(" in repr(found) and "GaussianDiagnosis(" in repr(found)
-        return found.count
-
-    jax.jit(traced)(x)
-    jax.vmap(traced)(jnp.asarray(x)[None])
