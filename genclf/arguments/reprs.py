@@ -122,7 +122,8 @@ def _node(given: Any) -> Any:
     if isinstance(given, dict):
         return _Node("", ("{", "}"), _some([(repr(key), given[key]) for key in given]))
     if isinstance(given, tuple | list):
-        return _Node("", ("(", ")"), _some([("", value) for value in given]))
+        ends = ("[", "]") if isinstance(given, list) else ("(", ",)" if len(given) == 1 else ")")
+        return _Node("", ends, _some([("", value) for value in given]))
     return _text(given)
 
 
