@@ -1,6 +1,6 @@
 """How the pages are built: executed, every warning an error, every public name documented."""
 
-import importlib
+import importlib.util
 import inspect
 import os
 import sys
@@ -26,6 +26,16 @@ exclude_patterns = ["_build", "notebooks"]
 html_theme = "furo"
 html_title = "genclf"
 html_copy_source = False
+html_css_files = ["pages.css"]
+pygments_dark_style = "github-dark"  # that of the theme underlines names of modules
+
+# Formulas are set without a network. The package brings the files of MathJax; as an extension it
+# would not let pages be read in parallel.
+MATHJAX = importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0]
+html_static_path = ["static", f"{MATHJAX}/static"]
+mathjax_path = "mathjax/tex-chtml.js"
+# Letters of formulas a little larger than those of the text, whatever font a reader has.
+mathjax3_config = {"chtml": {"scale": 1.1, "matchFontHeight": False}}
 
 # Pages run at every build, not only when their text changes: the library may have changed.
 nb_execution_mode = "force"

@@ -1,5 +1,6 @@
 """The pages as notebooks with their outputs, to be read on a forge and opened anywhere."""
 
+import posixpath
 import re
 from pathlib import Path
 
@@ -7,23 +8,39 @@ import nbformat
 
 HERE = Path(__file__).parent
 NOTEBOOKS = HERE / "notebooks"
+COURSE = "course/"  # the folder of pages to work through, each by itself
 ROLE = re.compile(r"\{doc\}`(?:([^`<]+) <)?([^`<>]+?)>?`")
-HEAD = (
-    "*Written by `make docs` from `docs/{name}.md`. "
-    'To run it: `pip install "genclf[docs]"`, or from a checkout `pip install ".[docs]"`.*'
-)
+WRITTEN = "*Written by `make docs` from `docs/{name}.md`. "
+TO_RUN = 'To run it: `pip install "genclf[docs]"`, or from a checkout `pip install ".[docs]"`.*'
+INSTALLS = "Its first cell installs what it needs.*"
+INSTALL = '%pip install --quiet "genclf[plot]"'
+# What folds a cell in JupyterLab, by its tag; in Colab a cell without source is a form.
+FOLDED = {
+    "hide-cell": {"source_hidden": True, "outputs_hidden": True},
+    "hide-input": {"source_hidden": True},
+}
+
+
+def sources() -> dict[str, str]:
+    """The source of each page, by its name: its path without the suffix."""
+    names = {path.relative_to(HERE).with_suffix("").as_posix(): path for path in HERE.rglob("*.md")}
+    return {
+        name: names[name].read_text("utf-8")
+        for name in sorted(names)
+        if not name.startswith(("_build/", "notebooks/"))
+    }
 
 
 def pages() -> dict[str, str]:
     """The source of each page that is executed, by its name."""
-    text = {path.stem: path.read_text("utf-8") for path in sorted(HERE.glob("*.md"))}
-    return {name: source for name, source in text.items() if "file_format: mystnb" in source}
+    return {name: source for name, source in sources().items() if "file_format: mystnb" in source}
 
 
-def code_of_page(source: str) -> list[str]:
-    """The code cells of a page."""
+def code_of_page(name: str, source: str) -> list[str]:
+    """The code cells of the notebook of a page: those of the page, in the course after another."""
     cells = re.findall(r"^```\{code-cell\} python\n(.*?)^```$", source, re.M | re.S)
-    return [re.sub(r"\A(:.*\n)+", "", cell).strip() for cell in cells]
+    code = [re.sub(r"\A(:.*\n)+", "", cell).strip() for cell in cells]
+    return [INSTALL, *code] if name.startswith(COURSE) else code
 
 
 def code_of_notebook(path: Path) -> list[str]:
@@ -32,34 +49,50 @@ def code_of_notebook(path: Path) -> list[str]:
     return [cell.source.strip() for cell in cells if cell.cell_type == "code"]
 
 
-def linked(text: str) -> str:
-    """Markdown whose links to other pages lead to their notebooks, or to the page."""
-    executed = pages()
+def linked(text: str, name: str) -> str:
+    """Markdown of a page, with links to other pages as of its notebook.
 
-    def link(found: re.Match) -> str:
-        target = found[2].strip()
-        place = f"{target}.ipynb" if target in executed else f"../{target}.md"
-        return f"[{found[1] or target}]({place})"
+    They lead to the other's notebook, or else to the page, and show what Sphinx would.
+    """
+    found = sources()
+    executed = pages()
+    folder = posixpath.dirname(name)
+
+    def link(role: re.Match) -> str:
+        # As in Sphinx: from the folder of the page, or with a slash from that of the documentation.
+        target = posixpath.normpath(posixpath.join("/", folder, role[2].strip())).lstrip("/")
+        place = f"notebooks/{target}.ipynb" if target in executed else f"{target}.md"
+        heading = re.search(r"^# (.*)$", found.get(target, ""), re.M)
+        shown = role[1] or (heading[1].strip() if heading else target)
+        return f"[{shown}]({posixpath.relpath(place, posixpath.join('notebooks', folder))})"
 
     return ROLE.sub(link, text)
 
 
 def write(executed: Path) -> None:
     """Write the notebook of each page that was executed, without what changes at every run."""
-    NOTEBOOKS.mkdir(exist_ok=True)
     for name in pages():
         notebook = nbformat.read(executed / f"{name}.ipynb", as_version=4)
         notebook.metadata = {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
         }
-        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(HEAD.format(name=name)))
-        for number, cell in enumerate(notebook.cells):
-            cell.id, cell.metadata = str(number), {}
+        in_course = name.startswith(COURSE)
+        for cell in notebook.cells:
             if cell.cell_type == "markdown":
-                cell.source = linked(cell.source)
+                cell.source = linked(cell.source, name)
             else:
                 cell.outputs = _shown(cell.outputs)
-        nbformat.write(notebook, NOTEBOOKS / f"{name}.ipynb")
+            cell.metadata = _folds(cell.metadata.get("tags", [])) if in_course else {}
+        head = WRITTEN.format(name=name) + (INSTALLS if in_course else TO_RUN)
+        first = [nbformat.v4.new_markdown_cell(head)]
+        if in_course:
+            first.append(nbformat.v4.new_code_cell(INSTALL))
+        notebook.cells[:0] = first
+        for number, cell in enumerate(notebook.cells):
+            cell.id = str(number)
+        path = NOTEBOOKS / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, path)
 
 
 def _shown(outputs: list) -> list:
@@ -67,3 +100,9 @@ def _shown(outputs: list) -> list:
     printed = [out for out in outputs if out.get("name") == "stdout"]
     # With `nb_merge_streams` the first one holds the text of all.
     return [out for out in outputs if out.get("name") != "stderr" and out not in printed[1:]]
+
+
+def _folds(tags: list[str]) -> dict:
+    """The metadata with which a cell is shown folded, if a tag says so."""
+    tag = next((tag for tag in FOLDED if tag in tags), None)
+    return {"tags": list(tags), "jupyter": FOLDED[tag], "cellView": "form"} if tag else {}

@@ -1,4 +1,4 @@
-"""The README runs as written: every Python block, in order, in one fresh session."""
+"""The README and the first page run as written: every Python block of each, in order."""
 
 import json
 import re
@@ -10,24 +10,28 @@ import pytest
 from matplotlib.testing.compare import compare_images
 
 README = Path(__file__).parent.parent / "README.md"
+PAGES = {"README": README, "index": README.parent / "docs" / "index.md"}
 
 # A process of its own: a reader has JAX's defaults, the tests have stricter ones.
 SESSION = """
 import contextlib, io, json, sys
 import matplotlib
 matplotlib.use("agg")
-printed, names = [], {"__name__": "__main__"}
-for block in json.load(sys.stdin):
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec(compile(block, "README.md", "exec"), names)
-    printed.append(out.getvalue())
-names["ax"].figure.savefig("readme.png", dpi=80)
+printed = {}
+for page, blocks in json.load(sys.stdin).items():
+    printed[page], names = [], {"__name__": "__main__"}
+    for block in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(block, page, "exec"), names)
+        printed[page].append(out.getvalue())
+    if page == "README":
+        names["ax"].figure.savefig("readme.png", dpi=80)
 json.dump(printed, sys.stdout)
 """
 
 
-def blocks() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", README.read_text("utf-8"), re.M | re.S)
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", PAGES[page].read_text("utf-8"), re.M | re.S)
 
 
 def promised(block: str) -> list[str]:
@@ -40,25 +44,27 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outputs(folder) -> list[list[str]]:
+def outputs(folder) -> dict[str, list[list[str]]]:
     done = subprocess.run(
         [sys.executable, "-c", SESSION],
-        input=json.dumps(blocks()),
+        input=json.dumps({page: blocks(page) for page in PAGES}),
         capture_output=True,
         text=True,
         cwd=folder,
     )
     assert done.returncode == 0, done.stderr
-    return [text.splitlines() for text in json.loads(done.stdout)]
+    printed = json.loads(done.stdout)
+    return {page: [text.splitlines() for text in printed[page]] for page in PAGES}
 
 
-def test_quickstart_prints_what_it_says(outputs):
+@pytest.mark.parametrize("page", PAGES)
+def test_quickstart_prints_what_it_says(outputs, page):
     """Character for character.
 
     Every number is shown to so few digits that rounding on another processor prints the same ones.
     """
-    assert len(outputs) == len(blocks()) > 0
-    for block, lines in zip(blocks(), outputs, strict=True):
+    assert len(outputs[page]) == len(blocks(page)) > 0
+    for block, lines in zip(blocks(page), outputs[page], strict=True):
         assert lines == promised(block) != []
 
 
