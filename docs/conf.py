@@ -32,10 +32,10 @@ pygments_dark_style = "github-dark"  # that of the theme underlines names of mod
 # Formulas are set without a network. The package brings the files of MathJax; as an extension it
 # would not let pages be read in parallel.
 MATHJAX = importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0]
-html_static_path = ["static", f"{MATHJAX}/static"]
-mathjax_path = "mathjax/tex-chtml.js"
+mathjax_path = "tex-svg-full.js"  # one file, which needs no fonts beside it
+html_static_path = ["static", f"{MATHJAX}/static/mathjax/{mathjax_path}"]
 # Letters of formulas a little larger than those of the text, whatever font a reader has.
-mathjax3_config = {"chtml": {"scale": 1.1, "matchFontHeight": False}}
+mathjax3_config = {"svg": {"scale": 1.1, "matchFontHeight": False}}
 
 # Pages run at every build, not only when their text changes: the library may have changed.
 nb_execution_mode = "force"

@@ -143,7 +143,7 @@ def test_minus_log_likelihood_has_minus_the_logarithms_of_the_prior(rows, stated
     squares = 0.5 * np.einsum("ni,ij,nj->", away, np.linalg.inv(SIGMA), away)
     constant = N * np.log(2 * np.pi) + 0.5 * N * np.linalg.slogdet(SIGMA)[1]
     right = squares + constant - n_0 * np.log(1 - PHI) - n_1 * np.log(PHI)
-    close(-gcf.log_lik(stated, x, y), right)
+    close(-gcf.log_lik(stated, gcf.stats(gcf.lda(2), x, y)), right)
     printed = squares + constant + n_0 * np.log(1 - PHI) + n_1 * np.log(PHI)
     assert abs(printed - right) > 1
 
@@ -294,15 +294,16 @@ def test_each_has_the_higher_likelihood_of_its_own_kind(rows, logistic):
         np.asarray(gcf.log_posterior(p, x))[np.arange(N), y].sum() for p in (logistic, lda)
     ]
     assert of_labels[0] > of_labels[1]
-    w, b = gcf.logistic_form(logistic)
+    w = np.asarray(gcf.logistic_form(logistic)[0])
     # The joint likelihood of LDA's densities, moved to the other line.
     mean = np.asarray(lda.conditional.mean)
     sigma = np.asarray(lda.conditional.covariances[0])
-    middle, apart = mean.mean(0), sigma @ np.asarray(w) / 2
+    middle, apart = mean.mean(0), sigma @ w / 2
     moved = gcf.ClassifierParams.of(
         np.exp(lda.log_prior), gcf.GaussianParams.of([middle - apart, middle + apart], sigma)
     )
-    assert gcf.log_lik(lda, x, y) > gcf.log_lik(moved, x, y)
+    s = gcf.stats(gcf.lda(2), x, y)
+    assert gcf.log_lik(lda, s) > gcf.log_lik(moved, s)
 
 
 # Naive Bayes
@@ -316,7 +317,7 @@ def test_a_full_table_has_two_to_the_d_less_one_parameters():
 
 
 def test_the_chain_rule_and_the_assumption():
-    """The rule holds for any table; with independence given the class each factor loses a condition."""
+    """The rule holds for any table; independence given the class takes conditions out of it."""
     table = np.random.default_rng(2).dirichlet(np.ones(8)).reshape(2, 2, 2)
     x = (1, 0, 1)
     factors = [table.sum((1, 2))[1], table.sum(2)[1, 0] / table.sum((1, 2))[1]]
@@ -365,7 +366,7 @@ def test_the_likelihood_of_naive_bayes_decomposes(rows):
             ones, n_k = bits[y == k, j].sum(), (y == k).sum()
             p = ones / n_k
             total += ones * np.log(p) + (n_k - ones) * np.log(1 - p)
-    close(gcf.log_lik(params, bits, y), total)
+    close(gcf.log_lik(params, gcf.stats(gcf.bernoulli_nb(2), bits, y)), total)
 
 
 # Smoothing

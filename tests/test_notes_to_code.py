@@ -1,12 +1,14 @@
-"""`docs/notes-to-code.md` names functions and tests: they exist."""
+"""`docs/notes-to-code.md` names functions, tests and pages: they exist."""
 
 import ast
-import importlib
+import pkgutil
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from docs import rendered
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "notes-to-code.md").read_text("utf-8")
@@ -35,25 +37,36 @@ def test_the_page_has_formulas():
     assert len(sections()) >= 25
 
 
+def exists(test):
+    path, _, function = test.partition("::")
+    assert (ROOT / path).is_file(), path
+    assert function in functions_of(path), test
+
+
 @pytest.mark.parametrize("name", sections())
-def test_formula_has_its_function_and_its_test(name):
+def test_formula_has_its_function_its_test_and_its_page(name):
     text = sections()[name]
     assert "$$" in text or "|" in text, "no formula"
     code, tests = named("Code", text), named("Test", text)
     assert code and tests
     for full in code:
-        module, *path = full.split(".")
-        found = importlib.import_module(module)
-        for part in path:
-            assert hasattr(found, part), full
-            found = getattr(found, part)
+        pkgutil.resolve_name(full)
     for test in tests:
-        path, _, function = test.partition("::")
-        assert (ROOT / path).is_file(), path
-        assert function in functions_of(path), test
+        exists(test)
+    (page,) = re.findall(r"\{doc\}`([^`]+)`", "".join(re.findall(r"^- Page: (.*)$", text, re.M)))
+    assert page in set(rendered.sources()), page
 
 
-def test_every_formula_test_is_on_the_page():
-    here = {name for name in functions_of("tests/test_formulas.py") if name.startswith("test_")}
-    on_page = re.findall(r"tests/test_formulas\.py::(\w+)", PAGE)
-    assert here == {*on_page} - {"test_name"}
+@pytest.mark.parametrize("file", ["test_formulas", "test_course"])
+def test_every_test_of_a_formula_is_on_the_page(file):
+    here = {name for name in functions_of(f"tests/{file}.py") if name.startswith("test_")}
+    assert here == {*re.findall(rf"tests/{file}\.py::(\w+)", PAGE)}
+
+
+def test_what_texts_print_differently_is_shown():
+    table = PAGE.partition("## What texts print differently")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    assert len(rows) >= 7
+    for row in rows:
+        (test,) = re.findall(r"`(tests/[^`]+)`", row)
+        exists(test)

@@ -82,7 +82,7 @@ FIGURES = {
     "boundaries": lambda fits, ax: plot.boundaries(
         of(fits, "lda", "softmax"), X, Y, level=[0.5, 0.9], class_names=NAMES, ax=ax
     ),
-    "regions": lambda fits, ax: plot.regions(of(fits, "lda", "qda"), X, Y)[1],
+    "regions": lambda fits, ax: plot.regions(of(fits, "lda", "qda"), X, Y, level=0.9)[1],
     "class_posterior": lambda fits, ax: plot.class_posterior(fits["one"], x=X[:, :1], y=Y)[0],
     "class_posterior-discrete": lambda fits, ax: plot.class_posterior(fits["poisson"])[1],
     "simplex": lambda fits, ax: plot.simplex([0, 2, 6], alpha=[0, 1, 5], ax=ax),

@@ -2,14 +2,10 @@
 
 from genclf.plot.densities import densities as densities
 from genclf.plot.discriminant_space import axes as axes
+from genclf.plot.ellipses import ellipses as ellipses
 from genclf.plot.evidence import explanation as explanation, log_odds as log_odds
 from genclf.plot.pairs import pairs as pairs
-from genclf.plot.planes import (
-    boundaries as boundaries,
-    boundary as boundary,
-    ellipses as ellipses,
-    regions as regions,
-)
+from genclf.plot.planes import boundary as boundary
 from genclf.plot.posteriors import class_posterior as class_posterior, simplex as simplex
 from genclf.plot.scores import (
     confusion as confusion,
@@ -18,6 +14,7 @@ from genclf.plot.scores import (
     null as null,
     reliability as reliability,
 )
+from genclf.plot.several import boundaries as boundaries, regions as regions
 
 __all__ = [
     "axes",

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from genclf.entry.verb import ArrayLike, verb
 from genclf.multivariate.axes import DiscriminantAxes, discriminant_axes, transform
 from genclf.plot.classes import AX, Look, looks, new_axes, rows_and_labels, scatter
-from genclf.plot.planes import checked_pair, name_axes, pair_of_numbers
+from genclf.plot.plane import checked_pair, name_axes, pair_of_numbers
 
 
 def _axes_of(value: Any, name: str) -> DiscriminantAxes:

@@ -12,7 +12,7 @@ from genclf.entry.verb import ArrayLike, verb
 from genclf.families.gaussian_params import GaussianParams
 from genclf.plot.classes import generative, looks, names_of, rows_and_labels, scatter
 from genclf.plot.densities import draw_densities
-from genclf.plot.planes import draw_ellipses
+from genclf.plot.ellipses import draw_ellipses
 
 
 @verb(params=generative, x=None, y=None)

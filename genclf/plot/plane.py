@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from genclf.arguments.domains import shown
 from genclf.classifier import ClassifierParams
 from genclf.model import Fitted
 from genclf.plot.classes import Look, tints
@@ -116,3 +117,23 @@ def draw_edges(ax: Axes, plane: Plane, *, bold: bool = False, name: str | None =
                 plane.across, plane.up, lead, [0], linestyles=[dash],
                 colors="0.15" if bold else "0.3", linewidths=1.4 if bold else 0.8,
             )  # fmt: skip
+
+
+def name_axes(ax: Axes, names: Sequence[str]) -> None:
+    """Name the two axes, if they have no names yet."""
+    ax.set(xlabel=ax.get_xlabel() or names[0], ylabel=ax.get_ylabel() or names[1])
+
+
+def pair_of_numbers(value: Any, name: str) -> Any:
+    """Two numbers of features; raise for anything else."""
+    pair = tuple(value) if isinstance(value, tuple | list) else ()
+    if len(pair) != 2 or any(isinstance(j, bool) or not isinstance(j, int) for j in pair):
+        raise ValueError(f"{name} is {shown(value)}, expected two numbers of features, as (0, 1)")
+    return pair
+
+
+def checked_pair(pair: tuple[int, int], size: int, name: str) -> tuple[int, int]:
+    """The pair; raise unless these are two different numbers of `size` things."""
+    if pair[0] == pair[1] or not all(0 <= j < size for j in pair):
+        raise ValueError(f"{name} is {pair}, expected two different numbers in 0..{size - 1}")
+    return pair

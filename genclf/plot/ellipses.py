@@ -1,0 +1,122 @@
+"""Ellipses of Gaussian class densities, in two features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from genclf.arguments.domains import shown
+from genclf.classifier import ClassifierParams
+from genclf.entry.verb import verb
+from genclf.families.gaussian_params import GaussianParams
+from genclf.plot.classes import AX, Look, generative, legend, looks, names_of, new_axes
+from genclf.plot.plane import View, checked_pair, name_axes, pair_of_numbers, show
+
+
+def levels(value: Any, name: str) -> list[float]:
+    """Shares of a density, ascending; raise for anything but one or several between 0 and 1."""
+    given = list(value) if isinstance(value, list | tuple) else [value]
+    for share in given:
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+            raise ValueError(
+                f"{name} is {shown(value)}, expected a share between 0 and 1, such as 0.9, or a "
+                "list of them"
+            )
+    return sorted(map(float, given))
+
+
+def optional_levels(value: Any, name: str) -> list[float]:
+    """The same; none for None."""
+    return [] if value is None else levels(value, name)
+
+
+def _gaussian(value: Any, name: str) -> ClassifierParams:
+    params = generative(value, name)
+    if not isinstance(params.conditional, GaussianParams):
+        raise ValueError(
+            f"{name} has class densities {type(params.conditional).__name__}, expected Gaussian "
+            "ones, which have ellipses"
+        )
+    return params
+
+
+@verb(params=_gaussian, level=levels, features=pair_of_numbers, ax=AX)
+def ellipses(
+    params: ClassifierParams,
+    *,
+    level: Any = (0.9,),
+    features: tuple[int, int] = (0, 1),
+    class_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Ellipses that contain a share of each Gaussian class density, in two features.
+
+    The ellipse is `(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) = -2 log (1 - level)` in the two features; the others are
+    integrated out. It shows where rows of the class lie, not a confidence region of its mean.
+
+    Args:
+        params: a classifier with `Gaussian` densities.
+        level: the share of the density inside, between 0 and 1; or several, as [0.5, 0.9].
+        features: the numbers of two features.
+        class_names: K names for the legend.
+        feature_names: d names; the axes show those of the two features.
+        ax: axes to draw in, such as those of `boundary`, which then show all of the ellipses; None
+            for new ones.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: the densities are not Gaussian, or an argument does not fit.
+
+    Example:
+        >>> import genclf as gcf
+        >>> from genclf import plot
+        >>> data = gcf.datasets.load_vowel()
+        >>> ax = plot.ellipses(gcf.fit(gcf.lda(11), data.x_train, data.y_train), level=0.5)
+    """
+    density, ax = params.conditional, new_axes(ax)
+    names = names_of(feature_names, density.num_features, "feature_names", "feature {}")
+    i, j = checked_pair(features, len(names), "features")
+    kinds = looks(params.num_classes, class_names)
+    named = {line.get_label() for line in ax.lines} >= {look.name for look in kinds}
+    draw_levels(ax, density, (i, j), kinds, level, named=named)
+    name_axes(ax, [names[i], names[j]])
+    legend(ax)
+    return ax
+
+
+def draw_levels(
+    ax: Axes, density: GaussianParams, pair: Any, kinds: Sequence[Look], level: Any, *, named: bool
+) -> None:
+    """The ellipses of each level, an entry of the legend for all, and one per class if need be."""
+    for share in level:
+        draw_ellipses(ax, density, pair, kinds, share)
+    if not named:
+        for look in kinds:
+            ax.plot([], [], linestyle=look.dash, color=look.colour, label=look.name)
+    shares = " and ".join(f"{100 * share:.4g} %" for share in level)
+    ax.plot([], [], color="0.6", linewidth=1, label=f"{shares} of the class density")
+
+
+def draw_ellipses(
+    ax: Axes, density: GaussianParams, pair: tuple[int, int], kinds: Sequence[Look], level: float
+) -> None:
+    """The ellipse of each class in two features, without a label; the axes show all of it."""
+    of_pair = np.asarray(density.covariances)[:, pair][..., pair]
+    root = np.linalg.cholesky(of_pair)
+    mean = np.asarray(density.mean)[:, list(pair)]
+    turn = np.linspace(0, 2 * np.pi, 200)
+    circle = np.sqrt(-2 * np.log1p(-level)) * np.stack([np.cos(turn), np.sin(turn)])
+    for k, look in enumerate(kinds):
+        edge = mean[k][:, None] + root[k] @ circle
+        ax.plot(*edge, linestyle=look.dash, color=look.colour, linewidth=1)
+        if not ax.get_autoscale_on():
+            low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
+            margin = 0.02 * (high - low)
+            low = np.minimum(low, edge.min(1) - margin)
+            show(ax, View(low, np.maximum(high, edge.max(1) + margin)))
