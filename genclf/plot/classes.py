@@ -117,10 +117,18 @@ def scatter(ax: Axes, points: np.ndarray, y: np.ndarray, kinds: Sequence[Look]) 
 
 
 def legend(ax: Axes) -> None:
-    """A legend in which each label stands once, however many layers were drawn."""
+    """A legend in which each label stands once, however many layers were drawn.
+
+    It is beside the axes where the figure makes room for it, else over them.
+    """
     entries = merged_legend(ax)
-    if entries["labels"]:
-        ax.legend(**entries, frameon=True, edgecolor="none", framealpha=0.8)
+    if not entries["labels"]:
+        return
+    if ax.get_figure(root=True).get_layout_engine() is not None:  # type: ignore[union-attr]
+        entries |= {"loc": "upper left", "bbox_to_anchor": (1, 1), "frameon": False}
+    else:
+        entries |= {"frameon": True, "edgecolor": "none", "framealpha": 0.8}
+    ax.legend(**entries)
 
 
 def merged_legend(*panels: Axes) -> dict[str, Any]:
