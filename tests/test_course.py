@@ -332,10 +332,7 @@ def test_the_chain_rule_and_the_assumption():
 def test_independent_given_the_class_is_not_independent():
     """Two words, each likely in spam: one tells of the other until the class is known."""
     spam, p = np.array([0.6, 0.4]), np.array([[0.1, 0.05], [0.7, 0.6]])
-    family = gcf.fit(gcf.bernoulli_nb(2, alpha=0.0), np.array([[0, 1], [1, 0]]), np.array([0, 1]))
-    logit = jnp.log(p / (1 - p))
-    density = jax.tree.map(lambda a: logit if a.shape == logit.shape else a, family.conditional)
-    params = gcf.ClassifierParams.of(spam, density)
+    params = gcf.ClassifierParams.of(spam, gcf.BernoulliParams.of(p))
     joint = np.exp(gcf.log_joint(params, np.array([[0, 0], [0, 1], [1, 0], [1, 1]])))
     both, first, second = joint[3], joint[2] + joint[3], joint[1] + joint[3]
     close(both / second, p[:, 0])  # p(x_1 | y, x_2) = p(x_1 | y)

@@ -124,3 +124,48 @@ def test_derivatives_are_those_of_the_density(x64):
     inverse = np.linalg.inv(ONE)
     away = inverse @ (1 - MEAN).T
     np.testing.assert_allclose(found, 0.5 * (away @ away.T - 2 * inverse), rtol=1e-8)
+
+
+def test_stated_probabilities_are_those_of_the_densities(x64):
+    p = np.array([[0.1, 0.0, 1.0], [0.5, 0.25, 0.9]])
+    bits = np.array([[1, 0, 1], [0, 0, 1], [1, 1, 1]])
+    expected = np.prod(np.where(bits[:, None] == 1, p, 1 - p), -1)
+    found = gcf.BernoulliParams.of(p).log_prob(jnp.asarray(bits))
+    np.testing.assert_allclose(np.exp(found), expected, rtol=1e-12)
+    tables = [[[0.2, 0.8], [0.5, 0.5]], [[0.1, 0.2, 0.7], [1.0, 0.0, 0.0]]]
+    codes = np.array([[0, 2], [1, 0]])
+    expected = np.array([[np.prod([t[k][v] for t, v in zip(tables, row, strict=True)])
+                          for k in (0, 1)] for row in codes])  # fmt: skip
+    found = gcf.CategoricalParams.of(tables).log_prob(jnp.asarray(codes))
+    np.testing.assert_allclose(np.exp(found), expected, rtol=1e-12)
+    theta = np.array([[0.2, 0.3, 0.5], [0.0, 0.5, 0.5]])
+    words = np.array([[0, 1, 2], [3, 0, 1]])
+    density = gcf.MultinomialParams.of(theta, mean_length=7)
+    found = np.exp(density.log_prob(jnp.asarray(words)))
+    np.testing.assert_allclose(found, np.prod(theta ** words[:, None], -1), rtol=1e-12)
+    drawn = density.sample(jax.random.key(0), jnp.zeros(2_000, jnp.int32))
+    assert abs(drawn.sum(1).mean() - 7) < 0.3
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: gcf.BernoulliParams.of([[0.5, 1.5]]), r"probs\[0, 1\] is 1.5, expected a number"),
+        (lambda: gcf.BernoulliParams.of([0.5, 0.5]), r"probs has shape \(2,\), expected 2 axes"),
+        (lambda: gcf.BernoulliParams.of([[np.nan]]), r"probs\[0, 0\] is nan"),
+        (lambda: gcf.CategoricalParams.of([[[0.5, 0.6]]]), r"tables\[0\]\[0\] sums to 1.1"),
+        (lambda: gcf.CategoricalParams.of([]), "tables have shapes none"),
+        (lambda: gcf.CategoricalParams.of([[[1.0]], [[1.0], [1.0]]]), r"\(1, 1\), \(2, 1\)"),
+        (lambda: gcf.MultinomialParams.of([[0.5, 0.4]], mean_length=3), r"theta\[0\] sums to 0.9"),
+        (lambda: gcf.MultinomialParams.of([[1.0]], mean_length=-1), "mean_length is -1"),
+    ],
+)
+def test_what_is_no_probability_is_named(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_traced_probabilities_are_nan_where_they_are_none():
+    score = jax.jit(lambda p: gcf.MultinomialParams.of(p, mean_length=1).log_theta)
+    assert np.isfinite(score(jnp.array([[0.5, 0.5]]))).all()
+    assert np.isnan(score(jnp.array([[0.5, 0.6]]))).all()

@@ -13,6 +13,7 @@ from genclf.arguments.domains import FINITES
 from genclf.arguments.static import static
 from genclf.conjugate.beta import zeros_of
 from genclf.families.base import Scalar
+from genclf.families.given import probabilities
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     Missing,
@@ -22,7 +23,7 @@ from genclf.families.missing import (
 )
 from genclf.families.smoothed import CountParams
 from genclf.families.support import Support, nan_outside_support
-from genclf.logarithms import times_log
+from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.sums.blocks import over_rows
 from genclf.sums.products import matmul
@@ -97,6 +98,25 @@ class BernoulliParams(CountParams):
     threshold: Scalar | None
     missing: Missing = static(default="error")
     missing_code: int = static(default=-1)
+
+    @classmethod
+    def of(cls, probs: Any) -> BernoulliParams:
+        """The densities of given probabilities, of features that are 0 or 1.
+
+        Args:
+            probs: p(x_j = 1 | y = k), shape (K, d).
+
+        Raises:
+            ValueError: probs has another shape, or a number is not from 0 to 1.
+
+        Example:
+            >>> import jax.numpy as jnp, genclf as gcf
+            >>> density = gcf.BernoulliParams.of([[0.1, 0.5], [0.8, 0.5]])
+            >>> print(jnp.exp(density.log_prob(jnp.array([1, 0]))).round(3))
+            [0.05 0.4 ]
+        """
+        p = probabilities(probs, "probs", tables=False)
+        return cls(safe_log(p) - safe_log(1 - p), None)
 
     @property
     def support(self) -> Support:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 from genclf.arguments.domains import Domain, whole
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import static
+from genclf.families.given import probabilities
 from genclf.families.missing import (
     Missing,
     allow_missing,
@@ -22,7 +23,7 @@ from genclf.families.missing import (
 )
 from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
-from genclf.logarithms import times_log
+from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.sums.blocks import over_rows
 from genclf.sums.products import matmul
@@ -106,6 +107,30 @@ class CategoricalParams(CountParams):
 
     log_theta: Float[Array, "K sum_V"]
     columns: Columns
+
+    @classmethod
+    def of(cls, tables: Any) -> CategoricalParams:
+        """The densities of given tables, one per column.
+
+        Args:
+            tables: p(x_j = v | y = k) of each column j, a sequence of arrays of shape (K, V_j).
+
+        Raises:
+            ValueError: there is no table, the tables have not the same number of classes, or a row
+                of a table is not V_j probabilities with sum 1.
+
+        Example:
+            >>> import jax.numpy as jnp, genclf as gcf
+            >>> density = gcf.CategoricalParams.of([[[0.2, 0.8], [0.5, 0.5]]])
+            >>> print(jnp.exp(density.log_prob(jnp.array([1]))).round(3))
+            [0.8 0.5]
+        """
+        given = [probabilities(p, f"tables[{j}]", tables=True) for j, p in enumerate(tables)]
+        if len({len(p) for p in given}) != 1:
+            shapes = ", ".join(str(p.shape) for p in given) or "none"
+            raise ValueError(f"tables have shapes {shapes}, expected (K, V_j) for each column j")
+        sizes = tuple(p.shape[1] for p in given)
+        return cls(safe_log(jnp.concatenate(given, 1)), Columns(sizes, "error"))
 
     @property
     def support(self) -> Support:

@@ -23,7 +23,7 @@ from genclf.families.capabilities import (
 )
 from genclf.families.distances import distances
 from genclf.families.gaussian_terms import independent_terms, shared_terms, terms_of_seen
-from genclf.families.given_moments import mean_and_factor
+from genclf.families.given import mean_and_factor
 from genclf.families.mahalanobis import (
     Covariance,
     Means,

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.arguments.domains import NON_NEGATIVES
+from genclf.arguments.domains import NON_NEGATIVE, NON_NEGATIVES
 from genclf.arguments.static import static
+from genclf.families.given import probabilities
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import (
     Missing,
@@ -21,7 +22,7 @@ from genclf.families.missing import (
 from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of, sparse_counts
-from genclf.logarithms import times_log
+from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import over_rows
@@ -54,6 +55,28 @@ class MultinomialParams(CountParams):
     presence: bool = static()
     missing: Missing = static(default="error")
     missing_code: int = static(default=-1)
+
+    @classmethod
+    def of(cls, theta: Any, *, mean_length: Any) -> MultinomialParams:
+        """The densities of given word distributions.
+
+        Args:
+            theta: the probability of each word in each class, shape (K, V).
+            mean_length: average number of words in a document that `sample` draws, >= 0.
+
+        Raises:
+            ValueError: theta has another shape, a row is not V probabilities with sum 1, or
+                mean_length is no length.
+
+        Example:
+            >>> import jax.numpy as jnp, genclf as gcf
+            >>> density = gcf.MultinomialParams.of([[0.9, 0.1], [0.5, 0.5]], mean_length=20.0)
+            >>> print(jnp.exp(density.log_prob(jnp.array([1, 1]))).round(3))
+            [0.09 0.25]
+        """
+        p = probabilities(theta, "theta", tables=True)
+        length = jnp.asarray(NON_NEGATIVE.checked(mean_length, "mean_length"), p.dtype)
+        return cls(safe_log(p), length, presence=False)
 
     @property
     def support(self) -> Support:

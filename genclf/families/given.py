@@ -1,4 +1,4 @@
-"""Means and covariance matrices that somebody states, checked, as the params of Gaussians."""
+"""Numbers that somebody states, checked: means, covariance matrices, probabilities."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from genclf.arguments.arrays import real_array
 from genclf.arguments.hyperparameters import is_concrete
 
+_OFF_ONE = 1e-5  # how far a sum of probabilities may be from 1
 _ASYMMETRY = 1e-5  # largest difference of two entries, in units of the two standard deviations
 
 
@@ -32,8 +33,7 @@ def mean_and_factor(
             f"covariance has shape {covariance.shape}, expected {(d, d)} for one that all classes "
             f"share, or {(num_classes, d, d)} for one per class"
         )
-    both = np.promote_types(mean.dtype, covariance.dtype)
-    dtype = jax.dtypes.canonicalize_dtype(np.promote_types(both, np.float32))
+    dtype = _dtype(mean, covariance)
     if is_concrete((mean, covariance)):
         _check(np.asarray(mean, float), np.asarray(covariance, float), float(jnp.finfo(dtype).eps))
     mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype).reshape(-1, d, d)
@@ -42,6 +42,41 @@ def mean_and_factor(
     factor = sd[..., None] * jnp.linalg.cholesky(correlation)
     finite = jnp.isfinite(mean).all() & ~differ.any() & jnp.isfinite(factor).all()
     return jnp.where(finite, mean, jnp.nan), jnp.where(finite, factor, jnp.nan)
+
+
+def probabilities(value: Any, name: str, *, tables: bool) -> Float[Array, "K _"]:
+    """Probabilities of each class, shape (K, m); NaN where traced ones are none.
+
+    Args:
+        value: the numbers.
+        name: the name of the argument in messages.
+        tables: whether each row is a distribution, with sum 1.
+
+    Raises:
+        ValueError: the shape is another, or a concrete number is no probability.
+    """
+    found = real_array(value, name)
+    if found.ndim != 2:
+        raise ValueError(f"{name} has shape {found.shape}, expected 2 axes: a row for each class")
+    if is_concrete(found):
+        host = np.asarray(found, float)
+        for k, j in np.argwhere(~((host >= 0) & (host <= 1)))[:1]:
+            raise ValueError(f"{name}[{k}, {j}] is {host[k, j]}, expected a number from 0 to 1")
+        for k in np.flatnonzero(abs(host.sum(1) - 1) > _OFF_ONE)[:1] if tables else ():
+            raise ValueError(f"{name}[{k}] sums to {host[k].sum():.6g}, expected 1")
+    p = jnp.asarray(found, _dtype(found))
+    valid = ((p >= 0) & (p <= 1)).all(-1, keepdims=True)
+    if tables:
+        valid = valid & (jnp.abs(p.sum(-1, keepdims=True) - 1) <= _OFF_ONE)
+    return jnp.where(valid, p, jnp.nan)
+
+
+def _dtype(*arrays: Any) -> Any:
+    """The widest dtype of some arrays, at least float32."""
+    widest = np.dtype(np.float32)
+    for array in arrays:
+        widest = np.promote_types(widest, array.dtype)
+    return jax.dtypes.canonicalize_dtype(widest)
 
 
 def _correlations(covariance: Any, xp: Any) -> tuple[Any, Any]:
