@@ -34,8 +34,8 @@ pygments_dark_style = "github-dark"  # that of the theme underlines names of mod
 MATHJAX = importlib.util.find_spec("sphinx-mathjax-offline").submodule_search_locations[0]
 mathjax_path = "tex-svg-full.js"  # one file, which needs no fonts beside it
 html_static_path = ["static", f"{MATHJAX}/static/mathjax/{mathjax_path}"]
-# Letters of formulas a little larger than those of the text, whatever font a reader has.
-mathjax3_config = {"svg": {"scale": 1.1, "matchFontHeight": False}}
+# Letters of formulas as large as those of the text, whatever font a reader has.
+mathjax3_config = {"svg": {"scale": 0.95, "matchFontHeight": False}}
 
 # Pages run at every build, not only when their text changes: the library may have changed.
 nb_execution_mode = "force"

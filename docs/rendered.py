@@ -13,7 +13,7 @@ ROLE = re.compile(r"\{doc\}`(?:([^`<]+) <)?([^`<>]+?)>?`")
 WRITTEN = "*Written by `make docs` from `docs/{name}.md`. "
 TO_RUN = 'To run it: `pip install "genclf[docs]"`, or from a checkout `pip install ".[docs]"`.*'
 INSTALLS = "Its first cell installs what it needs.*"
-INSTALL = '%pip install --quiet "genclf[plot]"'
+INSTALL = '%pip install --quiet "genclf[plot,text]"'
 # What folds a cell in JupyterLab, by its tag; in Colab a cell without source is a form.
 FOLDED = {
     "hide-cell": {"source_hidden": True, "outputs_hidden": True},
