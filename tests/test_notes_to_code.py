@@ -64,8 +64,8 @@ def test_every_test_of_a_formula_is_on_the_page(file):
 
 
 def test_what_texts_print_differently_is_shown():
-    table = PAGE.partition("## What texts print differently")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    items = PAGE.partition("## What texts print differently")[2].partition("\n## ")[0]
+    rows = [line for line in items.splitlines() if line.startswith("- ")]
     assert len(rows) >= 7
     for row in rows:
         (test,) = re.findall(r"`(tests/[^`]+)`", row)
