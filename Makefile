@@ -58,7 +58,7 @@ lint: $(VENV)/.test ## ruff
 types: $(VENV)/.test ## mypy
 	$(PY) -m mypy
 
-docs: $(VENV)/.docs ## the pages, executed, into docs/_build/html and docs/notebooks
+docs: $(VENV)/.docs ## the pages, executed where they or the library changed, into docs/_build/html and docs/notebooks
 	$(PY) -m sphinx -j 2 --fail-on-warning --keep-going --nitpicky --fresh-env -b html docs docs/_build/html
 
 bench: $(VENV)/.bench ## the library beside scikit-learn and the machine's limits, as ratios; growth; first calls

@@ -1,14 +1,17 @@
 """How the pages are built: executed, every warning an error, every public name documented."""
 
+import hashlib
 import importlib.util
 import inspect
 import os
+import shutil
 import sys
 from importlib import metadata
 from pathlib import Path
 
 import jax
 import sphinx.builders
+from jupyter_cache import get_cache
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import SphinxError
@@ -37,8 +40,19 @@ html_static_path = ["static", f"{MATHJAX}/static/mathjax/{mathjax_path}"]
 # Letters of formulas as large as those of the text, whatever font a reader has.
 mathjax3_config = {"svg": {"scale": 0.95, "matchFontHeight": False}}
 
-# Pages run at every build, not only when their text changes: the library may have changed.
-nb_execution_mode = "force"
+# A page runs again where its text, the library or JAX has changed since it last ran.
+ROOT = Path(__file__).parent.parent
+LIBRARY = hashlib.sha256(f"{sys.version} {jax.__version__}".encode())
+for source in sorted(path for path in (ROOT / "genclf").rglob("*.*") if path.suffix != ".pyc"):
+    LIBRARY.update(source.read_bytes())
+nb_execution_mode = "cache"
+EXECUTED = ROOT / "docs/_build/executed" / LIBRARY.hexdigest()[:16]
+nb_execution_cache_path = str(EXECUTED)
+for other in EXECUTED.parent.glob("*"):
+    if other != EXECUTED:
+        shutil.rmtree(other)
+# Two processes that read pages would both make the tables.
+get_cache(EXECUTED).list_cache_records()
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_execution_timeout = 900
@@ -122,9 +136,10 @@ def set_compilation(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def write_notebooks(app: Sphinx, exception: Exception | None) -> None:
     """Keep the executed pages as notebooks beside the sources."""
-    executed = app.config.nb_execution_mode == "force"
+    executed = app.config.nb_execution_mode == "cache"
     if exception is None and executed and app.builder.name == "html":
-        rendered.write(Path(app.outdir).parent / "jupyter_execute")
+        match = get_cache(EXECUTED).merge_match_into_notebook
+        rendered.write(Path(app.outdir).parent / "jupyter_execute", lambda nb: match(nb)[1])
 
 
 def setup(app: Sphinx) -> None:

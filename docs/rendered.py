@@ -2,7 +2,9 @@
 
 import posixpath
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 
@@ -69,10 +71,15 @@ def linked(text: str, name: str) -> str:
     return ROLE.sub(link, text)
 
 
-def write(executed: Path) -> None:
-    """Write the notebook of each page that was executed, without what changes at every run."""
+def write(executed: Path, with_outputs: Callable[[Any], Any] = lambda notebook: notebook) -> None:
+    """Write the notebook of each page that was executed, without what changes at every run.
+
+    Args:
+        executed: the folder of the notebooks as they were executed.
+        with_outputs: gives the outputs to a notebook that has none, such as from a cache.
+    """
     for name in pages():
-        notebook = nbformat.read(executed / f"{name}.ipynb", as_version=4)
+        notebook = with_outputs(nbformat.read(executed / f"{name}.ipynb", as_version=4))
         notebook.metadata = {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
         }
@@ -98,7 +105,8 @@ def write(executed: Path) -> None:
 def _shown(outputs: list) -> list:
     """All figures, and what was printed, once: warnings tell of the machine, not of the page."""
     printed = [out for out in outputs if out.get("name") == "stdout"]
-    # With `nb_merge_streams` the first one holds the text of all.
+    if printed:
+        printed[0].text = "".join(out.text for out in printed)
     return [out for out in outputs if out.get("name") != "stderr" and out not in printed[1:]]
 
 
