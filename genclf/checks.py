@@ -12,33 +12,18 @@ from jaxtyping import Array, PyTree
 
 from genclf.arguments.domains import FLAG
 from genclf.classifier import Classifier
-from genclf.diagnosis import Diagnosis, _diagnose
-from genclf.entry.rows import (
-    as_arrays,
-    blocks,
-    cells,
-    check_examples,
-    check_meaning_of_unlabelled,
-    check_rows,
-    maybe_sparse,
-    widths,
-)
+from genclf.diagnosis import Diagnosis, diagnosed
+from genclf.entry.conversion import as_arrays, maybe_sparse, widen
+from genclf.entry.labels import check_meaning_of_unlabelled, valid_labels, valid_weights
+from genclf.entry.rows import check_examples, check_rows
 from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import stats
+from genclf.estimation import check_posterior, sums
 from genclf.families.combinator import leaf_families
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
-from genclf.families.priors import check_proper, posteriors
+from genclf.families.structure import blocks, cells, widths
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens, lengths_of
-from genclf.model import (
-    Fitted,
-    Model,
-    check_hyperparameters,
-    check_params,
-    valid_labels,
-    valid_weights,
-    widen,
-)
+from genclf.model import Fitted, Model, check_hyperparameters, check_params
 from genclf.sums.sparse import SparseRows
 
 _SHOWN = 5  # invalid cells located in one message
@@ -115,7 +100,7 @@ def validate(
         return
     labels = as_arrays(y, "y")
     weight = None if weights is None else as_arrays(weights, "weights")
-    check_rows(model.support, x, labels, weight, model.num_classes)
+    check_rows(model, x, labels, weight)
     _check_labels(labels, model.num_classes)
     used = np.asarray(widen(labels) >= -latent if labels.ndim == 1 else (labels > 0).any(1))
     if weight is not None:
@@ -128,17 +113,16 @@ def validate(
         check_meaning_of_unlabelled(labels, weight, model.num_classes)
     _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
-        _check_enough_rows(model, x)
-        found = _diagnose(model, x, labels, weight)
+        _check_enough_rows(model.effective(), x)
+        found = diagnosed(model, x, labels, weight)
         # EM starts from the labelled rows alone if every class has some.
         if not latent or not np.asarray(found.empty).any():
             _check_determined(found.conditional, "", latent)
         if not latent:
-            _check_seen(model, x, found.unseen)
+            _check_seen(model.effective(), x, found.unseen)
             _check_densities(model, found)
-        if model.inference == "predictive" and not latent:
-            s = stats(model, x, labels, weight)
-            check_proper(posteriors(model.family, s.conditional), s, "posterior", "the predictive")
+        if model.is_predictive and not latent:
+            check_posterior(model, sums(model, x, labels, weight))
 
 
 def _check_labels(y: Array, num_classes: int) -> None:
@@ -218,7 +202,7 @@ def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
     for family, rows in leaf_families(clf.family, x):
         if not isinstance(family, Gaussian) or family.covariance != "full":
             continue
-        plain = clf.inference == "ml" or not (family.heuristics() or family.prior is not None)
+        plain = not (family.heuristics() or family.prior is not None)
         n, d = np.shape(rows)
         if plain and n < d:
             raise ValueError(
@@ -242,7 +226,7 @@ def _check_seen(clf: Classifier, x: PyTree, unseen: PyTree) -> None:
     """Raise if a class has no value of a feature, and no prior determines its mean there."""
     is_gaussian = lambda f: isinstance(f, Gaussian)  # noqa: E731
     for place, family in jax.tree.leaves_with_path(clf.family, is_leaf=is_gaussian):
-        if not is_gaussian(family) or (family.prior is not None and clf.inference != "ml"):
+        if not is_gaussian(family) or family.prior is not None:
             continue
         within = tuple(key.key for key in place if isinstance(key, jax.tree_util.DictKey))
         for name, path, *_ in blocks(clf.family.support, x):

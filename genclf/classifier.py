@@ -34,7 +34,7 @@ from genclf.families.capabilities import (
 from genclf.families.support import Support
 from genclf.model import Fitted, Model
 from genclf.sums.blocks import broadcast_rows
-from genclf.sums.statistics import ClassifierStats
+from genclf.sums.statistics import ClassifierStats, Sums
 
 Inference = Literal["ml", "map", "predictive"]
 
@@ -97,9 +97,20 @@ class Classifier(Model):
         """π, from `class_alpha` and `class_prior`."""
         return ClassPrior(self.num_classes, self.class_alpha, self.class_prior)
 
+    def statistics(self, count: Float[Array, "K"], conditional: PyTree) -> ClassifierStats:
+        """Statistics of classes of these counts, from those of the family."""
+        return ClassifierStats(Sums(count, count), conditional, self.family.statistic(conditional))
+
     def log_prior(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
         """`log π` for classes of these counts, -inf where no density is determined."""
         return self.of_determined(self.label_prior.log_probs(count), count)
+
+    def expected_log_prior(self, labels: Sums) -> Float[Array, "K"]:
+        """`log E[π]` under the posterior of π; as `log_prior` where π has none."""
+        posterior = self.label_prior.posterior(labels)
+        if posterior is None:
+            return self.log_prior(labels.count)
+        return posterior.expected()["log_prior"]
 
     def of_determined(
         self, log_prior: Float[Array, "K"], count: Float[Array, "K"]
@@ -114,6 +125,15 @@ class Classifier(Model):
         lacks = (kept != log_prior).any() & (kept > -jnp.inf).any()
         share = jax.nn.logsumexp(jnp.where(lacks, kept, 0))
         return kept - jnp.where(lacks, share, 0)
+
+    @property
+    def is_predictive(self) -> bool:
+        """Whether the parameters are integrated out, so that a fit has none."""
+        return self.inference == "predictive"
+
+    def effective(self) -> Classifier:
+        """The same model without the hyper-parameters that `inference` ignores."""
+        return self.plain() if self.inference == "ml" else self
 
     def plain(self) -> Classifier:
         """The same model by maximum likelihood."""

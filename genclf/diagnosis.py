@@ -12,21 +12,18 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
-from genclf.entry.rows import blocks, check_rows, float_dtype, maybe_sparse
+from genclf.entry.conversion import maybe_sparse
+from genclf.entry.labels import valid_labels, valid_weights
+from genclf.entry.rows import Rows
 from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import stats
+from genclf.estimation import summed
 from genclf.families.capabilities import is_additive
 from genclf.families.combinator import any_prefers_rows
+from genclf.families.structure import blocks
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens
-from genclf.model import (
-    class_weights,
-    valid_labels,
-    valid_weights,
-)
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate
-from genclf.sums.class_sums import class_counts
 from genclf.sums.covariance import GaussianDiagnosis
 from genclf.sums.statistics import Sums
 
@@ -78,7 +75,7 @@ class Diagnosis(ShowsNumbers):
         )
 
 
-@verb(x=maybe_sparse)
+@verb(labels="unread", x=maybe_sparse)
 def diagnose(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> Diagnosis:
@@ -107,25 +104,25 @@ def diagnose(
         >>> print(found.conditional.rank, found.conditional.condition.round())
         [1 2] [inf  3.]
     """
-    return _diagnose(clf, x, y, weights)
+    return diagnosed(clf, x, y, weights)
 
 
 @compiled
-def _diagnose(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
-    count = jnp.where(invalid, jnp.nan, class_counts(w))
+def diagnosed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
+    """`diagnose` of checked arguments."""
+    rows = Rows.of(x, y, weights, clf.num_classes)
+    count = jnp.where(rows.invalid, jnp.nan, rows.count)
     conditional, used = None, clf
     if is_additive(clf.family):
-        used = clf.plain() if clf.inference == "ml" else clf
+        used = clf.effective()
         if any_prefers_rows(used.family, x):
-            conditional = used.family.diagnose_rows(x, w)
+            conditional = used.family.diagnose_rows(x, rows.w)
         else:
-            conditional = used.family.diagnose(stats(clf, x, y, weights).conditional)
+            conditional = used.family.diagnose(summed(clf, rows).conditional)
     invalid_cells, unseen = {}, {}
     for name, _, support, block in blocks(clf.family.support, x):
         invalid_cells[name] = (~support.holds(block)).sum()
-        unseen[name] = unseen_columns(support, block, w)
+        unseen[name] = unseen_columns(support, block, rows.w)
     return Diagnosis(
         count=count,
         empty=count == 0,

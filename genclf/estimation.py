@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -14,12 +15,8 @@ from genclf.arguments.arrays import numbers
 from genclf.arguments.sharding import compiled
 from genclf.class_prior import PROBABILITIES, log_fixed, prior_problem
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import (
-    check_labels,
-    check_rows,
-    float_dtype,
-    host_or_device,
-)
+from genclf.entry.conversion import host_or_device
+from genclf.entry.rows import Rows, check_rows
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Parametric
 from genclf.families.capabilities import (
@@ -31,10 +28,8 @@ from genclf.families.capabilities import (
 from genclf.families.combinator import leaf_families, with_leaf_families
 from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, posteriors, predictives
-from genclf.model import class_weights
-from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import HostRows, Sparse, SparseRows, is_traced
-from genclf.sums.statistics import ClassifierStats, Sums
+from genclf.sums.statistics import ClassifierStats
 
 
 @verb(x=host_or_device)
@@ -63,12 +58,32 @@ def stats(
         >>> print(s.count)
         [1. 0. 1.]
     """
-    check_labels(y, clf.num_classes)
-    if isinstance(x, HostRows):
-        if not is_traced(clf, y, weights):
-            return _summed(clf, x, y, weights)
-        x = x.on_device()
-    return _stats(clf, x, y, weights)
+    return sums(clf, x, y, weights)
+
+
+def sums(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
+    """The statistics of checked arguments; sparse rows on the host are summed there."""
+    if not isinstance(x, HostRows):
+        return _sums(clf, x, y, weights)
+    if is_traced(clf, y, weights):
+        return _sums(clf, x.on_device(), y, weights)
+    return summed(clf, Rows.of(x, y, weights, clf.num_classes))
+
+
+@compiled
+def _sums(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
+    return summed(clf, Rows.of(x, y, weights, clf.num_classes))
+
+
+def summed(clf: Classifier, rows: Rows) -> ClassifierStats:
+    """The statistics of rows."""
+    require(clf.family, Parametric, "stats")
+    if is_hidden(clf.family):
+        raise ValueError(
+            f"{clf.family} has no statistics without params, as parts of x are unseen: use "
+            'genclf.fit or genclf.em, with inference "map" or "ml"'
+        )
+    return rows.nan_if_invalid(clf.statistics(rows.count, clf.family.stats(rows.x, rows.w)))
 
 
 @verb(x=None)
@@ -97,7 +112,9 @@ def empty(clf: Classifier, x: PyTree) -> ClassifierStats:
     """
     given = x if _is_abstract(x) else host_or_device(x, "x")
     rows = jax.tree.map(_no_rows, given, is_leaf=lambda a: isinstance(a, Sparse))
-    made = jax.eval_shape(_stats, clf, rows, jax.ShapeDtypeStruct((0,), jnp.int32), None)
+    y = jax.ShapeDtypeStruct((0,), jnp.int32)
+    check_rows(clf, rows, y, None)
+    made = jax.eval_shape(_sums, clf, rows, y, None)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), made)
 
 
@@ -135,10 +152,20 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         [1. 5.]
     """
     check_statistics(clf, stats)
-    if clf.inference == "predictive":
-        require(clf.family, HasConjugatePrior, "predictive")
-        check_proper(posteriors_of(clf, stats), stats, "posterior", "the predictive")
-    return _estimate(clf, stats)
+    return proper_estimate(clf, stats)
+
+
+def proper_estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    """`estimated`; outside traced code, raise if the posterior to integrate over is improper."""
+    if clf.is_predictive:
+        check_posterior(clf, stats)
+    return estimated(clf, stats)
+
+
+def check_posterior(clf: Classifier, stats: ClassifierStats) -> None:
+    """Raise for a family without a posterior or, outside traced code, an improper one."""
+    require(clf.family, HasConjugatePrior, "predictive")
+    check_proper(posteriors(clf.family, stats.conditional), stats, "posterior", "the predictive")
 
 
 @verb
@@ -183,34 +210,19 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
     return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
 
 
-def _summed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    require(clf.family, Parametric, "stats")
-    if is_hidden(clf.family):
-        raise ValueError(
-            f"{clf.family} has no statistics without params, as parts of x are unseen: use "
-            'genclf.fit or genclf.em, with inference "map" or "ml"'
-        )
-    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
-    count = class_counts(w)
-    summed = clf.family.stats(x, w)
-    found = ClassifierStats(Sums(count, count), summed, clf.family.statistic(summed))
-    # An invalid row could belong anywhere, so every number of the statistics is in doubt.
-    return jax.tree.map(lambda leaf: jnp.where(invalid, jnp.nan, leaf), found)
+def fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
+    """`fit` in closed form."""
+    if not (clf.is_predictive or isinstance(x, HostRows)):
+        return _fit_closed(clf, x, y, weights)
+    found = sums(clf, x, y, weights)
+    return proper_estimate(clf, found)
 
 
-_stats = compiled(_summed)
-
-
-def fit_examples(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
-    """`fit` for a family without sufficient statistics."""
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
-    w = jax.tree.map(
-        lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a, w
-    )
-    count = class_counts(w)
-    return ClassifierParams(clf.log_prior(count), clf.family.fit(x, w))
+@partial(compiled, quickly=2**14)
+def _fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
+    rows, used = Rows.of(x, y, weights, clf.num_classes), clf.effective()
+    found = ClassifierParams(used.log_prior(rows.count), used.family.fit(x, rows.w))
+    return rows.nan_if_invalid(found)
 
 
 @verb
@@ -273,24 +285,11 @@ def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
 
 
 @compiled
-def _estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
-    check_statistics(clf, stats)
-    if clf.inference == "predictive":
-        return _predictive(clf, stats)
-    if clf.inference == "ml":
-        clf = clf.plain()
-    log_prior = clf.log_prior(stats.count)
-    return ClassifierParams(log_prior, clf.family.estimate(stats.conditional))
-
-
-def _predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
-    labels = clf.label_prior.posterior(stats.labels)
-    log_prior = clf.log_prior(stats.count) if labels is None else labels.expected()["log_prior"]
-    given = posteriors(clf.family, stats.conditional)
-    return ClassifierParams(log_prior, predictives(clf.family, stats.conditional, given))
-
-
-@compiled
-def posteriors_of(clf: Classifier, stats: ClassifierStats) -> PyTree:
-    """The posterior of each family of the model, given the statistics."""
-    return posteriors(clf.family, stats.conditional)
+def estimated(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    """`estimate` of statistics of this model."""
+    if clf.is_predictive:
+        log_prior = clf.expected_log_prior(stats.labels)
+        given = posteriors(clf.family, stats.conditional)
+        return ClassifierParams(log_prior, predictives(clf.family, stats.conditional, given))
+    clf = clf.effective()
+    return ClassifierParams(clf.log_prior(stats.count), clf.family.estimate(stats.conditional))

@@ -14,9 +14,9 @@ from genclf.arguments.domains import shown
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import static
-from genclf.entry.rows import as_arrays, check_examples
+from genclf.entry.conversion import as_arrays, widen
 from genclf.entry.verb import ArrayLike, verb
-from genclf.model import Fitted, widen
+from genclf.model import Fitted
 from genclf.sums.sparse import is_sparse
 
 
@@ -127,7 +127,6 @@ def explain(
         Good (1950), Probability and the Weighing of Evidence, ch. 6: a term is the weight of
         evidence of x_j in favour of a over b.
     """
-    check_examples(params, x)
     if params.num_classes < 2:
         raise ValueError("the model has one class, and log-odds compare two")
     batch = jax.eval_shape(lambda params, x: params.discriminant(x), params, x).shape[:-1]

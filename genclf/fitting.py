@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from jaxtyping import Array, PyTree
 
 from genclf.arguments.domains import Domain
-from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
 from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
-from genclf.entry.rows import check_rows, check_supervised, host_or_device
+from genclf.entry.conversion import host_or_device
 from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import estimate, fit_examples, stats
-from genclf.families.base import Parametric
-from genclf.families.capabilities import is_hidden, lacking
-from genclf.families.combinator import any_prefers_rows
-from genclf.latent.clusters import check_clusters
+from genclf.estimation import fit_closed
+from genclf.families.capabilities import is_hidden
 from genclf.latent.em import fit_hidden
 from genclf.model import Fitted, Model
-from genclf.sums.sparse import HostRows
 
 _INIT = Domain(
     "fitted params, as fit returns them, or None",
@@ -29,7 +23,7 @@ _INIT = Domain(
 )
 
 
-@verb(any_model=True, x=host_or_device, init=_INIT)
+@verb(any_model=True, labels="supervised", x=host_or_device, init=_INIT)
 def fit(
     clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
 ) -> Any:
@@ -70,23 +64,11 @@ def fit(
         >>> print(gcf.predict(params, jnp.array([[0.4], [5.1]])))
         [0 1]
     """
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_supervised(y, weights, clf.num_classes)
-    if isinstance(clf, Classifier) and init is None:
-        if is_hidden(clf.family):
-            check_clusters(clf, y, weights, 0.0)
-        if clf.inference == "predictive":
-            # Outside traced code, `estimate` raises if the posterior is improper.
-            return estimate(clf, stats(clf, x, y, weights))
-    if isinstance(x, HostRows):
-        if isinstance(clf, Classifier) and init is None and not is_hidden(clf.family):
-            return estimate(clf, stats(clf, x, y, weights))
-        x = x.on_device()
-    return _fit(clf, x, y, weights, init)
+    return fitted(clf, x, y, weights, init)
 
 
-@partial(compiled, quickly=2**14)
-def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> Fitted:
+def fitted(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any = None) -> Fitted:
+    """`fit` of checked arguments."""
     if isinstance(clf, SoftmaxRegression):
         return fit_softmax(clf, x, y, weights, init)
     if not isinstance(clf, Classifier):
@@ -97,9 +79,4 @@ def _fit(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any) -> F
         raise ValueError(
             "init was given to a model that needs none: its estimate is in closed form"
         )
-    if lacking(clf.family, Parametric):
-        return fit_examples(clf, x, y, weights)
-    used = clf.plain() if clf.inference == "ml" else clf
-    if any_prefers_rows(used.family, x):
-        return fit_examples(used, x, y, weights)
-    return estimate(clf, stats(clf, x, y, weights))
+    return fit_closed(clf, x, y, weights)

@@ -12,7 +12,7 @@ from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.static import python_value
 from genclf.classifier import Classifier
-from genclf.entry.rows import as_arrays
+from genclf.entry.conversion import as_arrays
 from genclf.entry.verb import verb
 from genclf.families.base import Parametric
 from genclf.families.capabilities import require

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
@@ -15,7 +14,7 @@ from genclf.arguments.hyperparameters import Declared, invalid_fields, nan_where
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.base import Density
 from genclf.families.support import Support
-from genclf.sums.blocks import MANY_CLASSES, ClassWeights, Hard, reduce_scores
+from genclf.sums.blocks import MANY_CLASSES, reduce_scores
 
 
 class Fitted(ShowsNumbers):
@@ -192,35 +191,3 @@ def check_params(params: Any, name: str, verb: str) -> None:
 
 
 _OF_X = ("predict", "log_joint", "log_posterior", "log_marginal", "discriminant", "condition")
-
-
-def widen(labels: Array) -> Array:
-    """Integer labels in at least 32 bits, so that they can be compared to -1."""
-    return labels.astype(jnp.int32) if labels.dtype.itemsize < 4 else labels
-
-
-def valid_labels(y: Array, num_classes: int) -> Array:
-    """Which labels are classes or -1, or which responsibilities are finite and >= 0."""
-    if y.ndim == 2:
-        return jnp.isfinite(y) & (y >= 0)
-    y = widen(y)
-    return (y >= -1) & (y < num_classes)
-
-
-def valid_weights(weights: Array) -> Array:
-    """Which weights are finite and >= 0."""
-    return jnp.isfinite(weights) & (weights >= 0)
-
-
-def class_weights(
-    y: Array, weights: Array | None, num_classes: int, dtype: Any
-) -> tuple[ClassWeights, Array]:
-    """Class weights of the rows, and whether any label or weight is invalid."""
-    weight = jnp.ones(y.shape[0], dtype) if weights is None else weights.astype(dtype)
-    invalid = ~(valid_weights(weight).all() & valid_labels(y, num_classes).all())
-    if y.ndim == 2:
-        return y.astype(dtype) * weight[:, None], invalid
-    y = widen(y)
-    known = (y >= 0) & (y < num_classes)
-    w = Hard(jnp.where(known, y, -1).astype(jnp.int32), jnp.where(known, weight, 0), num_classes)
-    return w, invalid

@@ -14,7 +14,6 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
 from genclf.entry.padding import by_rows
-from genclf.entry.rows import check_examples
 from genclf.entry.verb import verb
 from genclf.families.base import Params
 from genclf.families.capabilities import require
@@ -41,7 +40,7 @@ def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
         >>> print(jnp.exp(gcf.log_joint(params, jnp.array([1]))).round(3))
         [0.333 0.167]
     """
-    return by_rows(_log_joint, params, x, "log_prob")
+    return by_rows(log_joints, params, x, "log_prob")
 
 
 @verb(any_model=True, x=None)
@@ -70,7 +69,7 @@ def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     References:
         Hastie, Tibshirani & Friedman (2009), eqs. 4.10 and 4.12.
     """
-    return by_rows(_discriminant, params, x)
+    return by_rows(discriminants, params, x)
 
 
 @verb(any_model=True, x=None)
@@ -96,7 +95,7 @@ def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
         >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([1]))).round(4))
         [0.75 0.25]
     """
-    return by_rows(_log_posterior, params, x)
+    return by_rows(log_posteriors, params, x)
 
 
 @verb(x=None)
@@ -116,7 +115,7 @@ def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
         >>> print(jnp.exp(gcf.log_marginal(params, jnp.array([[0], [1]]))))
         [0.5 0.5]
     """
-    return by_rows(_log_marginal, params, x, "log_prob")
+    return by_rows(log_marginals, params, x, "log_prob")
 
 
 @verb(any_model=True, x=None)
@@ -137,7 +136,7 @@ def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
         >>> print(gcf.predict(gcf.fit(gcf.qda(2), x, y), jnp.array([[0.2], [jnp.nan]])))
         [ 0 -1]
     """
-    return by_rows(_predict, params, x)
+    return by_rows(predictions, params, x)
 
 
 @verb
@@ -195,36 +194,37 @@ def sample(
 
 
 @partial(compiled, batch_of=1)
-def _log_joint(params: ClassifierParams, x: PyTree) -> Array:
-    check_examples(params, x)
+def log_joints(params: ClassifierParams, x: PyTree) -> Array:
+    """`log_joint` of checked arguments."""
     return params.with_log_prior(params.conditional.log_prob(x))
 
 
 @partial(compiled, batch_of=1)
-def _discriminant(params: Fitted, x: PyTree) -> Array:
-    check_examples(params, x)
+def discriminants(params: Fitted, x: PyTree) -> Array:
+    """`discriminant` of checked arguments."""
     return params.discriminant(x)
 
 
 @partial(compiled, batch_of=1)
-def _log_posterior(params: Fitted, x: PyTree) -> Array:
-    check_examples(params, x)
+def log_posteriors(params: Fitted, x: PyTree) -> Array:
+    """`log_posterior` of checked arguments."""
     return params.reduced(x, lambda score: jax.nn.log_softmax(score, -1))
 
 
 @partial(compiled, batch_of=1)
-def _log_marginal(params: ClassifierParams, x: PyTree) -> Array:
-    check_examples(params, x)
+def log_marginals(params: ClassifierParams, x: PyTree) -> Array:
+    """`log_marginal` of checked arguments."""
     return params.reduced(x, lambda score: jax.nn.logsumexp(score, -1), normalised=True)
 
 
 @partial(compiled, batch_of=1)
-def _predict(params: Fitted, x: PyTree) -> Array:
+def predictions(params: Fitted, x: PyTree) -> Array:
+    """`predict` of checked arguments."""
+
     def best(score: Array) -> Array:
         # The posterior is NaN if a score is NaN or +inf, or if all scores are -inf.
         return jnp.where(jnp.isfinite(score.max(-1)), argmax(score), -1)
 
-    check_examples(params, x)
     return params.reduced(x, best)
 
 

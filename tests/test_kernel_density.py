@@ -231,9 +231,9 @@ def test_jit_of_vmap_is_eager(name):
 def test_another_number_compiles_nothing():
     x, y, _ = example("float32")
     params = gcf.fit(classifier(gcf.KernelDensity(0.3)), x, y)
-    before = gcf.fitting._fit._cache_size()
+    before = gcf.estimation._fit_closed._cache_size()
     other = gcf.fit(classifier(gcf.KernelDensity(0.7)), x, y)
-    assert gcf.fitting._fit._cache_size() == before
+    assert gcf.estimation._fit_closed._cache_size() == before
     ratio = other.conditional.bandwidth / params.conditional.bandwidth
     np.testing.assert_allclose(ratio, 7 / 3, rtol=1e-6)
 

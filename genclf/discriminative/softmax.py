@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -18,18 +19,18 @@ from genclf.arguments.domains import (
     one_of,
     whole,
 )
+from genclf.arguments.sharding import compiled
 from genclf.arguments.static import static
 from genclf.classifier import ClassifierParams
 from genclf.discriminative.likelihood import Problem, make_problem
 from genclf.discriminative.minimum import minimise, tolerance
-from genclf.entry.rows import check_rows, float_dtype
+from genclf.entry.rows import Rows
 from genclf.entry.verb import verb
 from genclf.families.base import Scalar
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
-from genclf.model import Fitted, Model, class_weights
+from genclf.model import Fitted, Model
 from genclf.sums.blocks import broadcast_rows, over_rows
-from genclf.sums.class_sums import class_counts
 from genclf.sums.products import matmul
 
 Features = Literal["linear", "quadratic"]
@@ -289,15 +290,18 @@ def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
     return jnp.linalg.solve(problem.white.T, raw.T).T
 
 
+@partial(compiled, quickly=2**14)
 def fit_softmax(
-    clf: SoftmaxRegression, x: Array, y: Array, weights: Array | None, init: Any
+    clf: SoftmaxRegression,
+    x: Array,
+    y: Array,
+    weights: Array | None,
+    init: ClassifierParams | SoftmaxParams | None,
 ) -> SoftmaxParams:
     """`fit` of a softmax regression: the maximum of the conditional likelihood."""
-    check_rows(FINITE, x, y, weights, clf.num_classes)
-    w, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
-    count = class_counts(w)
-    problem = make_problem(x, w, count, clf.l2, clf.features == "quadratic")
-    start = jnp.zeros((clf.num_classes, len(problem.white)), count.dtype)
+    rows = Rows.of(x, y, weights, clf.num_classes)
+    problem = make_problem(x, rows.w, rows.count, clf.l2, clf.features == "quadratic")
+    start = jnp.zeros((clf.num_classes, len(problem.white)), rows.count.dtype)
     known = jnp.asarray(False)
     if init is not None:
         init = softmax_form(init, features=clf.features)
@@ -308,7 +312,7 @@ def fit_softmax(
     coef, intercept, matrix = problem.coefficients(found.v)
     intercept = jnp.where(problem.present, intercept, -jnp.inf)
     norm = found.gradient_norm
-    invalid = invalid | ~jnp.isfinite(norm) | ~(jnp.asarray(clf.l2) >= 0)
+    invalid = rows.invalid | ~jnp.isfinite(norm) | ~(jnp.asarray(clf.l2) >= 0)
     invalid = invalid | ~problem.has_coefficients
     floats = coef, intercept, matrix, problem.centre, norm
     coef, intercept, matrix, centre, norm = jax.tree.map(

@@ -17,13 +17,13 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
-from genclf.arguments.arrays import host_numbers
 from genclf.arguments.static import static
-from genclf.entry.rows import as_arrays, check_examples, in_range, maybe_sparse
+from genclf.entry.conversion import host_arrays, host_or_device, maybe_sparse
+from genclf.entry.rows import check_examples
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens
-from genclf.sums.sparse import HostRows, is_sparse, is_traced, sparse_rows
+from genclf.sums.sparse import HostRows, is_traced
 
 SIZES = (64, 256, 1024, 4096, 16384, 65536)  # above 64 rows, padding less than quadruples a piece
 
@@ -40,21 +40,23 @@ def by_rows(
             which are scored on the host by NumPy and SciPy if they are SciPy's.
         form: the method of a density that f uses, "discriminant" or "log_prob".
     """
-    if is_sparse(x):
-        x = sparse_rows(x, "x")
-        if isinstance(x, HostRows) and not is_traced(params):
-            check_examples(params, x)
-            score = getattr(params.conditional, form)(x)
-            return by_rows(f, replace(params, conditional=_Scores(score.shape[1])), score)
-    if not _is_host_batch(x) or is_traced(params):
-        return f(params, maybe_sparse(x, "x"))
-    as_arrays(jax.tree.map(lambda a: a[:1], x), "x")
-    check_examples(params, x)  # before cutting, so that a message names the shape of x
-    pieces = [(f(params, piece), rows) for piece, rows in _pieces(x)]
-    if any(isinstance(found, Tracer) for found, _ in pieces):  # called inside jit
-        return jnp.concatenate([found[:rows] for found, rows in pieces])
+    traced = is_traced(params)
+    if not traced and _is_host_batch(x):
+        x = host_arrays(x, "x")
+    else:
+        x = (maybe_sparse if traced else host_or_device)(x, "x")
+    check_examples(params, x)
+    if isinstance(x, HostRows):
+        x = getattr(params.conditional, form)(x)
+        params = replace(params, conditional=_Scores(x.shape[1]))
+    if traced or not _is_host_batch(x):
+        return f(params, x)
+    found = [(f(params, piece), rows) for piece, rows in _pieces(x)]
+    if any(isinstance(values, Tracer) for values, _ in found):  # called inside jit
+        return jnp.concatenate([values[:rows] for values, rows in found])
     # Cut on the host: a cut on the device would compile a program for each number of rows.
-    return jax.device_put(np.concatenate([np.asarray(found)[:rows] for found, rows in pieces]))
+    cut = [np.asarray(values)[:rows] for values, rows in found]
+    return jax.device_put(cut[0] if len(cut) == 1 else np.concatenate(cut))
 
 
 class _Scores(Density):
@@ -95,11 +97,8 @@ def _pieces(x: PyTree) -> Iterator[tuple[PyTree, int]]:
         size = min(size for size in SIZES if size >= rows)
 
         def piece(a: np.ndarray, start: int = start, rows: int = rows, size: int = size) -> Any:
-            cut = a[start : start + rows]
-            cut = in_range(host_numbers(cut, "x"), "x")
-            cut = cut.astype(np.int8) if cut.dtype == bool else cut
-            more = np.broadcast_to(cut[:1], (size - rows, *cut.shape[1:]))
-            # `jnp.asarray` would compile a program for each shape.
-            return jax.device_put(np.concatenate([cut, more]))
+            own = np.empty((size, *a.shape[1:]), a.dtype)
+            own[:rows], own[rows:] = a[start : start + rows], a[start]
+            return own
 
         yield jax.tree.map(piece, x), rows

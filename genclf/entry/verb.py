@@ -10,11 +10,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from genclf.arguments.calls import misfit
 from genclf.arguments.domains import Domain, draw_shape, random_key, shown
-from genclf.entry.rows import as_arrays, widths
+from genclf.entry.conversion import as_arrays
+from genclf.entry.labels import check_labels
+from genclf.entry.rows import check_examples, check_rows, check_supervised_rows
+from genclf.families.structure import widths
 from genclf.model import check_hyperparameters, check_params, require_generative
 from genclf.sums.statistics import ClassifierStats
 
@@ -26,37 +29,55 @@ else:
 P = ParamSpec("P")
 R = TypeVar("R")
 Check = Callable[[Any, str], Any]
+Labels = Literal["checked", "supervised", "unread"]
 
 
 @overload
 def verb(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def verb(
-    *, any_model: bool = False, **checks: Any
+    *, any_model: bool = False, labels: Labels = "checked", **checks: Any
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def verb(function: Any = None, /, *, any_model: bool = False, **checks: Any) -> Any:
+def verb(
+    function: Any = None,
+    /,
+    *,
+    any_model: bool = False,
+    labels: Labels = "checked",
+    **checks: Any,
+) -> Any:
     """Decorate a public function, so that its arguments are checked and converted.
+
+    The functions behind it check nothing of this again. A function of `clf`, x and y takes rows for
+    the model, and one of `params` and x takes examples for the params.
 
     Args:
         function: the function; the names of its parameters select the checks.
         any_model: whether models of p(y | x) alone are accepted too.
+        labels: whether concrete labels must be classes or -1 ("checked"), some with a weight and
+            none of doubtful meaning ("supervised"), or may hold anything ("unread").
         **checks: checks by argument name that replace those in `_CHECKS`: a `Domain`, a function of
             (value, name), or None to leave the argument as it is.
     """
     if function is None:
-        return lambda function: _checked(function, any_model, checks)
-    return _checked(function, any_model, checks)
+        return lambda function: _checked(function, any_model, labels, checks)
+    return _checked(function, any_model, labels, checks)
 
 
-def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) -> Callable[P, R]:
+def _checked(
+    function: Callable[P, R], any_model: bool, labels: Labels, checks: dict[str, Any]
+) -> Callable[P, R]:
     called = function.__name__
     signature = inspect.signature(function)
     names = list(signature.parameters)
     required = [n for n, p in signature.parameters.items() if p.default is p.empty]
     places = [n for n, p in signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
     own_checks = {name: check for name, check in (_CHECKS | checks).items() if name in names}
+    takes = {name for name, check in own_checks.items() if check is not None}
+    takes_rows = "clf" in names and takes >= {"x", "y"}
+    takes_examples = "params" in names and "x" in takes and "clf" not in names
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,10 +93,17 @@ def _checked(function: Callable[P, R], any_model: bool, checks: dict[str, Any]) 
             if given.get(name) is not None and not any_model:
                 require_generative(given[name], called)
         if "clf" in names:
-            d = widths(given["x"]) if own_checks.get("x") else None
+            d = widths(given["x"]) if "x" in takes else None
             given["clf"] = check_hyperparameters(given["clf"], d)
         if "params" in names and "params" not in checks:
             check_params(given["params"], "params", called)
+        if takes_rows:
+            check = check_supervised_rows if labels == "supervised" else check_rows
+            check(given["clf"], given["x"], given["y"], given.get("weights"))
+            if labels == "checked":
+                check_labels(given["y"], given["clf"].num_classes)
+        elif takes_examples:
+            check_examples(given["params"], given["x"])
         return function(**given)  # type: ignore[call-arg]
 
     return checked

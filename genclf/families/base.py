@@ -118,6 +118,10 @@ class Family(Declared):
     def fit(self, x: PyTree, w: ClassWeights) -> Density:
         """The density of rows x under class weights w."""
 
+    def plain(self) -> Family:
+        """This family without hyper-parameters that regularise: maximum likelihood."""
+        return self
+
     @property
     def determined_by_prior(self) -> bool | Bool[Array, ""]:
         """Whether a prior determines the density of a class that has no rows."""
@@ -141,10 +145,6 @@ class Parametric(Family):
     @abc.abstractmethod
     def estimate(self, stats: PyTree) -> Params:
         """The closed-form estimate from the statistics."""
-
-    @abc.abstractmethod
-    def plain(self) -> Parametric:
-        """This family without hyper-parameters that regularise: maximum likelihood."""
 
     @abc.abstractmethod
     def log_prior_density(self, params: Any, stats: PyTree) -> Float[Array, ""]:

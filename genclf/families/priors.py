@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import PyTree
 
+from genclf.arguments.sharding import compiled
 from genclf.conjugate.base import Conjugate
 from genclf.families.base import Density, Family, set_fields
 from genclf.families.parts import assemble, over_parts
@@ -21,6 +22,7 @@ def priors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
     return over_parts(family, lambda part, s: part.conjugate_prior(s), stats)
 
 
+@compiled
 def posteriors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
     """The posterior of each family inside, given the statistics."""
     return over_parts(family, lambda _, s, prior: prior.update(s), stats, priors(family, stats))

@@ -13,6 +13,7 @@ from genclf.arguments.domains import Domain
 from genclf.families.base import FAMILY, AnyDensity, Family
 from genclf.families.combinator import Combinator, CombinedParams
 from genclf.families.parts import InParts
+from genclf.families.structure import check_names
 from genclf.families.support import Support
 
 
@@ -157,13 +158,3 @@ class Product(_Named, Combinator):
         known = {name: d.get(name) if isinstance(d, dict) else None for name in self.parts}
         named = self.map(lambda part, d: part.problems(d), known)
         return [f"{name}: {wrong}" for name, found in named.items() for wrong in found]
-
-
-def check_names(x: Any, parts: dict, argument: str = "x") -> None:
-    """Raise unless x is a dict with the keys of the parts."""
-    if not isinstance(x, dict) or x.keys() != parts.keys():
-        given = sorted(x) if isinstance(x, dict) else f"a {type(x).__name__}"
-        raise ValueError(
-            f"{argument} is {given}, but the model is a Product: expected a dict with the keys "
-            f"{sorted(parts)}"
-        )

@@ -11,23 +11,22 @@ from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams
+from genclf.entry.rows import Rows
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Init, Latent, require
 from genclf.families.mixture import most_components
 from genclf.families.seeding import initial_weights
-from genclf.sums.blocks import ClassWeights, Hard, row_weights
+from genclf.sums.blocks import Hard
 from genclf.sums.sizes import is_at_most
-from genclf.sums.sparse import map_blocks
-from genclf.sums.statistics import ClassifierStats, Sums
+from genclf.sums.statistics import ClassifierStats
 
 
 def check_for_em(clf: Classifier) -> None:
     """Raise if EM cannot fit the model."""
     require(clf.family, Latent, "em")
-    if clf.inference == "predictive":
+    if clf.is_predictive:
         raise ValueError('inference is "predictive", expected "map" or "ml": EM finds parameters')
-    rules = clf.family.heuristics()
-    if rules and clf.inference == "map":
+    if rules := clf.effective().family.heuristics():
         raise ValueError(
             f"EM cannot use {' and '.join(rules)}, which is not a prior, so that there would be no "
             "objective to maximise; give the Gaussian prior=NormalInverseWishart() instead"
@@ -115,15 +114,11 @@ def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
 
 
 def start_of(
-    clf: Classifier, x: PyTree, w: ClassWeights, key: Array, labelled: bool | Array, init: Init
+    clf: Classifier, rows: Rows, key: Array, labelled: bool | Array, init: Init
 ) -> ClassifierStats:
     """Statistics to start from; of labelled rows only, if `labelled` and every class has some."""
     key_labels, key_parts = jax.random.split(key)
-    # A row without weight may hold anything, so a copy of a row with weight replaces it here; a
-    # sparse one becomes empty.
-    used = row_weights(w) > 0
-    stand_in = jnp.where(used, jnp.arange(used.shape[0]), jnp.argmax(used))
-    x = map_blocks(lambda a: a[stand_in], x, sparse=lambda a: a.only(used))
+    x, w = rows.filled, rows.w
     if isinstance(w, Hard):
         shares = initial_weights(
             key_labels, clf.family.distance, x, w.label, w.weight, clf.num_classes, init
@@ -133,4 +128,4 @@ def start_of(
         w = jnp.where((known.sum(0) > 0).all() & labelled, known, shares)
     count = w.sum(0)
     parts = clf.family.initial_stats(key_parts, x, w, init)
-    return ClassifierStats(Sums(count, count), parts, clf.family.statistic(parts))
+    return clf.statistics(count, parts)

@@ -13,11 +13,11 @@ from genclf.arguments.domains import draw_shape, random_key
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierParams
-from genclf.entry.rows import as_arrays, check_examples, check_labels
+from genclf.entry.conversion import as_arrays, widen
+from genclf.entry.labels import check_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.capabilities import HasConditionals, require
-from genclf.model import widen
-from genclf.scores import log_posterior
+from genclf.scores import log_posteriors
 
 
 class Conditional(ShowsNumbers):
@@ -96,9 +96,8 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
 @partial(compiled, batch_of=1)
 def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditional:
     require(params.conditional, HasConditionals, "condition")
-    check_examples(params, x)
     params = ClassifierParams(params.log_prior, params.conditional.marginalized())
-    log_p = log_posterior(params, x)
+    log_p = log_posteriors(params, x)
     if y is not None:
         if y.shape != log_p.shape[:-1] or not jnp.issubdtype(y.dtype, jnp.integer):
             raise ValueError(

@@ -18,23 +18,21 @@ from genclf.arguments.domains import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import check_examples, check_labels, check_rows, float_dtype, maybe_sparse
+from genclf.entry.conversion import maybe_sparse
+from genclf.entry.rows import Rows, check_examples
 from genclf.entry.verb import ArrayLike, optional_key, verb
-from genclf.estimation import estimate
+from genclf.estimation import estimated
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Init
-from genclf.families.seeding import one_hot
 from genclf.latent.clusters import (
     check_clusters,
-    check_components,
     check_for_em,
     check_init,
     start_of,
 )
-from genclf.latent.expectation import Expectation
+from genclf.latent.expectation import Expectation, expectation
 from genclf.latent.fixed_point import FixedPoint, fixed_point
-from genclf.model import valid_labels, valid_weights, widen
-from genclf.sums.blocks import Hard
+from genclf.sums.sparse import HostRows
 from genclf.sums.statistics import ClassifierStats
 
 _TOL_OF_FIT = 1e-8  # of `fit`, which should give more digits
@@ -173,10 +171,8 @@ def em(
         classification from labeled and unlabeled documents using EM", §5.3 (λ).
     """
     check_for_em(clf)
-    check_labels(y, clf.num_classes)
     given = init if isinstance(init, ClassifierParams) else None
     way = "k-means++" if isinstance(init, ClassifierParams) else init
-    data = clf, x, y, weights, unlabelled_weight, tol
     if given is None and key is None:
         raise ValueError(
             "key is not given, expected a key of jax.random from which the start is drawn: "
@@ -184,13 +180,12 @@ def em(
         )
     key = jax.random.key(0) if key is None else key  # nothing is drawn from it
     if given is None:
-        check_rows(clf.support, x, y, weights, clf.num_classes)
         check_clusters(clf, y, weights, unlabelled_weight)
     elif restarts > 1:
         raise ValueError("init gives a single start: leave it out, or leave restarts at 1")
-    if restarts == 1:
-        return _em(*data, key, given, True, way, max_steps)
-    return _best_of(*data, jax.random.split(key, restarts), way, max_steps)
+    else:
+        check_examples(init, x)
+    return _em(clf, x, y, weights, unlabelled_weight, tol, key, given, way, max_steps, restarts)
 
 
 def fit_hidden(
@@ -198,38 +193,23 @@ def fit_hidden(
 ) -> ClassifierParams:
     """`fit` of a model with unobserved parts of examples: `em` on the labelled rows."""
     check_for_em(clf)
-    check_rows(clf.support, x, y, weights, clf.num_classes)
     if init is None:
-        check_components(clf, y.shape[0])
-    if y.ndim == 1:  # as known responsibilities, so that no class needs a seed
-        valid = valid_labels(y, clf.num_classes)[:, None]
-        y = jnp.where(valid, one_hot(widen(y), clf.num_classes, float_dtype(x)), jnp.nan)
-    key = jax.random.key(0)
-    return _em(clf, x, y, weights, 1.0, _TOL_OF_FIT, key, init, True, "k-means++", 1000).params
+        check_clusters(clf, y, weights, 0.0)
+    return _fit_hidden(clf, x.on_device() if isinstance(x, HostRows) else x, y, weights, init)
 
 
-@partial(compiled, static_argnums=(7, 8), quickly=2**16)
-def _best_of(
-    clf: Classifier,
-    x: PyTree,
-    y: Array,
-    weights: Array | None,
-    unlabelled_weight: Scalar,
-    tol: Scalar,
-    keys: Array,
-    init: Init,
-    max_steps: int,
-) -> EMSolution:
-    def start(key: Array, labelled: Array) -> EMSolution:
-        return _em(clf, x, y, weights, unlabelled_weight, tol, key, None, labelled, init, max_steps)
-
-    found = jax.vmap(start)(keys, jnp.arange(len(keys)) == 0)
-    values = found.values[:, 0]
-    best = jnp.argmax(jnp.where(jnp.isnan(values), -jnp.inf, values))
-    return replace(jax.tree.map(lambda a: a[best], found), values=values)
+@partial(compiled, quickly=2**14)
+def _fit_hidden(
+    clf: Classifier, x: PyTree, y: Array, weights: Array | None, init: ClassifierParams | None
+) -> ClassifierParams:
+    rows = Rows.of(x, y, weights, clf.num_classes)
+    # As known responsibilities, so that no class needs a seed.
+    rows = replace(rows, w=rows.responsibilities)
+    found = _solution(clf, rows, _TOL_OF_FIT, jax.random.key(0), init, "k-means++", 1000)
+    return rows.nan_if_invalid(found.params)
 
 
-@partial(compiled, static_argnums=(9, 10), quickly=2**16)
+@partial(compiled, static_argnums=(8, 9, 10), quickly=2**16)
 def _em(
     clf: Classifier,
     x: PyTree,
@@ -239,25 +219,47 @@ def _em(
     tol: Scalar,
     key: Array,
     given: ClassifierParams | None,
-    labelled: bool | Array,
     init: Init,
     max_steps: int,
+    restarts: int,
 ) -> EMSolution:
-    expect, invalid = _expectation(clf, x, y, weights, unlabelled_weight)
+    rows = Rows.of(x, y, weights, clf.num_classes, unlabelled_weight)
+    if restarts == 1:
+        return _solution(clf, rows, tol, key, given, init, max_steps)
+
+    def start(key: Array, labelled: Array) -> EMSolution:
+        return _solution(clf, rows, tol, key, None, init, max_steps, labelled)
+
+    keys = jax.random.split(key, restarts)
+    found = jax.vmap(start)(keys, jnp.arange(restarts) == 0)
+    values = found.values[:, 0]
+    best = jnp.argmax(jnp.where(jnp.isnan(values), -jnp.inf, values))
+    return replace(jax.tree.map(lambda a: a[best], found), values=values)
+
+
+def _solution(
+    clf: Classifier,
+    rows: Rows,
+    tol: Scalar,
+    key: Array,
+    given: ClassifierParams | None,
+    init: Init,
+    max_steps: int,
+    labelled: bool | Array = True,
+) -> EMSolution:
+    """The solution from one start; of labelled rows alone if `labelled` and each class has some."""
+    expect = expectation(clf, rows)
+    fresh = lambda: start_of(clf, rows, key, labelled, init)  # noqa: E731
     if given is None:
-        start = start_of(clf, x, expect.w, key, labelled, init)
+        start = fresh()
     else:
-        check_examples(given, x)
-        fresh = jax.eval_shape(
-            lambda: estimate(clf, start_of(clf, x, expect.w, key, labelled, init))
-        )
-        check_init(clf, given, fresh)
+        check_init(clf, given, jax.eval_shape(lambda: estimated(clf, fresh())))
         start = expect.of_rows(lax.stop_gradient(given))[1]
     start = lax.stop_gradient(start)
-    if clf.inference == "ml":
-        expect = replace(expect, clf=clf.plain())
-    found = fixed_point(_step, (expect, invalid), start, expect.weight.sum(), tol, max_steps)
-    return solution(estimate(expect.clf, found.state), found)
+    expect = replace(expect, clf=expect.clf.effective())
+    of_rows = expect, rows.invalid
+    found = fixed_point(_step, of_rows, start, expect.weight.sum(), tol, max_steps)
+    return solution(estimated(expect.clf, found.state), found)
 
 
 def _step(
@@ -265,11 +267,11 @@ def _step(
 ) -> tuple[Array, ClassifierStats]:
     """The objective at the params of the statistics, and the expected statistics under them."""
     expect, invalid = given
-    value, expected = expect(estimate(expect.clf, stats))
+    value, expected = expect(estimated(expect.clf, stats))
     return jnp.where(invalid, jnp.nan, value), expected
 
 
-@verb(x=maybe_sparse)
+@verb(labels="unread", x=maybe_sparse)
 def em_step(
     clf: Classifier,
     x: PyTree,
@@ -278,26 +280,4 @@ def em_step(
     unlabelled_weight: Scalar = 1.0,
 ) -> Expectation:
     """The E step of `em`, as a function of params; `estimate` is the M step."""
-    return _expectation(clf, x, y, weights, unlabelled_weight)[0]
-
-
-def _expectation(
-    clf: Classifier, x: PyTree, y: Array, weights: Array | None, unlabelled_weight: Scalar
-) -> tuple[Expectation, Array]:
-    """The E step, in which rows of label -1 keep their weight; and whether any input is invalid."""
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    dtype, num_classes = float_dtype(x), clf.num_classes
-    weight = jnp.ones(y.shape[:1], dtype) if weights is None else weights.astype(dtype)
-    latent_share = jnp.asarray(unlabelled_weight, dtype)
-    valid = valid_weights(weight).all() & valid_labels(y, num_classes).all()
-    invalid = ~(valid & valid_weights(latent_share))
-    if y.ndim == 2:
-        expect = Expectation(clf, x, y.astype(dtype) * weight[:, None])
-    else:
-        y = widen(y)
-        known = (y >= 0) & (y < num_classes)
-        label = jnp.where(known, y, -1).astype(jnp.int32)
-        w = Hard(label, jnp.where(known, weight, latent_share * weight), num_classes)
-        expect = Expectation(clf, x, w)
-    family = clf.family.resolve_prior(x, expect.weight, num_classes)
-    return replace(expect, clf=replace(clf, family=family)), invalid
+    return expectation(clf, Rows.of(x, y, weights, clf.num_classes, unlabelled_weight))

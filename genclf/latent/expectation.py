@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams, log_prior_density
+from genclf.entry.rows import Rows
 from genclf.logarithms import drop_underflowing
 from genclf.sums.blocks import ClassWeights, Hard, fold_rows, row_weights
 from genclf.sums.sparse import holds_sparse, map_blocks
@@ -56,7 +59,7 @@ class Expectation(eqx.Module):
             count = r.sum(0)
             expected = completed.stats(r)
             seen = Sums(count.sum()[None], log_lik[None])
-            return seen, ClassifierStats(Sums(count, count), expected, family.statistic(expected))
+            return seen, self.clf.statistics(count, expected)
 
         if holds_sparse(self.x):  # which are not cut into blocks
             found, expected = block(self.x, self.w)
@@ -68,6 +71,12 @@ class Expectation(eqx.Module):
         row_size = width // 2 if made.has_blocks else row_size
         found, expected = fold_rows(block, self.x, self.w, row_size)
         return found.total[0], expected
+
+
+def expectation(clf: Classifier, rows: Rows) -> Expectation:
+    """The E step of a model whose prior is complete, for rows that all have a weight."""
+    family = clf.family.resolve_prior(rows.x, row_weights(rows.w), clf.num_classes)
+    return Expectation(replace(clf, family=family), rows.x, rows.w)
 
 
 def _responsibilities(

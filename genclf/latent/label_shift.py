@@ -14,13 +14,13 @@ from genclf.arguments.domains import NON_NEGATIVE, whole
 from genclf.arguments.sharding import compiled
 from genclf.class_prior import ClassPrior
 from genclf.classifier import ClassifierParams
-from genclf.entry.rows import blocks, cells, check_examples
+from genclf.entry.labels import valid_weights
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Scalar
+from genclf.families.structure import blocks, cells
 from genclf.latent.em import EMSolution, solution
 from genclf.latent.fixed_point import fixed_point
-from genclf.model import valid_weights
-from genclf.scores import log_joint
+from genclf.scores import log_joints
 from genclf.sums.products import matmul
 from genclf.sums.statistics import Sums, divide
 
@@ -71,7 +71,6 @@ def adapt_prior(
         Saerens, Latinne & Decaestecker (2002), "Adjusting the outputs of a classifier to new a
         priori probabilities", eq. 2.9.
     """
-    check_examples(params, x)
     if any(cells(block).shape[:1] == (0,) for _, _, _, block in blocks(params.support, x)):
         raise ValueError("x has no rows, expected examples of the other population")
     return _adapt_prior(params, x, weights, tol, max_steps)
@@ -99,7 +98,7 @@ class _Rows(NamedTuple):
 def _adapt_prior(
     params: ClassifierParams, x: PyTree, weights: Array | None, tol: Scalar, max_steps: int
 ) -> EMSolution:
-    scores = jax.eval_shape(log_joint, params, x)
+    scores = jax.eval_shape(params.conditional.log_prob, x)
     shape, dtype = scores.shape, scores.dtype
     if len(shape) != 2:
         raise ValueError(f"x holds examples of batch shape {shape[:-1]}, expected rows (n,)")
@@ -111,7 +110,7 @@ def _adapt_prior(
     # A row without weight may hold anything; a weighted row replaces it, for finite gradients.
     used = weight != 0
     stand_in = jnp.where(used, jnp.arange(n), jnp.argmax(used))
-    score = log_joint(params, jax.tree.map(lambda a: a[stand_in], x))
+    score = log_joints(params, jax.tree.map(lambda a: a[stand_in], x))
     # A class of prior 0 has score -inf and keeps it: subtracting log 0 would give NaN.
     own_prior = jnp.where(jnp.isneginf(params.log_prior), 0, params.log_prior)
     density = score - own_prior[None]

@@ -13,14 +13,14 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.sharding import compiled
-from genclf.diagnosis import Diagnosis, diagnose
-from genclf.entry.rows import as_arrays
+from genclf.diagnosis import Diagnosis, diagnosed
+from genclf.entry.conversion import as_arrays
 from genclf.entry.verb import verb
-from genclf.estimation import estimate, stats
-from genclf.fitting import fit
+from genclf.estimation import estimate, sums
+from genclf.fitting import fitted
 from genclf.many.packing import Stack, padded_size, stacked, stacks
 from genclf.model import Fitted, Model, check_hyperparameters
-from genclf.scores import predict
+from genclf.scores import predictions
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
 
@@ -63,7 +63,7 @@ def fit_many(
         >>> print(params.conditional.mean.shape)
         (3, 3, 2)
     """
-    packed = stacks(clf, datasets, fit)
+    packed = stacks(clf, datasets, fitted)
     clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
     return _in_order([_fits(clf, stack, batch_size, progress) for stack in packed], packed)
 
@@ -162,7 +162,7 @@ def _mapped(
 
 @partial(compiled, static_argnums=3)
 def _statistics(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
-    return map_chunk(lambda one: stats(clf, *one), data, first, size)
+    return map_chunk(lambda one: sums(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=2)
@@ -172,17 +172,17 @@ def _estimates(clf: Any, found: PyTree, size: Sizes) -> Any:
 
 @partial(compiled, static_argnums=3)
 def _fitted(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
-    return map_chunk(lambda one: fit(clf, *one), data, first, size)
+    return map_chunk(lambda one: fitted(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=3)
 def _diagnoses(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
-    return map_chunk(lambda one: diagnose(clf, *one), data, first, size)
+    return map_chunk(lambda one: diagnosed(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=3)
 def _predictions(params: Any, x: PyTree, first: Array, size: Sizes) -> Array:
-    return map_chunk(lambda one: predict(*one), (params, x), first, size)
+    return map_chunk(lambda one: predictions(*one), (params, x), first, size)
 
 
 def _in_order(found: list[PyTree], packed: list[Stack]) -> PyTree:

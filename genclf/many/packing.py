@@ -12,12 +12,9 @@ from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
-from genclf.entry.rows import (
-    as_arrays,
-    check_rows,
-    check_supervised,
-    unlabelled_beside_no_row,
-)
+from genclf.entry.conversion import as_arrays
+from genclf.entry.labels import check_supervised, unlabelled_beside_no_row
+from genclf.entry.rows import check_rows
 from genclf.model import Model
 
 
@@ -103,7 +100,7 @@ def _arrays(given: Any, number: int) -> tuple[PyTree, np.ndarray, np.ndarray | N
 def _check_one(clf: Model, x: PyTree, y: Any, weights: Any, name: str) -> None:
     """The checks of `fit`, in messages that name the data set."""
     try:
-        check_rows(clf.support, x, y, weights, clf.num_classes)
+        check_rows(clf, x, y, weights)
         if isinstance(y, np.ndarray) and _has_wrong_labels(y[None], weights, clf.num_classes)[0]:
             weights = None if weights is None else jnp.asarray(weights)
             check_supervised(jnp.asarray(y), weights, clf.num_classes)

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier
-from genclf.entry.rows import check_rows, check_supervised, float_dtype
+from genclf.entry.conversion import float_dtype
+from genclf.entry.rows import check_supervised_rows
 from genclf.entry.verb import ArrayLike, optional_key, verb
 from genclf.families.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
@@ -59,7 +60,7 @@ class Searchlight(ShowsNumbers):
     null: Float[Array, "num C"] | None
 
 
-@verb(any_model=True, neighbours=None, **_CHECKS)
+@verb(any_model=True, labels="supervised", neighbours=None, **_CHECKS)
 def searchlight(
     clf: Model,
     x: Shaped[ArrayLike, "n D"],
@@ -127,7 +128,7 @@ def searchlight(
         Kriegeskorte, Goebel & Bandettini (2006), "Information-based functional brain mapping";
         Nichols & Holmes (2002), "Nonparametric permutation tests for functional neuroimaging".
     """
-    _check(clf, x, y, weights)
+    _require_values(clf, x, y, weights)
     index = padded_index(neighbours, x.shape[1])
     function = number_function(metric, _log_posteriors(clf, x, y))
     shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
@@ -191,7 +192,8 @@ def sliding(
     if np.ndim(x) != 3 or not np.shape(x)[2]:
         raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
     x = jnp.moveaxis(jnp.asarray(x), -1, 0)
-    _check(clf, x[0], y, weights)
+    check_supervised_rows(clf, x[0], y, weights)
+    _require_values(clf, x, y, weights)
     function = number_function(metric, _log_posteriors(clf, x, y))
     shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
     times = jnp.arange(len(x))
@@ -199,11 +201,9 @@ def sliding(
     return _result(found, metric)
 
 
-def _check(clf: Model, x: Any, y: Array, weights: Array | None) -> None:
-    if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, x, y, weights))):
+def _require_values(*given: PyTree) -> None:
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves(given)):
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_supervised(y, weights, clf.num_classes)
 
 
 def _log_posteriors(clf: Model, x: Any, y: Array) -> jax.ShapeDtypeStruct:

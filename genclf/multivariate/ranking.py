@@ -13,7 +13,7 @@ from genclf.arguments.domains import shown, whole_number
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
-from genclf.estimation import estimate
+from genclf.estimation import estimated
 from genclf.families.gaussian import Gaussian
 from genclf.families.shrunken_centroids import deviations
 from genclf.multivariate.cat_scores import CatScores
@@ -159,9 +159,9 @@ def threshold_path(
         )
     m = whole_number(num_thresholds, "num_thresholds", 2)
     with_threshold = lambda value: replace(clf, family=replace(family, soft_threshold=value))  # noqa: E731
-    plain = estimate(with_threshold(None), stats).conditional
+    plain = estimated(with_threshold(None), stats).conditional
     largest = jnp.abs(deviations(plain, stats.conditional.count)).max(0)
     threshold = jnp.linspace(0, largest.max(), m, dtype=largest.dtype)
-    params = jax.vmap(lambda value: estimate(with_threshold(value), stats))(threshold)
+    params = jax.vmap(lambda value: estimated(with_threshold(value), stats))(threshold)
     num_features = (largest[None] > threshold[:, None]).sum(1)
     return ThresholdPath(threshold, num_features, largest, params)

@@ -13,7 +13,7 @@ from genclf.arguments.domains import shown
 from genclf.arguments.reprs import summary
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import float_dtype
+from genclf.entry.conversion import float_dtype
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.gaussian import Gaussian
 from genclf.families.row_space import RowSpaceGaussian, RowSpaceParams

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import Domain, shown, whole
-from genclf.entry.rows import as_arrays
+from genclf.entry.conversion import as_arrays
 from genclf.entry.verb import ArrayLike, verb
 from genclf.plot.classes import AX, as_text, labels, looks, names_of, new_axes
 from genclf.select.calibration import calibration

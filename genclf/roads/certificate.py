@@ -11,9 +11,8 @@ from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import check_supervised
 from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import estimate
+from genclf.estimation import estimated
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import (
     CLASS_PRIOR,
@@ -59,7 +58,7 @@ class Certificate(ShowsNumbers):
     tol: Float[Array, ""]
 
 
-@verb(tol=OPTIONAL_NON_NEGATIVE)
+@verb(labels="supervised", tol=OPTIONAL_NON_NEGATIVE)
 def certify(
     clf: Classifier,
     params: ClassifierParams,
@@ -109,7 +108,6 @@ def certify(
         Nocedal & Wright (2006), Numerical Optimization, theorems 12.1 and 12.5.
     """
     require_roads(clf, "certify")
-    check_supervised(y, weights, clf.num_classes)
     return _certify(clf, params, x, y, weights, tol)
 
 
@@ -143,7 +141,7 @@ def _certify(
     multipliers = dict(here.multipliers)
     if PRIOR in multipliers:
         multipliers[PRIOR] = multipliers[PRIOR][0]
-    closed = estimate(clf, rows.stats)
+    closed = estimated(clf, rows.stats)
     gap = (rows.objective(closed) - rows.objective(params)) / rows.total
     within = jnp.maximum(jnp.maximum(stationarity, feasibility), slackness) <= tol
     return Certificate(

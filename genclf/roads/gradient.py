@@ -14,7 +14,6 @@ from jaxtyping import Array, Int, PyTree
 from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE, Domain, whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
-from genclf.entry.rows import check_supervised
 from genclf.entry.verb import ArrayLike, optional_key, verb
 from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
 from genclf.roads.problem import problem, require_roads
@@ -24,6 +23,7 @@ _CALLS = 100  # maximum number of calls of a callback
 
 
 @verb(
+    labels="supervised",
     optimizer=Domain(
         "an optax transformation, such as optax.adam(0.1), or None",
         lambda given: hasattr(given, "init") and hasattr(given, "update"),
@@ -94,7 +94,6 @@ def fit_gradient(
         Nocedal & Wright (2006), Numerical Optimization, §7.2 (L-BFGS).
     """
     require_roads(clf, "fit_gradient")
-    check_supervised(y, weights, clf.num_classes)
     if (key is None) != (batch_size is None):
         raise ValueError("key and batch_size belong together: give both, or neither")
     rows = x, y, weights

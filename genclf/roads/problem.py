@@ -14,16 +14,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, log_prior_density
-from genclf.entry.rows import float_dtype
-from genclf.estimation import stats
+from genclf.entry.rows import Rows
+from genclf.estimation import summed
 from genclf.families.base import Params, set_fields
 from genclf.families.capabilities import HasRoads, require
 from genclf.families.combinator import leaf_families
-from genclf.model import class_weights
 from genclf.parameters import Parameter
 from genclf.roads.reference import standardise, transform
-from genclf.scores import log_joint
-from genclf.sums.blocks import class_rows
 
 PRIOR = "log_prior"
 CLASS_PRIOR = Parameter("simplex", "log")
@@ -60,8 +57,8 @@ class Problem(eqx.Module):
 def require_roads(clf: Classifier, verb: str) -> None:
     """Raise unless the estimate maximises a likelihood, perhaps penalised, of known params."""
     require(clf.family, HasRoads, verb)
-    for (family,) in leaf_families(clf.family):
-        if clf.inference == "map" and (rules := family.unpenalised()):
+    for (family,) in leaf_families(clf.effective().family):
+        if rules := family.unpenalised():
             raise ValueError(
                 f"{verb}: {' and '.join(rules)}, and such an estimate maximises no penalised "
                 "likelihood; use fit alone"
@@ -71,29 +68,26 @@ def require_roads(clf: Classifier, verb: str) -> None:
 def weighted_log_joint(params: ClassifierParams, x: PyTree, w: Array) -> Float[Array, ""]:
     """`Σ_nk w_nk log p(x_n, y=k)` with 0 · -inf = 0."""
     used = w != 0
-    return jnp.where(used, w * jnp.where(used, log_joint(params, x), 0), 0).sum()
+    score = params.with_log_prior(params.conditional.log_prob(x))
+    return jnp.where(used, w * jnp.where(used, score, 0), 0).sum()
 
 
 def of_parameters(clf: Classifier) -> Classifier:
     """The model whose posterior mode is the estimate; raise if `inference` is "predictive"."""
-    if clf.inference == "predictive":
+    if clf.is_predictive:
         raise ValueError(
             'inference is "predictive", which integrates the parameters out: there are none to '
             'find or to certify; expected "map" or "ml"'
         )
-    return clf.plain() if clf.inference == "ml" else clf
+    return clf.effective()
 
 
 def problem(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Problem:
     """The problem of fitting this model to these rows."""
-    found = stats(clf, x, y, weights)
-    hard_or_soft, invalid = class_weights(y, weights, clf.num_classes, float_dtype(x))
-    w = class_rows(hard_or_soft).T
-    # A row without weight may hold anything, even values without a finite gradient.
-    used = (w > 0).any(1)
-    stand_in = jnp.where(used, jnp.arange(len(w)), jnp.argmax(used))
-    x = jax.tree.map(lambda a: a[stand_in], x)
-    return Problem(of_parameters(clf), x, jnp.where(invalid, jnp.nan, w), found)
+    rows = Rows.of(x, y, weights, clf.num_classes)
+    found = summed(clf, rows)
+    w = rows.nan_if_invalid(rows.responsibilities)
+    return Problem(of_parameters(clf), rows.filled, w, found)
 
 
 def start(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:

@@ -12,13 +12,12 @@ from jaxtyping import Array, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import check_supervised
 from genclf.entry.verb import ArrayLike, verb
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import arrays, check_same_model, problem, require_roads
 
 
-@verb
+@verb(labels="supervised")
 def standard_errors(
     clf: Classifier,
     params: ClassifierParams,
@@ -61,7 +60,6 @@ def standard_errors(
         Efron & Hinkley (1978), "Assessing the accuracy of the maximum likelihood estimator".
     """
     require_roads(clf, "standard_errors")
-    check_supervised(y, weights, clf.num_classes)
     return _standard_errors(clf, params, x, y, weights)
 
 

@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 from genclf.arguments.domains import whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import as_arrays, float_dtype
+from genclf.entry.conversion import as_arrays, float_dtype, widen
+from genclf.entry.labels import valid_weights
 from genclf.entry.verb import ArrayLike, verb
-from genclf.model import valid_weights, widen
 
 _TOLERANCE = 1e-3  # tolerance of the sum of a row's probabilities
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int, PyTree
 
 from genclf.arguments.domains import shown
-from genclf.entry.rows import widths
+from genclf.families.structure import widths
 from genclf.model import Model, check_hyperparameters
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]

@@ -15,20 +15,20 @@ from genclf.arguments.domains import FLAG
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
-from genclf.diagnosis import Diagnosis, diagnose
-from genclf.entry.rows import check_rows, check_supervised, float_dtype
+from genclf.diagnosis import Diagnosis, diagnosed
+from genclf.entry.conversion import float_dtype
 from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import estimate, stats
+from genclf.estimation import estimated, sums
 from genclf.families.capabilities import is_additive
 from genclf.families.combinator import any_prefers_rows
 from genclf.families.gaussian import Gaussian
-from genclf.fitting import fit
+from genclf.fitting import fitted
 from genclf.model import Model, require_generative
 from genclf.multivariate.row_space import row_space
-from genclf.scores import log_posterior
+from genclf.scores import log_posteriors
 from genclf.select.folds import KEPT, check_training, checked_folds, padded
 from genclf.sums import loops
-from genclf.sums.merging import merge
+from genclf.sums.merging import merged
 
 _PART = 2**22  # numbers in the statistics of the fits that are computed together
 
@@ -52,7 +52,7 @@ class CrossValidation(ShowsNumbers):
     diagnosis: Diagnosis | None = None
 
 
-@verb(any_model=True, folds=checked_folds, diagnosed=FLAG)
+@verb(any_model=True, labels="supervised", folds=checked_folds, diagnosed=FLAG)
 def cross_validate(
     clf: Model,
     x: PyTree,
@@ -94,25 +94,17 @@ def cross_validate(
         >>> print(gcf.score(cv, vowel.y_train).round(2), cv.params.conditional.mean.shape)
         0.93 (10, 11, 10)
     """
-    used, rows = checked_rows(clf, x, y, weights)
+    to_model, rows = in_row_space(clf, x)
     if len(folds) != len(y):
         raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
     w, where = ones(weights, x, len(y)), layout(folds)
     check_training(folds, y, weights)
-    found, params = of_folds(used, rows, y, w, where)
+    found, params = of_folds(to_model(clf), rows, y, w, where)
     reasons = None
     if diagnosed:
         require_generative(clf, "a diagnosis")
         reasons = _diagnoses(clf, x, y, w, where)
     return CrossValidation(found, folds, params, reasons)
-
-
-def checked_rows(clf: Model, x: PyTree, y: Array, weights: Array | None) -> tuple[Model, PyTree]:
-    """The model and the rows, both in the space of the rows if the model is fitted there."""
-    check_rows(clf.support, x, y, weights, clf.num_classes)
-    check_supervised(y, weights, clf.num_classes)
-    to_model, x = in_row_space(clf, x)
-    return to_model(clf), x
 
 
 def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
@@ -168,7 +160,7 @@ def posteriors_of_folds(
 ) -> tuple[Float[Array, "n K"], Any]:
     """The log-posteriors of all rows, each by the fit without its fold; and the params."""
     if isinstance(clf, Classifier) and has_statistics(clf, x):
-        found, params = each_by_others(clf, x, y, w, where, log_posterior)
+        found, params = each_by_others(clf, x, y, w, where, log_posteriors)
     else:
         found, params = _by_fits(clf, x, y, w, where)
     return in_row_order(found, where.rows, len(y)), params
@@ -181,7 +173,7 @@ of_folds = compiled(posteriors_of_folds)
 def _diagnoses(clf: Any, x: PyTree, y: Array, w: Array, where: Layout) -> Diagnosis:
     def one(fold: Array) -> Diagnosis:
         trains = (where.folds >= KEPT) & (where.folds != fold)
-        return diagnose(clf, x, y, jnp.where(trains, w, 0))
+        return diagnosed(clf, x, y, jnp.where(trains, w, 0))
 
     return lax.map(one, jnp.arange(len(where.rows), dtype=where.folds.dtype))
 
@@ -216,7 +208,7 @@ def by_others(
     """`each_by_others`, given two statistics for each fold whose sum is that of all others."""
 
     def one(fold: tuple[Any, PyTree]) -> tuple[ClassifierParams, Array]:
-        params = estimate(clf, merge(*fold[0]))
+        params = estimated(clf, merged(*fold[0]))
         return params, scores(params, fold[1])
 
     params, scored = lax.map(one, (without, rows))
@@ -237,15 +229,15 @@ def fold_statistics(
     """The statistics of each fold, in one pass."""
     rows, labels = take((x, y), where.rows)
     weight = jnp.where(where.real, take(w, where.rows), 0)
-    each = lax.map(lambda data: stats(clf, *data), (rows, labels, weight))
-    return FoldStatistics(each, stats(clf, *take((x, y, w), where.kept)), rows)
+    each = lax.map(lambda data: sums(clf, *data), (rows, labels, weight))
+    return FoldStatistics(each, sums(clf, *take((x, y, w), where.kept)), rows)
 
 
 def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
     """For each of a batch of statistics, the sum of those before it and the sum of those after."""
 
     def add(total: ClassifierStats, own: ClassifierStats) -> tuple[ClassifierStats, Any]:
-        return merge(total, own), total
+        return merged(total, own), total
 
     _, before = loops.scan(add, shared, each)
     _, after = loops.scan(add, jax.tree.map(jnp.zeros_like, shared), each, reverse=True)
@@ -257,8 +249,8 @@ def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[
 
     def one(fold: tuple[Array, Array]) -> tuple[Any, Array]:
         held, own = fold
-        params = fit(clf, x, y, jnp.where(where.folds == held, 0, w))
-        return params, log_posterior(params, take(x, own))
+        params = fitted(clf, x, y, jnp.where(where.folds == held, 0, w))
+        return params, log_posteriors(params, take(x, own))
 
     numbers = jnp.arange(len(where.rows), dtype=where.folds.dtype)
     params, found = lax.map(one, (numbers, where.rows))

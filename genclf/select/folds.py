@@ -11,7 +11,7 @@ from jax.core import Tracer
 from jaxtyping import Int
 
 from genclf.arguments.domains import shown, whole
-from genclf.entry.rows import check_meaning_of_unlabelled, readable
+from genclf.entry.labels import check_meaning_of_unlabelled, readable
 from genclf.entry.verb import ArrayLike, verb
 from genclf.select.groups import distinct, groups_of_rows
 

@@ -16,11 +16,13 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import as_arrays, check_rows, widths
+from genclf.entry.conversion import as_arrays
+from genclf.entry.rows import check_rows
 from genclf.entry.verb import ArrayLike, verb
-from genclf.fitting import fit
+from genclf.families.structure import widths
+from genclf.fitting import fitted
 from genclf.model import Model, check_hyperparameters
-from genclf.scores import predict
+from genclf.scores import predictions
 
 
 class LearningCurve(ShowsNumbers):
@@ -151,7 +153,7 @@ def learning_curve(
     }
     for model in models.values():
         for x_given, y_given in ((rows, labels), others or (rows, labels)):
-            check_rows(model.support, x_given, y_given, None, model.num_classes)
+            check_rows(model, x_given, y_given, None)
             outside = (y_given < 0) | (y_given >= model.num_classes)
             if y_given.ndim != 1 or outside.any():
                 raise ValueError(
@@ -191,11 +193,11 @@ def _errors(
     """Share of wrong predictions in each split."""
 
     def one_split(train: Array) -> Array:
-        params = fit(model, jax.tree.map(lambda a: a[train], x), y[train])
+        params = fitted(model, jax.tree.map(lambda a: a[train], x), y[train], None)
         if test is not None:
-            return (predict(params, test[0]) != test[1]).mean()
+            return (predictions(params, test[0]) != test[1]).mean()
         # All rows are scored and training rows masked, which is cheaper than gathering test rows.
-        wrong = (predict(params, x) != y).at[train].set(False)
+        wrong = (predictions(params, x) != y).at[train].set(False)
         return wrong.sum() / (len(y) - len(train))
 
     return lax.map(one_split, train, batch_size=batch_size or len(train))

@@ -15,14 +15,14 @@ from genclf.arguments.domains import whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier
 from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import estimate, stats
-from genclf.fitting import fit
+from genclf.estimation import estimated, sums
+from genclf.fitting import fitted
 from genclf.model import Model
-from genclf.scores import log_posterior
+from genclf.scores import log_posteriors
 from genclf.select.cross_validation import (
     CrossValidation,
-    checked_rows,
     has_statistics,
+    in_row_space,
     layout,
     of_folds,
     ones,
@@ -32,12 +32,12 @@ from genclf.select.cross_validation import (
 from genclf.select.downdates import has_downdates, without_each
 from genclf.select.folds import check_training
 from genclf.select.left_out_words import can_leave_out_words, without_each_document
-from genclf.sums.merging import merge
+from genclf.sums.merging import merged
 
 _PART = 2**22  # numbers in the statistics of the fits that are computed together
 
 
-@verb(any_model=True, batch_size=whole(1, optional=True))
+@verb(any_model=True, labels="supervised", batch_size=whole(1, optional=True))
 def leave_one_out(
     clf: Model,
     x: PyTree,
@@ -75,7 +75,8 @@ def leave_one_out(
         >>> print((loo.log_posterior.argmax(1) != vowel.y_train).sum())
         201
     """
-    clf, x = checked_rows(clf, x, y, weights)
+    to_model, x = in_row_space(clf, x)
+    clf = to_model(clf)
     folds = np.arange(len(y), dtype=np.int32)
     w = ones(weights, x, len(y))
     check_training(folds, y, weights)
@@ -104,28 +105,28 @@ def _closed_form(clf: Model, x: PyTree, y: Array) -> Any:
 def _by_closed_form(
     closed_form: Any, clf: Any, x: Array, y: Array, w: Array
 ) -> tuple[Array, Array]:
-    return closed_form(clf, stats(clf, x, y, w), x, y, w)
+    return closed_form(clf, sums(clf, x, y, w), x, y, w)
 
 
 @partial(compiled, static_argnums=4)
 def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: int | None) -> Array:
     """Leave-one-out by merging: blocks of rows are folds, and so are the rows within a block."""
     n = len(y)
-    row = jax.eval_shape(stats, clf, *take((x, y, w), jnp.arange(1)))
+    row = jax.eval_shape(sums, clf, *take((x, y, w), jnp.arange(1)))
     size = sum(a.size for a in jax.tree.leaves(row))
     m = batch_size or max(1, min(round(n**0.5), _PART // size))
     rows = jnp.arange(n + -n % m, dtype=jnp.int32).reshape(-1, m)
     blocks = (*take((x, y), rows), jnp.where(rows < n, take(w, rows), 0))
-    each = lax.map(lambda data: stats(clf, *data), blocks)
+    each = lax.map(lambda data: sums(clf, *data), blocks)
     zeros = jax.tree.map(lambda a: jnp.zeros_like(a[0]), each)
 
     def one_block(block: tuple[Any, PyTree]) -> Array:
-        outside, data = merge(*block[0]), block[1]
+        outside, data = merged(*block[0]), block[1]
         alone = jax.tree.map(lambda a: a[:, None], data)
-        of_rows = jax.vmap(lambda row: stats(clf, *row))(alone)
+        of_rows = jax.vmap(lambda row: sums(clf, *row))(alone)
 
         def one(before: Any, after: Any, x: PyTree) -> Array:
-            return log_posterior(estimate(clf, merge(before, after)), x)[0]
+            return log_posteriors(estimated(clf, merged(before, after)), x)[0]
 
         return jax.vmap(one)(*others(outside, of_rows), alone[0])
 
@@ -136,7 +137,7 @@ def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: in
 @compiled
 def _refitted(clf: Classifier, x: PyTree, y: Array, w: Array, held: Int[Array, "r"]) -> Array:
     def one(row: Array) -> Array:
-        params = fit(clf, x, y, w.at[row].set(0))
-        return log_posterior(params, take(x, row[None]))[0]
+        params = fitted(clf, x, y, w.at[row].set(0))
+        return log_posteriors(params, take(x, row[None]))[0]
 
     return lax.map(one, held)

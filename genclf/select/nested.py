@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier import ClassifierStats
-from genclf.estimation import estimate
-from genclf.scores import log_posterior
+from genclf.estimation import estimated
+from genclf.scores import log_posteriors
 from genclf.select.cross_validation import (
     FoldStatistics,
     Layout,
@@ -24,7 +24,7 @@ from genclf.select.cross_validation import (
     others,
     posteriors_of_folds,
 )
-from genclf.sums.merging import merge
+from genclf.sums.merging import merged
 
 
 class Shared(NamedTuple):
@@ -80,19 +80,19 @@ def statistics_of(clf: Any, data: Shared, nested: bool) -> Merged:
     return Merged(found, without, jnp.stack([jnp.asarray(i), jnp.asarray(j)], 1), pairs)
 
 
-def posteriors(clf: Any, data: Shared, merged: Merged | None) -> Float[Array, "n K"]:
+def posteriors(clf: Any, data: Shared, sums: Merged | None) -> Float[Array, "n K"]:
     """Log-posteriors of the rows of each fold, by a fit to the others."""
-    if merged is None:
+    if sums is None:
         return posteriors_of_folds(clf, data.x, data.y, data.w, data.where)[0]
 
-    found, _ = by_others(clf, merged.folds.rows, merged.without, log_posterior)
+    found, _ = by_others(clf, sums.folds.rows, sums.without, log_posteriors)
     return in_row_order(found, data.where.rows, len(data.y))
 
 
-def posteriors_within(clf: Any, data: Shared, merged: Merged | None) -> Float[Array, "F n K"]:
+def posteriors_within(clf: Any, data: Shared, sums: Merged | None) -> Float[Array, "F n K"]:
     """For each fold, the log-posteriors of the rows of all others, by fits without both folds."""
     where = data.where
-    if merged is None:
+    if sums is None:
         index = jnp.arange(len(where.rows), dtype=where.folds.dtype)
 
         def without(fold: Array) -> Array:
@@ -102,12 +102,12 @@ def posteriors_within(clf: Any, data: Shared, merged: Merged | None) -> Float[Ar
         return lax.map(without, index)
 
     def one(both: tuple[Any, Array]) -> Array:
-        rows = jax.tree.map(lambda a: a[both[1]], merged.folds.rows)
-        params = estimate(clf, merge(*both[0]))
-        return lax.map(lambda x: log_posterior(params, x), rows)
+        rows = jax.tree.map(lambda a: a[both[1]], sums.folds.rows)
+        params = estimated(clf, merged(*both[0]))
+        return lax.map(lambda x: log_posteriors(params, x), rows)
 
-    pairs: Any = merged.pairs
-    found = lax.map(one, (merged.without_pairs, pairs))
+    pairs: Any = sums.pairs
+    found = lax.map(one, (sums.without_pairs, pairs))
     table = jnp.full((len(where.rows), len(data.y), found.shape[-1]), jnp.nan, found.dtype)
     i, j = pairs[:, 0], pairs[:, 1]
     # Both are held out: the rows of one are scored for the choice of the other.

@@ -18,9 +18,9 @@ from genclf.entry.verb import ArrayLike, verb
 from genclf.model import Model
 from genclf.select.cross_validation import (
     Layout,
-    checked_rows,
     has_statistics,
     in_row_order,
+    in_row_space,
     layout,
     ones,
     posteriors_of_folds,
@@ -53,6 +53,7 @@ class PermutationTest(ShowsNumbers):
 
 @verb(
     any_model=True,
+    labels="supervised",
     folds=checked_folds,
     by=groups_to_score,
     blocks=groups_of_rows,
@@ -119,7 +120,8 @@ def permutation_test(
         Ojala & Garriga (2010), "Permutation tests for studying classifier performance", test 1;
         Phipson & Smyth (2010), "Permutation p-values should never be zero".
     """
-    clf, x = checked_rows(clf, x, y, weights)
+    to_model, x = in_row_space(clf, x)
+    clf = to_model(clf)
     w = rows_and_labels(x, y, folds, weights)
     labels, held = np.asarray(y), folds >= 0
     if by is not None and np.shape(by) != labels.shape:

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int
 
 from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import as_arrays, check_labels, check_meaning_of_unlabelled
+from genclf.entry.conversion import as_arrays, widen
+from genclf.entry.labels import check_labels, check_meaning_of_unlabelled
 from genclf.entry.verb import ArrayLike, verb
-from genclf.model import widen
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.folds import LEFT_OUT
 from genclf.select.groups import distinct

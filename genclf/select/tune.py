@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import FLAG, Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.rows import check_rows, check_supervised, float_dtype
+from genclf.entry.conversion import float_dtype
+from genclf.entry.rows import check_supervised_rows
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import Model
 from genclf.select.candidates import Grid, Group, candidates_of, grouped, models_of
@@ -140,8 +141,7 @@ def tune(
     """
     candidates = cast(list[dict[str, Any]], grid)
     models = models_of(clf_of, candidates, x)
-    check_rows(models[0].support, x, y, weights, models[0].num_classes)
-    check_supervised(y, weights, models[0].num_classes)
+    check_supervised_rows(models[0], x, y, weights)
     if y.ndim != 1 or len(folds) != len(y):
         raise ValueError(
             f"folds has shape {folds.shape}, and y has {y.shape}; expected a fold and a label of "

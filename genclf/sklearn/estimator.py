@@ -19,11 +19,11 @@ from sklearn.utils.validation import _check_sample_weight
 
 from genclf.arguments.arrays import refuse_mask
 from genclf.classifier import Classifier
-from genclf.entry.rows import widths
 from genclf.explanation import Explanation, explain, place_of
 from genclf.families.base import Family
 from genclf.families.capabilities import is_additive
 from genclf.families.combinator import any_prefers_rows
+from genclf.families.structure import widths
 from genclf.fitting import fit
 from genclf.latent.em import em
 from genclf.model import Model, check_hyperparameters
@@ -34,7 +34,7 @@ from genclf.sklearn.rows import checked_rows
 from genclf.stream.pieces import by_pieces, estimated, merged, on_host, padded, statistics
 from genclf.sums.sparse import is_sparse
 
-_log_posterior, _log_marginal = jax.jit(log_posterior), jax.jit(log_marginal)
+log_posteriors, log_marginals = jax.jit(log_posterior), jax.jit(log_marginal)
 
 
 def _if(flag: str, problem: str) -> Any:
@@ -188,7 +188,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
                 scores = x @ coef.T + intercept
             if _is_decided(scores).all():  # a missing cell makes NaN
                 return scores
-        scores = self._computed(_log_posterior, x)
+        scores = self._computed(log_posteriors, x)
         if len(rows := np.flatnonzero(~_is_decided(scores))):
             raise ValueError(f"row {rows[0]} of X {self._why_undecided(x, int(rows[0]))}")
         return scores
@@ -198,7 +198,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         family = getattr(self._fitted_model, "family", None)
         if getattr(self, "alpha", getattr(family, "alpha", None)) == 0:
             one = jax.tree.map(lambda a: a[row : row + 1], x)
-            if self._computed(_log_marginal, one)[0] == -np.inf:
+            if self._computed(log_marginals, one)[0] == -np.inf:
                 return (
                     "is impossible in every class, as alpha is 0: give alpha > 0, or leave out the "
                     "rows whose score_samples is -inf"
@@ -326,7 +326,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
             X: rows, (n, d).
         """
         self._check_fitted()
-        return self._computed(_log_marginal, self._rows(X))
+        return self._computed(log_marginals, self._rows(X))
 
     @_if("_generative", "has no density of rows")
     def sample(

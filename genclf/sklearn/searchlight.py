@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from genclf.entry.rows import float_dtype
+from genclf.entry.conversion import float_dtype
 from genclf.many.packing import padded_size
 from genclf.many.scan import shared_by_places
 from genclf.many.searchlight import scan_neighbourhoods

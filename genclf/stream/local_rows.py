@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from genclf.classifier import Classifier
-from genclf.entry.rows import check_labels
+from genclf.entry.labels import check_labels
 from genclf.estimation import stats
 from genclf.stream.pieces import padded
 from genclf.stream.units import ROWS

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.rows import blocks
 from genclf.estimation import stats
+from genclf.families.structure import blocks
 from genclf.latent.expectation import Expectation
 from genclf.stream.columns import Column, Place
 from genclf.stream.convert import as_host

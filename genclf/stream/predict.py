@@ -27,7 +27,7 @@ from genclf.stream.units import ROWS, units
 
 NAME = Domain("a string", lambda value: isinstance(value, str))
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
-_discriminant = jax.jit(discriminant)
+discriminants = jax.jit(discriminant)
 
 
 @verb(schema=SCHEMA, prediction=NAME, posterior=OPTIONAL_NAME)
@@ -84,7 +84,7 @@ def _scored(params: ClassifierParams, rows: Rows) -> Float[np.ndarray, "n K"]:
     if not len(rows.label):
         return np.zeros((0, len(params.log_prior)))
     x = arrays_of(rows)[0]
-    return np.asarray(by_pieces(_discriminant, params, x), np.float64)
+    return np.asarray(by_pieces(discriminants, params, x), np.float64)
 
 
 def _predicted(predictor: Predictor, batches: Any) -> Iterator[Any]:

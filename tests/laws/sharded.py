@@ -164,9 +164,9 @@ def outside_verbs():
 def compiled_once():
     clf, data = gcf.gaussian_nb(3), over_rows(make_mesh(), *example(BY_NAME["gaussian"]))
     gcf.predict(gcf.fit(clf, *data), data[0])
-    before = gcf.fitting._fit._cache_size(), gcf.scores._predict._cache_size()
+    before = gcf.estimation._fit_closed._cache_size(), gcf.scores.predictions._cache_size()
     gcf.predict(gcf.fit(gcf.gaussian_nb(3, ridge=0.5), *data), data[0])
-    after = gcf.fitting._fit._cache_size(), gcf.scores._predict._cache_size()
+    after = gcf.estimation._fit_closed._cache_size(), gcf.scores.predictions._cache_size()
     assert after == before
 
 

@@ -18,9 +18,11 @@ from genclf.bayes.program.densities import sample_examples
 from genclf.bayes.program.priors import sample_hyperparameters, sample_parameters
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.discriminative.softmax import SoftmaxParams, SoftmaxRegression
-from genclf.entry.rows import as_arrays, blocks, cells, check_examples
+from genclf.entry.conversion import as_arrays
+from genclf.entry.rows import check_examples
 from genclf.estimation import stats as make_stats
 from genclf.families.base import Density
+from genclf.families.structure import blocks, cells
 from genclf.model import Fitted, Model
 
 

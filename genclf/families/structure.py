@@ -1,0 +1,55 @@
+"""The arrays that x consists of: one, or those of the parts of a `Product`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
+
+from genclf.families.support import Support
+from genclf.families.tokens import Tokens
+from genclf.sums.sparse import Sparse
+
+
+def blocks(
+    support: PyTree[Support], x: PyTree, name: str = "x", path: tuple = ()
+) -> Iterator[tuple[str, tuple, Support, Any]]:
+    """The arrays of x: for each, its name in messages, its path of keys, its support and itself."""
+    if isinstance(support, Support):
+        if isinstance(x, dict):
+            raise ValueError(f"{name} is a dict, but the model is not a Product: expected an array")
+        if isinstance(x, Tokens) and not support.tokens:
+            raise ValueError(f"{name} is Tokens, which only Multinomial takes; use x.counts()")
+        if isinstance(x, Sparse) and not support.sparse:
+            raise ValueError(
+                f"{name} is sparse, which only Multinomial and Bernoulli without missing cells "
+                f"take: use {name}.toarray()"
+            )
+        yield name, path, support, x
+        return
+    check_names(x, support, name)
+    for part in sorted(support):
+        yield from blocks(support[part], x[part], f"{name}[{part!r}]", (*path, part))
+
+
+def cells(x: Any) -> Any:
+    """The array with the shape of the data: x itself, or the word ids of tokens."""
+    return x.ids if isinstance(x, Tokens) else x
+
+
+def widths(x: PyTree) -> PyTree[int | None]:
+    """Length of the last axis of each array of x; None for a scalar."""
+    is_block = lambda a: isinstance(a, Tokens | Sparse)  # noqa: E731
+    return jax.tree.map(lambda a: (cells(a).shape or (None,))[-1], x, is_leaf=is_block)
+
+
+def check_names(x: Any, parts: dict, argument: str = "x") -> None:
+    """Raise unless x is a dict with the keys of the parts."""
+    if not isinstance(x, dict) or x.keys() != parts.keys():
+        given = sorted(x) if isinstance(x, dict) else f"a {type(x).__name__}"
+        raise ValueError(
+            f"{argument} is {given}, but the model is a Product: expected a dict with the keys "
+            f"{sorted(parts)}"
+        )
