@@ -11,10 +11,13 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.arguments.hyperparameters import Declared, invalid_fields, nan_where_invalid
+from genclf.arguments.remembered import Remembered
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.sums.blocks import MANY_CLASSES, reduce_scores
+
+_valid_models, _valid_params = Remembered(), Remembered()  # an object is checked in one call
 
 
 class Fitted(ShowsNumbers):
@@ -123,6 +126,9 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
         d: number of features in the structure of x, if known.
         name: the name of the argument in messages.
     """
+    here = d, jax.config.jax_enable_x64  # type: ignore[attr-defined]  # float32 ends earlier
+    if _valid_models.get(clf) == here:
+        return clf
     if not isinstance(clf, Model):
         hint = ""
         if isinstance(clf, Fitted):
@@ -140,6 +146,8 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
         if has_distributions(clf):
             wrong.append("distributions of numpyro are for genclf.bayes.story alone")
         raise ValueError("; ".join(wrong))
+    if all(isinstance(leaf, bool | int | float) for leaf in jax.tree.leaves(clf)):
+        _valid_models.keep(clf, here)
     return nan_where_invalid(clf)
 
 
@@ -154,6 +162,8 @@ def has_distributions(clf: Any) -> bool:
 
 def check_params(params: Any, name: str, verb: str) -> None:
     """Raise unless these are params of one fit: arrays without a batch axis."""
+    if _valid_params.get(params):
+        return
     if not isinstance(params, Fitted):
         if isinstance(params, Model | Declared):
             hint = "; this is a model before its fit: params = genclf.fit(clf, x, y)"
@@ -188,6 +198,7 @@ def check_params(params: Any, name: str, verb: str) -> None:
             f"{name} have batch axes of shape {batch} (from {of}), expected the params of one fit; "
             f"for params of many, as from jax.vmap(genclf.fit), use jax.vmap(genclf.{verb})"
         )
+    _valid_params.keep(params, True)
 
 
 _OF_X = ("predict", "log_joint", "log_posterior", "log_marginal", "discriminant", "condition")

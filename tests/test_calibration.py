@@ -168,7 +168,7 @@ def test_what_does_not_fit_says_so():
         gcf.calibration(log_p, y, weights=w[:3])
     with pytest.raises(ValueError, match="num_bins is 0"):
         gcf.calibration(log_p, y, num_bins=0)
-    with pytest.raises(ValueError, match=r"y\[4\] is 3, expected a class, 0\.\.2"):
+    with pytest.raises(ValueError, match=r"y\[4\] is 3 \(row 4\), expected a label in 0\.\.2"):
         gcf.calibration(log_p, np.where(np.arange(N) == 4, K, y))
     with pytest.raises(ValueError, match=r"log_posterior\[0\] has probabilities that sum to"):
         gcf.calibration(np.exp(log_p), y)

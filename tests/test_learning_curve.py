@@ -106,8 +106,9 @@ def test_the_least_training_set_is_one_row():
 
 def test_labels_that_are_not_all_known_are_refused():
     x, y = example()
-    for labels in (np.where(np.arange(N) == 3, -1, y), np.eye(K)[y]):
-        with pytest.raises(ValueError, match=r"y holds responsibilities, or a label outside"):
+    unknown = np.where(np.arange(N) == 3, -1, y)
+    for labels, wrong in ((unknown, r"y\[3\] is -1 \(row 3\)"), (np.eye(K)[y], "responsibilities")):
+        with pytest.raises(ValueError, match=wrong):
             gcf.learning_curve({"nb": gcf.gaussian_nb(K)}, x, labels, [N // 2], key=KEY)
 
 
@@ -116,7 +117,7 @@ def test_what_does_not_fit_says_so():
     args = {"key": jax.random.key(0), "num_splits": 2}
     with pytest.raises(ValueError, match=r"sizes holds 101, expected 1\.\.100 of the 101 rows"):
         gcf.learning_curve(MODELS, x, y, [N], **args)
-    with pytest.raises(ValueError, match="expected the labels of all rows"):
+    with pytest.raises(ValueError, match="leave out rows without a label"):
         gcf.learning_curve(MODELS, x, np.full(N, -1), [7], **args)
     with pytest.raises(ValueError, match="x has shape"):
         gcf.learning_curve(MODELS, x[:, 0], y, [7], **args)

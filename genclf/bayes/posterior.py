@@ -16,7 +16,7 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.conjugate.base import Conjugate, Interval
 from genclf.conjugate.dirichlet import DirichletDistribution
 from genclf.entry.verb import verb
-from genclf.estimation import check_statistics, estimate
+from genclf.estimation import check_statistics, estimated, proper_estimate
 from genclf.families.capabilities import HasConjugatePrior, require
 from genclf.families.parts import over_parts
 from genclf.families.priors import (
@@ -56,7 +56,7 @@ class Posterior(ShowsNumbers):
     @property
     def mode(self) -> ClassifierParams:
         """The params of highest joint density, which `fit` returns with inference="map"."""
-        return estimate(_with_inference(self.clf, "map"), self.stats)
+        return estimated(_with_inference(self.clf, "map"), self.stats)
 
     @property
     def on_boundary(self) -> dict[str, Bool[Array, "..."]]:
@@ -214,7 +214,7 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.4.4 and §4.6.3.6.
     """
     check_model(clf, stats, "predictive")
-    return estimate(_with_inference(clf, "predictive"), stats)
+    return proper_estimate(_with_inference(clf, "predictive"), stats)
 
 
 def check_model(clf: Classifier, stats: ClassifierStats, verb: str) -> None:

@@ -12,6 +12,8 @@ from jaxtyping import Array
 
 from genclf.entry.conversion import float_dtype, widen
 
+AnyArray = Array | np.ndarray
+
 
 def valid_labels(y: Array, num_classes: int) -> Array:
     """Which labels are classes or -1, or which responsibilities are finite and >= 0."""
@@ -26,29 +28,43 @@ def valid_weights(weights: Array) -> Array:
     return jnp.isfinite(weights) & (weights >= 0)
 
 
-def check_labels(y: Array, num_classes: int) -> None:
-    """Raise for a concrete label that is neither a class nor -1; a traced one makes results NaN."""
+def check_labels(
+    y: AnyArray,
+    num_classes: int,
+    *,
+    unlabelled: bool = True,
+    used: np.ndarray | bool = True,
+) -> None:
+    """Raise for a concrete label that is neither a class nor -1; a traced one makes results NaN.
+
+    Args:
+        y: labels; responsibilities are not checked.
+        num_classes: K.
+        unlabelled: whether -1 is accepted.
+        used: which rows count.
+    """
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
         return
     labels = np.asarray(y)
-    wrong = np.flatnonzero((labels < -1) | (labels >= num_classes))
+    wrong = np.flatnonzero(used & ((labels < -int(unlabelled)) | (labels >= num_classes)))
     if not len(wrong):
         return
     row, last = wrong[0], num_classes - 1
+    expected = f"a label in 0..{last} (num_classes = {num_classes})"
+    expected += ", or -1 for an unlabelled row" if unlabelled else " of each row"
     hint = ""
-    if labels.min() == 1 and labels.max() == num_classes:
+    if labels[row] == -1:
+        hint = "; leave out rows without a label"
+    elif labels.min() == 1 and labels.max() == num_classes:
         hint = "; labels begin at 0: subtract 1"
     elif labels.min() >= -1 and labels.max() < 1000:
         hint = f"; or num_classes={int(labels.max()) + 1}, if it is a class"
     elif labels.min() >= -1:
         hint = "; np.unique(labels, return_inverse=True)[1] are labels from 0 on"
-    raise ValueError(
-        f"y[{row}] is {labels[row]} (row {row}), expected a label in 0..{last} (num_classes = "
-        f"{num_classes}), or -1 for an unlabelled row{hint}"
-    )
+    raise ValueError(f"y[{row}] is {labels[row]} (row {row}), expected {expected}{hint}")
 
 
-def check_supervised(y: Array, weights: Array | None, num_classes: int) -> None:
+def check_supervised(y: AnyArray, weights: AnyArray | None, num_classes: int) -> None:
     """`check_labels`, for what learns from labels alone: raise also where none is sure to be one.
 
     That is if no row has both a label and a weight, or if -1 may stand for a class.
@@ -58,7 +74,7 @@ def check_supervised(y: Array, weights: Array | None, num_classes: int) -> None:
     check_meaning_of_unlabelled(y, weights, num_classes)
 
 
-def check_meaning_of_unlabelled(y: Array, weights: Array | None, num_classes: int) -> None:
+def check_meaning_of_unlabelled(y: AnyArray, weights: AnyArray | None, num_classes: int) -> None:
     """Raise if rows are labelled -1 while a class has no row: labels -1 and 1 may be meant."""
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
         return
@@ -91,7 +107,7 @@ def unlabelled_beside_no_row(
     return int(unlabelled.argmax()), int(missing.argmax())
 
 
-def _check_some_labels(y: Array, weights: Array | None) -> None:
+def _check_some_labels(y: AnyArray, weights: AnyArray | None) -> None:
     """Raise if no row has both a label and a weight, as far as these are concrete."""
     if y.ndim not in (1, 2) or not readable(y) or not (weights is None or readable(weights)):
         return
@@ -108,6 +124,6 @@ def _check_some_labels(y: Array, weights: Array | None) -> None:
         )
 
 
-def readable(a: Array) -> bool:
+def readable(a: AnyArray) -> bool:
     """Whether the values can be read: not traced, and addressable by this process."""
-    return not isinstance(a, Tracer) and a.is_fully_addressable
+    return isinstance(a, np.ndarray) or (not isinstance(a, Tracer) and a.is_fully_addressable)

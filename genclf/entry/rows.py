@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.entry.conversion import float_dtype, widen
-from genclf.entry.labels import check_supervised, valid_labels, valid_weights
+from genclf.entry.labels import AnyArray, check_supervised, valid_labels, valid_weights
 from genclf.families.base import Scalar
 from genclf.families.structure import blocks, cells
 from genclf.families.tokens import Tokens
@@ -23,7 +22,6 @@ from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import map_blocks
 
 T = TypeVar("T")
-AnyArray = Array | np.ndarray | jax.ShapeDtypeStruct
 
 
 class Rows(eqx.Module):
@@ -102,7 +100,9 @@ class Rows(eqx.Module):
         return jax.tree.map(marked, made)
 
 
-def check_rows(model: Any, x: PyTree, y: AnyArray, weights: AnyArray | None) -> None:
+def check_rows(
+    model: Any, x: PyTree, y: AnyArray | jax.ShapeDtypeStruct, weights: AnyArray | None
+) -> None:
     """Raise unless x holds rows of the model, and y and weights fit them."""
     n, num_classes = None, model.num_classes
     for name, _, _, block in blocks(model.support, x):
@@ -141,7 +141,7 @@ def check_rows(model: Any, x: PyTree, y: AnyArray, weights: AnyArray | None) -> 
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
 
 
-def check_supervised_rows(model: Any, x: PyTree, y: Array, weights: Array | None) -> None:
+def check_supervised_rows(model: Any, x: PyTree, y: AnyArray, weights: AnyArray | None) -> None:
     """`check_rows` and `check_supervised`."""
     check_rows(model, x, y, weights)
     check_supervised(y, weights, model.num_classes)
@@ -149,9 +149,11 @@ def check_supervised_rows(model: Any, x: PyTree, y: Array, weights: Array | None
 
 def check_examples(params: Any, x: PyTree) -> None:
     """Raise unless x holds examples with the number of features that the params were fitted to."""
-    batch = None
+    batch, of_fit = None, params.num_features
+    if not isinstance(of_fit, dict) and isinstance(x, AnyArray) and x.shape[-1:] == (of_fit,):
+        return
     for name, path, _, block in blocks(params.support, x):
-        shape, fitted = cells(block).shape, params.num_features
+        shape, fitted = cells(block).shape, of_fit
         for part in path:
             fitted = fitted[part]
         given = block.vocab_size if isinstance(block, Tokens) else shape[-1] if shape else None

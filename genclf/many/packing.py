@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.entry.conversion import as_arrays
-from genclf.entry.labels import check_supervised, unlabelled_beside_no_row
-from genclf.entry.rows import check_rows
+from genclf.entry.rows import check_rows, check_supervised_rows
 from genclf.model import Model
 
 
@@ -97,32 +95,27 @@ def _arrays(given: Any, number: int) -> tuple[PyTree, np.ndarray, np.ndarray | N
     return jax.tree.map(np.asarray, x), np.asarray(y), weights
 
 
-def _check_one(clf: Model, x: PyTree, y: Any, weights: Any, name: str) -> None:
+def _check_one(
+    clf: Model,
+    x: PyTree,
+    y: Any,
+    weights: Any,
+    name: str,
+    check: Callable[..., None] = check_supervised_rows,
+) -> None:
     """The checks of `fit`, in messages that name the data set."""
     try:
-        check_rows(clf, x, y, weights)
-        if isinstance(y, np.ndarray) and _has_wrong_labels(y[None], weights, clf.num_classes)[0]:
-            weights = None if weights is None else jnp.asarray(weights)
-            check_supervised(jnp.asarray(y), weights, clf.num_classes)
+        check(clf, x, y, weights)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _has_wrong_labels(y: np.ndarray, weights: Any, num_classes: int) -> np.ndarray:
-    """Whether `check_supervised` raises for each data set; y is (M, n), or (M, n, K)."""
-    labelled: Any = y >= 0 if y.ndim == 2 else (y != 0).any(-1)
-    known = None
+def _doubtful(y: np.ndarray, weights: Any, num_classes: int) -> np.ndarray:
+    """Which data sets have a row without label or weight; y is (M, n), or (M, n, K)."""
+    odd: np.ndarray = (y < 0) | (y >= num_classes) if y.ndim == 2 else ~(y != 0).any(-1)
     if weights is not None and not isinstance(weights, Tracer):
-        known = np.asarray(weights).reshape(labelled.shape)
-        labelled = labelled & (known != 0)
-    wrong = ~labelled.any(1)
-    if y.ndim == 3:
-        return wrong
-    wrong |= ((y < -1) | (y >= num_classes)).any(1)
-    for number in np.flatnonzero((y == -1).any(1)):
-        own = None if known is None else known[number]
-        wrong[number] |= unlabelled_beside_no_row(y[number], own, num_classes) is not None
-    return wrong
+        odd = odd | ~(np.abs(weights) >= np.finfo(np.float32).tiny).reshape(odd.shape)
+    return np.any(odd, axis=1)
 
 
 def _check_alike(given: list[tuple]) -> None:
@@ -180,10 +173,10 @@ def _one_stack(clf: Model, x: Any, y: Any, weights: Any = None) -> Stack:
             "labels and weights as there are data sets"
         )
     first = jax.tree.map(lambda a: a[0], (x, y, weights))
-    _check_one(clf, first[0], first[1], first[2], "datasets")
+    _check_one(clf, first[0], first[1], first[2], "datasets", check_rows)
     if not isinstance(y, Tracer):
         labels = np.asarray(y)
-        for number in np.flatnonzero(_has_wrong_labels(labels, weights, clf.num_classes))[:1]:
+        for number in np.flatnonzero(_doubtful(labels, weights, clf.num_classes)):
             rows, w = jax.tree.map(lambda a, number=number: a[number], (x, weights))
             _check_one(clf, rows, labels[number], w, f"datasets, number {number}")
     return Stack(None, x, y, weights)

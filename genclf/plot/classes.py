@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgb
 
 from genclf.arguments.domains import Domain, shown
 from genclf.classifier import ClassifierParams
+from genclf.entry.labels import check_labels
 
 AX = Domain(
     "axes of matplotlib, or None for new ones", lambda a: isinstance(a, Axes), optional=True
@@ -96,8 +97,7 @@ def labels(y: Any, num_rows: int, num_classes: int) -> np.ndarray:
             f"y has shape {y.shape} and dtype {y.dtype}, expected ({num_rows},) integer labels "
             f"0..{num_classes - 1}, or -1 for none{hint}"
         )
-    for row in np.flatnonzero((y < -1) | (y >= num_classes))[:1]:
-        raise ValueError(f"y[{row}] is {y[row]}, expected 0..{num_classes - 1}, or -1 for none")
+    check_labels(y, num_classes)
     return y
 
 

@@ -14,7 +14,7 @@ from genclf.arguments.domains import whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.entry.conversion import as_arrays, float_dtype, widen
-from genclf.entry.labels import valid_weights
+from genclf.entry.labels import check_labels, valid_weights
 from genclf.entry.verb import ArrayLike, verb
 
 _TOLERANCE = 1e-3  # tolerance of the sum of a row's probabilities
@@ -112,12 +112,8 @@ def _check(log_p: Array, y: Array, weights: Array | None) -> None:
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row")
     if any(isinstance(a, Tracer) for a in (log_p, y, weights)):
         return
-    labels, counts = np.asarray(y), np.ones(n) if weights is None else np.asarray(weights)
-    for row in np.flatnonzero(((labels < 0) | (labels >= num_classes)) & (counts != 0))[:1]:
-        raise ValueError(
-            f"y[{row}] is {labels[row]}, expected a class, 0..{num_classes - 1}; rows without a "
-            "label cannot be scored: leave them out, or give them weight 0"
-        )
+    counts = np.ones(n) if weights is None else np.asarray(weights)
+    check_labels(y, num_classes, unlabelled=False, used=counts != 0)
     with np.errstate(over="ignore"):
         sums = np.exp(np.asarray(log_p, np.float64)).sum(1)
     for row in np.flatnonzero((np.abs(sums - 1) > _TOLERANCE) & (counts != 0))[:1]:

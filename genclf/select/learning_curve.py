@@ -17,6 +17,7 @@ from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.entry.conversion import as_arrays
+from genclf.entry.labels import check_labels
 from genclf.entry.rows import check_rows
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.structure import widths
@@ -154,12 +155,9 @@ def learning_curve(
     for model in models.values():
         for x_given, y_given in ((rows, labels), others or (rows, labels)):
             check_rows(model, x_given, y_given, None)
-            outside = (y_given < 0) | (y_given >= model.num_classes)
-            if y_given.ndim != 1 or outside.any():
-                raise ValueError(
-                    "y holds responsibilities, or a label outside 0..K-1, such as -1; expected "
-                    f"the labels of all rows, 0..{model.num_classes - 1}"
-                )
+            if y_given.ndim != 1:
+                raise ValueError("y holds responsibilities, expected the labels of all rows")
+            check_labels(y_given, model.num_classes, unlabelled=False)
     n, largest = len(labels), len(labels) - (test is None)
     if not len(sizes) or not models:
         raise ValueError("sizes or models is empty, expected at least one of each")

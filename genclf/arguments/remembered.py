@@ -1,0 +1,24 @@
+"""What is known of immutable objects, by identity: a comparison may cost as much as a check."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Remembered:
+    """A value for each of some objects, forgotten with the object."""
+
+    _known: dict[int, tuple[weakref.ref, Any]] = field(default_factory=dict)
+
+    def get(self, of: object) -> Any:
+        """The value for an object; None if there is none."""
+        reference, value = self._known.get(id(of), (None, None))
+        return value if reference is not None and reference() is of else None
+
+    def keep(self, of: object, value: Any) -> None:
+        """Remember a value for an object."""
+        key = id(of)
+        self._known[key] = weakref.ref(of, lambda _: self._known.pop(key, None)), value
