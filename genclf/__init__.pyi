@@ -95,6 +95,7 @@ from .many.searchlight import (
     searchlight as searchlight,
     sliding as sliding,
 )
+from .model import Solution as Solution
 from .multivariate.axes import (
     DiscriminantAxes as DiscriminantAxes,
     discriminant_axes as discriminant_axes,

@@ -1,4 +1,4 @@
-"""Base classes of models and of fitted params, generative or not, and their checks."""
+"""Base classes of models, fitted params and solutions, generative or not, and their checks."""
 
 import abc
 import sys
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.arguments.hyperparameters import Declared, invalid_fields, nan_where_invalid
@@ -107,6 +107,37 @@ class Model(Declared):
     @abc.abstractmethod
     def problems(self, d: Any = None) -> list[str]:
         """Error messages for invalid concrete hyper-parameters; d is the number of features."""
+
+
+class Solution(ShowsNumbers):
+    """Where an iterative method stopped.
+
+    It is the base of what `em`, `adapt_prior`, `fit_gradient`, `fit_lagrange`, `solve_constrained`,
+    `fit_prior` and a fit of `SoftmaxRegression` return.
+
+    Attributes:
+        params: what was sought.
+        objective: what was maximised, a natural logarithm except in `solve_constrained`: at
+            `params`, or at every step for a method that keeps a trace, whose later entries are NaN.
+        converged: whether the conditions of the method for a maximum hold.
+        steps: number of steps, or of evaluations.
+    """
+
+    if TYPE_CHECKING:  # at run time they would be taken for the defaults of the fields
+
+        @property
+        def params(self) -> Any: ...
+        @property
+        def objective(self) -> Float[Array, "..."]: ...
+        @property
+        def converged(self) -> Bool[Array, "..."]: ...
+        @property
+        def steps(self) -> Int[Array, "..."]: ...
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        """The objective at `params`."""
+        return self.objective
 
 
 def require_generative(given: object, verb: str) -> None:

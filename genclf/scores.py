@@ -166,7 +166,7 @@ def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""
     taken = params.conditional.statistic
     if stats.statistic not in (None, taken):
         raise ValueError(f"stats are of another model: {stats.statistic}; params take {taken}")
-    return _log_lik(params, stats)
+    return log_likelihood(params, stats)
 
 
 @verb
@@ -229,7 +229,8 @@ def predictions(params: Fitted, x: PyTree) -> Array:
 
 
 @compiled
-def _log_lik(params: ClassifierParams, stats: ClassifierStats) -> Array:
+def log_likelihood(params: ClassifierParams, stats: ClassifierStats) -> Array:
+    """`log_lik` of checked arguments."""
     prior = times_log(stats.count, params.log_prior).sum()
     return prior + params.conditional.log_lik(stats.conditional)
 

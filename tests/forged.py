@@ -52,7 +52,9 @@ def name_of(node):
 def forged_arrays(name, array):
     """Arrays that cannot be in the place of this one, each with what is wrong."""
     if array.dtype.kind == "f":
-        values = {"logits": (np.nan,), "gradient_norm": ()}.get(name, (np.nan, np.inf))
+        values = {"logits": (np.nan,), "gradient_norm": (), "objective": (np.inf,)}.get(
+            name, (np.nan, np.inf)
+        )
         for value in values:
             changed = array.copy()
             changed.flat[-1] = value

@@ -390,7 +390,7 @@ def test_gradient_ascent(numbers, codes, y):
     close(found.params.conditional.mean, means(numbers, y), rtol=1e-7)
     covariance = scatters(numbers, y).sum(0) / N
     close(found.params.conditional.covariances[0], covariance, rtol=1e-7)
-    log_lik = np.asarray(found.log_lik)[: int(found.steps) + 1]
+    log_lik = np.asarray(found.objective)[: int(found.steps) + 1]
     assert (np.diff(log_lik) > -1e-9 * abs(log_lik[-1])).all()
     # α = ½ in every cell: the mode under Dirichlet(α + 1).
     found = gcf.fit_gradient(gcf.categorical_nb(K, V, alpha=0.5), codes, y)

@@ -42,9 +42,14 @@ NUMBERS = {
     "NON_NEGATIVES": (-TINY, 0.0, MOST, np.inf),
     "SHARES": (-TINY, 0.0, 1.0, 1 + 2**-52),
     "LOGARITHMS": (np.nan, -np.inf, MOST, np.inf),
+    "FINITE_OR_NAN": (-np.inf, -MOST, MOST, np.inf),
     "NOT_NEGATIVE_OR_NAN": (-TINY, 0.0, np.inf, -np.inf),
 }
-ALSO_INSIDE = {"LOGARITHMS": [-np.inf], "NOT_NEGATIVE_OR_NAN": [np.inf, np.nan]}
+ALSO_INSIDE = {
+    "LOGARITHMS": [-np.inf],
+    "FINITE_OR_NAN": [np.nan],
+    "NOT_NEGATIVE_OR_NAN": [np.inf, np.nan],
+}
 
 
 def test_every_domain_of_numbers_has_its_ends():

@@ -10,26 +10,29 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments.reprs import ShowsNumbers
 from genclf.bayes.posterior import check_model
-from genclf.classifier import Classifier, ClassifierStats
+from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.entry.verb import verb
+from genclf.estimation import estimated
 from genclf.families.base import Family
 from genclf.families.combinator import leaf_families, with_leaf_families
 from genclf.families.parts import over_parts
 from genclf.families.priors import check_proper, is_conjugate, priors
 from genclf.lbfgs import Minimiser
 from genclf.logarithms import times_log
+from genclf.model import Solution
+from genclf.or_rows import or_rows
 
 _LONGEST_LAST_STEP = 0.1  # largest change of a log-strength by a Newton step at a maximum
 
 
-class PriorSolution(ShowsNumbers):
+class PriorSolution(Solution):
     """The prior of highest evidence, as `fit_prior` returns it.
 
     Attributes:
         classifier: the model with that prior.
-        log_evidence: log-evidence of the data under that prior.
+        params: its estimate, as `estimate` returns it.
+        log_evidence: log-evidence of the data under that prior; also called `objective`.
         gradient_norm: largest absolute derivative of the log-evidence per example, with respect to
             the logarithm of a strength.
         steps: number of evaluations of the log-evidence and its gradient.
@@ -42,12 +45,18 @@ class PriorSolution(ShowsNumbers):
     """
 
     classifier: Classifier
+    params: ClassifierParams
     log_evidence: Float[Array, ""]
     gradient_norm: Float[Array, ""]
     steps: Int[Array, ""]
     converged: Bool[Array, ""]
 
+    @property
+    def objective(self) -> Float[Array, "*batch"]:
+        return self.log_evidence
 
+
+@or_rows
 @verb
 def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     """Marginal likelihood: `log p(x, y) = log ∫ p(x, y | θ) p(θ) dθ` of all examples together.
@@ -59,7 +68,8 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
 
     Args:
         clf: the model; with `Gaussian` densities it needs a `NormalInverseWishart` prior.
-        stats: statistics of the examples, from `genclf.stats`.
+        stats: statistics of the examples, from `genclf.stats`; or x, y and weights in their
+            place, as for `fit`.
 
     Returns:
         A scalar, natural logarithm.
@@ -82,6 +92,7 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     return _log_evidence(clf, stats)
 
 
+@or_rows
 @verb
 def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     """Empirical Bayes: the strengths of the priors that maximise the evidence.
@@ -97,7 +108,8 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
 
     Args:
         clf: the model; the search starts from its priors.
-        stats: statistics of the examples, from `genclf.stats`.
+        stats: statistics of the examples, from `genclf.stats`; or x, y and weights in their
+            place, as for `fit`.
 
     Returns:
         A `PriorSolution`; `classifier` is the model with its new prior.
@@ -190,8 +202,10 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     inside = (jnp.abs(free) < largest).all()
     found = with_prior(unravel(free))
     numbers = _with_numbers(found.family, stats.conditional)
+    found = eqx.tree_at(lambda c: c.family, found, numbers)
     return PriorSolution(
-        eqx.tree_at(lambda c: c.family, found, numbers),
+        found,
+        estimated(found, stats),
         -end.value * total,
         gradient_norm,
         end.evaluations,

@@ -28,6 +28,7 @@ from genclf.families.priors import (
     posteriors,
     priors,
 )
+from genclf.or_rows import or_rows
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, arrays, declared
 from genclf.sums.statistics import ClassifierStats
 
@@ -111,6 +112,7 @@ class Posterior(ShowsNumbers):
         return _log_prob(self, params)
 
 
+@or_rows
 @verb
 def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The exact posterior distribution of the parameters: the conjugate prior and the data.
@@ -124,7 +126,8 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 
     Args:
         clf: the model.
-        stats: statistics of the examples, from `genclf.stats`.
+        stats: statistics of the examples, from `genclf.stats`; or x, y and weights in their
+            place, as for `fit`.
 
     Returns:
         A `Posterior`, with `mode`, `mean`, `sample(key)`, `interval(level)`, `predictive`.
@@ -151,6 +154,7 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     return found
 
 
+@or_rows
 @verb
 def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The prior distribution of the parameters: the posterior given no examples.
@@ -180,6 +184,7 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     return found
 
 
+@or_rows
 @verb
 def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params whose densities have the parameters integrated out: p(x, y | data).
@@ -192,7 +197,8 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
 
     Args:
         clf: the model.
-        stats: statistics of the examples, from `genclf.stats`.
+        stats: statistics of the examples, from `genclf.stats`; or x, y and weights in their
+            place, as for `fit`.
 
     Returns:
         `ClassifierParams`.

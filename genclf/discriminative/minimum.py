@@ -25,12 +25,14 @@ class Minimum(NamedTuple):
 
     Attributes:
         v: the point, shape (K, p + 1).
+        value: the objective at v.
         gradient_norm: norm of the gradient at v.
         separable: whether the objective has no minimum, but keeps falling as v grows.
         evaluations: number of evaluations of the objective and its gradient.
     """
 
     v: Float[Array, "K p1"]
+    value: Float[Array, ""]
     gradient_norm: Float[Array, ""]
     separable: Bool[Array, ""]
     evaluations: Int[Array, ""]
@@ -60,7 +62,7 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
         back = separable | (jnp.linalg.norm(last.grad) > jnp.linalg.norm(end.grad))
         end = jax.tree.map(partial(jnp.where, back), end, last)
         # `custom_root` takes auxiliary outputs only of a dtype that has derivatives.
-        others = jnp.linalg.norm(end.grad), separable, end.evaluations
+        others = end.value, jnp.linalg.norm(end.grad), separable, end.evaluations
         return end.at, tuple(other.astype(start.dtype) for other in others)
 
     def conjugate_gradients(hessian: Any, y: Array) -> Array:
@@ -72,8 +74,8 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
         return lax.custom_linear_solve(hessian, y, conjugate_gradients, symmetric=True)
 
     v, others = lax.custom_root(gradient, start, solve, tangent_solve, has_aux=True)
-    norm, separable, evaluations = lax.stop_gradient(others)
-    return Minimum(v, norm, separable > 0, evaluations.astype(jnp.int32))
+    value, norm, separable, evaluations = lax.stop_gradient(others)
+    return Minimum(v, value, norm, separable > 0, evaluations.astype(jnp.int32))
 
 
 def _search(problem: Problem, start: Array) -> tuple[Search, Search]:

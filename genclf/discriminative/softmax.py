@@ -12,6 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Real
 
 from genclf.arguments.domains import (
+    FINITE_OR_NAN,
     LOGARITHMS,
     NON_NEGATIVE,
     NON_NEGATIVES,
@@ -29,14 +30,14 @@ from genclf.entry.verb import verb
 from genclf.families.base import Scalar
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
-from genclf.model import Fitted, Model
+from genclf.model import Fitted, Model, Solution
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.products import matmul
 
 Features = Literal["linear", "quadratic"]
 
 
-class SoftmaxParams(Fitted):
+class SoftmaxParams(Fitted, Solution):
     """A fitted softmax regression, or a generative model written as one (`softmax_form`).
 
     With `z = x - centre`, `p(y=k | x) = softmax_k(zᵀ matrix_k z + coef_k · z + intercept_k)`.
@@ -49,6 +50,8 @@ class SoftmaxParams(Fitted):
         intercept: shape (K,); -inf for a class without weight, which is never predicted.
         matrix: symmetric, shape (K, d, d); None where the features are linear.
         centre: shape (d,).
+        objective: the log-likelihood minus the penalty at the end, -n times what the fit minimises;
+            NaN without a fit. Its derivatives are 0.
         converged: whether the norm of the gradient is within the tolerance.
         separable: whether the likelihood has no maximum: some classes are separated without error,
             so larger coefficients are always better. Those returned are the first at which the
@@ -65,7 +68,10 @@ class SoftmaxParams(Fitted):
         "intercept": LOGARITHMS,
         "steps": NON_NEGATIVES,
         "gradient_norm": NOT_NEGATIVE_OR_NAN,
+        "objective": FINITE_OR_NAN,
     }
+
+    added_fields: ClassVar = {"objective": np.float32(np.nan)}  # which older files lack
 
     coef: Float[Array, "K d"]
     intercept: Float[Array, "K"]
@@ -75,6 +81,12 @@ class SoftmaxParams(Fitted):
     separable: Bool[Array, ""]
     steps: Int[Array, ""]
     gradient_norm: Float[Array, ""]
+    objective: Float[Array, ""]
+
+    @property
+    def params(self) -> SoftmaxParams:
+        """This object itself."""
+        return self
 
     def _problems(self) -> list[str]:
         if self.matrix is None:
@@ -259,6 +271,7 @@ def softmax_form(
         separable=jnp.asarray(False),
         steps=jnp.int32(0),
         gradient_norm=jnp.asarray(jnp.nan, dtype),
+        objective=jnp.asarray(jnp.nan, dtype),
     )
 
 
@@ -314,8 +327,9 @@ def fit_softmax(
     norm = found.gradient_norm
     invalid = rows.invalid | ~jnp.isfinite(norm) | ~(jnp.asarray(clf.l2) >= 0)
     invalid = invalid | ~problem.has_coefficients
-    floats = coef, intercept, matrix, problem.centre, norm
-    coef, intercept, matrix, centre, norm = jax.tree.map(
+    objective = -found.value * rows.count.sum()
+    floats = coef, intercept, matrix, problem.centre, norm, objective
+    coef, intercept, matrix, centre, norm, objective = jax.tree.map(
         lambda leaf: jnp.where(invalid, jnp.nan, leaf), floats
     )
     return SoftmaxParams(
@@ -327,4 +341,5 @@ def fit_softmax(
         separable=separable & ~invalid & (jnp.asarray(clf.l2) == 0),
         steps=found.evaluations,
         gradient_norm=norm,
+        objective=objective,
     )

@@ -79,6 +79,7 @@ def _linear(fitted: Any) -> Fitted:
         separable=jnp.array(False),
         steps=jnp.array(0, jnp.int32),
         gradient_norm=_array(np.nan),
+        objective=_array(np.nan),
     )
 
 

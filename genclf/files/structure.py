@@ -196,6 +196,7 @@ def _made(kind: str, cls: Any, fields: dict[str, Any]) -> Any:
         return _estimator(cls, **fields)
     own = () if issubclass(cls, tuple) else dataclasses.fields(cls)
     names = {field.name for field in own} or {*cls._fields}
+    fields = getattr(cls, "added_fields", {}) | fields
     if fields.keys() != names:
         raise FileError(f"its {kind} has the fields {sorted(fields)}, expected {sorted(names)}")
     if not issubclass(cls, eqx.Module):

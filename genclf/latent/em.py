@@ -15,7 +15,6 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
-from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.conversion import maybe_sparse
@@ -32,13 +31,14 @@ from genclf.latent.clusters import (
 )
 from genclf.latent.expectation import Expectation, expectation
 from genclf.latent.fixed_point import FixedPoint, fixed_point
+from genclf.model import Solution
 from genclf.sums.sparse import HostRows
 from genclf.sums.statistics import ClassifierStats
 
 _TOL_OF_FIT = 1e-8  # of `fit`, which should give more digits
 
 
-class EMSolution(ShowsNumbers):
+class EMSolution(Solution):
     """What `em` and `adapt_prior` found.
 
     Attributes:
@@ -136,7 +136,7 @@ def em(
         clf: the model.
         x: rows, as for `fit`; unlabelled rows are used too.
         y: labels (n,), -1 where latent; or known responsibilities (n, K).
-        key: a `jax.random` key, for the start; not needed if `init` gives params.
+        key: a `jax.random` key, from which the start is drawn; None for `jax.random.key(0)`.
         weights: weight of each row, (n,).
         unlabelled_weight: λ >= 0, a factor on the weight of each unlabelled row. Text may need a
             value below 1, since words are less independent than the model assumes.
@@ -173,12 +173,7 @@ def em(
     check_for_em(clf)
     given = init if isinstance(init, ClassifierParams) else None
     way = "k-means++" if isinstance(init, ClassifierParams) else init
-    if given is None and key is None:
-        raise ValueError(
-            "key is not given, expected a key of jax.random from which the start is drawn: "
-            "em(clf, x, y, key=jax.random.key(0)); or params to start from, as init"
-        )
-    key = jax.random.key(0) if key is None else key  # nothing is drawn from it
+    key = jax.random.key(0) if key is None else key
     if given is None:
         check_clusters(clf, y, weights, unlabelled_weight)
     elif restarts > 1:

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier import ClassifierParams
 from genclf.lbfgs import any_promotion
+from genclf.model import Solution
 from genclf.parameters import Parameter
 from genclf.roads.problem import (
     PRIOR,
@@ -27,12 +27,12 @@ from genclf.roads.problem import (
 from genclf.sums.statistics import divide
 
 
-class GradientSolution(ShowsNumbers):
+class GradientSolution(Solution):
     """Where gradient ascent stopped, as `fit_gradient` returns it.
 
     Attributes:
         params: as `fit` returns them.
-        log_lik: penalised log-likelihood before each step and after the last, (max_steps + 1,);
+        objective: penalised log-likelihood before each step and after the last, (max_steps + 1,);
             NaN where no step was taken. With mini-batches, all entries but the last are estimates
             from the batch.
         gradient_norm: largest absolute component of the gradient of the mean penalised log-joint,
@@ -45,11 +45,16 @@ class GradientSolution(ShowsNumbers):
     """
 
     params: ClassifierParams
-    log_lik: Float[Array, "steps_and_one"]
+    objective: Float[Array, "steps_and_one"]
     gradient_norm: Float[Array, ""]
     steps: Int[Array, ""]
     on_boundary: Bool[Array, ""]
     converged: Bool[Array, ""]
+
+    @property
+    def value(self) -> Float[Array, "*batch"]:
+        last = jnp.expand_dims(self.steps, -1)
+        return jnp.take_along_axis(self.objective, last, axis=-1)[..., 0]
 
 
 class Settings(NamedTuple):
@@ -67,7 +72,7 @@ class State(eqx.Module):
     free: PyTree
     optimizer: PyTree
     gradient_norm: Float[Array, ""]
-    log_lik: Float[Array, "steps_and_one"]
+    objective: Float[Array, "steps_and_one"]
     step: Int[Array, ""]
     stuck: Bool[Array, ""]
 
@@ -158,8 +163,8 @@ class Ascent:
             moved = jax.tree.map(lambda a, b: (a != b).any(), free, state.free)
             stuck = ~jnp.stack(jax.tree.leaves(moved)).any()
         norm = self.norm(gradient)
-        log_lik = state.log_lik.at[state.step].set(-value * self.problem.total)
-        return State(free, optimizer, norm, log_lik, state.step + 1, stuck)
+        objective = state.objective.at[state.step].set(-value * self.problem.total)
+        return State(free, optimizer, norm, objective, state.step + 1, stuck)
 
     def end(self, state: State) -> GradientSolution:
         value, gradient = jax.value_and_grad(self.loss)(state.free)
@@ -170,7 +175,7 @@ class Ascent:
             params=of_determined(
                 self.problem.clf, with_arrays(self.reference, stored), self.problem.stats
             ),
-            log_lik=state.log_lik.at[state.step].set(-value * self.problem.total),
+            objective=state.objective.at[state.step].set(-value * self.problem.total),
             gradient_norm=norm,
             steps=state.step,
             on_boundary=on_boundary,

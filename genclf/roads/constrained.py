@@ -15,13 +15,13 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import number, whole_number
-from genclf.arguments.reprs import ShowsNumbers
+from genclf.model import Solution
 from genclf.roads.interior_point import LARGEST_LAST_STEP, InteriorPoint
 
 LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds
 
 
-class ConstrainedSolution(ShowsNumbers):
+class ConstrainedSolution(Solution):
     """A point that meets the conditions of a constrained maximum, from `solve_constrained`.
 
     Attributes:
@@ -30,6 +30,7 @@ class ConstrainedSolution(ShowsNumbers):
         lower_multipliers: multipliers of the lower bounds, >= 0, in the structure of `params`; 0
             off the bound.
         upper_multipliers: the same for the upper bounds.
+        objective: the objective at `params`.
         residual: largest violation of stationarity (relative to the gradient at `init`) or of a
             constraint.
         steps: number of Newton steps.
@@ -41,6 +42,7 @@ class ConstrainedSolution(ShowsNumbers):
     multipliers: PyTree
     lower_multipliers: PyTree
     upper_multipliers: PyTree
+    objective: Float[Array, ""]
     residual: Float[Array, ""]
     steps: Int[Array, ""]
     converged: Bool[Array, ""]
@@ -212,6 +214,7 @@ def _solve(
         unravel_multipliers((point.multipliers * scale).astype(kind)),
         unravel(point.below * scale),
         unravel(point.above * scale),
+        objective(unravel(point.theta)),
         residual,
         point.steps,
         (residual <= tol) & (share <= LARGEST_LAST_STEP) & feasible,

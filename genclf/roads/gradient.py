@@ -111,7 +111,7 @@ def fit_gradient(
     for share in range(1, _CALLS + 1):
         until = jnp.int32(share * max_steps // _CALLS)
         state = _continue(settings, clf, *rows, tol, key, state, until)
-        callback(int(state.step), float(state.log_lik[jnp.maximum(state.step - 1, 0)]))
+        callback(int(state.step), float(state.objective[jnp.maximum(state.step - 1, 0)]))
         if state.step < until:
             break
     return _end(settings, clf, *rows, tol, state)

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier, ClassifierParams
+from genclf.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.entry.verb import verb
 from genclf.estimation import check_statistics, with_own_covariances
 from genclf.families.base import Params, set_fields
@@ -19,6 +18,8 @@ from genclf.families.capabilities import HasRoads, SharesScatter
 from genclf.families.gaussian_params import GaussianParams
 from genclf.families.parts import assemble, over_parts
 from genclf.logarithms import times_log
+from genclf.model import Solution
+from genclf.or_rows import or_rows
 from genclf.roads.constrained import ConstrainedSolution, solve_constrained
 from genclf.roads.natural import solve_gaussian
 from genclf.roads.problem import (
@@ -29,10 +30,11 @@ from genclf.roads.problem import (
     require_roads,
     start,
 )
+from genclf.scores import log_likelihood
 from genclf.sums.statistics import ClassifierStats, Moments, is_statistic
 
 
-class LagrangeSolution(ShowsNumbers):
+class LagrangeSolution(Solution):
     """A solution of the KKT conditions, as `fit_lagrange` returns it.
 
     Attributes:
@@ -44,6 +46,7 @@ class LagrangeSolution(ShowsNumbers):
             `½ n_k (Σ - Σ̂_k)`, where Σ̂_k is the covariance estimated from class k alone.
         bound_multipliers: of `probability >= 0` and, for a Bernoulli, of `probability <= 1` (with
             a minus sign); by name, in the shape of the parameter; 0 off the bound.
+        objective: log-likelihood, plus the log of the prior density, at `params`.
         residual: largest violation of a condition, relative to the gradient at the start.
         steps: largest number of Newton steps of any part.
         converged: whether all conditions hold within the tolerance.
@@ -52,11 +55,13 @@ class LagrangeSolution(ShowsNumbers):
     params: ClassifierParams
     multipliers: dict[str, Array]
     bound_multipliers: dict[str, Array]
+    objective: Float[Array, ""]
     residual: Float[Array, ""]
     steps: Int[Array, ""]
     converged: Bool[Array, ""]
 
 
+@partial(or_rows, own_covariances=True)
 @verb
 def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     """The estimate and its multipliers, from the KKT conditions of the constrained problem.
@@ -79,9 +84,10 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
 
     Args:
         clf: the model.
-        stats: from `genclf.stats`. For shared covariances, statistics of the same model with
-            `shared=False` serve too. Only these have the scatter of each class, from which the
-            multipliers of `scale` follow. With pooled statistics each class is taken to have its
+        stats: from `genclf.stats`; or x, y and weights in their place, as for `fit`. For shared
+            covariances, statistics of the same model with `shared=False` serve too, and are those
+            of rows. Only these have the scatter of each class, from which the multipliers of
+            `scale` follow. With pooled statistics each class is taken to have its
             share of the pooled scatter, and these multipliers are 0.
 
     Returns:
@@ -149,10 +155,12 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         multipliers[PRIOR], bounds[PRIOR] = prior.multipliers, prior.lower_multipliers
         solved.append(prior)
     converged = jnp.stack([part.converged.all() for part in solved]).all()
+    result = of_determined(clf, result, stats)
     solution = LagrangeSolution(
-        of_determined(clf, result, stats),
+        result,
         multipliers,
         bounds,
+        log_likelihood(result, stats) + log_prior_density(clf, result, stats),
         jnp.stack([part.residual.max() for part in solved]).max(),
         jnp.stack([part.steps.max() for part in solved]).max(),
         converged & (stats.count.sum() > 0),

@@ -37,7 +37,7 @@ def has_downdates(clf: Model, y: Array) -> bool:
     Its covariances are full, either unshrunk or shrunk by a given share towards the identity. A
     ridge and other targets are made of d variances, all of which change with each row.
     """
-    if not isinstance(clf, Classifier) or clf.inference == "predictive" or y.ndim != 1:
+    if not isinstance(clf, Classifier) or clf.is_predictive or y.ndim != 1:
         return False
     family = clf.family
     if isinstance(family, RowSpaceGaussian):

@@ -62,7 +62,7 @@ class Labelled(NamedTuple):
 
 def share_scatters(clf: Model) -> bool:
     """Whether `posteriors` applies to the model: one covariance, shrunk to the identity at most."""
-    if not isinstance(clf, Classifier) or clf.inference == "predictive":
+    if not isinstance(clf, Classifier) or clf.is_predictive:
         return False
     family, _ = _gaussian(clf)
     if family is None or family.prior is not None:

@@ -142,7 +142,7 @@ def _expected_unit(
 
 def _estimated(clf: Classifier, part: Part) -> ClassifierParams:
     """The M step, in the dtype of JAX's setting."""
-    return estimated(clf.plain() if clf.inference == "ml" else clf, part.stats)
+    return estimated(clf.effective(), part.stats)
 
 
 def _start(clf: Classifier, batches: Any, schema: Schema) -> ClassifierParams:

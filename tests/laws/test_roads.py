@@ -64,7 +64,7 @@ def test_gradient_ascent_finds_the_closed_form(model):
     found = gcf.fit_gradient(clf, *rows)
     assert found.converged and not found.on_boundary
     assert_close(found.params, gcf.fit(clf, *rows), 1e-6)
-    trace = np.asarray(found.log_lik)
+    trace = np.asarray(found.objective)
     assert np.isnan(trace[found.steps + 1 :]).all()
     trace = trace[: found.steps + 1]
     assert (np.diff(trace) >= -1e-9 * np.abs(trace[-1])).all()

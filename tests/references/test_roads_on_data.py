@@ -69,7 +69,7 @@ def test_three_roads(name):
     np.testing.assert_allclose(by_lagrange.multipliers["log_prior"], len(y), rtol=1e-10)
     for params in (closed, by_gradient.params, by_lagrange.params):
         assert gcf.certify(clf, params, x, y).valid
-    last = by_gradient.log_lik[by_gradient.steps]
+    last = by_gradient.value
     if isinstance(clf.family, gcf.Gaussian):  # the others are smoothed
         np.testing.assert_allclose(last, gcf.log_lik(closed, s), rtol=1e-10)
 
