@@ -200,7 +200,7 @@ def _check_repeats(
 def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
     """Raise if a covariance has no maximum for want of rows, before it takes room for (d, d)."""
     for family, rows in leaf_families(clf.family, x):
-        if not isinstance(family, Gaussian) or family.covariance != "full":
+        if not isinstance(family, Gaussian) or not family.structure.is_full:
             continue
         plain = not (family.heuristics() or family.prior is not None)
         n, d = np.shape(rows)

@@ -16,8 +16,8 @@ from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.conjugate.base import Prior, broadcast_to_last_axes
 from genclf.conjugate.gaussian import NormalInverseWishartDistribution
-from genclf.sums.covariance import Covariance
 from genclf.sums.magnitudes import Magnitudes
+from genclf.sums.scales import SCALES, Covariance
 from genclf.sums.statistics import Moments
 
 
@@ -125,23 +125,23 @@ class NormalInverseWishart(Prior):
         """The prior as a distribution, with None set from the statistics; NaN if it is invalid."""
         num_classes, d = stats.mean.shape
         dtype, copies = stats.mean.dtype, 1 if shared else num_classes
-        p = d if covariance == "full" else 1
+        structure = SCALES[covariance]
+        p, shape = structure.dimension(d), structure.shape(d)
         size = Magnitudes(stats)
         mean = broadcast_to_last_axes(
             size.mean if self.mean is None else self.mean, (d,), dtype, "mean"
         )
         kappa = broadcast_to_last_axes(self.kappa, (num_classes,), dtype, "kappa")
         dof = jnp.broadcast_to(jnp.asarray(self.degrees(p), dtype), (copies,))
-        shape = {"full": (d, d), "diag": (d,), "spherical": (1,)}[covariance]
         if self.scale is None:
             variance = jnp.where(size.no_spread, size.square, size.total)
             variance = jnp.where(variance == 0, 1, variance)
             variance = variance * num_classes ** (-2 / d)
-            if covariance == "spherical":
+            if structure.is_spherical:
                 variance = variance.mean(keepdims=True)
             scale = (dof[0] - p + 1) * variance
-            scale = jnp.diag(scale) if covariance == "full" else scale
-        elif covariance == "full" and jnp.ndim(self.scale) < 2:
+            scale = jnp.diag(scale) if structure.is_full else scale
+        elif structure.is_full and jnp.ndim(self.scale) < 2:
             scale = jnp.diag(broadcast_to_last_axes(self.scale, (d,), dtype, "scale"))
         else:
             scale = broadcast_to_last_axes(self.scale, shape, dtype, "scale")

@@ -15,21 +15,15 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Shaped
 
-from genclf.families.mahalanobis import (
-    Means,
-    from_one,
-    inverse_scale,
-    over_classes,
-    squared_lengths,
-)
+from genclf.families.mahalanobis import Means, from_one, over_classes
 from genclf.families.shared_scale import SharedForm
 from genclf.sums import loops
 from genclf.sums.blocks import over_rows
-from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
 from genclf.sums.far import nearer
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
+from genclf.sums.scales import SCALES, Scale
 from genclf.sums.sizes import is_at_most
 
 _QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
@@ -40,7 +34,7 @@ def distances(
     x: Shaped[Array, "*batch d"],
     means: Means,
     scale: Array,
-    covariance: Covariance,
+    structure: Scale,
     then: Callable[[Array], Array] = lambda squared: squared,
     *,
     compared: bool = False,
@@ -53,13 +47,13 @@ def distances(
         x: examples.
         means: class means.
         scale: one for each class, or one for all.
-        covariance: the structure of the covariance.
+        structure: the arithmetic of the scale.
         then: a function of the distances of each row, whose result is returned in their place.
         compared: whether only the distances of a row from different classes are compared; where
             they overflow, those of a nearer row in the same direction are returned.
     """
-    (num_classes, d), inverse = means.high.shape, inverse_scale(scale, covariance)
-    deviation = jnp.sqrt((scale**2).sum(-1)) if covariance == "full" else scale
+    (num_classes, d), inverse = means.high.shape, structure.inverse(scale)
+    deviation = structure.deviations(scale)
 
     def in_range(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
         def rows(x: Array) -> Array:
@@ -71,15 +65,15 @@ def distances(
         return rows if compared else f
 
     def found() -> Array:
-        if len(scale) > 1 and covariance == "full":
-            each = lambda x: _from_each_class(x, means, inverse, covariance)  # noqa: E731
+        if len(scale) > 1 and structure.is_full:
+            each = lambda x: _from_each_class(x, means, inverse, structure)  # noqa: E731
             return _by_blocks(in_range(each), x, means, then, 4 * d)
         # What does not depend on rows is computed once, not in each block of them.
         own = len(scale) > 1
-        form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], covariance)
+        form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], structure)
         size = max(d, num_classes) // 2
         by = lambda f: _by_blocks(in_range(f), x, means, then, size)  # noqa: E731
-        if is_at_most(x.size * num_classes * (d if covariance == "full" else 4), _QUICK):
+        if is_at_most(x.size * num_classes * (d if structure.is_full else 4), _QUICK):
             return by(form.one_by_one)
         checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
         return loops.cond(any_member(form.may_cancel), checked, unchecked)
@@ -109,12 +103,12 @@ def _by_blocks(
 
 
 def _from_each_class(
-    x: Float[Array, "n d"], means: Means, inverse: Array, covariance: Covariance
+    x: Float[Array, "n d"], means: Means, inverse: Array, structure: Scale
 ) -> Float[Array, "n K"]:
     """Distances from differences of rows and means, of classes with scales of their own."""
 
     def of_class(means: Means, inverse: Array) -> Array:
-        return squared_lengths(inverse, from_one(x, means), covariance)
+        return structure.squared_lengths(inverse, from_one(x, means))
 
     return over_classes(of_class, means, inverse, x=x)
 
@@ -148,13 +142,13 @@ class _Shared(_Form):
     Since `|x-c|² <= 2 |x-μ_k|² + 2 |μ_k-c|²`, it cannot cancel if the classes are near the centre.
     """
 
-    def __init__(self, means: Means, inverse: Array, covariance: Covariance):
+    def __init__(self, means: Means, inverse: Array, structure: Scale):
         """From the means and the inverse of the common scale."""
-        self.means, self.linear = means, SharedForm(means, inverse, covariance)
+        self.means, self.linear = means, SharedForm(means, inverse, structure)
         self.may_cancel = (-2 * self.linear.intercept).max() > _CANCELS / 2 * means.high.shape[1]
 
     def _lengths(self, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
-        return squared_lengths(self.linear.inverse, deviation, self.linear.covariance)
+        return self.linear.structure.squared_lengths(self.linear.inverse, deviation)
 
     def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
         apart = jax.tree.map(lambda a: a[None], self.means).subtracted_from(x[:, None])
@@ -217,4 +211,4 @@ class _OwnDiagonals(_Form):
         return loops.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: apart)
 
     def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        return _from_each_class(x, self.means, 1 / self.scale, "diag")
+        return _from_each_class(x, self.means, 1 / self.scale, SCALES["diag"])

@@ -29,7 +29,6 @@ from genclf.families.gaussian_latent import LatentGaussian
 from genclf.families.gaussian_params import GaussianParams, describe_moments
 from genclf.families.gaussian_prior import pseudo_and_others, pseudo_moments, student_t
 from genclf.families.gaussian_rules import contradictions, rules_in_use
-from genclf.families.mahalanobis import Covariance
 from genclf.families.missing import MISSING, Missing, allow_missing
 from genclf.families.row_space import diagnose_in_row_space, fit_in_row_space
 from genclf.families.shrunken_centroids import shrink_centroids
@@ -46,6 +45,7 @@ from genclf.sums.regularise import (
     pseudo_examples,
     sqrt_total_covariance,
 )
+from genclf.sums.scales import Covariance
 from genclf.sums.shrinkage import SHRINKAGE, Estimated, Method, Target, estimated
 from genclf.sums.sizes import is_at_most
 from genclf.sums.statistics import Moments
@@ -172,9 +172,9 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         if self.needs_fourth:
             return fourth_moments(x, w, each=self.target == "diagonal")
         if self.missing == "error":
-            return moments(x, w, full=self.covariance == "full", pooled=self.shared)
+            return moments(x, w, full=self.structure.is_full, pooled=self.shared)
         seen = ~jnp.isnan(x)
-        if self.covariance != "full":
+        if not self.structure.is_full:
             return self.pooled(moments_of_cells(x, seen, w))
         if x.shape[1] > 1:
             raise ValueError(
@@ -213,7 +213,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def is_equivariant(self) -> bool:
         """Whether the scores of rotated rows are the same, and shrunk in every direction."""
         shrinks = self.shrinkage is not None and self.target == "identity"
-        complete = self.covariance == "full" and self.missing == "error"
+        complete = self.structure.is_full and self.missing == "error"
         return shrinks and complete and self.prior is None
 
     def diagnose_rows(self, x: Shaped[Array, "n d"], w: ClassWeights) -> GaussianDiagnosis:
@@ -256,7 +256,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def start(self, stats: Moments) -> GaussianParams:
         """The mean and the covariance of all examples together, in every class."""
         overall = pool(stats)
-        root = sqrt_total_covariance(overall, spherical=self.covariance == "spherical")
+        root = sqrt_total_covariance(overall, spherical=self.structure.is_spherical)
         copies = 1 if self.shared else len(stats.count)
         return self._params(
             jnp.broadcast_to(overall.mean, stats.mean.shape),
@@ -329,7 +329,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     @property
     def _form(self) -> dict[str, bool]:
-        return {"spherical": self.covariance == "spherical", "shared": self.shared}
+        return {"spherical": self.structure.is_spherical, "shared": self.shared}
 
     def regularisation(self) -> Regularisation:
         """The hyper-parameters of the covariances."""
@@ -351,11 +351,11 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def statistic(self, stats: Moments) -> str:
         d = stats.mean.shape[-1]
-        return describe_moments(d, self.covariance, self.shared, self.missing)
+        return describe_moments(d, self.structure, self.shared, self.missing)
 
     def check_stats(self, stats: PyTree) -> None:
-        if not isinstance(stats, Moments) or stats.is_full != (self.covariance == "full"):
-            form = "whole" if self.covariance == "full" else "diagonal"
+        if not isinstance(stats, Moments) or stats.is_full != self.structure.is_full:
+            form = "whole" if self.structure.is_full else "diagonal"
             raise ValueError(
                 f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
                 f"got {stats!r}"
@@ -377,8 +377,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """Means, plus d(d+1)/2, d or 1 numbers for each covariance."""
-        one = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self.covariance]
-        return num_classes * d + one * (1 if self.shared else num_classes)
+        copies = 1 if self.shared else num_classes
+        return num_classes * d + copies * self.structure.num_parameters(d)
 
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
         """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
@@ -392,4 +392,4 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         wrong = [
             f"{name} and a prior are given, expected one of them" for name in self.heuristics()
         ]
-        return wrong + self.prior.problems(1 if self.covariance != "full" else d)
+        return wrong + self.prior.problems(d if self.structure.is_full else 1)

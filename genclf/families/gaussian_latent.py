@@ -12,10 +12,10 @@ from genclf.arguments.static import static
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.capabilities import Completed, Init, Latent, Observed, SharesScatter
 from genclf.families.gaussian_params import GaussianParams
-from genclf.families.mahalanobis import Covariance
 from genclf.families.missing import Missing
 from genclf.sums.accumulate import moments, moments_of_cells
 from genclf.sums.blocks import ClassWeights, Hard, fold_rows
+from genclf.sums.scales import SCALES, Covariance, Scale
 from genclf.sums.statistics import Moments, divide
 
 
@@ -45,14 +45,19 @@ class LatentGaussian(Latent, SharesScatter):
         missing: Missing
 
     @property
+    def structure(self) -> Scale:
+        """The arithmetic of the square roots of its covariances."""
+        return SCALES[self.covariance]
+
+    @property
     def hidden(self) -> bool:
-        return self.missing == "marginalize" and self.covariance == "full"
+        return self.missing == "marginalize" and self.structure.is_full
 
     def complete(
         self, params: GaussianParams, x: Shaped[Array, "n d"]
     ) -> tuple[Float[Array, "n K"], Completed]:
         if self.missing == "error":
-            return params.log_prob(x), _Rows(x, params.mean, self.covariance == "full", self.shared)
+            return params.log_prob(x), _Rows(x, params.mean, self.structure.is_full, self.shared)
         if not self.hidden or x.shape[1] == 1:
             return params.log_prob(x), Observed(self, x)
         return params.complete(x)

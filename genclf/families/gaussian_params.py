@@ -24,14 +24,7 @@ from genclf.families.capabilities import (
 from genclf.families.distances import distances
 from genclf.families.gaussian_terms import independent_terms, shared_terms, terms_of_seen
 from genclf.families.given import mean_and_factor
-from genclf.families.mahalanobis import (
-    Covariance,
-    Means,
-    axes_of_scale,
-    inverse_scale,
-    log_determinants,
-    scaled_noise,
-)
+from genclf.families.mahalanobis import Means
 from genclf.families.marginal import (
     Completion,
     Densities,
@@ -58,17 +51,17 @@ from genclf.sums.compensated import no_rounding
 from genclf.sums.far import nearer
 from genclf.sums.largest import argmax
 from genclf.sums.products import einsum
+from genclf.sums.scales import SCALES, Covariance, Scale
 from genclf.sums.statistics import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
-def describe_moments(d: int, covariance: Covariance, shared: bool, missing: Missing) -> str:
+def describe_moments(d: int, structure: Scale, shared: bool, missing: Missing) -> str:
     """A description of what the `Moments` of a Gaussian of d features hold."""
-    spread = "scatter matrix" if covariance == "full" else "scatter of each"
-    spread = f"pooled {spread}" if shared else spread
-    by_cell = missing == "marginalize" and covariance != "full"
+    spread = f"pooled {structure.spread}" if shared else structure.spread
+    by_cell = missing == "marginalize" and not structure.is_full
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
@@ -135,6 +128,11 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         return cls(mean, factor, "full", shared=np.ndim(covariance) == 2)
 
     @property
+    def structure(self) -> Scale:
+        """The arithmetic of the scale."""
+        return SCALES[self.covariance]
+
+    @property
     def support(self) -> Support:
         return allow_missing(FINITE, self.missing)
 
@@ -147,12 +145,12 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        scale = ("lower_cholesky", 2) if self.covariance == "full" else ("positive", 1)
-        return {"mean": Parameter("real"), "scale": Parameter(scale[0], event_ndim=scale[1])}
+        scale = Parameter(self.structure.of_scale, event_ndim=self.structure.event_ndim)
+        return {"mean": Parameter("real"), "scale": scale}
 
     @property
     def axes(self) -> dict[str, str]:
-        return {"scale": axes_of_scale(self.covariance, self.shared)}
+        return {"scale": self.structure.axes(self.shared)}
 
     def _problems(self) -> list[str]:
         mean, low = np.abs(self.mean), 0 if self.rounding is None else np.abs(self.rounding)
@@ -161,29 +159,20 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
     @property
     def coupled(self) -> bool:
-        return self.covariance != "diag"
+        return not self.structure.is_product
 
     @property
     def covariances(self) -> Float[Array, "*batch K d d"]:
         """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
         d = self.mean.shape[-1]
-        if self.covariance == "full":
-            matrices = einsum("...ij,...lj->...il", self.scale, self.scale)
-        else:
-            eye = jnp.eye(d, dtype=self.scale.dtype)
-            variances = jnp.broadcast_to(self.scale**2, (*self.scale.shape[:-1], d))
-            matrices = variances[..., None] * jnp.broadcast_to(eye, (*variances.shape, d))
-        return jnp.broadcast_to(matrices, (*self.mean.shape, d))
+        return jnp.broadcast_to(self.structure.matrices(self.scale, d), (*self.mean.shape, d))
 
     def _means(self) -> Means:
         return Means(self.mean, lax.stop_gradient(self.rounding))
 
-    def _inverse_scale(self) -> Array:
-        return inverse_scale(self.scale, self.covariance)
-
     def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
         """`-½ log |2π Σ_k|` as two terms: one per class, free of units, and one that all share."""
-        own, common = log_determinants(self.scale, self.covariance, self.mean.shape[-1])
+        own, common = self.structure.log_determinants(self.scale, self.mean.shape[-1])
         return -own, -common - 0.5 * self.mean.shape[-1] * _LOG_2PI
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
@@ -213,7 +202,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
             return then(half + broadcast_rows(norms, half))
 
         means = self._means()
-        return distances(x, means, self.scale, self.covariance, scores, compared=compared)
+        return distances(x, means, self.scale, self.structure, scores, compared=compared)
 
     def _quadratic_scores(self, x: Array) -> Array:
         return self._log_prob_less_common(x, compared=True)
@@ -227,7 +216,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         return self._marginal(x, complete, self._seen_less_common, self._seen_compared_far, most)
 
     def _linear_scores(self, x: Array, then: Scores = lambda score: score) -> Array:
-        return linear_scores(x, self._means(), self.scale, self.covariance, then)
+        return linear_scores(x, self._means(), self.scale, self.structure, then)
 
     def reduced(self, x: PyTree, then: Scores, *, normalised: bool, num_classes: int) -> Array:
         """The same, without the scores of each branch in memory."""
@@ -251,21 +240,21 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
             return loops.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
 
         d = self.mean.shape[-1]
-        by_blocks = lambda f: over_rows(f, x, 1, 2 * d * d if self.covariance == "full" else 2 * d)  # noqa: E731
+        by_blocks = lambda f: over_rows(f, x, 1, 2 * self.structure.row_size(d))  # noqa: E731
         scores = by_blocks(rows)
         is_far = ~jnp.isfinite(scores).all(-1) | (scores.max(-1) <= -most)
         return of_far_rows(x, scores, is_far, lambda: by_blocks(far))
 
     @property
     def has_terms(self) -> bool:
-        return self.shared or self.covariance != "full" or self.num_features == 1
+        return self.shared or not self.structure.is_full or self.num_features == 1
 
     def terms(
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
         """Terms that depend neither on the origin nor on the units of x; see `gaussian_terms`."""
-        if self.covariance != "full" or self.num_features == 1:
-            scale = self.scale[..., 0] if self.covariance == "full" else self.scale
+        if not self.structure.is_full or self.num_features == 1:
+            scale = self.structure.diagonal(self.scale)
             return independent_terms(x, y, other, self._means(), scale, self.missing)
         if self.missing == "marginalize":
             return terms_of_seen(x, y, other, self._means(), self.covariances[0])
@@ -287,11 +276,11 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
     def in_units(self) -> Densities:
         """The densities in units of typical deviations, for any covariance structure."""
-        return in_units(self._means(), self.scale, self.covariance)
+        return in_units(self._means(), self.scale, self.structure)
 
     def _seen_less_common(self, rows: Array) -> Array:
         given = self.in_units()
-        if self.covariance == "full":
+        if self.structure.is_full:
             return marginal_scores(rows, given)
         return cell_scores(rows, self._means(), self.scale, given.unit)
 
@@ -334,17 +323,14 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
                 "use quadratic_form, or fit Gaussian(shared=True)"
             )
         centre = self.mean.mean(0, keepdims=True)
-        coef, _ = linear_form(self._means(), self._inverse_scale()[0], self.covariance, centre)
+        inverse = self.structure.inverse(self.scale)[0]
+        coef, _ = linear_form(self._means(), inverse, self.structure, centre)
         return coef, -0.5 * (coef * (self.mean + centre)).sum(-1)
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
         """`-½ Σ_k⁻¹`, `Σ_k⁻¹ μ_k` and `-½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k|`."""
         num_classes, d = self.mean.shape
-        inverse = self._inverse_scale()
-        if self.covariance == "full":
-            precision = einsum("kji,kjl->kil", inverse, inverse)
-        else:
-            precision = (inverse**2)[..., None] * jnp.eye(d, dtype=inverse.dtype)[None]
+        precision = self.structure.precisions(self.structure.inverse(self.scale), d)
         precision = jnp.broadcast_to(precision, (num_classes, d, d))
         coef = einsum("kij,kj->ki", precision, self.mean)
         intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self._log_norms())
@@ -352,11 +338,11 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
     @property
     def statistic(self) -> str:
-        return describe_moments(self.num_features, self.covariance, self.shared, self.missing)
+        return describe_moments(self.num_features, self.structure, self.shared, self.missing)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""
-        inverse = self._inverse_scale()
+        inverse = self.structure.inverse(self.scale)
         if stats.of_cells:
             scale = jnp.broadcast_to(self.scale, stats.mean.shape)
             norms = stats.count * (-jnp.log(scale) - 0.5 * _LOG_2PI)
@@ -366,14 +352,9 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         if stats.rounding is not None:
             centred = centred + stats.rounding[1]
         about_mean = stats.scatter + stats.outer(stats.count, centred)
-        if self.covariance == "full":
-            inverse = jnp.broadcast_to(inverse, about_mean.shape)
-            trace = einsum("kij,kil,kjl->k", inverse, inverse, about_mean)
-        else:
-            trace = (about_mean * inverse**2).sum(-1)
-        return norms.sum() - 0.5 * trace.sum()
+        return norms.sum() - 0.5 * self.structure.traces(inverse, about_mean).sum()
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """`mean_y + L_y ε` with standard normal ε."""
         noise = jax.random.normal(key, (*y.shape, self.mean.shape[-1]), self.mean.dtype)
-        return self.mean[y] + scaled_noise(noise, self.scale, self.covariance, y)
+        return self.mean[y] + self.structure.noise(noise, self.scale, y)

@@ -34,15 +34,15 @@ def contradictions(family: Any) -> list[str]:
             "ridge and shrinkage are given, expected one of them",
         ),
         (
-            shrinks and family.covariance == "spherical",
+            shrinks and family.structure.is_spherical,
             'shrinkage changes no spherical covariance, expected "full" or "diag"',
         ),
         (
-            shrinks and family.covariance == "diag" and diagonal,
+            shrinks and family.structure.is_product and diagonal,
             'target="diagonal" changes no diagonal covariance, expected "identity"',
         ),
         (
-            method is not None and (family.covariance != "full" or family.missing != "error"),
+            method is not None and (not family.structure.is_full or family.missing != "error"),
             f'{name} needs a full covariance and complete rows, expected covariance="full" and '
             'missing="error", or a number',
         ),
@@ -56,7 +56,7 @@ def contradictions(family: Any) -> list[str]:
         ),
         (
             family.soft_threshold is not None
-            and not (family.covariance == "diag" and family.shared and family.missing == "error"),
+            and not (family.structure.is_product and family.shared and family.missing == "error"),
             "soft_threshold needs one variance for all classes and complete rows, expected "
             'covariance="diag", shared=True and missing="error"',
         ),

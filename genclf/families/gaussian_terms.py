@@ -7,8 +7,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
-from genclf.families.mahalanobis import Means, finite
+from genclf.families.mahalanobis import Means
 from genclf.families.missing import Missing
+from genclf.sums.scales import finite
 
 
 def _apart(x: Shaped[Array, "*batch d"], means: Means, k: Int[Array, "*batch"]) -> Array:

@@ -16,7 +16,6 @@ from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.arguments.static import static
 from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
-from genclf.families.mahalanobis import log_determinants
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support, nan_outside_support
 from genclf.parameters import Parameter
@@ -33,6 +32,7 @@ from genclf.sums.class_sums import class_counts
 from genclf.sums.factors import any_member
 from genclf.sums.far import nearer
 from genclf.sums.magnitudes import Magnitudes
+from genclf.sums.scales import SCALES
 from genclf.sums.sizes import at_most
 from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles
@@ -84,7 +84,7 @@ class KernelDensityParams(Density):
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log Σ_n w_nk / n_k Π_j N(x_j; x_nj, h_kj²)`; -inf where all distances overflow."""
-        common = log_determinants(self.bandwidth, "diag", self.num_features)[1]
+        common = SCALES["diag"].log_determinants(self.bandwidth, self.num_features)[1]
         return self._scores(x, compared=False) - common - 0.5 * self.num_features * _LOG_2PI
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
@@ -92,7 +92,7 @@ class KernelDensityParams(Density):
         return self._scores(x, compared=True)
 
     def _scores(self, x: Array, *, compared: bool) -> Float[Array, "*batch K"]:
-        own = log_determinants(self.bandwidth, "diag", self.num_features)[0]
+        own = SCALES["diag"].log_determinants(self.bandwidth, self.num_features)[0]
         one = jnp.ones(1, self.bandwidth.dtype)
         inverse = 1 / self.bandwidth
 

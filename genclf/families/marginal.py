@@ -19,12 +19,13 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from genclf.arguments.reprs import summary
 from genclf.families.capabilities import Completed
-from genclf.families.mahalanobis import Covariance, Means, finite, from_one, over_classes, squares
+from genclf.families.mahalanobis import Means, from_one, over_classes
 from genclf.sums import loops
 from genclf.sums.accumulate import moments, one_class
 from genclf.sums.blocks import ClassWeights, class_rows
 from genclf.sums.factors import any_member
 from genclf.sums.products import einsum, matmul
+from genclf.sums.scales import Scale, finite, squares
 from genclf.sums.statistics import Moments
 
 
@@ -103,12 +104,9 @@ class Densities(NamedTuple):
     unit: Float[Array, "d"]
 
 
-def in_units(means: Means, scale: Array, covariance: Covariance) -> Densities:
+def in_units(means: Means, scale: Array, structure: Scale) -> Densities:
     """The densities of these means and scales."""
-    d = means.high.shape[-1]
-    if covariance != "full":
-        scale = jnp.broadcast_to(scale, (len(scale), d))
-        scale = scale[..., None] * jnp.eye(d, dtype=scale.dtype)[None]
+    scale = structure.triangular(scale, means.high.shape[-1])
     unit = jnp.sqrt((scale * scale).sum(-1)).mean(0)
     root = scale / unit[None, :, None]
     return Densities(means, einsum("kij,klj->kil", root, root), unit)

@@ -19,7 +19,7 @@ from genclf.sums.statistics import Moments
 
 def can_pad(family: Any) -> bool:
     """Whether `PaddedGaussian(family, d)` gives the scores of the family for the features alone."""
-    if not isinstance(family, Gaussian) or family.covariance == "spherical":
+    if not isinstance(family, Gaussian) or family.structure.is_spherical:
         return False
     plain = family.prior is None and family.soft_threshold is None
     return plain and family.missing == "error"
@@ -53,12 +53,10 @@ class PaddedGaussian(Parametric):
         )
         params = self.family.of_covariances(stats, found)
         is_feature = jnp.arange(stats.mean.shape[-1], dtype=jnp.int32) < self.num_features
-        if params.covariance == "diag":
-            scale = jnp.where(is_feature[None], params.scale, 1)
-        else:
-            both = is_feature[:, None] & is_feature[None]
-            eye = jnp.eye(len(is_feature), dtype=params.scale.dtype)
-            scale = jnp.where(both[None], params.scale, eye[None])
+        one = jnp.ones((1, len(is_feature)), params.scale.dtype)
+        if params.structure.is_full:
+            is_feature, one = is_feature[:, None] & is_feature[None], jnp.eye(len(is_feature))[None]
+        scale = jnp.where(is_feature[None], params.scale, one.astype(params.scale.dtype))
         return replace(params, scale=scale)
 
     def plain(self) -> PaddedGaussian:

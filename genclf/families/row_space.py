@@ -30,6 +30,7 @@ from genclf.sums.magnitudes import Magnitudes
 from genclf.sums.products import einsum, matmul
 from genclf.sums.regularise import estimate_covariance
 from genclf.sums.rotation import Rotation, power_of_two, rotation_of
+from genclf.sums.scales import SCALES
 from genclf.sums.shrinkage import Estimated, estimated, intensity, sizes_of_rows
 from genclf.sums.statistics import Moments, divide
 
@@ -154,7 +155,7 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
 
     @property
     def statistic(self) -> str:
-        return describe_moments(self.num_features, "full", self.inside.shared, "error")
+        return describe_moments(self.num_features, SCALES["full"], self.inside.shared, "error")
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """A draw in the space, and noise with variance τ_y in the other directions."""

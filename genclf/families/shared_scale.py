@@ -9,13 +9,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from genclf.families.mahalanobis import Means, finite, inverse_scale, squares, whiten
+from genclf.families.mahalanobis import Means
 from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
-from genclf.sums.covariance import Covariance
 from genclf.sums.factors import any_member
 from genclf.sums.largest import argmax
 from genclf.sums.products import matmul
+from genclf.sums.scales import Scale, finite, squares
 from genclf.sums.sizes import is_at_most
 
 _SMALL = 2**16  # numbers of rows that are centred in no time
@@ -23,20 +23,20 @@ _SOME_CLASSES = 33  # from so many on, scores are reduced block by block
 
 
 def linear_form(
-    means: Means, inverse: Array, covariance: Covariance, centre: Float[Array, "1 d"]
+    means: Means, inverse: Array, structure: Scale, centre: Float[Array, "1 d"]
 ) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
     """(coef, intercept) of `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of x - c."""
-    z = whiten(inverse, means.about(centre), covariance)
-    return whiten(inverse.T, z, covariance), -0.5 * squares(z)
+    z = structure.whiten(inverse, means.about(centre))
+    return structure.whiten(inverse.T, z), -0.5 * squares(z)
 
 
 class SharedForm:
     """Scores that are linear in x, of classes with one covariance."""
 
-    def __init__(self, means: Means, inverse: Array, covariance: Covariance):
+    def __init__(self, means: Means, inverse: Array, structure: Scale):
         """From the means and the inverse of the common scale."""
-        self.means, self.inverse, self.covariance = means, inverse, covariance
-        self.coef, self.intercept = linear_form(means, inverse, covariance, means.centre)
+        self.means, self.inverse, self.structure = means, inverse, structure
+        self.coef, self.intercept = linear_form(means, inverse, structure, means.centre)
 
     @property
     def are_far_apart(self) -> Bool[Array, ""]:
@@ -54,7 +54,7 @@ class SharedForm:
 
     def between(self) -> Float[Array, "K K"]:
         """`|μ_k - μ_l|²_Σ`."""
-        z = whiten(self.inverse, self.means.about(self.means.centre), self.covariance)
+        z = self.structure.whiten(self.inverse, self.means.about(self.means.centre))
         return lax.map(lambda own: squares(z - own[None]), z)
 
     def about_classes(
@@ -70,7 +70,7 @@ def linear_scores(
     x: Shaped[Array, "*batch d"],
     means: Means,
     scale: Array,
-    covariance: Covariance,
+    structure: Scale,
     then: Callable[[Array], Array],
 ) -> Array:
     """`then` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
@@ -78,9 +78,8 @@ def linear_scores(
     c is the centre of the means; if classes are far apart, the mean of the class with most weight.
     """
     centre = means.centre
-    form = SharedForm(means, inverse_scale(scale, covariance)[0], covariance)
-    deviation = jnp.sqrt((scale[0] ** 2).sum(-1)) if covariance == "full" else scale[0]
-    spread = deviation + jnp.abs(means.about(centre)).max(0)
+    form = SharedForm(means, structure.inverse(scale)[0], structure)
+    spread = structure.deviations(scale)[0] + jnp.abs(means.about(centre)).max(0)
     x = x.astype(centre.dtype)
 
     intercept = form.intercept - matmul(form.coef, centre[0])

@@ -9,15 +9,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from genclf.arguments.static import static
 from genclf.families.base import Density
 from genclf.families.distances import distances
-from genclf.families.mahalanobis import (
-    Covariance,
-    Means,
-    axes_of_scale,
-    finite,
-    log_determinants,
-    over_classes,
-    scaled_noise,
-)
+from genclf.families.mahalanobis import Means, over_classes
 from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer
 from genclf.parameters import Parameter
@@ -25,6 +17,7 @@ from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.factors import any_member
 from genclf.sums.far import nearness
+from genclf.sums.scales import SCALES, Covariance, Scale, finite
 
 FINITE = Support(jnp.isfinite, "a finite number")
 
@@ -57,14 +50,18 @@ class StudentTParams(Density):
     shared: bool = static()
 
     @property
+    def structure(self) -> Scale:
+        """The arithmetic of the scale."""
+        return SCALES[self.covariance]
+
+    @property
     def parameters(self) -> dict[str, Parameter]:
-        scale = "lower_cholesky" if self.covariance == "full" else "positive"
         positive = dict.fromkeys(("dof", "inflation"), Parameter("positive"))
-        return {"mean": Parameter("real"), "scale": Parameter(scale), **positive}
+        return {"mean": Parameter("real"), "scale": Parameter(self.structure.of_scale), **positive}
 
     @property
     def axes(self) -> dict[str, str]:
-        return {"scale": axes_of_scale(self.covariance, self.shared)}
+        return {"scale": self.structure.axes(self.shared)}
 
     @property
     def support(self) -> Support:
@@ -77,15 +74,15 @@ class StudentTParams(Density):
     def _own(self, x: Array) -> tuple[Array, Array]:
         """The log-density of each class minus a term that all classes share, and that term."""
         d = self.mean.shape[-1]
-        p = 1 if self.covariance == "diag" else d
+        p = 1 if self.structure.is_product else d
         dof = jnp.broadcast_to(self.dof, self.inflation.shape)
         # Of one t variable: log Γ((ν+p)/2) - log Γ(ν/2) - p/2 log πν, less p/2 log inflation.
         norm = log_pochhammer(0.5 * dof, jnp.full_like(dof, 0.5 * p))
         norm = norm - 0.5 * p * jnp.log(jnp.pi * dof * self.inflation)
-        own, common = log_determinants(self.scale, self.covariance, d)
+        own, common = self.structure.log_determinants(self.scale, d)
 
         first, power = 1 / (self.inflation * dof), -0.5 * (dof + p)
-        if self.covariance == "diag":
+        if self.structure.is_product:
             score = over_rows(lambda x: self._cells(x, first, power), x, 1, 8 * d)
         else:
             score = over_rows(lambda x: self._rows(x, first, power), x, 1, 8 * d)
@@ -95,12 +92,10 @@ class StudentTParams(Density):
         self, x: Shaped[Array, "n d"], first: Float[Array, "K"], power: Float[Array, "K"]
     ) -> Float[Array, "n K"]:
         def of_distances(x: Array) -> Array:
-            return distances(x, Means(self.mean), self.scale, self.covariance) * first[None]
+            return distances(x, Means(self.mean), self.scale, self.structure) * first[None]
 
         def far() -> Array:
-            full = self.covariance == "full"
-            deviation = jnp.sqrt((self.scale**2).sum(-1)) if full else self.scale
-            share = nearness(x, deviation)
+            share = nearness(x, self.structure.deviations(self.scale))
             log_q = jnp.log(of_distances(x * share)) - 2 * jnp.log(share)
             return finite(jnp.where(jnp.isfinite(q), jnp.log1p(q), log_q))
 
@@ -147,7 +142,7 @@ class StudentTParams(Density):
         shape, dtype = (*y.shape, self.mean.shape[-1]), self.mean.dtype
         noise = jax.random.normal(key_noise, shape, dtype)
         half = 0.5 * jnp.broadcast_to(self.dof, self.inflation.shape)[y][..., None]
-        chances = shape if self.covariance == "diag" else (*y.shape, 1)
+        chances = shape if self.structure.is_product else (*y.shape, 1)
         gamma = jax.random.gamma(key_chi, jnp.broadcast_to(half, chances), dtype=dtype)
         noise = noise * jnp.sqrt(half / gamma * self.inflation[y][..., None])
-        return self.mean[y] + scaled_noise(noise, self.scale, self.covariance, y)
+        return self.mean[y] + self.structure.noise(noise, self.scale, y)

@@ -17,7 +17,7 @@ from genclf.classifier import ClassifierParams
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.gaussian import Gaussian
 from genclf.families.gaussian_params import GaussianParams
-from genclf.families.mahalanobis import Means, inverse_scale, scaled_noise, whiten
+from genclf.families.mahalanobis import Means
 from genclf.families.row_space import RowSpaceParams
 from genclf.sums.blocks import broadcast_rows
 from genclf.sums.products import matmul
@@ -214,9 +214,8 @@ def _axes(params: ClassifierParams) -> DiscriminantAxes:
     else:
         found = _in_space(params)
         coefficient, centre = found.coefficient, found.centre
-        scale = given.scale[0]
-        squares = (scale**2).sum(-1) if given.covariance == "full" else scale**2
-        deviation = jnp.broadcast_to(jnp.sqrt(squares), centre.shape)[:, None]
+        deviation = given.structure.deviations(given.scale)[0]
+        deviation = jnp.broadcast_to(deviation, centre.shape)[:, None]
     standardised = coefficient * deviation
     largest = jnp.take_along_axis(standardised, jnp.abs(standardised).argmax(0)[None], 0)
     sign = jnp.where(largest < 0, -1, 1)
@@ -237,8 +236,8 @@ def _whitened_means(params: ClassifierParams) -> tuple[Array, Array, Array, Arra
     middle = means.centre
     apart = means.about(middle)
     shift = (share * apart).sum(0, keepdims=True)
-    inverse = inverse_scale(given.scale, given.covariance)[0]
-    z = whiten(inverse, apart - shift, given.covariance)
+    inverse = given.structure.inverse(given.scale)[0]
+    z = given.structure.whiten(inverse, apart - shift)
     _, size, direction = jnp.linalg.svd(jnp.sqrt(share) * z, full_matrices=False)
     return (middle + shift)[0], z, size, direction
 
@@ -248,8 +247,8 @@ def _in_space(params: ClassifierParams) -> DiscriminantAxes:
     centre, z, size, direction = _whitened_means(params)
     most = min(len(z) - 1, z.shape[1])
     direction, ratio = direction[:most], size[:most] ** 2
-    inverse = inverse_scale(given.scale, given.covariance)[0]
-    coefficient = whiten(inverse.T, direction, given.covariance).T
+    inverse = given.structure.inverse(given.scale)[0]
+    coefficient = given.structure.whiten(inverse.T, direction).T
     return DiscriminantAxes(
         coefficient,
         coefficient,
@@ -268,7 +267,7 @@ def _reduced(params: ClassifierParams, num_axes: int) -> ClassifierParams:
         return replace(params, conditional=replace(given, inside=inside))
     centre, z, _, direction = _whitened_means(params)
     kept = matmul(matmul(z, direction[:num_axes].T), direction[:num_axes])
-    moved = scaled_noise(kept, given.scale, given.covariance, jnp.zeros(len(z), jnp.int32))
+    moved = given.structure.noise(kept, given.scale, jnp.zeros(len(z), jnp.int32))
     mean = centre[None] + moved
     rounding = None if given.rounding is None else jnp.zeros_like(given.rounding)
     return replace(params, conditional=replace(given, mean=mean, rounding=rounding))

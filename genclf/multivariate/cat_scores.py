@@ -166,7 +166,7 @@ def _about_all(given: GaussianParams, share: Float[Array, "K"]) -> Float[Array, 
 
 
 def _adjusted(given: GaussianParams, apart: Float[Array, "K d"]) -> Float[Array, "K d"]:
-    if given.covariance != "full":
+    if not given.structure.is_full:
         return apart / given.scale
     deviation = jnp.sqrt((given.scale[0] ** 2).sum(-1))
     root = given.scale[0] / deviation[:, None]

@@ -20,13 +20,14 @@ from genclf.arguments.hyperparameters import is_concrete
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.families.gaussian import Gaussian
 from genclf.families.gaussian_params import GaussianParams
-from genclf.families.mahalanobis import Means, inverse_scale
+from genclf.families.mahalanobis import Means
 from genclf.families.row_space import RowSpaceGaussian
 from genclf.model import Model
 from genclf.sums import loops
 from genclf.sums.batched import eigh
 from genclf.sums.covariance import CovarianceEstimate
 from genclf.sums.products import matmul
+from genclf.sums.scales import SCALES
 from genclf.sums.shrinkage import Estimated
 from genclf.sums.statistics import Moments
 
@@ -42,7 +43,7 @@ def has_downdates(clf: Model, y: Array) -> bool:
     family = clf.family
     if isinstance(family, RowSpaceGaussian):
         family = family.family if family.family.shared else None
-    if not isinstance(family, Gaussian) or family.covariance != "full" or family.prior is not None:
+    if not isinstance(family, Gaussian) or not family.structure.is_full or family.prior is not None:
         return False
     plain = is_concrete(family.ridge) and bool(family.ridge == 0)
     given = not isinstance(family.shrinkage, Estimated)
@@ -73,7 +74,7 @@ def without_each(
     change = moves * stretch / n
     means = Means(params.mean, params.rounding)
     apart = jax.tree.map(lambda a: a[label], means).subtracted_from(x)
-    root = inverse_scale(params.scale, "full").mT
+    root = SCALES["full"].inverse(params.scale).mT
     extra = None
     if family.shrinkage is not None:
         spread, vector = eigh(matmul(root.mT, root))

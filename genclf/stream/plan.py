@@ -126,7 +126,7 @@ def recipe_of(family: Any, columns: Sequence[Column], sizes: tuple[int, ...]) ->
 
 @recipe_of.register
 def _(family: Gaussian, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
-    full, missing = family.covariance == "full", _may_miss(family)
+    full, missing = family.structure.is_full, _may_miss(family)
     if family.needs_fourth or (full and missing):
         return None
     return OfMoments(full, family.shared, missing)

@@ -112,7 +112,7 @@ class ByJax(ValueError):
 
 @part_scores.register
 def _(density: GaussianParams) -> PartScores:
-    full, missing = density.covariance == "full", density.missing == "marginalize"
+    full, missing = density.structure.is_full, density.missing == "marginalize"
     if full and missing:
         raise ByJax("Gaussians of full covariance with missing cells")
     mean, scale = _float64(density.mean), _float64(density.scale)

@@ -5,8 +5,6 @@ All thresholds are relative to the spread of the data, so they do not depend on 
 
 from __future__ import annotations
 
-from typing import Literal
-
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
@@ -19,8 +17,6 @@ from genclf.sums.statistics import divide
 
 _EPS64 = 2.0**-52
 _SHARE = 1e-6  # least squared coefficient of the features in a linear combination
-
-Covariance = Literal["full", "diag", "spherical"]
 
 
 class GaussianDiagnosis(ShowsNumbers):
