@@ -20,12 +20,7 @@ from genclf.families.bernoulli_params import (
     seen_bits,
     sparse_binary,
 )
-from genclf.families.missing import (
-    CODE,
-    MISSING,
-    Missing,
-    allow_missing,
-)
+from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.seeding import hamming_distance
 from genclf.families.smoothed import Smoothed
 from genclf.families.support import Support
@@ -82,7 +77,7 @@ class Bernoulli(Smoothed):
 
     @property
     def support(self) -> Support:
-        return allow_missing(bits_support(self.threshold), self.missing, self.missing_code)
+        return self.allowing(bits_support(self.threshold))
 
     def stats(self, x: Array | Sparse, w: ClassWeights) -> Sums:
         """`Sums` of x: the count of each class, and the count of its ones in each feature.
@@ -96,7 +91,7 @@ class Bernoulli(Smoothed):
             return Sums(count, ones.sums(w) + (base.astype(count.dtype) * count)[:, None])
 
         def block(x: Array, w: Array) -> Sums:
-            if self.missing == "error":
+            if not self.may_miss:
                 return dense_sums(binary(x, self.threshold), w)
             both = dense_sums(seen_bits(x, self.threshold, self.missing_code), w).total
             return Sums(both[:, d:], both[:, :d])
@@ -104,7 +99,7 @@ class Bernoulli(Smoothed):
         return accumulate(block, x, w, d)
 
     def statistic(self, stats: Sums) -> str:
-        return describe_bits(stats.total.shape[-1], self.threshold, self.missing)
+        return describe_bits(stats.total.shape[-1], self.threshold, self.may_miss)
 
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""

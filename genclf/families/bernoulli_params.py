@@ -15,12 +15,7 @@ from genclf.conjugate.beta import zeros_of
 from genclf.families.base import Scalar
 from genclf.families.given import probabilities
 from genclf.families.linear_score import LinearScore
-from genclf.families.missing import (
-    Missing,
-    allow_missing,
-    is_missing,
-    observed,
-)
+from genclf.families.missing import Missing, is_missing
 from genclf.families.smoothed import CountParams
 from genclf.families.support import Support, nan_outside_support
 from genclf.logarithms import safe_log, times_log
@@ -75,10 +70,10 @@ def seen_bits(
     return jnp.concatenate([ones, seen.astype(ones.dtype)], axis=-1)
 
 
-def describe_bits(d: int, threshold: Scalar | None, missing: Missing) -> str:
+def describe_bits(d: int, threshold: Scalar | None, by_cell: bool) -> str:
     """A description of what the `Sums` of d features hold."""
     what = "0/1 features" if threshold is None else "features above a threshold"
-    return f"ones of {d} {what}" + (", by cell" if missing == "marginalize" else "")
+    return f"ones of {d} {what}" + (", by cell" if by_cell else "")
 
 
 class BernoulliParams(CountParams):
@@ -120,7 +115,7 @@ class BernoulliParams(CountParams):
 
     @property
     def support(self) -> Support:
-        return allow_missing(bits_support(self.threshold), self.missing, self.missing_code)
+        return self.allowing(bits_support(self.threshold))
 
     @property
     def num_features(self) -> int:
@@ -146,7 +141,7 @@ class BernoulliParams(CountParams):
         log_p, log_q = jnp.where(never, 0, log_p), jnp.where(always, 0, log_q)
         never, always = never.astype(log_p.dtype), always.astype(log_p.dtype)
         coef, veto = log_p - log_q, never - always
-        if self.missing == "error":
+        if not self.may_miss:
             return LinearScore(coef, log_q.sum(-1), veto, always.sum(-1))
         # The intercept becomes linear in the indicators: Σ_j seen_j log (1-p_j).
         nothing = jnp.zeros_like(log_q[:, 0])
@@ -159,7 +154,7 @@ class BernoulliParams(CountParams):
             return score.shifted(base.astype(score.coef.dtype))(ones)
 
         def rows(x: Array) -> Array:
-            if self.missing == "error":
+            if not self.may_miss:
                 return score(binary(x, self.threshold))
             return score(seen_bits(x, self.threshold, self.missing_code))
 
@@ -177,7 +172,7 @@ class BernoulliParams(CountParams):
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
         """`log p_y - log p_other` where x is 1, `log (1-p_y) - log (1-p_other)` where it is 0."""
-        seen = observed(x, self.missing, self.missing_code)
+        seen = self.seen(x)
         log_p, log_q = (a[y] - a[other] for a in self._logs())
         ones = binary(jnp.where(seen, x, 0), self.threshold)
         found = jnp.where(ones > 0, log_p, jnp.where(ones == 0, log_q, jnp.nan))
@@ -190,20 +185,13 @@ class BernoulliParams(CountParams):
         seen = ~is_missing(x, self.missing_code)
         return jnp.where(seen, binary(x, self.threshold), matmul(r, self.probs))
 
-    def sample_missing(
-        self, key: Array, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"]
-    ) -> Shaped[Array, "*batch d"]:
-        """Draw missing cells as 0 or 1; the others stay."""
-        missing = is_missing(x, self.missing_code)
-        return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
-
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`log p/(1-p)` and `Σ_j log (1-p_kj)`; infinite where p is 0 or 1."""
         return self.logits, self._logs()[1].sum(-1)
 
     @property
     def statistic(self) -> str:
-        return describe_bits(self.num_features, self.threshold, self.missing)
+        return describe_bits(self.num_features, self.threshold, self.may_miss)
 
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log p_kj + (count_k - total_kj) log (1 - p_kj)`."""

@@ -26,12 +26,7 @@ from genclf.families.categorical_params import (
     describe_tables,
     values_support,
 )
-from genclf.families.missing import (
-    CODE,
-    MISSING,
-    Missing,
-    allow_missing,
-)
+from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.seeding import hamming_distance
 from genclf.families.smoothed import Smoothed
 from genclf.families.support import Support
@@ -111,9 +106,7 @@ class Categorical(Smoothed):
 
     @property
     def support(self) -> Support:
-        return allow_missing(
-            values_support(self.num_values, self.unseen), self.missing, self.missing_code
-        )
+        return self.allowing(values_support(self.num_values, self.unseen))
 
     def stats(self, x: Array, w: ClassWeights) -> Sums:
         """`Sums` of the indicators of x, the columns side by side."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,11 +15,7 @@ from genclf.arguments.domains import Domain, whole
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import static
 from genclf.families.given import probabilities
-from genclf.families.missing import (
-    Missing,
-    allow_missing,
-    is_missing,
-)
+from genclf.families.missing import MayMiss, Missing, is_missing
 from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
 from genclf.logarithms import safe_log, times_log
@@ -48,7 +43,7 @@ _SIZES = Domain(
 )
 
 
-class Columns(eqx.Module):
+class Columns(MayMiss):
     """The layout of several columns, each with its number of values, in one flat table.
 
     Value v of column j has index `first[j] + v`, the same as its 0/1 indicator in
@@ -70,9 +65,7 @@ class Columns(eqx.Module):
 
     @property
     def support(self) -> Support:
-        return allow_missing(
-            values_support(self.num_values, self.unseen), self.missing, self.missing_code
-        )
+        return self.allowing(values_support(self.num_values, self.unseen))
 
     @property
     def first(self) -> np.ndarray:
@@ -180,6 +173,14 @@ class CategoricalParams(CountParams):
         of, against = (self.log_theta[k[..., None], place] for k in (y, other))
         return jnp.where(self.support.valid(x), jnp.where(known, of - against, 0), jnp.nan)
 
+    @property
+    def missing(self) -> Missing:
+        return self.columns.missing
+
+    @property
+    def missing_code(self) -> int:
+        return self.columns.missing_code
+
     def marginalized(self) -> CategoricalParams:
         return replace(self, columns=replace(self.columns, missing="marginalize"))
 
@@ -189,10 +190,6 @@ class CategoricalParams(CountParams):
         missing = is_missing(x, self.columns.missing_code)[..., column]
         own = indicator_columns(x, self.columns.num_values).astype(r.dtype)
         return jnp.where(missing, matmul(r, jnp.exp(self.log_theta)), own)
-
-    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
-        missing = is_missing(x, self.columns.missing_code)
-        return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
 
     def linear(self) -> tuple[Float[Array, "K sum_V"], Float[Array, "K"]]:
         """The table and 0: linear in the `genclf.indicators` of x; -inf at probability 0."""

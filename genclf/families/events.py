@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from genclf.families.missing import Missing, is_missing
+from genclf.families.missing import MayMiss
 from genclf.families.support import Support, nan_outside_support
 from genclf.logarithms import log_gamma_remainder
 
@@ -14,13 +14,11 @@ EVENTS = Support(
 )
 
 
-def counted(
-    x: Array, missing: Missing, code: int
-) -> tuple[Float[Array, "*batch d"], Bool[Array, "*batch d"]]:
+def counted(x: Array, of: MayMiss) -> tuple[Float[Array, "*batch d"], Bool[Array, "*batch d"]]:
     """Counts, 0 where missing and NaN where invalid, and a mask of the observed cells."""
-    if missing == "error":
+    if not of.may_miss:
         return nan_outside_support(x, EVENTS), jnp.ones(x.shape, bool)
-    seen = ~is_missing(x, code)
+    seen = of.seen(x)
     return nan_outside_support(jnp.where(seen, x, 0), EVENTS), seen
 
 

@@ -29,7 +29,7 @@ from genclf.families.gaussian_latent import LatentGaussian
 from genclf.families.gaussian_params import GaussianParams, describe_moments
 from genclf.families.gaussian_prior import pseudo_and_others, pseudo_moments, student_t
 from genclf.families.gaussian_rules import contradictions, rules_in_use
-from genclf.families.missing import MISSING, Missing, allow_missing
+from genclf.families.missing import MISSING, Missing
 from genclf.families.row_space import diagnose_in_row_space, fit_in_row_space
 from genclf.families.shrunken_centroids import shrink_centroids
 from genclf.families.student_t import FINITE, StudentTParams
@@ -159,7 +159,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     @property
     def support(self) -> Support:
-        return allow_missing(FINITE, self.missing)
+        return self.allowing(FINITE)
 
     def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full).
@@ -171,7 +171,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         """
         if self.needs_fourth:
             return fourth_moments(x, w, each=self.target == "diagonal")
-        if self.missing == "error":
+        if not self.may_miss:
             return moments(x, w, full=self.structure.is_full, pooled=self.shared)
         seen = ~jnp.isnan(x)
         if not self.structure.is_full:
@@ -213,7 +213,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def is_equivariant(self) -> bool:
         """Whether the scores of rotated rows are the same, and shrunk in every direction."""
         shrinks = self.shrinkage is not None and self.target == "identity"
-        complete = self.structure.is_full and self.missing == "error"
+        complete = self.structure.is_full and not self.may_miss
         return shrinks and complete and self.prior is None
 
     def diagnose_rows(self, x: Shaped[Array, "n d"], w: ClassWeights) -> GaussianDiagnosis:
@@ -294,7 +294,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
                 f"Gaussian has no conjugate prior that stands for {' and '.join(used)}: give "
                 "prior=NormalInverseWishart() instead"
             )
-        if self.missing == "marginalize":
+        if self.may_miss:
             raise ValueError(
                 'the posterior of Gaussian(missing="marginalize") is not conjugate: use fit, or '
                 "drop the rows with missing cells"
@@ -351,7 +351,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def statistic(self, stats: Moments) -> str:
         d = stats.mean.shape[-1]
-        return describe_moments(d, self.structure, self.shared, self.missing)
+        return describe_moments(d, self.structure, self.shared, self.may_miss)
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != self.structure.is_full:

@@ -12,7 +12,7 @@ from genclf.arguments.static import static
 from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.capabilities import Completed, Init, Latent, Observed, SharesScatter
 from genclf.families.gaussian_params import GaussianParams
-from genclf.families.missing import Missing
+from genclf.families.missing import MayMiss, Missing
 from genclf.sums.accumulate import moments, moments_of_cells
 from genclf.sums.blocks import ClassWeights, Hard, fold_rows
 from genclf.sums.scales import SCALES, Covariance, Scale
@@ -35,7 +35,7 @@ class _Rows(Completed):
         return moments(self.x, w, full=self.full, pooled=self.pooled, near=self.near)
 
 
-class LatentGaussian(Latent, SharesScatter):
+class LatentGaussian(MayMiss, Latent, SharesScatter):
     """Gaussian classes of which labels or cells may be unobserved."""
 
     if TYPE_CHECKING:  # fields of `Gaussian`
@@ -51,12 +51,12 @@ class LatentGaussian(Latent, SharesScatter):
 
     @property
     def hidden(self) -> bool:
-        return self.missing == "marginalize" and self.structure.is_full
+        return self.may_miss and self.structure.is_full
 
     def complete(
         self, params: GaussianParams, x: Shaped[Array, "n d"]
     ) -> tuple[Float[Array, "n K"], Completed]:
-        if self.missing == "error":
+        if not self.may_miss:
             return params.log_prob(x), _Rows(x, params.mean, self.structure.is_full, self.shared)
         if not self.hidden or x.shape[1] == 1:
             return params.log_prob(x), Observed(self, x)

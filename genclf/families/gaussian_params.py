@@ -40,7 +40,7 @@ from genclf.families.marginal import (
     nothing_to_complete,
     of_far_rows,
 )
-from genclf.families.missing import Missing, allow_missing
+from genclf.families.missing import MayMiss, Missing
 from genclf.families.shared_scale import linear_form, linear_scores
 from genclf.families.student_t import FINITE
 from genclf.families.support import Support
@@ -58,14 +58,14 @@ _LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
-def describe_moments(d: int, structure: Scale, shared: bool, missing: Missing) -> str:
+def describe_moments(d: int, structure: Scale, shared: bool, may_miss: bool) -> str:
     """A description of what the `Moments` of a Gaussian of d features hold."""
     spread = f"pooled {structure.spread}" if shared else structure.spread
-    by_cell = missing == "marginalize" and not structure.is_full
+    by_cell = may_miss and not structure.is_full
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
-class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, Params):
+class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, Params):
     """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
 
     Attributes:
@@ -134,7 +134,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
     @property
     def support(self) -> Support:
-        return allow_missing(FINITE, self.missing)
+        return self.allowing(FINITE)
 
     def marginalized(self) -> GaussianParams:
         return replace(self, missing="marginalize")
@@ -188,7 +188,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         def infinitely_far(rows: Array) -> Array:
             return jnp.where(jnp.isfinite(self._seen_compared_far(rows)), -jnp.inf, jnp.nan)
 
-        if self.missing == "error":
+        if not self.may_miss:
             return complete(x)
         return self._marginal(x, complete, seen, infinitely_far)
 
@@ -210,7 +210,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
         complete = self._linear_scores if self.shared else self._quadratic_scores
-        if self.missing == "error":
+        if not self.may_miss:
             return complete(x)
         most = 0.01 / float(jnp.finfo(self.mean.dtype).eps) if self.shared else math.inf
         return self._marginal(x, complete, self._seen_less_common, self._seen_compared_far, most)
@@ -220,7 +220,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
     def reduced(self, x: PyTree, then: Scores, *, normalised: bool, num_classes: int) -> Array:
         """The same, without the scores of each branch in memory."""
-        if self.missing != "error":
+        if self.may_miss:
             return super().reduced(x, then, normalised=normalised, num_classes=num_classes)
         if self.shared and not normalised:
             return self._linear_scores(x, then)
@@ -255,8 +255,8 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
         """Terms that depend neither on the origin nor on the units of x; see `gaussian_terms`."""
         if not self.structure.is_full or self.num_features == 1:
             scale = self.structure.diagonal(self.scale)
-            return independent_terms(x, y, other, self._means(), scale, self.missing)
-        if self.missing == "marginalize":
+            return independent_terms(x, y, other, self._means(), scale, self.may_miss)
+        if self.may_miss:
             return terms_of_seen(x, y, other, self._means(), self.covariances[0])
         return shared_terms(x, y, other, self._means(), self.linear()[0])
 
@@ -338,7 +338,7 @@ class GaussianParams(HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms,
 
     @property
     def statistic(self) -> str:
-        return describe_moments(self.num_features, self.structure, self.shared, self.missing)
+        return describe_moments(self.num_features, self.structure, self.shared, self.may_miss)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""

@@ -42,7 +42,7 @@ def contradictions(family: Any) -> list[str]:
             'target="diagonal" changes no diagonal covariance, expected "identity"',
         ),
         (
-            method is not None and (not family.structure.is_full or family.missing != "error"),
+            method is not None and (not family.structure.is_full or family.may_miss),
             f'{name} needs a full covariance and complete rows, expected covariance="full" and '
             'missing="error", or a number',
         ),
@@ -56,7 +56,7 @@ def contradictions(family: Any) -> list[str]:
         ),
         (
             family.soft_threshold is not None
-            and not (family.structure.is_product and family.shared and family.missing == "error"),
+            and not (family.structure.is_product and family.shared and not family.may_miss),
             "soft_threshold needs one variance for all classes and complete rows, expected "
             'covariance="diag", shared=True and missing="error"',
         ),

@@ -8,7 +8,6 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.families.mahalanobis import Means
-from genclf.families.missing import Missing
 from genclf.sums.scales import finite
 
 
@@ -23,7 +22,7 @@ def independent_terms(
     other: Int[Array, "*batch"],
     means: Means,
     scale: Float[Array, "..."],
-    missing: Missing,
+    may_miss: bool,
 ) -> Float[Array, "*batch d"]:
     """`log N(x_j; μ_yj, s_yj) - log N(x_j; μ_other,j, s_other,j)`; 0 where x is missing."""
     scale = jnp.broadcast_to(scale, means.high.shape)
@@ -32,7 +31,7 @@ def independent_terms(
         return -0.5 * (_apart(x, means, k) / scale[k]) ** 2 - jnp.log(scale[k])
 
     found = finite(each(y) - each(other))
-    return found if missing == "error" else jnp.where(jnp.isnan(x), 0, found)
+    return jnp.where(jnp.isnan(x), 0, found) if may_miss else found
 
 
 def shared_terms(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
@@ -29,32 +30,51 @@ def is_missing(x: Array, code: int = -1) -> Bool[Array, "..."]:
     return x == jnp.asarray(code, x.dtype)
 
 
-def observed(x: Array, missing: Missing, code: int = -1) -> Bool[Array, "..."]:
-    """Which cells hold a value: all of them, unless some may be missing."""
-    return jnp.ones(x.shape, bool) if missing == "error" else ~is_missing(x, code)
+class MayMiss(eqx.Module):
+    """A family or a density in which cells of x may be missing.
 
+    It has a field `missing` and, if x may be integer, a field `missing_code`.
+    """
 
-def allow_missing(support: Support, missing: Missing, code: int = -1) -> Support:
-    """The support; with missing="marginalize", missing cells are valid too."""
-    if missing == "error":
-        return support
+    if TYPE_CHECKING:
 
-    def valid(x: Array | Tokens) -> Bool[Array, "..."]:
-        found = support.valid(x)
-        return found if isinstance(x, Tokens) else found | is_missing(x, code)
+        @property
+        def missing(self) -> Missing: ...
+        @property
+        def missing_code(self) -> int: ...
+    else:
+        missing_code = -1
 
-    expected = f"{support.expected}, or NaN ({code} among integers) where it is missing"
-    return replace(
-        support,
-        valid=valid,
-        expected=expected,
-        missing=partial(is_missing, code=code),
-        sparse=False,
-    )
+    @property
+    def may_miss(self) -> bool:
+        """Whether a missing cell is integrated out, and not an error."""
+        return self.missing == "marginalize"
 
+    def seen(self, x: Array) -> Bool[Array, "..."]:
+        """Which cells hold a value: all of them, unless some may be missing."""
+        return ~is_missing(x, self.missing_code) if self.may_miss else jnp.ones(x.shape, bool)
 
-def missing_problems(missing: Missing, code: int = -1, num_values: int | float = 0) -> list[str]:
-    """What is wrong with these hyper-parameters, in words; codes 0..num_values-1 are values."""
-    if missing == "marginalize" and 0 <= code < num_values:
-        return [f"missing_code is {code}, which is a value; expected another code, such as -1"]
-    return []
+    def allowing(self, support: Support) -> Support:
+        """The support; missing cells are valid too if there may be some."""
+        if not self.may_miss:
+            return support
+
+        def valid(x: Array | Tokens) -> Bool[Array, "..."]:
+            found = support.valid(x)
+            return found if isinstance(x, Tokens) else found | is_missing(x, self.missing_code)
+
+        code = f"NaN ({self.missing_code} among integers)"
+        return replace(
+            support,
+            valid=valid,
+            expected=f"{support.expected}, or {code} where it is missing",
+            missing=partial(is_missing, code=self.missing_code),
+            sparse=False,
+        )
+
+    def missing_problems(self, num_values: int | float) -> list[str]:
+        """What is wrong with the code, in words; 0..num_values-1 are values."""
+        if self.may_miss and 0 <= self.missing_code < num_values:
+            code = f"missing_code is {self.missing_code}, which is a value"
+            return [f"{code}; expected another code, such as -1"]
+        return []

@@ -22,13 +22,7 @@ from genclf.conjugate.dirichlet import (
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Completed, Init, Observed
 from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
-from genclf.families.missing import (
-    CODE,
-    MISSING,
-    Missing,
-    allow_missing,
-    is_missing,
-)
+from genclf.families.missing import CODE, MISSING, Missing, is_missing
 from genclf.families.multinomial_params import MultinomialParams, describe_word_counts
 from genclf.families.smoothed import Smoothed
 from genclf.families.support import Support
@@ -114,11 +108,11 @@ class Multinomial(Smoothed):
     @property
     def support(self) -> Support:
         counts = replace(COUNTS, repeats=not self.presence)
-        return allow_missing(counts, self.missing, self.missing_code)
+        return self.allowing(counts)
 
     @property
     def hidden(self) -> bool:
-        return self.missing == "marginalize"
+        return self.may_miss
 
     def complete(
         self, params: MultinomialParams, x: Array | Tokens | SparseRows

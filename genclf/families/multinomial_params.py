@@ -14,11 +14,7 @@ from genclf.arguments.domains import NON_NEGATIVE, NON_NEGATIVES
 from genclf.arguments.static import static
 from genclf.families.given import probabilities
 from genclf.families.linear_score import LinearScore
-from genclf.families.missing import (
-    Missing,
-    allow_missing,
-    is_missing,
-)
+from genclf.families.missing import Missing, is_missing
 from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of, sparse_counts
@@ -81,7 +77,7 @@ class MultinomialParams(CountParams):
     @property
     def support(self) -> Support:
         counts = replace(COUNTS, repeats=not self.presence)
-        return allow_missing(counts, self.missing, self.missing_code)
+        return self.allowing(counts)
 
     @property
     def num_features(self) -> int:
@@ -115,7 +111,7 @@ class MultinomialParams(CountParams):
         return over_rows(look_up, x, 1, x.ids.shape[-1] * table.shape[-1])
 
     def _score_counts(self, score: LinearScore, x: Array) -> Array:
-        if self.missing == "error":
+        if not self.may_miss:
             return score(counts_of(x, self.presence))
         counts, seen = self.counted(x)
         mass = self.counted_mass(seen)
@@ -133,7 +129,7 @@ class MultinomialParams(CountParams):
             word = jnp.where(valid, rows.ids, 0)
             of, against = (self.log_theta[k[..., None], word] for k in (y, other))
             return jnp.where(rows.mask, jnp.where(valid, of - against, jnp.nan), 0)
-        if self.missing == "error":
+        if not self.may_miss:
             counts, ratio = counts_of(x, self.presence), self.log_theta[y] - self.log_theta[other]
         else:
             counts, seen = self.counted(x)

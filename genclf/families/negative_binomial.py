@@ -13,7 +13,7 @@ from genclf.arguments.static import static
 from genclf.families.capabilities import HasTerms
 from genclf.families.events import EVENTS, counted, log_factorial_remainder
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
-from genclf.families.missing import Missing, allow_missing
+from genclf.families.missing import MayMiss, Missing
 from genclf.families.support import Support
 from genclf.logarithms import log_pochhammer_remainder
 from genclf.parameters import Parameter
@@ -24,7 +24,7 @@ from genclf.sums.products import matmul
 _LARGE = 64  # above this count, what all classes share is much larger than what differs
 
 
-class NegativeBinomialParams(HasTerms):
+class NegativeBinomialParams(MayMiss, HasTerms):
     """The density of counts whose rates have gamma distributions: the predictive of `Poisson`.
 
     `p(x | k) = Π_j Γ(a_kj + x_j) / (Γ(a_kj) x_j!) (b_kj / (b_kj + 1))^a_kj / (b_kj + 1)^x_j`, with
@@ -51,7 +51,7 @@ class NegativeBinomialParams(HasTerms):
 
     @property
     def support(self) -> Support:
-        return allow_missing(EVENTS, self.missing, self.missing_code)
+        return self.allowing(EVENTS)
 
     @property
     def num_features(self) -> int:
@@ -113,7 +113,7 @@ class NegativeBinomialParams(HasTerms):
         return matmul(seen.astype(each.dtype), each.T)
 
     def _counted(self, x: Array) -> tuple[Float[Array, "n d"], Array]:
-        counts, seen = counted(x, self.missing, self.missing_code)
+        counts, seen = counted(x, self)
         return counts.astype(self.shape.dtype), seen
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:

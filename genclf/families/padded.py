@@ -22,7 +22,7 @@ def can_pad(family: Any) -> bool:
     if not isinstance(family, Gaussian) or family.structure.is_spherical:
         return False
     plain = family.prior is None and family.soft_threshold is None
-    return plain and family.missing == "error"
+    return plain and not family.may_miss
 
 
 class PaddedGaussian(Parametric):

@@ -14,13 +14,7 @@ from genclf.arguments.static import static
 from genclf.conjugate.gamma import Gamma, GammaDistribution, split_events
 from genclf.families.events import EVENTS, counted, log_poisson
 from genclf.families.linear_score import LinearScore
-from genclf.families.missing import (
-    CODE,
-    MISSING,
-    Missing,
-    allow_missing,
-    is_missing,
-)
+from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.negative_binomial import NegativeBinomialParams
 from genclf.families.smoothed import CountParams, Smoothed
 from genclf.families.support import Support
@@ -32,9 +26,9 @@ from genclf.sums.products import matmul
 from genclf.sums.statistics import Sums
 
 
-def _describe(d: int, missing: Missing) -> str:
+def _describe(d: int, by_cell: bool) -> str:
     """A description of what the `Sums` of d features hold."""
-    return f"events of {d} kinds" + (", by cell" if missing == "marginalize" else "")
+    return f"events of {d} kinds" + (", by cell" if by_cell else "")
 
 
 class PoissonParams(CountParams):
@@ -52,7 +46,7 @@ class PoissonParams(CountParams):
 
     @property
     def support(self) -> Support:
-        return allow_missing(EVENTS, self.missing, self.missing_code)
+        return self.allowing(EVENTS)
 
     @property
     def num_features(self) -> int:
@@ -85,7 +79,7 @@ class PoissonParams(CountParams):
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
         """`x_j log (λ_yj / λ_other,j) - (λ_yj - λ_other,j)`."""
-        counts, seen = counted(x, self.missing, self.missing_code)
+        counts, seen = counted(x, self)
         ratio = self.log_rate[y] - self.log_rate[other]
         more = jnp.where(counts == 0, 0, counts * ratio)
         return jnp.where(seen, more - (self.rate[y] - self.rate[other]), 0)
@@ -103,16 +97,16 @@ class PoissonParams(CountParams):
         offset = jnp.where(never, typical, -typical * jnp.expm1(coef))
         veto = never.astype(coef.dtype)
         none, zero = jnp.zeros_like(offset), jnp.zeros_like(offset[:, 0])
-        if self.missing == "error":
+        if not self.may_miss:
             score = LinearScore(coef, offset.sum(-1), veto, zero)
         else:
             both = jnp.concatenate([coef, offset], 1), jnp.concatenate([veto, none], 1)
             score = LinearScore(both[0], zero, both[1], zero)
 
         def rows(x: Array) -> Array:
-            counts, seen = counted(x, self.missing, self.missing_code)
+            counts, seen = counted(x, self)
             given = counts
-            if self.missing == "marginalize":
+            if self.may_miss:
                 given = jnp.concatenate([counts, seen.astype(counts.dtype)], -1)
             return score(given) + common(counts, seen)
 
@@ -122,15 +116,8 @@ class PoissonParams(CountParams):
         self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]
     ) -> Float[Array, "*batch d"]:
         """Expected counts; for an observed cell its count."""
-        counts, seen = counted(x, self.missing, self.missing_code)
+        counts, seen = counted(x, self)
         return jnp.where(seen, counts, matmul(r, self.rate))
-
-    def sample_missing(
-        self, key: Array, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"]
-    ) -> Shaped[Array, "*batch d"]:
-        """Draw missing cells; the others stay."""
-        missing = is_missing(x, self.missing_code)
-        return jnp.where(missing, self.sample(key, y).astype(x.dtype), x)
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`log λ_k` and `-Σ_j λ_kj`; -inf where λ is 0."""
@@ -138,7 +125,7 @@ class PoissonParams(CountParams):
 
     @property
     def statistic(self) -> str:
-        return _describe(self.num_features, self.missing)
+        return _describe(self.num_features, self.may_miss)
 
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
         """`Σ_kj total_kj log λ_kj - count_k λ_kj`, less `Σ_nj w_nk log x_nj!`."""
@@ -192,7 +179,7 @@ class Poisson(Smoothed):
 
     @property
     def support(self) -> Support:
-        return allow_missing(EVENTS, self.missing, self.missing_code)
+        return self.allowing(EVENTS)
 
     def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Sums:
         """`Sums` of x and, in a last column, of `Σ_j log x_j!`.
@@ -203,10 +190,10 @@ class Poisson(Smoothed):
         d = x.shape[1]
 
         def block(x: Array, w: Array) -> Sums:
-            counts, seen = counted(x, self.missing, self.missing_code)
+            counts, seen = counted(x, self)
             log_factorials = jax.lax.lgamma(counts + 1).sum(-1, keepdims=True)
             events = jnp.concatenate([counts, log_factorials], -1)
-            if self.missing == "error":
+            if not self.may_miss:
                 return dense_sums(events, w)
             rows = jnp.ones_like(log_factorials)
             both = jnp.concatenate([events, seen.astype(events.dtype), rows], -1)
@@ -216,7 +203,7 @@ class Poisson(Smoothed):
         return accumulate(block, x, w, 2 * (d + 1))
 
     def statistic(self, stats: Sums) -> str:
-        return _describe(stats.total.shape[-1] - 1, self.missing)
+        return _describe(stats.total.shape[-1] - 1, self.may_miss)
 
     def estimate(self, stats: Sums) -> PoissonParams:
         """The mode of each rate; 1 if there are no rows and no prior."""
@@ -274,7 +261,7 @@ class Poisson(Smoothed):
         return jnp.where(seen & seed_seen[None], (x - seed[None]) ** 2, 0).sum(-1)
 
     def _roots(self, x: Array) -> tuple[Array, Array]:
-        counts, seen = counted(x, self.missing, self.missing_code)
+        counts, seen = counted(x, self)
         return jnp.sqrt(jnp.where(counts > 0, counts, 0)), seen
 
     def num_parameters(self, num_classes: int, d: int) -> int:

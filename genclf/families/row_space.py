@@ -155,7 +155,7 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
 
     @property
     def statistic(self) -> str:
-        return describe_moments(self.num_features, SCALES["full"], self.inside.shared, "error")
+        return describe_moments(self.num_features, SCALES["full"], self.inside.shared, False)
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """A draw in the space, and noise with variance τ_y in the other directions."""

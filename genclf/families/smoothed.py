@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from jaxtyping import Array, Bool
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 
 from genclf.conjugate.dirichlet import smoothing_problems
 from genclf.families.base import Params
@@ -18,10 +19,10 @@ from genclf.families.capabilities import (
     HasTerms,
     Latent,
 )
-from genclf.families.missing import missing_problems
+from genclf.families.missing import MayMiss, is_missing
 
 
-class CountParams(HasConditionals, HasLinearForm, HasTerms, Params):
+class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):
     """Params of features that are independent given the class, and that may be missing."""
 
     @property
@@ -31,8 +32,13 @@ class CountParams(HasConditionals, HasLinearForm, HasTerms, Params):
     def marginalized(self: Any) -> Any:
         return replace(self, missing="marginalize")
 
+    def sample_missing(self, key: Array, x: Any, y: Int[Array, "*batch"]) -> Any:
+        """Draw each missing cell on its own; the others stay."""
+        drawn = self.sample(key, y).astype(x.dtype)
+        return jnp.where(is_missing(x, self.missing_code), drawn, x)
 
-class Smoothed(HasRoads, HasConjugatePrior, Latent):
+
+class Smoothed(MayMiss, HasRoads, HasConjugatePrior, Latent):
     """A family with smoothing or a prior, and with missing cells.
 
     Its fields are `alpha` (1 where a prior stands in its place), `prior`, `missing` and
@@ -59,4 +65,4 @@ class Smoothed(HasRoads, HasConjugatePrior, Latent):
 
     def problems(self: Any, d: Any = None) -> list[str]:
         wrong = smoothing_problems(self.alpha, self.prior)
-        return wrong + missing_problems(self.missing, self.missing_code, self.num_codes)
+        return wrong + self.missing_problems(self.num_codes)

@@ -48,7 +48,7 @@ def has_downdates(clf: Model, y: Array) -> bool:
     plain = is_concrete(family.ridge) and bool(family.ridge == 0)
     given = not isinstance(family.shrinkage, Estimated)
     known = given and (family.shrinkage is None or family.target == "identity")
-    return plain and known and family.pooling is None and family.missing == "error"
+    return plain and known and family.pooling is None and not family.may_miss
 
 
 def without_each(

@@ -67,7 +67,7 @@ def share_scatters(clf: Model) -> bool:
     family, _ = _gaussian(clf)
     if family is None or family.prior is not None:
         return False
-    linear = family.structure.is_full and family.shared and family.missing == "error"
+    linear = family.structure.is_full and family.shared and not family.may_miss
     plain = is_concrete(family.ridge) and bool(family.ridge == 0)
     return linear and plain and (family.shrinkage is None or family.target == "identity")
 

@@ -155,7 +155,7 @@ def _(family: Bernoulli, columns: Sequence[Column], sizes: tuple[int, ...]) -> R
 
 @recipe_of.register
 def _(family: Multinomial, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
-    return OfWords(family.presence) if family.missing == "error" else None
+    return OfWords(family.presence) if not family.may_miss else None
 
 
 @recipe_of.register

@@ -112,7 +112,7 @@ class ByJax(ValueError):
 
 @part_scores.register
 def _(density: GaussianParams) -> PartScores:
-    full, missing = density.structure.is_full, density.missing == "marginalize"
+    full, missing = density.structure.is_full, density.may_miss
     if full and missing:
         raise ByJax("Gaussians of full covariance with missing cells")
     mean, scale = _float64(density.mean), _float64(density.scale)
@@ -126,7 +126,7 @@ def _(density: GaussianParams) -> PartScores:
 def _(density: CategoricalParams) -> PartScores:
     log_theta, columns = _float64(density.log_theta), density.columns
     beyond = 0.0 if columns.unseen == "ignore" else np.nan
-    hole = 0.0 if columns.missing == "marginalize" else np.nan
+    hole = 0.0 if columns.may_miss else np.nan
     rest = np.broadcast_to(np.array([[beyond], [hole]]), (2, len(log_theta)))
     ends = np.cumsum(columns.num_values)[:-1]
     return CategoricalScores(tuple(np.vstack([t.T, rest]) for t in np.split(log_theta, ends, 1)))
@@ -134,7 +134,7 @@ def _(density: CategoricalParams) -> PartScores:
 
 @part_scores.register
 def _(density: BernoulliParams) -> PartScores:
-    logits, missing = _float64(density.logits), density.missing == "marginalize"
+    logits, missing = _float64(density.logits), density.may_miss
     never, always = np.isneginf(logits), np.isposinf(logits)
     log_p, log_q = np.where(never, 0, log_expit(logits)), np.where(always, 0, log_expit(-logits))
     veto = never.astype(float) - always
@@ -145,7 +145,7 @@ def _(density: BernoulliParams) -> PartScores:
 
 @part_scores.register
 def _(density: MultinomialParams) -> PartScores:
-    if density.missing == "marginalize":
+    if density.may_miss:
         raise ByJax("Multinomials with uncounted words")
     log_theta = _float64(density.log_theta)
     never, zeros = np.isneginf(log_theta), np.zeros(len(log_theta))
@@ -155,7 +155,7 @@ def _(density: MultinomialParams) -> PartScores:
 
 @part_scores.register
 def _(density: PoissonParams) -> PartScores:
-    log_rate, missing = _float64(density.log_rate), density.missing == "marginalize"
+    log_rate, missing = _float64(density.log_rate), density.may_miss
     # Relative to a typical rate m: x log (λ / m) - (λ - m), plus a term that all classes share.
     typical, never = np.exp(log_rate).mean(0), np.isneginf(log_rate)
     coef = np.where(never, 0, log_rate - np.log(np.where(typical > 0, typical, 1)))
