@@ -16,6 +16,7 @@ from genclf.arguments.sharding import compiled
 from genclf.class_prior import PROBABILITIES, log_fixed, prior_problem
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.conversion import host_or_device
+from genclf.entry.labels import AnyArray
 from genclf.entry.rows import Rows, check_rows
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Parametric
@@ -61,13 +62,14 @@ def stats(
     return sums(clf, x, y, weights)
 
 
-def sums(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
+def sums(clf: Classifier, x: PyTree, y: AnyArray, weights: AnyArray | None) -> ClassifierStats:
     """The statistics of checked arguments; sparse rows on the host are summed there."""
     if not isinstance(x, HostRows):
         return _sums(clf, x, y, weights)
     if is_traced(clf, y, weights):
         return _sums(clf, x.on_device(), y, weights)
-    return summed(clf, Rows.of(x, y, weights, clf.num_classes))
+    of_rows = None if weights is None else jnp.asarray(weights)
+    return summed(clf, Rows.of(x, jnp.asarray(y), of_rows, clf.num_classes))
 
 
 @compiled

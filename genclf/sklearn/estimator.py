@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from genclf.arguments.arrays import refuse_mask
 from genclf.classifier import Classifier
+from genclf.estimation import estimated
 from genclf.explanation import Explanation, explain, place_of
 from genclf.families.base import Family
 from genclf.families.capabilities import is_additive
@@ -31,7 +32,7 @@ from genclf.scores import log_marginal, log_posterior, sample
 from genclf.sklearn.attributes import Attributes
 from genclf.sklearn.labels import Labels, classes_of, encoded, numbers_in, prior_by_label
 from genclf.sklearn.rows import checked_rows
-from genclf.stream.pieces import by_pieces, estimated, merged, on_host, padded, statistics
+from genclf.stream.pieces import by_pieces, merged, on_host, padded, statistics
 from genclf.sums.sparse import is_sparse
 
 log_posteriors, log_marginals = jax.jit(log_posterior), jax.jit(log_marginal)

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from genclf.classifier import Classifier, ClassifierParams
+from genclf.estimation import estimated
 from genclf.files.container import FileError
 from genclf.files.saved import load, save
 from genclf.latent.clusters import check_for_em
@@ -21,7 +22,6 @@ from genclf.latent.em import em
 from genclf.stream.checkpoint import Store, check_digest, is_there, not_of, sum_units
 from genclf.stream.on_device import arrays_of, checked_pieces, expected_part
 from genclf.stream.part import Part
-from genclf.stream.pieces import estimated
 from genclf.stream.schema import Schema
 from genclf.stream.units import units
 

@@ -11,13 +11,13 @@ from jaxtyping import PyTree
 
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.entry.padding import SIZES
-from genclf.estimation import estimate, stats
+from genclf.estimation import stats, sums
 from genclf.families.tokens import Tokens
 from genclf.many.packing import padded_size
-from genclf.sums.merging import merge
+from genclf.sums import merging
 from genclf.sums.sparse import is_sparse
 
-_stats, estimated, merged = jax.jit(stats), jax.jit(estimate), jax.jit(merge)
+merged = jax.jit(merging.merged)
 
 _PIECE = 65_536  # rows summed by one call
 
@@ -28,7 +28,7 @@ def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> Clas
         return stats(clf, x, y, w)
     pieces = [slice(start, start + _PIECE) for start in range(0, len(y), _PIECE)]
     cut = lambda piece: jax.tree.map(lambda a: a[piece], (x, y, w))  # noqa: E731
-    return reduce(merged, (_stats(clf, *padded(*cut(piece))) for piece in pieces))
+    return reduce(merged, (sums(clf, *padded(*cut(piece))) for piece in pieces))
 
 
 def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray, np.ndarray]:
