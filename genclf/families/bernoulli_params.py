@@ -123,10 +123,6 @@ class BernoulliParams(CountParams):
         return allow_missing(bits_support(self.threshold), self.missing, self.missing_code)
 
     @property
-    def num_features(self) -> int:
-        return self.logits.shape[-1]
-
-    @property
     def parameters(self) -> dict[str, Parameter]:
         return {"logits": Parameter("unit_interval", "logit")}
 

@@ -84,10 +84,6 @@ class MultinomialParams(CountParams):
         return allow_missing(counts, self.missing, self.missing_code)
 
     @property
-    def num_features(self) -> int:
-        return self.log_theta.shape[-1]
-
-    @property
     def parameters(self) -> dict[str, Parameter]:
         return {"log_theta": Parameter("simplex", "log")}
 

@@ -55,10 +55,6 @@ class PoissonParams(CountParams):
         return allow_missing(EVENTS, self.missing, self.missing_code)
 
     @property
-    def num_features(self) -> int:
-        return self.log_rate.shape[-1]
-
-    @property
     def parameters(self) -> dict[str, Parameter]:
         return {"log_rate": Parameter("positive", "log")}
 
@@ -276,7 +272,3 @@ class Poisson(Smoothed):
     def _roots(self, x: Array) -> tuple[Array, Array]:
         counts, seen = counted(x, self.missing, self.missing_code)
         return jnp.sqrt(jnp.where(counts > 0, counts, 0)), seen
-
-    def num_parameters(self, num_classes: int, d: int) -> int:
-        """One rate per class and feature."""
-        return num_classes * d

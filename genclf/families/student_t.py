@@ -18,15 +18,13 @@ from genclf.families.mahalanobis import (
     over_classes,
     scaled_noise,
 )
-from genclf.families.support import Support
+from genclf.families.support import FINITE, Support
 from genclf.logarithms import log_pochhammer
 from genclf.parameters import Parameter
 from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.factors import any_member
 from genclf.sums.far import nearness
-
-FINITE = Support(jnp.isfinite, "a finite number")
 
 
 class StudentTParams(Density):
@@ -69,10 +67,6 @@ class StudentTParams(Density):
     @property
     def support(self) -> Support:
         return FINITE
-
-    @property
-    def num_features(self) -> int:
-        return self.mean.shape[-1]
 
     def _own(self, x: Array) -> tuple[Array, Array]:
         """The log-density of each class minus a term that all classes share, and that term."""
