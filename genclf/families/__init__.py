@@ -33,7 +33,7 @@ from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums, moments
 from genclf.sums.blocks import ClassWeights, accumulate, broadcast_rows, over_rows
-from genclf.sums.products import einsum, matmul
+from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, divide
 
 __all__ = [
@@ -68,7 +68,6 @@ __all__ = [
     "broadcast_rows",
     "dense_sums",
     "divide",
-    "einsum",
     "has",
     "kind_of",
     "matmul",

@@ -215,7 +215,7 @@ class HasTerms(Density):
         """
 
     def constant(self, y: Int[Array, "*batch"], other: Int[Array, "*batch"]) -> Array:
-        """The part of the log-ratio that does not depend on x, (*batch,); 0 for most densities."""
+        """The part of the log-ratio that does not depend on x; 0 for most densities."""
         return jnp.zeros(y.shape)
 
 
