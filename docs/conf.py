@@ -90,6 +90,7 @@ PUBLIC_MODULES = [
     "genclf.text",
     "genclf.discretize",
     "genclf.datasets",
+    "genclf.families",
     "genclf.plot",
     "genclf.stream",
 ]

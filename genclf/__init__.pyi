@@ -6,6 +6,7 @@ from . import (
     discretize as discretize,
     distributed as distributed,
     engines as engines,
+    families as families,
     stream as stream,
     text as text,
 )

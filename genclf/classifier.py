@@ -23,14 +23,7 @@ from genclf.class_prior import PROBABILITIES, ClassPrior, log_fixed, prior_probl
 from genclf.conjugate.dirichlet import Dirichlet
 from genclf.entry.verb import ArrayLike
 from genclf.families.base import FAMILY, AnyDensity, Density, Scalar
-from genclf.families.capabilities import (
-    HasLinearForm,
-    HasQuadraticForm,
-    HasTerms,
-    has_terms,
-    lacks,
-    require,
-)
+from genclf.families.capabilities import HasLinearForm, HasQuadraticForm, HasTerms, require
 from genclf.families.support import Support
 from genclf.model import Fitted, Model
 from genclf.sums.blocks import broadcast_rows
@@ -228,8 +221,7 @@ class ClassifierParams(Fitted):
         return matrix, coef, intercept + self.log_prior
 
     def terms(self, x: PyTree, y: Array, other: Array) -> tuple[PyTree, Array]:
-        if not has_terms(self.conditional):
-            raise lacks(self.conditional, HasTerms, "explain")
+        require(self.conditional, HasTerms, "explain")
         constant = self.log_prior[y] - self.log_prior[other] + self.conditional.constant(y, other)
         return self.conditional.terms(x, y, other), constant
 

@@ -54,6 +54,15 @@ class Parameter:
         lower = 0.0 if self.constraint in ("simplex", "unit_interval", "positive") else -math.inf
         return lower, 1.0 if self.constraint == "unit_interval" else math.inf
 
+    def num_free(self, shape: tuple[int, ...]) -> int:
+        """The number of free values among those of an array of this shape."""
+        size = math.prod(shape)
+        if self.constraint == "simplex":
+            return size - size // shape[-1] * len(self.tables or shape[-1:])
+        if self.constraint == "lower_cholesky":
+            return size // shape[-1] * (shape[-1] + 1) // 2
+        return size
+
     def membership(self) -> Any:
         """The numpyro constraint."""
         from numpyro.distributions import constraints

@@ -54,6 +54,7 @@ DOORS = {
     "genclf.__main__",
     "genclf.bayes.generative_story",
     "genclf.cli.compare",
+    "genclf.families.capabilities",
     "genclf.files.kinds",
     "genclf.stream.part",
     "genclf.stream.schema",

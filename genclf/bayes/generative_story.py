@@ -32,6 +32,7 @@ def story(
         class_prior  Dirichlet                  log_prior
         theta        Dirichlet                  log_theta
         probs        Beta                       logits
+        rate         Gamma                      log_rate
         covariance   InverseWishart             scale
         variance     InverseGamma               scale    ("diag", "spherical")
         mean         Normal given covariance

@@ -98,7 +98,7 @@ class Posterior(ShowsNumbers):
             level: the probability of each interval.
 
         Returns:
-            (lower, upper) of the values by name: "class_prior", "theta", "probs", "mean",
+            (lower, upper) of the values by name: "class_prior", "theta", "probs", "rate", "mean",
             "variance" (the diagonal of Σ); in a `Product`, after the block and a dot.
         """
         level = jnp.asarray(PROBABILITY.checked(level, "level"), self.stats.count.dtype)

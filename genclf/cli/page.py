@@ -24,6 +24,7 @@ from genclf.classifier import ClassifierParams
 from genclf.cli.files import InputError
 from genclf.diagnosis import diagnose
 from genclf.explanation import Explanation
+from genclf.families.capabilities import HasTerms, has
 from genclf.plot.classes import as_text
 from genclf.plot.evidence import draw_bars
 from genclf.sums.covariance import GaussianDiagnosis
@@ -77,10 +78,9 @@ def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
     predicted = found.log_posterior[decided].argmax(1)
     ax = plot.confusion(found.y[decided], predicted, class_names=names)
     yield "confusion", _drawn(ax), "Rows of each class (down) by the class predicted (across)."
-    try:
-        terms = found.best.explain(table[:_ROWS])
-    except ValueError:  # QDA has no terms of columns
+    if not has(found.best.params.conditional, HasTerms):  # such as QDA
         return
+    terms = found.best.explain(table[:_ROWS])
     yield (
         "evidence",
         _drawn(_evidence(terms, found.best.columns)),

@@ -28,8 +28,7 @@ from genclf.discriminative.minimum import minimise, tolerance
 from genclf.entry.rows import Rows
 from genclf.entry.verb import verb
 from genclf.families.base import Scalar
-from genclf.families.student_t import FINITE
-from genclf.families.support import Support, nan_outside_support
+from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.model import Fitted, Model, Solution
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.products import matmul

@@ -1,1 +1,80 @@
-"""Families of class densities p(x | y), and the params of the densities that they fit."""
+"""What a family of your own is made of: base classes, capabilities, statistics and supports.
+
+The page "A family of your own" writes one. `Density` and `Params` are the base classes of what is
+fitted, `Family` and `Parametric` those of what fits it.
+"""
+
+from genclf.arguments.domains import (
+    FLAG,
+    NON_NEGATIVE,
+    POSITIVE,
+    Domain,
+    Scalar,
+    one_of,
+    whole,
+)
+from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.static import static
+from genclf.conjugate.base import Conjugate, Prior
+from genclf.families.base import Condition, Density, Family, Parametric, Params
+from genclf.families.capabilities import (
+    Completed,
+    HasConditionals,
+    HasConjugatePrior,
+    HasLinearForm,
+    HasQuadraticForm,
+    HasRoads,
+    HasTerms,
+    Latent,
+    SharesScatter,
+    has,
+)
+from genclf.families.support import FINITE, Support, nan_outside_support
+from genclf.parameters import Parameter
+from genclf.sums.accumulate import dense_sums, moments
+from genclf.sums.blocks import ClassWeights, accumulate, broadcast_rows, over_rows
+from genclf.sums.products import matmul
+from genclf.sums.statistics import Moments, Sums, divide
+
+__all__ = [
+    "FINITE",
+    "FLAG",
+    "NON_NEGATIVE",
+    "POSITIVE",
+    "ClassWeights",
+    "Completed",
+    "Condition",
+    "Conjugate",
+    "Density",
+    "Domain",
+    "Family",
+    "HasConditionals",
+    "HasConjugatePrior",
+    "HasLinearForm",
+    "HasQuadraticForm",
+    "HasRoads",
+    "HasTerms",
+    "Latent",
+    "Moments",
+    "Parameter",
+    "Parametric",
+    "Params",
+    "Prior",
+    "Scalar",
+    "SharesScatter",
+    "Sums",
+    "Support",
+    "accumulate",
+    "broadcast_rows",
+    "dense_sums",
+    "divide",
+    "has",
+    "kind_of",
+    "matmul",
+    "moments",
+    "nan_outside_support",
+    "one_of",
+    "over_rows",
+    "static",
+    "whole",
+]

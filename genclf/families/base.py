@@ -9,10 +9,13 @@ parameters. All are frozen pytrees. What only some families or densities can do 
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import Domain, Scalar as Scalar
@@ -25,15 +28,32 @@ from genclf.sums.blocks import MANY_CLASSES, ClassWeights, reduce_scores
 from genclf.sums.statistics import Sums
 
 
+class Condition(NamedTuple):
+    """When a density has a capability of its class.
+
+    Attributes:
+        words: what follows the name of the class in a message, such as "with shared=True".
+        holds: whether a density of the class has it.
+        instead: what to do with a density that does not.
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+    instead: str
+
+
 class Density(ShowsNumbers, Registered):
     """p(x | y = k) of K classes; its arrays have a leading class axis.
 
     Attributes:
         domains: the sets that fields are in which `parameters` does not name; an array that has
             neither holds finite numbers.
+        conditions: when a density of the class has a capability that the class inherits from; it
+            always has those that are not named.
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {}
+    conditions: ClassVar[Mapping[type, Condition]] = {}
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -55,9 +75,9 @@ class Density(ShowsNumbers, Registered):
         """What one example may hold, in the structure of x."""
 
     @property
-    @abc.abstractmethod
     def num_features(self) -> PyTree[int]:
-        """Number of features of one example, in the structure of x."""
+        """Number of features of one example, in the structure of x: the last axis of field 1."""
+        return getattr(self, dataclasses.fields(self)[0].name).shape[-1]
 
     @abc.abstractmethod
     def log_prob(self, x: PyTree) -> Float[Array, "*batch K"]:
@@ -146,17 +166,26 @@ class Parametric(Family):
     def estimate(self, stats: PyTree) -> Params:
         """The closed-form estimate from the statistics."""
 
-    @abc.abstractmethod
     def log_prior_density(self, params: Any, stats: PyTree) -> Float[Array, ""]:
-        """Prior log-density of any params, up to a constant; 0 if there is no prior.
+        """Prior log-density of any params, up to a constant: 0, of a family without a prior.
 
         The statistics determine what the hyper-parameters leave open, such as the scale of a
         relative ridge.
         """
+        return jnp.zeros((), jnp.result_type(*jax.tree.leaves(stats)))
 
-    @abc.abstractmethod
     def num_parameters(self, num_classes: int, d: Any) -> int:
-        """Number of free parameters of p(x | y) for d features."""
+        """Number of free parameters of p(x | y) for d features.
+
+        Those in the sets that `parameters` of the params names; if it names none, all numbers.
+        """
+        of_rows = lambda x, w: self.estimate(self.stats(x, w))  # noqa: E731
+        x, w = (jax.ShapeDtypeStruct((1, m), jnp.result_type(float)) for m in (d, num_classes))
+        params = jax.eval_shape(of_rows, x, w)
+        named = [(of, getattr(params, name).shape) for name, of in params.parameters.items()]
+        if not named:
+            return sum(a.size for a in jax.tree.leaves(params))
+        return sum(of.num_free(shape) for of, shape in named)
 
     def fit(self, x: PyTree, w: ClassWeights) -> Params:
         return self.estimate(self.stats(x, w))

@@ -145,10 +145,6 @@ class Bernoulli(Smoothed):
         """The number of cells that differ."""
         return hamming_distance(x, seed)
 
-    def num_parameters(self, num_classes: int, d: int) -> int:
-        """One probability per class and feature."""
-        return num_classes * d
-
     @property
     def num_codes(self) -> int | float:
         return 2

@@ -118,10 +118,6 @@ class BernoulliParams(CountParams):
         return self.allowing(bits_support(self.threshold))
 
     @property
-    def num_features(self) -> int:
-        return self.logits.shape[-1]
-
-    @property
     def parameters(self) -> dict[str, Parameter]:
         return {"logits": Parameter("unit_interval", "logit")}
 

@@ -7,6 +7,11 @@ A family that has a capability inherits from its class and implements the abstra
 from __future__ import annotations
 
 import abc
+import importlib
+import inspect
+import pkgutil
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
@@ -14,10 +19,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
+from genclf.arguments.registered import REGISTERED
 from genclf.conjugate.base import Conjugate, Prior
-from genclf.families.base import Density, Family, Parametric, Params
+from genclf.families.base import Condition, Density, Family, Parametric, Params
 from genclf.families.parts import InParts
 from genclf.sums.blocks import ClassWeights
+from genclf.sums.statistics import divide
 
 Init = Literal["k-means++", "random"]
 """How clusters are initialised: at examples drawn far from each other, or by random weights."""
@@ -33,13 +40,13 @@ class HasRoads(Parametric):
     def start(self, stats: PyTree) -> Params:
         """The start of an iteration: params inside their sets, the same for all classes."""
 
-    @abc.abstractmethod
     def prior_stats(self, stats: PyTree) -> PyTree:
-        """Hyper-parameters as pseudo-statistics, shaped as those of the data; 0 means no prior.
+        """Hyper-parameters as pseudo-statistics, shaped as those of the data: 0, without a prior.
 
         `params.log_lik` of them is the log of the prior density up to a constant, so the estimate
         maximises `log_lik(stats) + log_lik(prior_stats)`.
         """
+        return jax.tree.map(jnp.zeros_like, stats)
 
     def log_prior_density(self, params: Any, stats: PyTree) -> Float[Array, ""]:
         """`params.log_lik` of the pseudo-statistics."""
@@ -58,13 +65,13 @@ class HasConjugatePrior(Parametric):
     instead: ClassVar = "use genclf.bayes.story, which takes any density"
 
     @property
-    @abc.abstractmethod
-    def given_prior(self) -> Prior:
-        """The prior that the hyper-parameters stand for, as a user states it."""
+    def given_prior(self: Any) -> Prior:
+        """The prior that the hyper-parameters stand for, as a user states it: the field `prior`."""
+        return self.prior
 
-    @abc.abstractmethod
-    def with_prior(self, prior: Any) -> Parametric:
+    def with_prior(self: Any, prior: Any) -> Any:
         """This family with that prior in place of its own."""
+        return replace(self, prior=prior)
 
     @abc.abstractmethod
     def conjugate_prior(self, stats: PyTree) -> Conjugate:
@@ -104,16 +111,23 @@ class Observed(Completed):
 class Latent(Parametric):
     """EM can fit the family if labels or parts of the examples are unobserved."""
 
-    needs: ClassVar = "a distance between rows, to initialise EM (`distance`, `heuristics`)"
+    needs: ClassVar = "a distance between rows, to initialise EM"
     instead: ClassVar = "use fit, with a label for each row"
 
-    @abc.abstractmethod
     def distance(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
-        """Distance of rows from one example, >= 0 and 0 if equal, to initialise clusters."""
+        """Distance of rows from one example, >= 0 and 0 if equal, to initialise clusters.
 
-    @abc.abstractmethod
+        By default the square of that in standard deviations of each feature, 0 where missing.
+        """
+        x, seed = (a.astype(jnp.result_type(float, a.dtype)) for a in (x, seed))
+        apart = x - seed[None]
+        variance = jnp.nanvar(x, 0)
+        share = divide(apart**2, jnp.broadcast_to(variance, apart.shape))
+        return jnp.where(jnp.isnan(share), 0, share).sum(-1)
+
     def heuristics(self) -> list[str]:
         """Names of hyper-parameters in use that are not a prior: EM then has no objective."""
+        return []
 
     @property
     def hidden(self) -> bool:
@@ -149,7 +163,6 @@ class HasConditionals(Density):
     """The distribution of some features given others is known: `condition`."""
 
     needs: ClassVar = "conditional densities of its features"
-    instead: ClassVar = "Gaussian, Bernoulli, categorical and multinomial densities have them"
 
     @abc.abstractmethod
     def marginalized(self) -> Density:
@@ -168,9 +181,6 @@ class HasLinearForm(Density):
     """The discriminant is linear in x: `linear_form`."""
 
     needs: ClassVar = "a discriminant that is linear in x"
-    instead: ClassVar = (
-        "shared-covariance Gaussian, Bernoulli, categorical and multinomial densities have one"
-    )
 
     @abc.abstractmethod
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
@@ -181,7 +191,6 @@ class HasQuadraticForm(Density):
     """The discriminant is quadratic in x: `quadratic_form`."""
 
     needs: ClassVar = "a discriminant that is quadratic in x"
-    instead: ClassVar = "Gaussian densities have one"
 
     @abc.abstractmethod
     def quadratic(self) -> tuple[Array, Array, Array]:
@@ -189,18 +198,12 @@ class HasQuadraticForm(Density):
 
 
 class HasTerms(Density):
-    """The log-ratio of the densities of two classes is a sum over the features: `explain`."""
+    """The log-ratio of the densities of two classes is a sum over the features: `explain`.
+
+    Of a combinator it is one too if a part has no such sum: the part then has a single term.
+    """
 
     needs: ClassVar = "a log-density ratio that is a sum over the features"
-    instead: ClassVar = (
-        "densities of independent features, words and directions have one, and so have Gaussians "
-        "with one covariance"
-    )
-
-    @property
-    def has_terms(self) -> bool:
-        """Whether it is, with these hyper-parameters."""
-        return True
 
     @abc.abstractmethod
     def terms(
@@ -212,11 +215,8 @@ class HasTerms(Density):
         """
 
     def constant(self, y: Int[Array, "*batch"], other: Int[Array, "*batch"]) -> Array:
-        """What of the log-ratio does not depend on x, (*batch,); 0 for most densities."""
+        """The part of the log-ratio that does not depend on x; 0 for most densities."""
         return jnp.zeros(y.shape)
-
-
-_OF_STATISTICS = "sufficient statistics", "use fit, and sum log_joint over examples"
 
 
 def lacking(node: Family | Density, capability: Any) -> Family | Density | None:
@@ -227,30 +227,55 @@ def lacking(node: Family | Density, capability: Any) -> Family | Density | None:
     by_part = isinstance(node, InParts) and getattr(capability, "by_part", False)
     if not (by_part or isinstance(node, capability)):
         return node
+    if (condition := _condition(node, capability)) and not condition.holds(node):
+        return node
+    if capability is HasTerms:
+        return None
     nested = lambda a: a is not node and isinstance(a, Family | Density)  # noqa: E731
     inside = [a for a in jax.tree.leaves(node, is_leaf=nested) if nested(a)]
     return next((found for a in inside if (found := lacking(a, capability))), None)
 
 
+def has(node: Family | Density, capability: Any) -> bool:
+    """Whether a family or density, with its hyper-parameters, has the capability."""
+    return lacking(node, capability) is None
+
+
 def require(node: Family | Density, capability: Any, verb: str) -> None:
     """Raise if the node, or one of its parts, lacks the capability that `verb` needs."""
-    if (found := lacking(node, capability)) is not None:
-        raise lacks(found, capability, verb)
-
-
-def lacks(node: Family | Density, capability: Any, verb: str) -> ValueError:
-    """The error that the node does not have the capability that `verb` needs."""
-    needs, instead = _OF_STATISTICS
+    if (found := lacking(node, capability)) is None:
+        return
+    needs, instead = "sufficient statistics", "use fit, and sum log_joint over examples"
     if capability not in (Parametric, Params):
-        needs, instead = capability.needs, capability.instead
-    return ValueError(
-        f"{verb} needs {needs}, and {type(node).__name__} does not have that: {instead}"
+        needs = capability.needs
+        instead = getattr(capability, "instead", None) or having(capability)
+    name, condition = type(found).__name__, _condition(found, capability)
+    if condition is None:
+        raise ValueError(f"{verb} needs {needs}, and {name} does not have that: {instead}")
+    raise ValueError(
+        f"{verb} needs {needs}, and {name} has that only {condition.words}: {condition.instead}"
     )
 
 
-def has_terms(density: Density) -> bool:
-    """Whether the log-ratio of two classes is a sum over the features."""
-    return isinstance(density, HasTerms) and density.has_terms
+def _condition(node: Any, capability: type) -> Condition | None:
+    return node.conditions.get(capability) if isinstance(node, Density) else None
+
+
+def having(capability: type) -> str:
+    """The public densities that have a capability, and when, in words; combinators left out."""
+    import genclf
+
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        importlib.import_module(f"genclf.families.{module.name}")  # which registers its classes
+    found = []
+    for kind in REGISTERED.values():
+        is_public = kind.__name__ in dir(genclf) or not kind.__module__.startswith("genclf.")
+        is_concrete = is_public and issubclass(kind, capability) and not inspect.isabstract(kind)
+        if is_concrete and not issubclass(kind, InParts):
+            condition = kind.conditions.get(capability)  # type: ignore[attr-defined]
+            found.append(f"{kind.__name__} {condition.words}" if condition else kind.__name__)
+    *others, last = sorted(found)
+    return f"{', '.join(others)} and {last} have it" if others else f"{last} has it"
 
 
 def is_hidden(family: Family) -> bool:
@@ -260,4 +285,4 @@ def is_hidden(family: Family) -> bool:
 
 def is_additive(family: Family) -> bool:
     """Whether the estimate is a function of sums over examples that need no params."""
-    return lacking(family, Parametric) is None and not is_hidden(family)
+    return has(family, Parametric) and not is_hidden(family)

@@ -176,10 +176,6 @@ class Categorical(Smoothed):
         """The number of cells that differ."""
         return hamming_distance(x, seed)
 
-    def num_parameters(self, num_classes: int, d: int) -> int:
-        """V_j - 1 free probabilities per class and column."""
-        return num_classes * sum(v - 1 for v in self.columns(d).num_values)
-
     @property
     def num_codes(self) -> int | float:
         return int(np.max(self.num_values))

@@ -20,7 +20,7 @@ from genclf.families.capabilities import (
     HasTerms,
     Init,
     Latent,
-    has_terms,
+    has,
     is_hidden,
 )
 from genclf.families.parts import InParts
@@ -66,7 +66,7 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
 
     def constant(self, y: Int[Array, "*batch"], other: Int[Array, "*batch"]) -> Array:
         """The sum over the parts."""
-        of = lambda part: part.constant(y, other) if has_terms(part) else jnp.zeros(y.shape)  # noqa: E731
+        of = lambda part: part.constant(y, other) if has(part, HasTerms) else jnp.zeros(y.shape)  # noqa: E731
         return self.total(self.map(of))
 
     def marginalized(self) -> CombinedParams:
@@ -84,7 +84,7 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
 
 
 def _terms_of(part: Any, x: PyTree, y: Array, other: Array) -> PyTree:
-    if has_terms(part):
+    if has(part, HasTerms):
         return part.terms(x, y, other)
     score = part.discriminant(x)
     of, against = (jnp.take_along_axis(score, k[..., None], axis=-1) for k in (y, other))

@@ -56,10 +56,6 @@ class DirichletMultinomialParams(Density):
     def support(self) -> Support:
         return replace(COUNTS, sparse=False, repeats=not self.presence)
 
-    @property
-    def num_features(self) -> int:
-        return self.concentration.shape[-1]
-
     def log_prob(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
         """`Σ_j log (a_kj)_x_j - log (Σ_j a_kj)_length`."""
         a = self.concentration

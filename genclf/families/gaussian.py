@@ -32,8 +32,8 @@ from genclf.families.gaussian_rules import contradictions, rules_in_use
 from genclf.families.missing import MISSING, Missing
 from genclf.families.row_space import diagnose_in_row_space, fit_in_row_space
 from genclf.families.shrunken_centroids import shrink_centroids
-from genclf.families.student_t import FINITE, StudentTParams
-from genclf.families.support import Support
+from genclf.families.student_t import StudentTParams
+from genclf.families.support import FINITE, Support
 from genclf.sums.accumulate import moments, moments_of_cells
 from genclf.sums.blocks import ClassWeights, masked
 from genclf.sums.covariance import CovarianceEstimate, GaussianDiagnosis

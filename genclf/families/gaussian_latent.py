@@ -16,7 +16,7 @@ from genclf.families.missing import MayMiss, Missing
 from genclf.sums.accumulate import moments, moments_of_cells
 from genclf.sums.blocks import ClassWeights, Hard, fold_rows
 from genclf.sums.scales import SCALES, Covariance, Scale
-from genclf.sums.statistics import Moments, divide
+from genclf.sums.statistics import Moments
 
 
 class _Rows(Completed):
@@ -83,11 +83,3 @@ class LatentGaussian(MayMiss, Latent, SharesScatter):
         return replace(
             self, prior=self.prior.resolved(moments_of_cells(x, ~jnp.isnan(x), together))
         )
-
-    def distance(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
-        """Squared distance in standard deviations of each feature; 0 where missing."""
-        x, seed = (a.astype(jnp.result_type(float, a.dtype)) for a in (x, seed))
-        apart = x - seed[None]
-        variance = jnp.nanvar(x, 0)
-        share = divide(apart**2, jnp.broadcast_to(variance, apart.shape))
-        return jnp.where(jnp.isnan(share), 0, share).sum(-1)

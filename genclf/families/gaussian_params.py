@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from genclf.arguments.static import static
-from genclf.families.base import Params
+from genclf.families.base import Condition, Params
 from genclf.families.capabilities import (
     HasConditionals,
     HasLinearForm,
@@ -42,8 +42,7 @@ from genclf.families.marginal import (
 )
 from genclf.families.missing import MayMiss, Missing
 from genclf.families.shared_scale import linear_form, linear_scores
-from genclf.families.student_t import FINITE
-from genclf.families.support import Support
+from genclf.families.support import FINITE, Support
 from genclf.parameters import Parameter
 from genclf.sums import loops
 from genclf.sums.blocks import broadcast_rows, over_rows
@@ -80,6 +79,19 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
             `mean + rounding`, so that in float32 an offset common to all rows costs no digits. None
             in float64.
     """
+
+    conditions: ClassVar = {
+        HasLinearForm: Condition(
+            "with shared=True",
+            lambda self: self.shared,
+            "use quadratic_form, or fit Gaussian(shared=True)",
+        ),
+        HasTerms: Condition(
+            "with shared=True or independent features",
+            lambda self: self.shared or self.covariance != "full" or self.num_features == 1,
+            'fit Gaussian(shared=True) or Gaussian("diag")',
+        ),
+    }
 
     mean: Float[Array, "K d"]
     scale: Float[Array, "..."]
@@ -138,10 +150,6 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     def marginalized(self) -> GaussianParams:
         return replace(self, missing="marginalize")
-
-    @property
-    def num_features(self) -> int:
-        return self.mean.shape[-1]
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -245,10 +253,6 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         is_far = ~jnp.isfinite(scores).all(-1) | (scores.max(-1) <= -most)
         return of_far_rows(x, scores, is_far, lambda: by_blocks(far))
 
-    @property
-    def has_terms(self) -> bool:
-        return self.shared or not self.structure.is_full or self.num_features == 1
-
     def terms(
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
@@ -317,11 +321,6 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`Σ⁻¹ (μ_k - m)` and `-½ (μ_k - m)ᵀ Σ⁻¹ (μ_k + m)`, m the mean of the class means."""
-        if not self.shared:
-            raise ValueError(
-                "the boundary between Gaussians with a covariance of their own is quadratic; "
-                "use quadratic_form, or fit Gaussian(shared=True)"
-            )
         centre = self.mean.mean(0, keepdims=True)
         inverse = self.structure.inverse(self.scale)[0]
         coef, _ = linear_form(self._means(), inverse, self.structure, centre)

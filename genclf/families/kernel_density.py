@@ -16,8 +16,7 @@ from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.arguments.static import static
 from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
-from genclf.families.student_t import FINITE
-from genclf.families.support import Support, nan_outside_support
+from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.parameters import Parameter
 from genclf.sums import loops
 from genclf.sums.blocks import (

@@ -194,7 +194,3 @@ class Multinomial(Smoothed):
     @property
     def given_prior(self) -> Dirichlet:
         return smoothing(self.alpha, self.prior)
-
-    def num_parameters(self, num_classes: int, d: int) -> int:
-        """V - 1 free probabilities per class."""
-        return num_classes * (d - 1)

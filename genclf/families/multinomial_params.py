@@ -80,10 +80,6 @@ class MultinomialParams(CountParams):
         return self.allowing(counts)
 
     @property
-    def num_features(self) -> int:
-        return self.log_theta.shape[-1]
-
-    @property
     def parameters(self) -> dict[str, Parameter]:
         return {"log_theta": Parameter("simplex", "log")}
 

@@ -53,10 +53,6 @@ class NegativeBinomialParams(MayMiss, HasTerms):
     def support(self) -> Support:
         return self.allowing(EVENTS)
 
-    @property
-    def num_features(self) -> int:
-        return self.shape.shape[-1]
-
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`Σ_j log (a_kj)_x_j - log x_j! - a_kj log (1 + 1 / b_kj) - x_j log (b_kj + 1)`."""
 

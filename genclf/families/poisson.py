@@ -49,10 +49,6 @@ class PoissonParams(CountParams):
         return self.allowing(EVENTS)
 
     @property
-    def num_features(self) -> int:
-        return self.log_rate.shape[-1]
-
-    @property
     def parameters(self) -> dict[str, Parameter]:
         return {"log_rate": Parameter("positive", "log")}
 
@@ -263,7 +259,3 @@ class Poisson(Smoothed):
     def _roots(self, x: Array) -> tuple[Array, Array]:
         counts, seen = counted(x, self)
         return jnp.sqrt(jnp.where(counts > 0, counts, 0)), seen
-
-    def num_parameters(self, num_classes: int, d: int) -> int:
-        """One rate per class and feature."""
-        return num_classes * d

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import POSITIVES, SHARES, whole
 from genclf.arguments.static import static
-from genclf.families.base import Parametric, Params
+from genclf.families.base import Condition, Parametric, Params
 from genclf.families.capabilities import HasLinearForm, HasTerms
 from genclf.families.gaussian_params import GaussianParams, describe_moments
 from genclf.families.gaussian_terms import shared_terms
@@ -52,6 +52,11 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
     """
 
     domains: ClassVar = {"outside": POSITIVES, "shrinkage": SHARES, "width": whole(1)}
+    conditions: ClassVar = {
+        HasTerms: Condition(
+            "with one covariance", lambda self: self.inside.shared, "fit Gaussian(shared=True)"
+        ),
+    }
 
     inside: GaussianParams
     outside: Float[Array, "copies"]

@@ -56,9 +56,6 @@ class Smoothed(MayMiss, HasRoads, HasConjugatePrior, Latent):
     def with_prior(self: Any, prior: Any) -> Any:
         return replace(self, alpha=1.0, prior=prior)
 
-    def heuristics(self) -> list[str]:
-        return []
-
     @property
     def determined_by_prior(self: Any) -> bool | Bool[Array, ""]:
         return self.prior is not None or self.alpha > 0

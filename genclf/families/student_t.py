@@ -10,7 +10,7 @@ from genclf.arguments.static import static
 from genclf.families.base import Density
 from genclf.families.distances import distances
 from genclf.families.mahalanobis import Means, over_classes
-from genclf.families.support import Support
+from genclf.families.support import FINITE, Support
 from genclf.logarithms import log_pochhammer
 from genclf.parameters import Parameter
 from genclf.sums import loops
@@ -18,8 +18,6 @@ from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.factors import any_member
 from genclf.sums.far import nearness
 from genclf.sums.scales import SCALES, Covariance, Scale, finite
-
-FINITE = Support(jnp.isfinite, "a finite number")
 
 
 class StudentTParams(Density):
@@ -66,10 +64,6 @@ class StudentTParams(Density):
     @property
     def support(self) -> Support:
         return FINITE
-
-    @property
-    def num_features(self) -> int:
-        return self.mean.shape[-1]
 
     def _own(self, x: Array) -> tuple[Array, Array]:
         """The log-density of each class minus a term that all classes share, and that term."""

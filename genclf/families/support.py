@@ -40,6 +40,9 @@ class Support:
         return self.valid(x.values if isinstance(x, SparseRows) else x)
 
 
+FINITE = Support(jnp.isfinite, "a finite number")
+
+
 def nan_outside_support(x: Array, support: Support) -> Float[Array, "..."]:
     """Convert x to floats, at least float32, with NaN in the cells outside the support."""
     if not jnp.issubdtype(x.dtype, jnp.floating):

@@ -100,10 +100,6 @@ class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
     def support(self) -> Support:
         return UNIT
 
-    @property
-    def num_features(self) -> int:
-        return self.mean_direction.shape[-1]
-
     def log_prob(self, x: Array) -> Float[Array, "*batch K"]:
         """`log C_d(κ_k) + κ_k μ_k · x`, a density with respect to area on the sphere."""
         return self._score(x, log_norm(self.num_features, self.concentration))
@@ -291,6 +287,3 @@ class VonMisesFisher(Latent):
     def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
         """1 minus the cosine."""
         return 1 - matmul(x, seed)
-
-    def heuristics(self) -> list[str]:
-        return []

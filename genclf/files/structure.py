@@ -195,7 +195,7 @@ def _made(kind: str, cls: Any, fields: dict[str, Any]) -> Any:
     if kind.startswith("sklearn.") and not issubclass(cls, tuple):
         return _estimator(cls, **fields)
     own = () if issubclass(cls, tuple) else dataclasses.fields(cls)
-    names = {field.name for field in own} or {*cls._fields}
+    names = {*cls._fields} if issubclass(cls, tuple) else {field.name for field in own}
     fields = getattr(cls, "added_fields", {}) | fields
     if fields.keys() != names:
         raise FileError(f"its {kind} has the fields {sorted(fields)}, expected {sorted(names)}")

@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from sklearn.utils.validation import check_is_fitted
 
+from genclf.discriminative.softmax import SoftmaxParams
+from genclf.families.capabilities import HasLinearForm, has
 from genclf.forms import linear_form
 from genclf.model import Fitted, Model, check_hyperparameters
 from genclf.stream.pieces import on_host
@@ -147,9 +149,12 @@ def _linear_scores(params: Any) -> tuple[np.ndarray, np.ndarray] | None:
 def _is_linear(form: Any, shapes: tuple[Any, ...]) -> bool:
     """Whether params with arrays of these shapes have scores that are linear in the rows."""
     params = jax.tree.unflatten(form, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
-    try:
-        coef, _ = jax.eval_shape(linear_form, params)
-    except ValueError:
+    if isinstance(params, SoftmaxParams):
+        is_linear = params.matrix is None
+    else:
+        is_linear = has(params.conditional, HasLinearForm)
+    if not is_linear:
         return False
+    coef, _ = jax.eval_shape(linear_form, params)
     # Scores of categories are linear in indicators of values, which are more than the columns.
     return isinstance(coef, jax.ShapeDtypeStruct) and coef.shape[1] == params.num_features

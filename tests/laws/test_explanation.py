@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.families.capabilities import has_terms
+from genclf.families.capabilities import HasTerms, has
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, D, K, assert_near, marginalizing
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -31,7 +31,7 @@ def rows_of(model):
 @pytest.mark.parametrize("model", [*WHOLE.values(), *WITH_HOLES], ids=str)
 def test_terms_add_up_to_the_log_odds(model):
     params, x = fitted(model), rows_of(model)
-    if not has_terms(params.conditional):
+    if not has(params.conditional, HasTerms):
         with pytest.raises(ValueError, match="explain needs a log-density ratio"):
             gcf.explain(params, x)
         return
