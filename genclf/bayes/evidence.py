@@ -147,7 +147,10 @@ def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
         found = labels.log_evidence(stats.labels)
     of_part = lambda part, s: part.conjugate_prior(s).log_evidence(s)  # noqa: E731
     of_parts = over_parts(clf.family, of_part, stats.conditional)
-    return found + sum(leaf.sum() for leaf in jax.tree.leaves(of_parts))
+    found = found + sum(leaf.sum() for leaf in jax.tree.leaves(of_parts))
+    # Where a count is NaN, some terms are those of no count.
+    invalid = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(stats)]).any()
+    return jnp.where(invalid, jnp.nan, found)
 
 
 def _strengths(family: Family, stats: PyTree) -> list[PyTree]:

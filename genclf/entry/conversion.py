@@ -24,6 +24,13 @@ def as_arrays(x: PyTree, name: str) -> PyTree:
     return _converted(x, name, _array)
 
 
+def one_array(value: Any, name: str) -> Array:
+    """`as_arrays` of what is one array; raise for a dict or tokens."""
+    if isinstance(value, dict | Tokens):
+        raise ValueError(f"{name} is a {type(value).__name__}, expected an array of numbers")
+    return _converted(value, name, _array)
+
+
 def host_arrays(x: PyTree, name: str) -> PyTree:
     """Convert x to NumPy arrays of dtypes that JAX has; not copied where they have one."""
     return _converted(x, name, _host_array)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from genclf.arguments.calls import misfit
 from genclf.arguments.domains import Domain, draw_shape, random_key, shown
-from genclf.entry.conversion import as_arrays
+from genclf.entry.conversion import as_arrays, one_array
 from genclf.entry.labels import check_labels
 from genclf.entry.rows import check_examples, check_rows, check_supervised_rows
 from genclf.families.structure import widths
@@ -132,8 +132,8 @@ def statistics(value: Any, name: str) -> ClassifierStats:
 
 _CHECKS: dict[str, Check] = {
     "x": as_arrays,
-    "y": as_arrays,
-    "weights": _optional(as_arrays),
+    "y": one_array,
+    "weights": _optional(one_array),
     "stats": statistics,
     "key": random_key,
     "shape": draw_shape,

@@ -264,3 +264,30 @@ def test_params_of_many_fits_take_vmap(model):
         gcf.sample(jax.random.key(0), many)
     found = jax.vmap(gcf.predict, (0, None))(many, take(x, slice(5)))
     np.testing.assert_array_equal(found[1], gcf.predict(one, take(x, slice(5))))
+
+
+@pytest.mark.parametrize("name", ["y", "weights"])
+@pytest.mark.parametrize("verb", [gcf.fit, gcf.stats, gcf.diagnose, gcf.em])
+def test_labels_and_weights_are_one_array(name, verb):
+    given = {"x": np.ones((4, 2)), "y": np.array([0, 1, 0, 1]), "weights": np.ones(4)}
+    given[name] = {"a": given[name]}
+    with pytest.raises(ValueError, match=f"{name} is a dict, expected an array of numbers"):
+        verb(gcf.gaussian_nb(2), **given)
+
+
+BAYESIAN = {
+    "multinomial": gcf.multinomial_nb(2),
+    "bernoulli": gcf.bernoulli_nb(2),
+    "categorical": gcf.categorical_nb(2, 5),
+    "poisson": gcf.Classifier(gcf.Poisson(prior=gcf.Gamma(1.5, 0.5)), 2),
+    "gaussian": gcf.gaussian_nb(2, prior=gcf.NormalInverseWishart()),
+}
+
+
+@pytest.mark.parametrize("name", BAYESIAN)
+def test_the_evidence_of_invalid_rows_is_nan(name):
+    x, y = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]]), np.array([0, 1, 0, 1])
+    evidence = jax.jit(gcf.log_evidence)
+    assert np.isfinite(evidence(BAYESIAN[name], x, y, np.ones(4)))
+    for labels, weights in ((y, np.array([1.0, -1, 1, 1])), (y + 1, np.ones(4))):
+        assert np.isnan(evidence(BAYESIAN[name], x, labels, weights))
