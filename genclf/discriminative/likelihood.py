@@ -28,6 +28,7 @@ from genclf.sums.blocks import (
     class_rows,
     ignore_absent,
     map_rows,
+    map_weights,
     row_weights,
 )
 from genclf.sums.products import matmul
@@ -149,8 +150,8 @@ class Problem(eqx.Module):
             rival = jnp.where((w > 0) | ~self.present[:, None], -jnp.inf, score).max(0)
             return (own > rival) & ((w > 0).sum(0) <= 1)
 
-        some = self.w.weight if isinstance(self.w, Hard) else self.w
-        return self._map_scores(of_rows, v).all() & (self.present.sum() > 1) & (some > 0).any()
+        some = (row_weights(self.w) > 0).any()
+        return self._map_scores(of_rows, v).all() & (self.present.sum() > 1) & some
 
     def sets_apart(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
         """Whether the scores of one class alone separate its rows from all others.
@@ -234,7 +235,7 @@ def make_problem(
 
     p = x.shape[1] * (x.shape[1] + 3) // 2 if is_quadratic else x.shape[1]
     second = accumulate(block, x_fixed, one, p)
-    w = jax.tree.map(lambda a: divide(a, count.sum()) if a.dtype == dtype else a, w)
+    w = map_weights(lambda a: divide(a, count.sum()), w)
     present = (count > 0) | (count.sum() == 0)
     bare = Problem(x, w, l2, present, centre, unit, jnp.eye(p + 1, dtype=dtype), None, is_quadratic)
     white = _whitening(bare, second.mean[0], second.scatter[0], num_classes)

@@ -30,7 +30,7 @@ from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.seeding import hamming_distance
 from genclf.families.smoothed import Smoothed
 from genclf.families.support import Support
-from genclf.sums.blocks import ClassWeights, accumulate, num_classes
+from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.statistics import Sums
 
 _SIZE = whole(1, 2**31 - 1)
@@ -121,7 +121,7 @@ class Categorical(Smoothed):
             total = jnp.zeros((size, len(w)), w.dtype)
             return Sums(w.sum(1), total.at[place].add(w_cell).T)
 
-        return accumulate(block, x, w, x.shape[1] * num_classes(w))
+        return accumulate(block, x, w, x.shape[1] * w.shape[1])
 
     def statistic(self, stats: Sums) -> str:
         return describe_tables(self._columns_of(stats))

@@ -24,7 +24,8 @@ from genclf.sums.blocks import (
     Hard,
     broadcast_rows,
     ignore_absent,
-    num_rows,
+    map_weights,
+    one_label_each,
     over_rows,
 )
 from genclf.sums.class_sums import class_counts
@@ -227,9 +228,15 @@ class KernelDensity(Family):
 
         num_classes, dtype = len(count), count.dtype
         rows = jnp.concatenate([x.astype(dtype), (unit * magnitudes.mean)[None]])
-        w, row = _one_label_each(w, empty)
+        # With responsibilities a class has a copy of each row. An empty class has row n, the mean.
+        row, own = one_label_each(jnp.arange(x.shape[0]), w)
+        row = jnp.append(row, jnp.full(num_classes, x.shape[0]))
+        label = jnp.append(own.label, jnp.arange(num_classes, dtype=own.label.dtype))
+        weight = jnp.append(own.weight, empty.astype(dtype))
         share = max(1, at_most(row.shape[0], 8 * num_classes * _TILE) // (8 * num_classes))
-        num_tiles, tile_of = class_tiles(w, max(1 << (share.bit_length() - 1), 16))
+        num_tiles, tile_of = class_tiles(
+            Hard(label, weight, num_classes), max(1 << (share.bit_length() - 1), 16)
+        )
 
         def tile(t: Array) -> tuple[Array, Array, Array]:
             k, places, weight = tile_of(t)
@@ -250,11 +257,9 @@ class KernelDensity(Family):
 
 def _effective_number(w: ClassWeights) -> Float[Array, "K"]:
     """`(Σ_n w_nk)² / Σ_n w_nk²`; 0 for a class without weight."""
-    largest = lax.stop_gradient((w.weight if isinstance(w, Hard) else w).max(initial=0))
     # Weights are taken relative to the largest: squares neither overflow nor all underflow.
-    w = jax.tree.map(lambda a: divide(a, largest) if a.dtype == largest.dtype else a, w)
-    squares = jax.tree.map(lambda a: a * a if a.dtype == largest.dtype else a, w)
-    return divide(class_counts(w) ** 2, class_counts(squares))
+    w = map_weights(lambda a: divide(a, lax.stop_gradient(a.max(initial=0))), w)
+    return divide(class_counts(w) ** 2, class_counts(map_weights(jnp.square, w)))
 
 
 def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:
@@ -265,21 +270,3 @@ def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:
     other = jnp.where(magnitudes.no_spread, square, magnitudes.typical)
     rounding = magnitudes.no_spread[None] | (own <= magnitudes.floor[None])
     return jnp.where(rounding, other[None], own)
-
-
-def _one_label_each(w: ClassWeights, empty: Array) -> tuple[Hard, Int[Array, "m"]]:
-    """`Hard` weights of rows with one label each, and the row of x that each of them is.
-
-    With responsibilities each class gets a copy of each row. An empty class gets row n, the mean.
-    """
-    num_classes = len(empty)
-    classes = jnp.arange(num_classes, dtype=jnp.int32)
-    if isinstance(w, Hard):
-        copies, label, weight = 1, w.label, w.weight
-    else:
-        copies, label, weight = num_classes, jnp.repeat(classes, w.shape[0]), w.T.ravel()
-    n = num_rows(w)
-    row = jnp.concatenate([jnp.tile(jnp.arange(n), copies), jnp.full(num_classes, n)])
-    label = jnp.concatenate([label, classes])
-    weight = jnp.concatenate([weight, empty.astype(weight.dtype)])
-    return Hard(label, weight, num_classes), row

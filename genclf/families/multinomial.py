@@ -35,7 +35,7 @@ from genclf.families.tokens import (
     valid_counts,
 )
 from genclf.sums.accumulate import dense_sums
-from genclf.sums.blocks import ClassWeights, accumulate, num_classes
+from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import Sparse, SparseRows
 from genclf.sums.statistics import Sums, divide
@@ -137,7 +137,7 @@ class Multinomial(Smoothed):
     def stats(self, x: Array | Tokens | Sparse, w: ClassWeights) -> Sums:
         """`Sums` of x: weight of each class, and count of every word in it."""
         if isinstance(x, Tokens):
-            return accumulate(self._token_sums, x, w, x.ids.shape[1] * num_classes(w))
+            return accumulate(self._token_sums, x, w, x.ids.shape[1] * w.shape[1])
         if isinstance(x, Sparse):
             return Sums(class_counts(w), sparse_counts(x, self.presence).sums(w))
 

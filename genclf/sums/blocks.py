@@ -39,6 +39,11 @@ class Hard(eqx.Module):
     weight: Float[Array, "n"]
     num_classes: int = static()
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, K), as that of responsibilities."""
+        return self.weight.shape[0], self.num_classes
+
 
 ClassWeights = Hard | Float[Array, "n K"]
 """Weights w[n, k] of rows in classes: `Hard` labels, or a dense array of responsibilities."""
@@ -57,9 +62,18 @@ def row_weights(w: ClassWeights) -> Float[Array, "n"]:
     return w.weight if isinstance(w, Hard) else w.sum(1)
 
 
-def num_classes(w: ClassWeights) -> int:
-    """K."""
-    return w.num_classes if isinstance(w, Hard) else w.shape[1]
+def map_weights(f: Callable[[Array], Array], w: ClassWeights) -> ClassWeights:
+    """The class weights with `f` of the array of weights, which has rows as its first axis."""
+    return jax.tree.map(lambda a: f(a) if eqx.is_inexact_array(a) else a, w)
+
+
+def one_label_each(rows: Shaped[Array, "n ..."], w: ClassWeights) -> tuple[Array, Hard]:
+    """The rows with hard labels; with responsibilities each class gets a copy of each row."""
+    if isinstance(w, Hard):
+        return rows, w
+    n, k = w.shape
+    label = jnp.repeat(jnp.arange(k, dtype=jnp.int32), n)
+    return jnp.tile(rows, (k, *[1] * (rows.ndim - 1))), Hard(label, w.T.ravel(), k)
 
 
 def block_rows(row_size: int) -> int:
@@ -89,9 +103,7 @@ def zeros_as(function: Callable, *args: PyTree) -> PyTree:
 
 def masked(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:
     """The weights, with 0 for the rows outside the mask `rows`."""
-    if isinstance(w, Hard):
-        return Hard(w.label, jnp.where(rows, w.weight, 0), w.num_classes)
-    return jnp.where(rows[:, None], w, 0)
+    return map_weights(lambda a: jnp.where(jnp.expand_dims(rows, range(1, a.ndim)), a, 0), w)
 
 
 def accumulate(

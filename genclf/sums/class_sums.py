@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,6 @@ from genclf.sums.blocks import (
     Hard,
     block_rows,
     class_rows,
-    num_classes,
     num_rows,
     row_weights,
     sample_places,
@@ -60,17 +60,23 @@ def parts_of(w: Hard, n: int) -> Parts:
     return Parts(jnp.cumsum(number) - number, number)
 
 
-def class_sums(
-    rows: Float[Array, "n d"], w: ClassWeights, parts: Parts | None = None
-) -> Float[Array, "K d"]:
+def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
     """`Σ_n w_nk row_n` for each class k; from partial sums, if labels are hard."""
-    if not isinstance(w, Hard):
-        return matmul(class_rows(w), rows)
     n = num_rows(rows)
-    n = rows_in_parts(num_classes(w)) if is_symbolic(n) else n
-    parts = parts_of(w, n) if parts is None else parts
-    zero = jnp.zeros((num_classes(w), rows.shape[1]), rows.dtype)
-    return rounded(of_parts(add_rows(in_parts(zero, n), rows, w, parts), parts))
+    return _sums_by(w, rows_in_parts(w.shape[1]) if is_symbolic(n) else n)(rows, w)
+
+
+def _sums_by(w: ClassWeights, n: int) -> Callable[[Array, Any], Float[Array, "K d"]]:
+    """`class_sums` of (rows, their class weights), for about n of the rows that w are of."""
+    if not isinstance(w, Hard):
+        return lambda rows, w: matmul(class_rows(w), rows)
+    parts = parts_of(w, n)
+
+    def sums(rows: Array, w: Hard) -> Array:
+        zero = jnp.zeros((w.num_classes, rows.shape[1]), rows.dtype)
+        return rounded(of_parts(add_rows(in_parts(zero, n), rows, w, parts), parts))
+
+    return sums
 
 
 def rows_in_parts(num_classes: int) -> int:
@@ -157,10 +163,10 @@ def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:
     """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
     n, block = num_rows(w), block_rows(1)
-    parts = parts_of(w, at_most(n, block)) if isinstance(w, Hard) else None
+    sums = _sums_by(w, at_most(n, block))
 
     def of_block(w: ClassWeights) -> Array:
-        return class_sums(jnp.ones_like(row_weights(w))[:, None], w, parts)[:, 0]
+        return sums(jnp.ones_like(row_weights(w))[:, None], w)[:, 0]
 
     if is_symbolic(n) or n <= block:
         return of_block(w)

@@ -13,7 +13,6 @@ from genclf.sums.blocks import (
     ClassWeights,
     Hard,
     ignore_absent,
-    num_classes,
     row_weights,
     rows_at,
     sample_places,
@@ -35,10 +34,10 @@ def near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"
     """
     n, weight = x.shape[0], row_weights(w)
     if is_at_most(n, 0):
-        return jnp.zeros((num_classes(w), x.shape[1]), weight.dtype)
+        return jnp.zeros((w.shape[1], x.shape[1]), weight.dtype)
     origin = _some_rows(x, w) if isinstance(w, Hard) else some_row(x, weight)[None]
     if not is_symbolic(n) and n > ALL_ROWS:
-        step = max(_STEP, n // max(_SAMPLE, _SAMPLE_OF_CLASS * num_classes(w)))
+        step = max(_STEP, n // max(_SAMPLE, _SAMPLE_OF_CLASS * w.shape[1]))
         step = 1 << (step.bit_length() - 1)
         rows = sample_places(n, step)
         at = lambda a: a.at[rows].get(mode="promise_in_bounds")  # noqa: E731

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Shaped
 
 from genclf.arguments.domains import OPTIONAL_SHARE, Scalar
 from genclf.arguments.static import static
-from genclf.sums.blocks import ClassWeights, Hard, ignore_absent, row_weights
+from genclf.sums.blocks import ClassWeights, ignore_absent, one_label_each, row_weights
 from genclf.sums.class_sums import of_rows
 from genclf.sums.double import is_small, product
 from genclf.sums.fourth import FourthMoments
@@ -142,13 +142,8 @@ def sizes_of_rows(x: Shaped[Array, "n d"], w: ClassWeights, stats: Moments) -> S
     n = stats.count.sum(keepdims=True)
     variance = divide(stats.diagonal.sum(0), n)
     unit = jnp.sqrt(jnp.where(variance > 0, variance, 1))
-    weight = row_weights(w)
-    x = ignore_absent(x.astype(unit.dtype), weight != 0)
-    if isinstance(w, Hard):
-        z, rows = (x - of_rows(stats.mean, w)) / unit[None], weight
-    else:  # each row once for each class
-        z, rows = (x[None] - stats.mean[:, None]) / unit[None, None], w.T.reshape(-1)
-        z = z.reshape(-1, x.shape[1])
+    x, w = one_label_each(ignore_absent(x.astype(unit.dtype), row_weights(w) != 0), w)
+    z, rows = (x - of_rows(stats.mean, w)) / unit[None], w.weight
     gram = product(z.T, z.T, is_small(*z.T.shape))[0]
     lengths, each = jnp.diagonal(gram), matmul(rows, z**4)
     varying = (variance > 0).sum(keepdims=True).astype(n.dtype)
