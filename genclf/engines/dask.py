@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from genclf.arguments.domains import Domain, shown
 from genclf.classifier import Classifier, ClassifierParams
@@ -17,11 +17,17 @@ from genclf.stream.predicting import Predictor
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
+if TYPE_CHECKING:  # Dask is imported where it runs
+    from dask.dataframe import DataFrame
+    from dask.delayed import Delayed
+else:
+    DataFrame = Delayed = object
+
 _DATAFRAME = Domain("a DataFrame of Dask", lambda df: hasattr(df, "map_partitions"))
 
 
 @verb(schema=SCHEMA)
-def partial(schema: Schema, df: Any) -> Part:
+def partial(schema: Schema, df: DataFrame | list[Delayed]) -> Part:
     """The part of a table of Dask: the parts of all partitions, merged pairwise in a binary tree.
 
     Dask computes it, in threads or on the workers of the connected `Client`. Workers need genclf
@@ -42,12 +48,13 @@ def partial(schema: Schema, df: Any) -> Part:
     import dask
 
     check_recipes(schema)
-    if not hasattr(df, "to_delayed") and not isinstance(df, list):
-        raise ValueError(f"df is {shown(df)}, expected a DataFrame of Dask, or delayed tables")
-    tables = df
-    if hasattr(df, "to_delayed"):
+    if isinstance(df, list):
+        tables = df
+    elif hasattr(df, "to_delayed"):
         check_names(schema.names, list(df.columns))
         tables = df[schema.names].to_delayed()
+    else:
+        raise ValueError(f"df is {shown(df)}, expected a DataFrame of Dask, or delayed tables")
     # Names are random (pure=False): else Dask would read the whole schema for each partition.
     shared = dask.delayed(schema, traverse=False, pure=False)
     summed, merged = (dask.delayed(f, pure=False) for f in (part_of_partition, Part.merge))
@@ -62,7 +69,7 @@ def partial(schema: Schema, df: Any) -> Part:
 
 
 @verb(schema=SCHEMA)
-def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
+def fit(clf: Classifier, df: DataFrame | list[Delayed], schema: Schema) -> ClassifierParams:
     """Fit a model to a table of Dask, of any size; see `partial`.
 
     Args:
@@ -83,12 +90,12 @@ def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
 @verb(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
 def predict(
     params: ClassifierParams,
-    df: Any,
+    df: DataFrame,
     schema: Schema,
     *,
     prediction: str = "prediction",
     posterior: str | None = None,
-) -> Any:
+) -> DataFrame:
     """The table with a further column, the most probable class of each row.
 
     Rows and other columns keep their values and order. The workers score in float64. The new

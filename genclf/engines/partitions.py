@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from genclf.stream.batches import as_tables
+from genclf.stream.batches import (
+    ArrowColumn,
+    ArrowTable,
+    ArrowType,
+    Batch,
+    Batches,
+    RecordBatch,
+    as_tables,
+)
 from genclf.stream.columns import Place
 from genclf.stream.part import Part
 from genclf.stream.predicting import Predictor
@@ -41,9 +49,9 @@ def to_chunks(name: str, part: Part) -> Iterator[Chunk]:
         yield Chunk(name, sequence, len(starts), content[start : start + SIZE])
 
 
-def from_chunks(chunks: Iterable[Any]) -> list[Part]:
+def from_chunks(chunks: Iterable[Chunk]) -> list[Part]:
     """The parts of these pieces; raise unless each piece of each part is there exactly once."""
-    found: dict[str, dict[int, Any]] = {}
+    found: dict[str, dict[int, Chunk]] = {}
     for chunk in chunks:
         own = found.setdefault(chunk.part_id, {})
         if chunk.sequence in own:
@@ -99,12 +107,12 @@ def merged(parts: Iterable[Part]) -> Part:
     return whole
 
 
-def part_of_partition(schema: Schema, number: int, batches: Any) -> Part:
+def part_of_partition(schema: Schema, number: int, batches: Batches) -> Part:
     """The part of a partition."""
     return host_part(schema, tables_of(schema, batches), partition_name(number))
 
 
-def tables_of(schema: Schema, batches: Any) -> Iterator[Any]:
+def tables_of(schema: Schema, batches: Batches) -> Iterator[ArrowTable]:
     """The batches as tables; lists of numbers regain their fixed length, which engines drop."""
     import pyarrow as pa
 
@@ -121,7 +129,7 @@ def tables_of(schema: Schema, batches: Any) -> Iterator[Any]:
         yield table
 
 
-def _has_lists(dtype: Any) -> bool:
+def _has_lists(dtype: ArrowType) -> bool:
     from pyarrow import types
 
     return types.is_list(dtype) or types.is_large_list(dtype)
@@ -132,9 +140,9 @@ class Named:
     """The function `work`, applied to batches whose columns get these names."""
 
     names: list[str]
-    work: Callable[[Iterator[Any]], Iterator[Any]]
+    work: Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """Rename the columns of a Spark partition's batches, and apply `work` to the batches."""
         return self.work(batch.rename_columns(self.names) for batch in batches)
 
@@ -145,7 +153,7 @@ class Summing:
 
     schema: Schema
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """The chunks, each as a batch of one row."""
         import pyarrow as pa
 
@@ -187,7 +195,7 @@ class Merging:
         """The group of a chunk, from its key."""
         return key[0] // self.together
 
-    def __call__(self, group: int, chunks: Iterator[tuple[Any, Chunk]]) -> Iterator[Chunk]:
+    def __call__(self, group: int, chunks: Iterator[tuple[object, Chunk]]) -> Iterator[Chunk]:
         """The chunks of the sum of a group, from its sorted chunks with their keys."""
         first = group * self.together
         numbers = range(first, min(first + self.together, self.total))
@@ -201,12 +209,12 @@ class Predicting:
 
     predictor: Predictor
 
-    def columns(self, table: Any, place: Place) -> dict[str, Any]:
+    def columns(self, table: Batch, place: Place) -> dict[str, ArrowColumn]:
         """The columns to add to a table."""
         (table,) = tables_of(self.predictor.schema, table)
         return self.predictor(table, place)
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """The batches of a partition of Spark, with predictions."""
         import pyarrow as pa
 

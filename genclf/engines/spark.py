@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from genclf.arguments.domains import Domain
 from genclf.classifier import Classifier, ClassifierParams
@@ -26,6 +26,11 @@ from genclf.stream.predicting import Predictor, type_of_classes
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
+if TYPE_CHECKING:  # Spark is imported where it runs
+    from pyspark.sql import DataFrame
+else:
+    DataFrame = object
+
 _DATAFRAME = Domain("a DataFrame of Spark", lambda df: hasattr(df, "mapInArrow"))
 _AT_DRIVER = 256 * 2**20  # bytes of parts above which workers merge some before the driver
 _TOGETHER = 8  # parts that a worker merges; with a power of 2 the result has the same bits
@@ -33,7 +38,7 @@ _CHUNKS = "part_id string, sequence int, of int, bytes binary"
 
 
 @verb(schema=SCHEMA, df=_DATAFRAME)
-def partial(schema: Schema, df: Any) -> Part:
+def partial(schema: Schema, df: DataFrame) -> Part:
     """The statistics of the rows of a DataFrame: each partition is summed by its worker.
 
     Workers send parts, which have the size of the statistics, and the driver combines them. If the
@@ -65,14 +70,14 @@ def partial(schema: Schema, df: Any) -> Part:
     return _at_driver(chunks.collect(), count) if count else empty
 
 
-def _chunks(schema: Schema, df: Any) -> Any:
+def _chunks(schema: Schema, df: DataFrame) -> DataFrame:
     """A DataFrame of the chunks of the parts of all partitions."""
     at = [df.columns.index(name) for name in schema.names]
     summing = Named(schema.names, Summing(schema))
     return _numbered(df).select(*map(str, at)).mapInArrow(summing, _CHUNKS)
 
 
-def _numbered(df: Any) -> Any:
+def _numbered(df: DataFrame) -> DataFrame:
     """The columns, named by their numbers: `mapInArrow` reads a dot in a name as a struct field."""
     return df.toDF(*map(str, range(len(df.columns))))
 
@@ -91,7 +96,7 @@ def _at_driver(rows: list[Any], count: int) -> Part:
 
 
 @verb(schema=SCHEMA, df=_DATAFRAME)
-def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
+def fit(clf: Classifier, df: DataFrame, schema: Schema) -> ClassifierParams:
     """Fit a model to the rows of a DataFrame: `genclf.estimate` of their statistics.
 
     Args:
@@ -112,12 +117,12 @@ def fit(clf: Classifier, df: Any, schema: Schema) -> ClassifierParams:
 @verb(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
 def predict(
     params: ClassifierParams,
-    df: Any,
+    df: DataFrame,
     schema: Schema,
     *,
     prediction: str = "prediction",
     posterior: str | None = None,
-) -> Any:
+) -> DataFrame:
     """The DataFrame with a further column, the most probable class of each row.
 
     Rows and other columns keep their values and order. The workers score in float64.

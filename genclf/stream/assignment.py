@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from genclf.stream.columns import Column, Kind, different, what_is
+from genclf.stream.batches import ArrowColumn
+from genclf.stream.columns import Column, Kind, Value, different, what_is
 from genclf.tables.frames import looks_like_text
+
+if TYPE_CHECKING:
+    from genclf.text import Vocabulary
+
+    Given: TypeAlias = Kind | Literal["drop"] | Sequence[Value] | Vocabulary
+else:  # a wrong one is told in words
+    Given = object
 
 _KINDS = (*get_args(Kind), "drop")
 
@@ -32,7 +40,7 @@ class Assignment:
     @staticmethod
     def given(
         wanted: Mapping[str | None, Kind] | None,
-        kinds: Mapping[str, Any] | None,
+        kinds: Mapping[str, Given] | None,
         parts: Mapping[str, Sequence[str]] | None,
     ) -> Assignment:
         """The assignment that these arguments of `Schema.scan` describe."""
@@ -69,7 +77,7 @@ class Assignment:
             raise ValueError(f"there is no column beside {others[0]!r}")
         return read
 
-    def column(self, name: str, cells: Any) -> Column:
+    def column(self, name: str, cells: ArrowColumn) -> Column:
         """The column, without the values that are still to be collected."""
         what, is_given = what_is(cells.type), name in self.kinds
         column = _as_given(name, self.kinds.get(name), cells)
@@ -106,7 +114,7 @@ class Assignment:
                 )
 
 
-def _as_given(name: str, given: Any, cells: Any) -> Column:
+def _as_given(name: str, given: Any, cells: ArrowColumn) -> Column:
     """The column, read as its type implies or as `kinds` specifies."""
     what = what_is(cells.type)
     width = cells.type.list_size if what == "lists of numbers" else 1
@@ -139,7 +147,7 @@ def _as_given(name: str, given: Any, cells: Any) -> Column:
     return Column(name, given, width=width)
 
 
-def _is_dictionary(cells: Any) -> bool:
+def _is_dictionary(cells: ArrowColumn) -> bool:
     return hasattr(cells.type, "value_type") and hasattr(cells.type, "index_type")
 
 

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from genclf.tables.frames import is_index
+from genclf.tables.frames import Frame, is_index
+
+if TYPE_CHECKING:  # PyArrow is imported where rows are read
+    import pyarrow as pa
+    from numpy.typing import ArrayLike
+
+    ArrowTable: TypeAlias = pa.Table
+    RecordBatch: TypeAlias = pa.RecordBatch
+    ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
+    ArrowType: TypeAlias = pa.DataType
+    Batch: TypeAlias = ArrowTable | RecordBatch | Frame | Mapping[str, ArrayLike]
+    Unit: TypeAlias = Batch | str | os.PathLike[str]
+    Batches: TypeAlias = Unit | Iterable[Unit]
+else:
+    ArrowTable = RecordBatch = ArrowColumn = ArrowType = Batch = Unit = Batches = object
 
 _ONE_TYPE = "expected cells of one type, which Arrow has"
 _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
 
 
-def as_tables(batches: Any) -> Iterator[Any]:
+def as_tables(batches: Any) -> Iterator[ArrowTable]:
     """The batches, which are tables of any library or dicts of arrays, as Arrow tables."""
     single = is_batch(batches) or isinstance(batches, str)
     if not single and not isinstance(batches, Iterable):
@@ -24,7 +39,7 @@ def as_tables(batches: Any) -> Iterator[Any]:
         yield _decoded(table.drop_columns(list(filter(is_index, table.column_names))))
 
 
-def _decoded(table: Any) -> Any:
+def _decoded(table: ArrowTable) -> ArrowTable:
     """The table, without run-end encoding, which Arrow cannot compute with."""
     from pyarrow import compute, types
 
@@ -34,7 +49,7 @@ def _decoded(table: Any) -> Any:
     return table
 
 
-def is_batch(given: Any) -> bool:
+def is_batch(given: object) -> bool:
     """Whether this is one table, of any library, or a dict of arrays."""
     if isinstance(given, Iterator) or hasattr(given, "read_next_batch"):  # a stream of batches
         return False
@@ -44,11 +59,11 @@ def is_batch(given: Any) -> bool:
     return isinstance(given, Mapping) or hasattr(given, "schema") or is_frame
 
 
-def _is_lazy(given: Any) -> bool:
+def _is_lazy(given: object) -> bool:
     return hasattr(given, "collect")
 
 
-def _as_table(batch: Any) -> Any:
+def _as_table(batch: Any) -> ArrowTable:
     pa = arrow()
     if isinstance(batch, pa.Table):
         return batch
@@ -78,7 +93,7 @@ def _as_table(batch: Any) -> Any:
         raise ValueError(f"a table cannot be read: {error.args[0]}; {_ONE_TYPE}") from error
 
 
-def _as_column(name: Any, cells: Any) -> Any:
+def _as_column(name: object, cells: object) -> ArrowColumn:
     pa = arrow()
     if isinstance(cells, pa.Array | pa.ChunkedArray):
         return cells
@@ -96,7 +111,7 @@ def _as_column(name: Any, cells: Any) -> Any:
     return _array(name, cells)
 
 
-def _array(name: Any, cells: Any) -> Any:
+def _array(name: object, cells: object) -> ArrowColumn:
     pa = arrow()
     try:
         return pa.array(cells, from_pandas=True)
@@ -104,7 +119,7 @@ def _array(name: Any, cells: Any) -> Any:
         raise ValueError(f"column {name!r}: {error}; {_ONE_TYPE}") from error
 
 
-def arrow() -> Any:
+def arrow() -> ModuleType:
     """PyArrow, or an error that says how to install it."""
     try:
         import pyarrow

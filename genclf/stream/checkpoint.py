@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from genclf.files.container import FileError, replace_file
+from genclf.stream.batches import Batches, Unit
 from genclf.stream.host import merge_host
 from genclf.stream.part import Part
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_unnamed, place_of, units
 
-Summed = Callable[[str, Any], Part]
+Summed = Callable[[str, Unit], Part]
 """A function from the name of a unit and the unit itself to the part of its rows."""
 
 
@@ -85,18 +86,18 @@ def check_digest(found: str, digest: str, path: Path) -> None:
         )
 
 
-def host_sum(schema: Schema, batches: Any, **options: Any) -> Part:
+def host_sum(schema: Schema, batches: Batches, **options: Any) -> Part:
     """`sum_units` without JAX."""
     empty = host_part(schema, [], "nothing")
     return sum_units(batches, nothing=empty, summed=partial(_host_unit, schema), **options)
 
 
-def _host_unit(schema: Schema, name: str, given: Any) -> Part:
+def _host_unit(schema: Schema, name: str, given: Unit) -> Part:
     return host_part(schema, schema.reader.tables(name, given), name)
 
 
 def sum_units(
-    batches: Any,
+    batches: Batches,
     *,
     nothing: Part,
     summed: Summed,
@@ -144,7 +145,7 @@ def sum_units(
     return total
 
 
-def _like(ids: list[str], given: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _like(ids: list[str], given: Iterator[tuple[str, Unit]]) -> Iterator[tuple[str, Unit]]:
     """The units; raise for files if the checkpoint is of numbered batches, or the other way."""
     for name, unit in given:
         if ids and is_unnamed(name) != is_unnamed(ids[0]):
@@ -169,7 +170,7 @@ def _added(total: Part, part: Part) -> Part:
     )
 
 
-def _parts(todo: Iterator[tuple[str, Any]], summed: Summed, processes: int) -> Iterator[Part]:
+def _parts(todo: Iterator[tuple[str, Unit]], summed: Summed, processes: int) -> Iterator[Part]:
     """The parts of the units, in the order of the units."""
     if processes == 1:
         return (summed(name, given) for name, given in todo)

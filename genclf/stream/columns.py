@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from genclf.stream.batches import arrow
+from genclf.stream.batches import ArrowColumn, ArrowType, arrow
 
 Kind = Literal["numeric", "count", "categorical", "text"]
 
 MISSING, UNSEEN = -1, -2  # codes
+
+Value: TypeAlias = bool | int | float | str
+"""A class, or a value of a categorical column."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Column:
     kind: Kind
     part: str | None = None
     width: int = 1
-    values: tuple[Any, ...] = ()
+    values: tuple[Value, ...] = ()
     lowercase: bool = True
 
 
@@ -60,7 +63,9 @@ class Place:
         where += [] if column is None else [f"column {column!r}"]
         return ValueError(f"{', '.join(where)}: {what}")
 
-    def refuse(self, wrong: np.ndarray, cells: Any, column: str, expected: str) -> None:
+    def refuse(
+        self, wrong: np.ndarray, cells: ArrowColumn | np.ndarray, column: str, expected: str
+    ) -> None:
         """Raise for the first row that counts and is marked in `wrong`, if any."""
         wrong = wrong if self.counts is None else wrong & self.counts
         if wrong.any():
@@ -70,7 +75,7 @@ class Place:
             raise self.error(f"{found!r:.40}, expected {expected}", column, row)
 
 
-def what_is(dtype: Any) -> str:
+def what_is(dtype: ArrowType) -> str:
     """The kind of the cells of an Arrow type, in words."""
     types = arrow().types
     if types.is_dictionary(dtype):
@@ -92,7 +97,7 @@ def _numbers(width: int) -> str:
     return "numbers" if width == 1 else f"lists of {width} numbers"
 
 
-def check_numbers(cells: Any, column: Column, place: Place) -> None:
+def check_numbers(cells: ArrowColumn, column: Column, place: Place) -> None:
     """Raise unless the cells have the type of a column of numbers, or are null."""
     found, width = what_is(cells.type), column.width
     if found == "lists of numbers":
@@ -102,7 +107,7 @@ def check_numbers(cells: Any, column: Column, place: Place) -> None:
         raise place.error(f"{found}, expected {expected}", column.name)
 
 
-def numbers_of(cells: Any, column: Column, place: Place) -> Float[np.ndarray, "n width"]:
+def numbers_of(cells: ArrowColumn, column: Column, place: Place) -> Float[np.ndarray, "n width"]:
     """The numbers of a column, NaN where missing; raise for infinite numbers and other types."""
     pa = arrow()
     check_numbers(cells, column, place)
@@ -123,7 +128,9 @@ def numbers_of(cells: Any, column: Column, place: Place) -> Float[np.ndarray, "n
     return numbers
 
 
-def distinct(cells: Any, name: str, place: Place) -> tuple[list[Any], Int[np.ndarray, "n"]]:
+def distinct(
+    cells: ArrowColumn, name: str, place: Place
+) -> tuple[list[Value | None], Int[np.ndarray, "n"]]:
     """The distinct values of a column, and the index of each cell's value, -1 for null.
 
     Whole numbers become ints in a column of floats too, as nulls can turn ints into floats.
@@ -165,7 +172,7 @@ def plain(value: Any) -> Any:
     return int(value) if whole else float(value)
 
 
-def different(given: Any, name: str) -> tuple[Any, ...]:
+def different(given: Iterable[object], name: str) -> tuple[Value, ...]:
     """The values that a user gives, as Python objects; raise unless they differ, of one type."""
     if isinstance(given, str):
         raise ValueError(f"{name} is {given!r}, expected a list of values")
@@ -184,7 +191,9 @@ def different(given: Any, name: str) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def codes_of(cells: Any, values: tuple[Any, ...], name: str, place: Place) -> Int[np.ndarray, "n"]:
+def codes_of(
+    cells: ArrowColumn, values: tuple[Value, ...], name: str, place: Place
+) -> Int[np.ndarray, "n"]:
     """The index of each cell in `values`: `MISSING` for null, `UNSEEN` for any other value."""
     found, code = distinct(cells, name, place)
     known = [value for value in found if value is not None]
@@ -197,14 +206,14 @@ def codes_of(cells: Any, values: tuple[Any, ...], name: str, place: Place) -> In
     return np.array([*new, MISSING])[code]
 
 
-def type_of(value: Any) -> str:
+def type_of(value: Value) -> str:
     """The type of a categorical value, in words."""
     if isinstance(value, bool):
         return "truth values"
     return "strings" if isinstance(value, str) else "numbers"
 
 
-def texts_of(cells: Any, name: str, place: Place) -> list[str]:
+def texts_of(cells: ArrowColumn, name: str, place: Place) -> list[str]:
     """The texts of a column, empty where missing."""
     if what_is(cells.type) not in ("strings", "nulls"):
         raise place.error(f"{what_is(cells.type)}, expected texts", name)

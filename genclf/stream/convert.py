@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
 
-def as_host(node: Any) -> HostStats:
+def as_host(node: PyTree) -> HostStats:
     """Statistics of JAX as those of NumPy, in float64."""
     if isinstance(node, dict):
         return {name: as_host(item) for name, item in node.items()}
@@ -24,14 +23,14 @@ def as_host(node: Any) -> HostStats:
     raise ValueError(f"{type(node).__name__} has no form as a part: use genclf.stats and merge")
 
 
-def _whole(high: tuple[Any, ...], low: Any) -> list[np.ndarray]:
+def _whole(high: tuple[Array, ...], low: tuple[Array, ...] | None) -> list[np.ndarray]:
     found = [np.asarray(a, np.float64) for a in high]
     if low is None:
         return found
     return [a + np.asarray(b, np.float64) for a, b in zip(found, low, strict=True)]
 
 
-def as_stats(node: HostStats) -> Any:
+def as_stats(node: HostStats) -> PyTree:
     """Statistics of NumPy in JAX's dtype; low parts hold the digits that it cannot."""
     if isinstance(node, dict):
         return {name: as_stats(item) for name, item in node.items()}
@@ -43,7 +42,7 @@ def as_stats(node: HostStats) -> Any:
     return Moments(*_split(node.count, node.mean, node.scatter))
 
 
-def _split(*whole: np.ndarray) -> tuple[Any, ...]:
+def _split(*whole: np.ndarray) -> tuple[PyTree, ...]:
     high = [jnp.asarray(a) for a in whole]
     if high[0].dtype == np.float64:
         return tuple(high)

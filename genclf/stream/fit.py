@@ -14,6 +14,7 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
 from genclf.estimation import estimate
 from genclf.families.capabilities import is_additive
+from genclf.stream.batches import Batches, Unit
 from genclf.stream.checkpoint import PartFile, host_sum, sum_units
 from genclf.stream.on_device import device_part
 from genclf.stream.part import Part
@@ -37,7 +38,7 @@ _OPTIONS: dict[str, Any] = {
 @verb(**_OPTIONS, xla=FLAG)
 def sum_batches(
     clf: Classifier,
-    batches: Any,
+    batches: Batches,
     schema: Schema,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -68,7 +69,7 @@ def sum_batches(
     return sum_units(batches, nothing=summed("nothing", []), summed=summed, **options)
 
 
-def _device_unit(clf: Classifier, schema: Schema, name: str, given: Any) -> Part:
+def _device_unit(clf: Classifier, schema: Schema, name: str, given: Unit) -> Part:
     """The part of a file or batch, by JAX."""
     return device_part(clf, schema, schema.reader.tables(name, given), name)
 
@@ -76,7 +77,7 @@ def _device_unit(clf: Classifier, schema: Schema, name: str, given: Any) -> Part
 @verb(**_OPTIONS, passes=whole(1), init=PARAMS)
 def fit_batches(
     clf: Classifier,
-    batches: Any,
+    batches: Batches,
     schema: Schema,
     *,
     checkpoint: str | os.PathLike[str] | None = None,

@@ -6,6 +6,7 @@ They hold what `genclf.Sums` and `genclf.Moments` hold, for machines that only r
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +150,7 @@ class LabelledRows:
         found = np.bincount(place, weight, self.num_classes * num_values)
         return found.reshape(self.num_classes, num_values).astype(float)
 
-    def blocks(self, row_size: int) -> Any:
+    def blocks(self, row_size: int) -> Iterator[tuple[slice, LabelledRows]]:
         """Slices of rows that stay in the processor's cache, each with its labels."""
         rows = max(1024, 2**17 // row_size)
         for start in range(0, max(len(self), 1), rows):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from genclf.stream.assignment import Assignment
+from genclf.stream.batches import ArrowColumn, ArrowTable
 from genclf.stream.columns import (
     Column,
     Place,
+    Value,
     check_numbers,
     different,
     distinct,
@@ -22,10 +23,10 @@ from genclf.stream.columns import (
 
 def learned(
     assignment: Assignment,
-    tables: Iterable[tuple[str, Any]],
+    tables: Iterable[tuple[str, ArrowTable]],
     others: Sequence[str],
-    classes: Iterable[Any] | None,
-) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
+    classes: Iterable[object] | None,
+) -> tuple[tuple[Column, ...], tuple[Value, ...]]:
     """The columns with their values, and the classes, from a pass over all rows.
 
     Args:
@@ -35,8 +36,8 @@ def learned(
         classes: the classes; None to collect them.
     """
     columns: dict[str, Column | None] = {}
-    found: dict[str, set[Any]] = {}  # the values of columns whose values are not given
-    seen: set[Any] = set()
+    found: dict[str, set[Value]] = {}  # the values of columns whose values are not given
+    seen: set[Value] = set()
     for source, table in tables:
         place = Place(source)
         if not columns:
@@ -76,14 +77,16 @@ def learned(
     return tuple(known), tuple(sorted(seen)) if classes is None else different(classes, "classes")
 
 
-def _with_weight(table: Any, name: str, place: Place) -> Any:
+def _with_weight(table: ArrowTable, name: str, place: Place) -> ArrowTable:
     """The rows of a table that have weight."""
     column = Column(name, "numeric")
     weight = numbers_of(_only(table, name, place), column, place)[:, 0]
     return table if weight.all() else table.filter(weight != 0)
 
 
-def _collect(found: dict[str, set[Any]], cells: Any, column: Column, place: Place) -> None:
+def _collect(
+    found: dict[str, set[Value]], cells: ArrowColumn, column: Column, place: Place
+) -> None:
     """Add the values or words of the cells to those found, or check the type of numbers."""
     if column.kind in ("numeric", "count"):
         check_numbers(cells, column, place)
@@ -93,7 +96,7 @@ def _collect(found: dict[str, set[Any]], cells: Any, column: Column, place: Plac
         _add(found[column.name], cells, column.name, place)
 
 
-def _add(values: set[Any], cells: Any, name: str, place: Place) -> None:
+def _add(values: set[Value], cells: ArrowColumn, name: str, place: Place) -> None:
     own, code = distinct(cells, name, place)
     used = {own[i] for i in set(code.tolist()) if i >= 0}
     one, other = next(iter(values), None), next(iter(used), None)
@@ -102,7 +105,7 @@ def _add(values: set[Any], cells: Any, name: str, place: Place) -> None:
     values |= used
 
 
-def _only(table: Any, name: str, place: Place) -> Any:
+def _only(table: ArrowTable, name: str, place: Place) -> ArrowColumn:
     if table.column_names.count(name) != 1:
         raise place.error(f"no column {name!r}; the columns are {table.column_names}")
     return table[name]

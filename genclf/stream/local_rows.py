@@ -25,7 +25,7 @@ ArrayRows = tuple[PyTree, np.ndarray, np.ndarray]
 """x, labels and weights."""
 
 
-def own_devices(mesh: Mesh) -> list[Any]:
+def own_devices(mesh: Mesh) -> list[jax.Device]:
     """The devices of a mesh that belong to this process; raise if there is none."""
     own = [d for d in mesh.devices.flat if d.process_index == jax.process_index()]
     if not own:
@@ -70,7 +70,7 @@ def cut(x: PyTree, y: np.ndarray, w: np.ndarray) -> Iterator[ArrayRows]:
 
 
 def sums_over(
-    clf: Classifier, devices: list[Any], x: PyTree, y: np.ndarray, w: np.ndarray
+    clf: Classifier, devices: list[jax.Device], x: PyTree, y: np.ndarray, w: np.ndarray
 ) -> ClassifierStats:
     """The statistics of a piece; rows of weight 0 are added so that devices have equal shares."""
     if _any_sparse(x):
@@ -88,5 +88,5 @@ def _any_sparse(x: PyTree) -> bool:
     return any(map(is_sparse, _arrays(x)))
 
 
-def _arrays(x: PyTree) -> list[Any]:
+def _arrays(x: PyTree) -> list[PyTree]:
     return jax.tree.leaves(x, is_leaf=is_sparse)

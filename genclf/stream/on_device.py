@@ -17,6 +17,7 @@ from genclf.classifier import Classifier, ClassifierParams
 from genclf.estimation import stats
 from genclf.families.structure import blocks
 from genclf.latent.expectation import Expectation
+from genclf.stream.batches import Batches
 from genclf.stream.columns import Column, Place
 from genclf.stream.convert import as_host
 from genclf.stream.part import Part
@@ -28,14 +29,14 @@ from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
 
 
-def device_part(clf: Classifier, schema: Schema, batches: Any, part_id: str) -> Part:
+def device_part(clf: Classifier, schema: Schema, batches: Batches, part_id: str) -> Part:
     """The part of these batches, summed by JAX in float64."""
     rows = checked_pieces(clf, schema, batches, part_id)
     return _summed(partial(stats, clf), partial(statistics, clf), schema, rows, part_id)
 
 
 def expected_part(
-    clf: Classifier, params: ClassifierParams, schema: Schema, batches: Any, part_id: str
+    clf: Classifier, params: ClassifierParams, schema: Schema, batches: Batches, part_id: str
 ) -> Part:
     """The part of statistics expected under params; labels and cells of rows may be missing.
 
@@ -86,7 +87,7 @@ def _expected(
 
 
 def checked_pieces(
-    clf: Classifier, schema: Schema, batches: Any, part_id: str, *, unlabelled: bool = False
+    clf: Classifier, schema: Schema, batches: Batches, part_id: str, *, unlabelled: bool = False
 ) -> Iterator[Rows]:
     """`pieces`; raise for a cell outside the support of a part that JAX alone sums."""
     alone = {part.name for part in schema.parts if part.recipe is None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from genclf.files.annotations import Axes, field_types, mismatch
 from genclf.files.container import FileError, from_bytes, to_bytes
 from genclf.files.sums import problem_of_stats
 from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums, merge_host
+
+if TYPE_CHECKING:
+    from genclf.sums.statistics import ClassifierStats
+else:  # imports JAX, which workers lack
+    ClassifierStats = object
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Part:
     statistic: str | None
 
     @property
-    def stats(self) -> Any:
+    def stats(self) -> ClassifierStats:
         """The statistics as `genclf.stats` returns them, in the dtype of JAX's setting.
 
         In float32 they keep the digits of float64, in high and low parts.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,13 +13,13 @@ from genclf.checks import VALUE_ROUNDS
 from genclf.classifier import Classifier, ClassifierParams
 from genclf.entry.verb import verb
 from genclf.families.capabilities import is_hidden
+from genclf.stream.batches import Batches
 from genclf.stream.host import HostMoments, HostStats
 from genclf.stream.on_device import device_part, expected_part
 from genclf.stream.part import Part
 from genclf.stream.plan import parts_of
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
-from genclf.stream.units import is_file
 
 SCHEMA = Domain("a genclf.Schema", lambda value: isinstance(value, Schema))
 _NAME = Domain("a string", lambda value: isinstance(value, str))
@@ -33,7 +32,7 @@ PARAMS = Domain(
 def partial(
     clf: Classifier,
     schema: Schema,
-    batches: Any,
+    batches: Batches,
     *,
     part_id: str,
     params: ClassifierParams | None = None,
@@ -71,7 +70,7 @@ def partial(
         (6, [4.0, 2.0])
     """
     check_schema(clf, schema)
-    if is_file(batches):
+    if isinstance(batches, str | os.PathLike):
         batches = schema.reader.tables(os.fspath(batches), batches)
     if params is not None:
         return expected_part(clf, params, schema, batches, part_id)

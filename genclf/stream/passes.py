@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -19,6 +18,7 @@ from genclf.files.container import FileError
 from genclf.files.saved import load, save
 from genclf.latent.clusters import check_for_em
 from genclf.latent.em import em
+from genclf.stream.batches import Batches, Unit
 from genclf.stream.checkpoint import Store, check_digest, is_there, not_of, sum_units
 from genclf.stream.on_device import arrays_of, checked_pieces, expected_part
 from genclf.stream.part import Part
@@ -92,7 +92,7 @@ def _digest(names: Iterable[str]) -> bytes:
 
 def fit_passes(
     clf: Classifier,
-    batches: Any,
+    batches: Batches,
     schema: Schema,
     *,
     passes: int,
@@ -135,7 +135,7 @@ def fit_passes(
 
 
 def _expected_unit(
-    clf: Classifier, params: ClassifierParams, schema: Schema, name: str, given: Any
+    clf: Classifier, params: ClassifierParams, schema: Schema, name: str, given: Unit
 ) -> Part:
     return expected_part(clf, params, schema, schema.reader.tables(name, given), name)
 
@@ -145,7 +145,7 @@ def _estimated(clf: Classifier, part: Part) -> ClassifierParams:
     return estimated(clf.effective(), part.stats)
 
 
-def _start(clf: Classifier, batches: Any, schema: Schema) -> ClassifierParams:
+def _start(clf: Classifier, batches: Batches, schema: Schema) -> ClassifierParams:
     """The params of EM on the first rows."""
     each = (
         piece

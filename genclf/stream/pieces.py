@@ -40,7 +40,7 @@ def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray,
     return jax.tree.map(longer, x), longer(y), np.append(w, np.zeros(more))
 
 
-def by_pieces(function: Any, params: Any, x: PyTree) -> np.ndarray:
+def by_pieces(function: Any, params: PyTree, x: PyTree) -> np.ndarray:
     """The values of a compiled row-wise function of (params, x), by pieces padded to few sizes."""
     if _holds_sparse(x):
         return np.asarray(function.__wrapped__(params, x))
@@ -63,6 +63,6 @@ def _longer(a: np.ndarray, more: int) -> np.ndarray:
     return np.concatenate([a, a[:1].repeat(more, 0)]) if more else a
 
 
-def on_host(tree: Any) -> Any:
+def on_host(tree: PyTree) -> PyTree:
     """The same tree, of NumPy arrays."""
     return jax.tree.map(np.asarray, tree)

@@ -24,7 +24,7 @@ from genclf.families.multinomial import Multinomial
 from genclf.families.poisson import Poisson
 from genclf.families.product import Product
 from genclf.model import check_hyperparameters, require_generative
-from genclf.stream.columns import Column, Kind
+from genclf.stream.columns import Column, Kind, Value
 from genclf.stream.recipes import (
     OfBits,
     OfCategories,
@@ -83,7 +83,7 @@ def _size(column: Column, unseen: str) -> int:
 
 
 def parts_of(
-    clf: Classifier, columns: Sequence[Column], classes: Sequence[Any], unseen: str
+    clf: Classifier, columns: Sequence[Column], classes: Sequence[Value], unseen: str
 ) -> tuple[tuple[PartOfModel, ...], str | None]:
     """The parts of a model, and its sums in words; raise if numbers of classes or values differ."""
     if clf.num_classes != len(classes):
@@ -107,7 +107,7 @@ def parts_of(
     return tuple(found), made.statistic
 
 
-def _may_miss(family: Any) -> bool:
+def _may_miss(family: Family) -> bool:
     return getattr(family, "missing", "error") != "error"
 
 
@@ -119,7 +119,7 @@ def _abstract(columns: Sequence[Column]) -> PyTree:
 
 
 @singledispatch
-def recipe_of(family: Any, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
+def recipe_of(family: Family, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
     """What a family sums over these columns; None if only JAX can do it."""
     return None
 

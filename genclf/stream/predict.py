@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -15,6 +14,7 @@ from genclf.arguments.domains import Domain
 from genclf.classifier import ClassifierParams
 from genclf.entry.verb import verb
 from genclf.scores import discriminant
+from genclf.stream.batches import ArrowTable, Batches
 from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of
 from genclf.stream.partial import SCHEMA
@@ -33,12 +33,12 @@ discriminants = jax.jit(discriminant)
 @verb(schema=SCHEMA, prediction=NAME, posterior=OPTIONAL_NAME)
 def predict_batches(
     params: ClassifierParams,
-    batches: Any,
+    batches: Batches,
     schema: Schema,
     *,
     prediction: str = "prediction",
     posterior: str | None = None,
-) -> Iterator[Any]:
+) -> Iterator[ArrowTable]:
     """The rows of a stream with a further column, the most probable class of each.
 
     Reads and scores at most 65,536 rows at a time. NumPy scores what `genclf.partial` sums by
@@ -87,7 +87,7 @@ def _scored(params: ClassifierParams, rows: Rows) -> Float[np.ndarray, "n K"]:
     return np.asarray(by_pieces(discriminants, params, x), np.float64)
 
 
-def _predicted(predictor: Predictor, batches: Any) -> Iterator[Any]:
+def _predicted(predictor: Predictor, batches: Batches) -> Iterator[ArrowTable]:
     reader = replace(predictor.schema.reader, columns=None, codes=())
     for name, given in units(batches):
         first = 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from genclf.stream.batches import ArrowColumn, ArrowTable, ArrowType
 from genclf.stream.columns import Place
 from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema
@@ -37,7 +37,7 @@ class Predictor:
                 f"prediction and posterior are both {self.prediction!r}, expected different names"
             )
 
-    def __call__(self, table: Any, place: Place) -> dict[str, Any]:
+    def __call__(self, table: ArrowTable, place: Place) -> dict[str, ArrowColumn]:
         """The columns to add to a table of Arrow; raise if one has a name of the table's."""
         import pyarrow as pa
 
@@ -54,7 +54,7 @@ class Predictor:
         return found
 
 
-def type_of_classes(schema: Schema) -> Any:
+def type_of_classes(schema: Schema) -> ArrowType:
     """The Arrow type of the classes."""
     import pyarrow as pa
 

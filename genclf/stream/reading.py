@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from genclf.stream.batches import as_tables
+from genclf.stream.batches import Batches, as_tables
 from genclf.stream.columns import Place
 from genclf.stream.host import HostStats, HostSums, LabelledRows, merge_host
 from genclf.stream.part import Part
@@ -16,7 +16,7 @@ from genclf.stream.units import ROWS
 
 
 def pieces(
-    schema: Schema, batches: Any, part_id: str, *, unlabelled: bool = False
+    schema: Schema, batches: Batches, part_id: str, *, unlabelled: bool = False
 ) -> Iterator[Rows]:
     """The rows of the batches, at most `ROWS` at a time; see `Schema.read`."""
     first = 0
@@ -27,7 +27,7 @@ def pieces(
         first += len(table)
 
 
-def host_part(schema: Schema, batches: Any, part_id: str) -> Part:
+def host_part(schema: Schema, batches: Batches, part_id: str) -> Part:
     """The part of these batches, without JAX."""
     total, rows = _sums(schema, schema.no_rows()), 0
     for piece in pieces(schema, batches, part_id):

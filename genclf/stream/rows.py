@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from genclf.stream.batches import ArrowTable
 from genclf.stream.columns import (
     MISSING,
     UNSEEN,
     Column,
     Place,
+    Value,
     codes_of,
     numbers_of,
     texts_of,
     words_in,
 )
 from genclf.stream.recipes import PartOfModel
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    Cells: TypeAlias = np.ndarray | list[np.ndarray] | csr_array
+else:
+    Cells = object
 
 
 class Rows(NamedTuple):
@@ -44,8 +53,8 @@ _MAY_MISS = 'or a model with missing="marginalize"'
 
 
 def cells_of(
-    part: PartOfModel, columns: list[Column], unseen: str, table: Any, place: Place
-) -> Any:
+    part: PartOfModel, columns: list[Column], unseen: str, table: ArrowTable, place: Place
+) -> Cells:
     """The columns of a part of the model."""
     if part.kind == "categorical":
         return [_codes(column, part, unseen, table, place) for column in columns]
@@ -62,7 +71,7 @@ def cells_of(
     return x
 
 
-def no_cells(part: PartOfModel, columns: list[Column]) -> Any:
+def no_cells(part: PartOfModel, columns: list[Column]) -> Cells:
     """The result of `cells_of` for zero rows."""
     if part.kind == "categorical":
         return [np.zeros(0, np.int64) for _ in columns]
@@ -70,14 +79,16 @@ def no_cells(part: PartOfModel, columns: list[Column]) -> Any:
     return np.zeros((0, sum(widths)))
 
 
-def weights_of(table: Any, name: str, place: Place) -> Float[np.ndarray, "n"]:
+def weights_of(table: ArrowTable, name: str, place: Place) -> Float[np.ndarray, "n"]:
     """The weight of each row; 0 where a row that does not count has none."""
     weight = numbers_of(table[name], Column(name, "numeric"), place)[:, 0]
     place.refuse(~(weight >= 0), table[name], name, "a weight >= 0")
     return np.where(weight >= 0, weight, 0)
 
 
-def _check(cells: np.ndarray, part: PartOfModel, table: Any, name: str, place: Place) -> None:
+def _check(
+    cells: np.ndarray, part: PartOfModel, table: ArrowTable, name: str, place: Place
+) -> None:
     missing, recipe = np.isnan(cells), part.recipe
     expected = "a number" if recipe is None else recipe.expected
     if not part.missing:
@@ -88,7 +99,7 @@ def _check(cells: np.ndarray, part: PartOfModel, table: Any, name: str, place: P
 
 
 def _codes(
-    column: Column, part: PartOfModel, unseen: str, table: Any, place: Place
+    column: Column, part: PartOfModel, unseen: str, table: ArrowTable, place: Place
 ) -> Int[np.ndarray, "n"]:
     cells = table[column.name]
     code = codes_of(cells, column.values, column.name, place)
@@ -101,7 +112,7 @@ def _codes(
 
 
 def refuse_unseen(
-    code: np.ndarray, table: Any, name: str, values: tuple[Any, ...], place: Place
+    code: np.ndarray, table: ArrowTable, name: str, values: tuple[Value, ...], place: Place
 ) -> None:
     """Raise for a cell whose value is not among those of its column."""
     known = ", ".join(map(repr, values[:10])) + (", ..." if len(values) > 10 else "")

@@ -7,17 +7,23 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from genclf.stream.assignment import Assignment
-from genclf.stream.columns import MISSING, Column, Place, codes_of, type_of
-from genclf.stream.host import LabelledRows
+from genclf.stream.assignment import Assignment, Given
+from genclf.stream.batches import ArrowTable, Batch, Batches
+from genclf.stream.columns import MISSING, Column, Place, Value, codes_of, type_of
+from genclf.stream.host import HostStats, LabelledRows
 from genclf.stream.learning import learned
 from genclf.stream.recipes import RECIPES, PartOfModel
 from genclf.stream.rows import Rows, cells_of, no_cells, refuse_unseen, weights_of
 from genclf.stream.units import Reader
+
+if TYPE_CHECKING:
+    from genclf.classifier import Classifier
+else:  # imports JAX, which those who only read rows do not
+    Classifier = object
 
 
 @dataclass(frozen=True)
@@ -40,21 +46,21 @@ class Schema:
     columns: tuple[Column, ...]
     label: str
     weight: str | None
-    classes: tuple[Any, ...]
+    classes: tuple[Value, ...]
     unseen: Literal["error", "other"]
     parts: tuple[PartOfModel, ...]
     statistic: str | None
 
     @staticmethod
     def of(
-        clf: Any,
-        batch: Any,
+        clf: Classifier | None,
+        batch: Batch,
         label: str,
         *,
         weight: str | None = None,
-        kinds: Mapping[str, Any] | None = None,
+        kinds: Mapping[str, Given] | None = None,
         parts: Mapping[str, Sequence[str]] | None = None,
-        classes: Iterable[Any] | None = None,
+        classes: Iterable[object] | None = None,
         unseen: Literal["error", "other"] = "error",
     ) -> Schema:
         """The schema of a data set whose first batch holds all classes and values.
@@ -96,14 +102,14 @@ class Schema:
 
     @staticmethod
     def scan(
-        clf: Any,
-        batches: Any,
+        clf: Classifier | None,
+        batches: Batches,
         label: str,
         *,
         weight: str | None = None,
-        kinds: Mapping[str, Any] | None = None,
+        kinds: Mapping[str, Given] | None = None,
         parts: Mapping[str, Sequence[str]] | None = None,
-        classes: Iterable[Any] | None = None,
+        classes: Iterable[object] | None = None,
         unseen: Literal["error", "other"] = "error",
     ) -> Schema:
         """The schema of a data set, from a first pass that collects classes, values and words.
@@ -149,7 +155,9 @@ class Schema:
         made, statistic = plan.parts_of(clf, columns, found, unseen)
         return Schema(columns, label, weight, found, unseen, made, statistic)
 
-    def model(self, *, alpha: float = 1.0, ridge: float = 0.0, class_alpha: float = 0.0) -> Any:
+    def model(
+        self, *, alpha: float = 1.0, ridge: float = 0.0, class_alpha: float = 0.0
+    ) -> Classifier:
         """Naive Bayes of these columns, as `genclf.sklearn.MixedNB` fits it.
 
         Args:
@@ -229,7 +237,7 @@ class Schema:
         return len(column.values) + (self.unseen == "other")
 
     def read(
-        self, table: Any, place: Place, labelled: bool = True, unlabelled: bool = False
+        self, table: ArrowTable, place: Place, labelled: bool = True, unlabelled: bool = False
     ) -> Rows:
         """The rows of a table of Arrow as arrays; raise for a cell that does not fit.
 
@@ -268,7 +276,7 @@ class Schema:
         """The columns that a part of the model reads."""
         return [column for column in self.columns if column.part == part]
 
-    def sums(self, x: Any, rows: LabelledRows) -> dict[Any, Any]:
+    def sums(self, x: Any, rows: LabelledRows) -> dict[str | None, HostStats]:
         """What each part of the model sums over rows with labels."""
         found = {}
         for part in self.parts:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import ArrayLike, Float
 from scipy.special import log_expit
 
 from genclf.classifier import ClassifierParams
 from genclf.entry.verb import verb
+from genclf.families.base import Density
 from genclf.families.bernoulli_params import BernoulliParams
 from genclf.families.categorical_params import CategoricalParams
 from genclf.families.gaussian_params import GaussianParams
@@ -67,13 +68,13 @@ def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
     return HostScores(_float64(params.log_prior), parts)
 
 
-def _parts(conditional: Any) -> dict[str | None, Any]:
+def _parts(conditional: Density) -> dict[str | None, Density]:
     if isinstance(conditional, ProductParams):
         return {str(name): part for name, part in conditional.parts.items()}
     return {None: conditional}
 
 
-def _named(parts: Any) -> str:
+def _named(parts: Iterable[str | None]) -> str:
     return ", ".join(sorted("(one without a name)" if p is None else repr(p) for p in parts))
 
 
@@ -98,7 +99,7 @@ def _check_columns(density: Any, columns: Sequence[Column], unseen: str) -> None
 
 
 @singledispatch
-def part_scores(density: Any) -> PartScores:
+def part_scores(density: Density) -> PartScores:
     """The scores of a part of x under this density; raise if only JAX can compute them."""
     raise ByJax(f"params of {type(density).__name__}")
 
@@ -174,5 +175,5 @@ def _of_seen(
     return LinearScores(np.hstack([coef, offset]), zeros, np.hstack([veto, always]), zeros)
 
 
-def _float64(array: Any) -> Float[np.ndarray, "..."]:
+def _float64(array: ArrayLike) -> Float[np.ndarray, "..."]:
     return np.asarray(array, np.float64)

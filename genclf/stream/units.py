@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genclf.stream.batches import as_tables, is_batch
+from genclf.stream.batches import ArrowTable, ArrowType, Batches, Unit, as_tables, is_batch
 
 ROWS = 65_536  # rows that are read at a time
 _UNNAMED = "batch-"
 _READAHEAD = 4  # batches that Arrow reads ahead, so that its memory is bounded
 
 
-def units(batches: Any) -> Iterator[tuple[str, Any]]:
+def units(batches: Any) -> Iterator[tuple[str, Unit]]:
     """Each file or batch with its name; raise for a file that is given twice."""
     seen = set()
     for number, given in enumerate([batches] if is_file(batches) or is_batch(batches) else batches):
@@ -35,7 +35,7 @@ def place_of(name: str) -> str:
     return name if is_unnamed(name) else os.path.realpath(name.removeprefix("file://"))
 
 
-def is_file(given: Any) -> bool:
+def is_file(given: object) -> bool:
     """Whether this is the path of a file."""
     return isinstance(given, str | os.PathLike)
 
@@ -63,13 +63,13 @@ class Reader:
     types: Mapping[str, str] | None = None
     ignored: frozenset[str] = frozenset()
 
-    def all_tables(self, batches: Any) -> Iterator[tuple[str, Any]]:
+    def all_tables(self, batches: Batches) -> Iterator[tuple[str, ArrowTable]]:
         """The tables of files or batches, each with the name of its unit."""
         for name, given in units(batches):
             for table in self.tables(name, given):
                 yield name, table
 
-    def tables(self, name: str, given: Any) -> Iterator[Any]:
+    def tables(self, name: str, given: Any) -> Iterator[ArrowTable]:
         """The tables of a unit."""
         if not is_file(given):
             yield from as_tables(given)
@@ -113,7 +113,7 @@ class Reader:
         options = {"dictionary_columns": [name for name in self.codes if name in strings]}
         return dataset.dataset(path, format=dataset.ParquetFileFormat(read_options=options))
 
-    def _types(self, path: str) -> dict[str, Any]:
+    def _types(self, path: str) -> dict[str, ArrowType]:
         """The types of the columns of a file of CSV."""
         import pyarrow as pa
         from pyarrow import dataset, types
@@ -153,7 +153,7 @@ _FORMATS = {
 }
 
 
-def _csv(types: dict[str, Any]) -> Any:
+def _csv(types: dict[str, ArrowType]) -> Any:
     """How CSV is read: an empty cell is null, and strings stay as they are written."""
     from pyarrow import csv, dataset
 

@@ -14,6 +14,7 @@ from genclf.families.gaussian import Gaussian
 from genclf.families.multinomial import Multinomial
 from genclf.families.product import Product
 from genclf.tables.columns import Column
+from genclf.tables.frames import Table
 from genclf.tables.readers import Codes, Nothing, Numbers, Parts, Reader, Words
 from genclf.tables.training_words import TrainingWords
 
@@ -39,7 +40,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(
-    table: Any, columns: Sequence[Column], num_classes: int, num_folds: int
+    table: Table, columns: Sequence[Column], num_classes: int, num_folds: int
 ) -> list[Candidate]:
     """The class prior alone, models of each kind of column, and one model of all columns."""
     # A column with one value has no information about the class: only the prior is left.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from genclf.tables.frames import floats, is_missing
+from genclf.tables.frames import Series, floats, is_missing
 
 _PLAIN = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.I)
 _GROUPED = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?")
@@ -28,6 +28,9 @@ _NOTATIONS: dict[str, tuple[re.Pattern[str], Callable[[str], str]]] = {
 _EXACT = 2**53  # whole numbers below it are exact in float64
 _TRUTH = ("False", "True")
 
+Value: TypeAlias = float | int | str
+"""The value of a cell that is not missing."""
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -41,7 +44,7 @@ class Cells:
         infinite: number of infinite cells.
     """
 
-    values: tuple[Any, ...]
+    values: tuple[Value, ...]
     code: np.ndarray
     notation: str | None
     infinite: int = 0
@@ -67,7 +70,7 @@ def is_plain_number(cell: str) -> bool:
     return _PLAIN.fullmatch(cell.strip()) is not None
 
 
-def read_cells(series: Any) -> Cells:
+def read_cells(series: Series) -> Cells:
     """The cells of a column of a table, in the first notation that fits all of them."""
     if series.dtype.is_numeric() and (found := _inexact(series)):
         return found
@@ -85,28 +88,31 @@ def read_cells(series: Any) -> Cells:
     return _as_cells(given, dict(zip(distinct, values, strict=True)), None)
 
 
-def read_strings(series: Any) -> Cells:
+def read_strings(series: Series) -> Cells:
     """The values of a column as they are written."""
     given = [None if cell is None else str(cell) for cell in _given(series)[0]]
     return _as_cells(given, {cell: cell for cell in given if cell is not None}, None)
 
 
-def codes_like(series: Any, values: Sequence[Any], notation: str | None) -> Int[np.ndarray, "n"]:
+def codes_like(
+    series: Series, values: Sequence[Value], notation: str | None
+) -> Int[np.ndarray, "n"]:
     """The index in `values` of each cell, -1 where it is missing, -2 where it is not in them.
 
     The values and the notation are those of other `Cells`, as of the training table.
     """
     place = {value: i for i, value in enumerate(values)}
+    cells: Sequence[Value | None]
     if notation is not None:
         cells = _numbers(series, notation)
     else:
-        cells = [None if cell is None else str(cell) for cell in _given(series)[0]]
+        cells = words = [None if cell is None else str(cell) for cell in _given(series)[0]]
         if place.keys() <= {*_TRUTH}:
-            cells = [None if cell is None else cell.strip().capitalize() for cell in cells]
+            cells = [None if word is None else word.strip().capitalize() for word in words]
     return np.array([-1 if cell is None else place.get(cell, -2) for cell in cells], int)
 
 
-def numbers_like(series: Any, notation: str) -> Float[np.ndarray, "n"]:
+def numbers_like(series: Series, notation: str) -> Float[np.ndarray, "n"]:
     """The numbers of a column in this notation, NaN if missing or infinite; raise for strings."""
     if series.dtype.is_numeric():
         found = floats(series)
@@ -114,7 +120,7 @@ def numbers_like(series: Any, notation: str) -> Float[np.ndarray, "n"]:
     return np.array([np.nan if n is None else float(n) for n in _numbers(series, notation)])
 
 
-def _numbers(series: Any, notation: str) -> list[Any]:
+def _numbers(series: Series, notation: str) -> list[float | None]:
     """The numbers of a column as Python numbers, None where missing or infinite."""
     given, is_numeric = _given(series)
     known = [cell for cell in given if cell is not None]
@@ -131,12 +137,12 @@ def _numbers(series: Any, notation: str) -> list[Any]:
     return [None if cell is None else next(found) for cell in given]
 
 
-def texts_of(series: Any) -> list[str]:
+def texts_of(series: Series) -> list[str]:
     """The strings of a column, empty where they are missing."""
     return ["" if cell is None else str(cell) for cell in _given(series)[0]]
 
 
-def _given(series: Any) -> tuple[list[Any], bool]:
+def _given(series: Series) -> tuple[list[Any], bool]:
     """The cells, None where missing, and whether they are numbers; if not, they are strings."""
     is_numeric = series.dtype.is_numeric()
     cells = [None if is_missing(cell) else cell for cell in series.to_list()]
@@ -145,7 +151,7 @@ def _given(series: Any) -> tuple[list[Any], bool]:
     return [cell if cell is None or isinstance(cell, str) else str(cell) for cell in cells], False
 
 
-def _inexact(series: Any) -> Cells | None:
+def _inexact(series: Series) -> Cells | None:
     """The cells of a column of numbers as floats; None if a float may not be exact."""
     number = floats(series)
     finite = np.isfinite(number)
@@ -157,7 +163,7 @@ def _inexact(series: Any) -> Cells | None:
     return Cells(tuple(values.tolist()), code, "", int(np.isinf(number).sum()))
 
 
-def _floats(cells: Iterable[Any]) -> list[Any]:
+def _floats(cells: Iterable[Any]) -> list[float | None]:
     """Numbers as floats, or as ints if all are whole and some too large; None for infinite ones."""
     cells = list(cells)
     floats = [float(cell) for cell in cells]
@@ -168,10 +174,12 @@ def _floats(cells: Iterable[Any]) -> list[Any]:
     return [f if np.isfinite(f) else None for f in floats]
 
 
-def _as_cells(given: list[Any], value_of: dict[Any, Any], notation: str | None) -> Cells:
+def _as_cells(
+    given: Sequence[Hashable], value_of: Mapping[Any, Value | None], notation: str | None
+) -> Cells:
     values = sorted({value for value in value_of.values() if value is not None})
     place = {value: i for i, value in enumerate(values)}
-    codes = {cell: place.get(value, -1) for cell, value in value_of.items()}
+    codes = {cell: -1 if value is None else place[value] for cell, value in value_of.items()}
     code = np.array([-1 if cell is None else codes[cell] for cell in given], int)
     infinite = [cell is not None and value_of[cell] is None for cell in given]
     return Cells(tuple(values), code, notation, sum(infinite))

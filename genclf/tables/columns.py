@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
 
-from genclf.tables.cells import Cells, is_plain_number, read_cells, texts_of
-from genclf.tables.frames import is_index, looks_like_text
+from genclf.tables.cells import Cells, Value, is_plain_number, read_cells, texts_of
+from genclf.tables.frames import Series, Table, is_index, looks_like_text
 from genclf.text import learn_vocabulary
 
 Kind = Literal["numeric", "binary", "categorical", "text", "dropped"]
@@ -46,7 +46,7 @@ class Column:
         return f"Column({self.name!r}, {self.kind!r}, {self.detail!r})"
 
 
-def values_of(cells: Cells) -> tuple[Any, ...]:
+def values_of(cells: Cells) -> tuple[Value, ...]:
     """The values of a categorical column, and `MISSING` as the last if some cells are missing."""
     return (*cells.values, MISSING) if cells.missing.any() else cells.values
 
@@ -56,19 +56,19 @@ def codes_of(cells: Cells) -> Int[np.ndarray, "n"]:
     return np.where(cells.missing, len(cells.values), cells.code)
 
 
-def read_columns(table: Any, label: Any, rows: np.ndarray) -> tuple[Column, ...]:
+def read_columns(table: Table, label: Series, rows: np.ndarray) -> tuple[Column, ...]:
     """The kind of each column but the label; `rows` are the rows' numbers in the whole table."""
     names = [name for name in table.columns if name != label.name]
     return tuple(_read(table[name], label, rows) for name in names)
 
 
-def _read(series: Any, label: Any, rows: np.ndarray) -> Column:
+def _read(series: Series, label: Series, rows: np.ndarray) -> Column:
     cells = read_cells(series)
     kind, detail = _kind(series, cells, label, rows)
     return Column(str(series.name), kind, detail, int(cells.missing.sum()), cells)
 
 
-def _kind(series: Any, cells: Cells, label: Any, rows: np.ndarray) -> tuple[Kind, str]:
+def _kind(series: Series, cells: Cells, label: Series, rows: np.ndarray) -> tuple[Kind, str]:
     n, missing, distinct = len(series), cells.missing, len(cells.values)
     num_values = len(values_of(cells))
     if not (series.dtype.is_numeric() or str(series.dtype).partition("(")[0] in _OF_VALUES):

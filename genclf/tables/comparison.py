@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -19,11 +18,11 @@ from genclf.scores import log_posterior
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.tables.candidates import candidates
 from genclf.tables.columns import Column, read_columns
-from genclf.tables.frames import as_table, make_table
+from genclf.tables.frames import Frame, Table, as_table, make_table
 from genclf.tables.held_out import stratified_folds
 from genclf.tables.labels import TableError, label_of, usable_rows
 from genclf.tables.notes import score_notes, table_notes
-from genclf.tables.readers import Parts, Reader, Words
+from genclf.tables.readers import PartReader, Parts, Reader, Words
 from genclf.tables.training_words import of_all_words
 from genclf.tables.trials import ModelScore, Trial, trials_of
 
@@ -59,7 +58,7 @@ class TableModel:
                 found.append(f"reader has {reader.num_features} features, and params {d}")
         return found
 
-    def read(self, table: Any) -> PyTree:
+    def read(self, table: Frame) -> PyTree:
         """The rows of a table as the model takes them, for verbs such as `log_marginal`.
 
         Args:
@@ -73,7 +72,7 @@ class TableModel:
         """
         return self.reader(_table(table, "table"))
 
-    def log_posterior(self, table: Any) -> Float[np.ndarray, "n K"]:
+    def log_posterior(self, table: Frame) -> Float[np.ndarray, "n K"]:
         """`log p(class | row)`, natural logarithms; NaN for a row impossible in all classes.
 
         Args:
@@ -82,7 +81,7 @@ class TableModel:
         with jax.enable_x64(True):
             return np.asarray(log_posterior(self.params, self.read(table)))
 
-    def predict(self, table: Any) -> Shaped[np.ndarray, "n"]:
+    def predict(self, table: Frame) -> Shaped[np.ndarray, "n"]:
         """The most probable class of each row.
 
         Args:
@@ -97,7 +96,7 @@ class TableModel:
         return self.classes[found.argmax(1)]
 
     @property
-    def parts(self) -> list[tuple[Any, str | None]]:
+    def parts(self) -> list[tuple[PartReader, str | None]]:
         """The reader and the name of each part of the model; the name is None for a single part."""
         if not isinstance(self.reader, Parts):
             return [(self.reader, None)]
@@ -108,7 +107,7 @@ class TableModel:
         """The columns that the terms of `explain` belong to, in their order."""
         return tuple(name for reader, _ in self.parts for name in reader.names)
 
-    def explain(self, table: Any, *, of: Any = None, against: Any = None) -> Explanation:
+    def explain(self, table: Frame, *, of: object = None, against: object = None) -> Explanation:
         """How much each column contributes to the class of each row; see `genclf.explain`.
 
         Args:
@@ -159,10 +158,10 @@ class Comparison:
     models: tuple[ModelScore, ...]
     notes: tuple[str, ...]
     best: TableModel
-    shares: dict[Any, float]
+    shares: dict[str, float]
     num_rows: int
     num_folds: int
-    table: Any
+    table: Frame
     rows: Int[np.ndarray, "n"]
     y: Int[np.ndarray, "n"]
     log_posterior: Float[np.ndarray, "n K"]
@@ -175,7 +174,7 @@ class Comparison:
         )
 
 
-def _table(given: Any, name: str) -> Any:
+def _table(given: Frame, name: str) -> Table:
     """The table; raise if it is not a table, or has no rows."""
     found = as_table(given)
     if found is None:
@@ -185,15 +184,15 @@ def _table(given: Any, name: str) -> Any:
     return found
 
 
-def _name(given: Any, name: str) -> Any:
+def _name(given: object, name: str) -> str:
     if not isinstance(given, str):
         raise ValueError(f"{name} is {shown(given)}, expected the name of a column")
     return given
 
 
-@verb(table=_table, label=_name, num_folds=whole(2), seed=whole(0, 2**32 - 1), progress=PROGRESS)
+@verb(label=_name, num_folds=whole(2), seed=whole(0, 2**32 - 1), progress=PROGRESS)
 def compare(
-    table: Any,
+    table: Frame,
     label: str,
     *,
     num_folds: int = 10,
@@ -243,11 +242,12 @@ def compare(
         >>> print(found.best.name, found.best.predict(pd.DataFrame({"weight": [4.0, 10.0]})))
         LDA ['cat' 'dog']
     """
-    labels = label_of(table, label)
+    given = _table(table, "table")
+    labels = label_of(given, label)
     usable = usable_rows(labels)
     y, rows = usable.y, usable.rows
-    columns = read_columns(table[rows.tolist()], labels[rows.tolist()], rows)
-    table = table[rows.tolist()]
+    used = given[rows.tolist()]
+    columns = read_columns(used, labels[rows.tolist()], rows)
     if all(column.kind == "dropped" for column in columns):
         reasons = "; ".join(f"{column.name}: {column.detail}" for column in columns[:5])
         raise TableError(f"no column can be used as a feature ({reasons or 'there is no other'})")
@@ -255,16 +255,16 @@ def compare(
     num_folds = min(num_folds, int(count.max()))
     with jax.enable_x64(True):  # a user's numbers may need it, and tables are small
         folds = stratified_folds(y, num_folds, seed)
-        tried = candidates(table, columns, len(count), num_folds)
+        tried = candidates(used, columns, len(count), num_folds)
         trials: list[Trial] = []
         for done, candidate in enumerate(tried):
-            trials += trials_of(candidate, candidate.read(table), y, len(count), folds)
+            trials += trials_of(candidate, candidate.read(used), y, len(count), folds)
             if progress is not None:
                 progress(done + 1, len(tried))
         trials.sort(key=lambda trial: trial.rank)
         assert trials[0].scores is not None  # the class prior has scores
         clf, read = Classifier(of_all_words(trials[0].family), len(count)), trials[0].read
-        params = jax.tree.map(np.asarray, fit(clf, read(table), y))
+        params = jax.tree.map(np.asarray, fit(clf, read(used), y))
     models = tuple(trial.score for trial in trials)
     notes = table_notes(usable, columns, asked, num_folds) + score_notes(trials)
     return Comparison(
@@ -276,7 +276,7 @@ def compare(
         num_rows=len(y),
         num_folds=num_folds,
         table=make_table(
-            {name: [getattr(model, name) for model in models] for name in ModelScore._fields}, table
+            {name: [getattr(model, name) for model in models] for name in ModelScore._fields}, used
         ),
         rows=rows,
         y=y,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -127,7 +126,7 @@ def _by_em(
     return in_row_order(log_p, where.rows, len(y)), singular, converged
 
 
-def _singular(found: Any, *batch: int) -> Bool[Array, "..."]:
+def _singular(found: PyTree, *batch: int) -> Bool[Array, "..."]:
     """Whether any Gaussian in a diagnosis has a covariance short of full rank."""
     parts = jax.tree.leaves(found, is_leaf=lambda node: isinstance(node, GaussianDiagnosis))
     singular = jnp.zeros(batch, bool)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
 from genclf.tables.cells import Cells, read_cells, read_strings
+from genclf.tables.frames import Series, Table
 
 
 class TableError(ValueError):
     """A table that cannot be used, or its label."""
 
 
-def label_of(table: Any, name: str) -> Any:
+def label_of(table: Table, name: str) -> Series:
     """The column of labels; raise if there is none."""
     names = table.columns
     if name not in names:
@@ -69,7 +69,7 @@ class UsableRows:
     num_unlabelled: int
 
 
-def usable_rows(label: Any) -> UsableRows:
+def usable_rows(label: Series) -> UsableRows:
     """The rows of a column of labels; raise if fewer than two classes are left."""
     cells = read_cells(label)
     if cells.infinite:  # an infinite number is a class like any other
@@ -93,7 +93,7 @@ def usable_rows(label: Any) -> UsableRows:
     return UsableRows(rows, y, classes, [names[k] for k in kept], alone, unlabelled)
 
 
-def _classes(label: Any, cells: Cells) -> Shaped[np.ndarray, "K"]:
+def _classes(label: Series, cells: Cells) -> Shaped[np.ndarray, "K"]:
     values = list(cells.values)
     if cells.notation is not None:
         return np.array([int(v) for v in values] if all(v == int(v) for v in values) else values)
@@ -102,6 +102,6 @@ def _classes(label: Any, cells: Cells) -> Shaped[np.ndarray, "K"]:
     return np.array(values)
 
 
-def _some(names: Sequence[Any]) -> str:
+def _some(names: Sequence[str]) -> str:
     shown = [repr(name) for name in names]
     return ", ".join(shown[:20]) + (f" and {len(shown) - 20} more" if len(shown) > 20 else "")

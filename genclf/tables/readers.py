@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
 from genclf.families.tokens import Tokens
-from genclf.tables.cells import codes_like, numbers_like, texts_of
+from genclf.tables.cells import Value, codes_like, numbers_like, texts_of
 from genclf.tables.columns import MISSING, Column, values_of
+from genclf.tables.frames import Series, Table
 from genclf.text import Vocabulary, learn_vocabulary
 
 MAX_WORDS = 1000  # words read from each text, since all rows are padded to the longest
@@ -29,7 +29,7 @@ class Nothing:
         """The width of the array of zeros."""
         return 1
 
-    def __call__(self, table: Any) -> Int[np.ndarray, "n 1"]:
+    def __call__(self, table: Table) -> Int[np.ndarray, "n 1"]:
         """Zeros."""
         return np.zeros((len(table), 1), np.int32)
 
@@ -62,7 +62,7 @@ class Numbers:
         notations = tuple(column.cells.notation or "" for column in columns)
         return Numbers(_names(columns), notations, exponents, missing_is_known)
 
-    def __call__(self, table: Any) -> Float[np.ndarray, "n d"]:
+    def __call__(self, table: Table) -> Float[np.ndarray, "n d"]:
         """The numbers, NaN where missing or infinite."""
         each = zip(self.names, self.notations, self.exponents, strict=True)
         x = [np.ldexp(numbers_like(_column(table, name), how), -e) for name, how, e in each]
@@ -82,7 +82,7 @@ class Codes:
 
     names: tuple[str, ...]
     notations: tuple[str | None, ...]
-    values: tuple[tuple[Any, ...], ...]
+    values: tuple[tuple[Value, ...], ...]
 
     def _problems(self) -> list[str]:
         return _lengths_that_differ(self.names, notations=self.notations, values=self.values)
@@ -98,7 +98,7 @@ class Codes:
         values = tuple(values_of(column.cells) for column in columns)
         return Codes(_names(columns), tuple(c.cells.notation for c in columns), values)
 
-    def __call__(self, table: Any) -> Int[np.ndarray, "n d"]:
+    def __call__(self, table: Table) -> Int[np.ndarray, "n d"]:
         """The codes; -1 (unknown) for a value that the training table did not have.
 
         A missing cell has a code of its own if the training table had missing cells, else -1.
@@ -129,32 +129,36 @@ class Words:
         return (self.name,)
 
     @staticmethod
-    def of(column: Column, table: Any) -> Words:
+    def of(column: Column, table: Table) -> Words:
         """The reader of this column, with all words of a table."""
         return Words(column.name, learn_vocabulary(texts_of(table[column.name])))
 
-    def __call__(self, table: Any) -> Tokens:
+    def __call__(self, table: Table) -> Tokens:
         """The first words of each text; a missing text has no words."""
         padded = self.vocabulary.tokens(texts_of(_column(table, self.name)), max_length=MAX_WORDS)
         longest = max(int(padded.mask.sum(1).max(initial=0)), 1)
         return jax.tree.map(lambda leaf: leaf[:, :longest], padded)
 
 
+PartReader = Nothing | Numbers | Codes | Words
+"""A reader of one array."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """The columns of each kind, for a model with a part for each kind."""
 
-    parts: Mapping[str, Nothing | Numbers | Codes | Words]
+    parts: Mapping[str, PartReader]
 
-    def __call__(self, table: Any) -> dict[str, Any]:
+    def __call__(self, table: Table) -> dict[str, PyTree]:
         """The arrays of each reader for the table."""
         return {name: read(table) for name, read in self.parts.items()}
 
 
-Reader = Nothing | Numbers | Codes | Words | Parts
+Reader = PartReader | Parts
 
 
-def _lengths_that_differ(names: tuple[str, ...], **each: tuple[Any, ...]) -> list[str]:
+def _lengths_that_differ(names: tuple[str, ...], **each: tuple[object, ...]) -> list[str]:
     """Messages about fields that do not have one entry for each name."""
     return [
         f"{field} has {len(given)} entries, and names {len(names)}"
@@ -167,7 +171,7 @@ def _names(columns: list[Column]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
-def _column(table: Any, name: str) -> Any:
+def _column(table: Table, name: str) -> Series:
     if name not in table.columns:
         raise ValueError(f"table has no column {name!r}, which the model reads")
     return table[name]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from genclf.families.base import Parametric, Params
+from genclf.families.base import Family, Parametric, Params
 from genclf.families.bernoulli import Bernoulli
 from genclf.families.multinomial import Multinomial
 from genclf.families.support import Support
@@ -57,7 +57,7 @@ class TrainingWords(Parametric):
     def plain(self) -> TrainingWords:
         return replace(self, family=self.family.plain())
 
-    def log_prior_density(self, params: Any, stats: Sums) -> Array:
+    def log_prior_density(self, params: Params, stats: Sums) -> Array:
         return self.family.log_prior_density(params, stats)
 
     def num_parameters(self, num_classes: int, d: Any) -> int:
@@ -67,7 +67,7 @@ class TrainingWords(Parametric):
         return self.family.problems(d)
 
 
-def of_all_words(family: Any) -> Any:
+def of_all_words(family: Family | None) -> Family:
     """The same model, with each `TrainingWords` replaced by its family."""
     is_words = lambda node: isinstance(node, TrainingWords)  # noqa: E731
     return jax.tree.map(lambda a: a.family if is_words(a) else a, family, is_leaf=is_words)
