@@ -402,7 +402,7 @@ def test_few_examples_favour_the_true_density():
     d, n, num = 5, 24, 60
     keys = jax.random.split(jax.random.key(0), num + 1)
     params = gcf.ClassifierParams.of(
-        [0.5, 0.5], gcf.GaussianParams.of([[0.0] * d, [0.8] * d], np.eye(d) + 0.3)
+        [0.5, 0.5], gcf.GaussianParams.of([[0.0] * d, [2.0] * d], np.eye(d) + 0.3)
     )
     new, label = gcf.sample(keys[-1], params, (2000,))
     y = jnp.arange(n) % 2
@@ -410,7 +410,7 @@ def test_few_examples_favour_the_true_density():
     def wrong(clf, x):
         return (gcf.predict(gcf.fit(clf, x, y), new) != label).mean()
 
-    lda, logistic = gcf.lda(2), gcf.SoftmaxRegression(2, l2=1e-3)
+    lda, logistic = gcf.lda(2), gcf.SoftmaxRegression(2)
     draws = [params.conditional.sample(key, y) for key in keys[:num]]
     less = jnp.stack([wrong(logistic, x) - wrong(lda, x) for x in draws])
     assert less.mean() > 3 * less.std() / num**0.5
