@@ -132,7 +132,7 @@ class Classifier(Model):
         """The same model by maximum likelihood."""
         return Classifier(self.family.plain(), self.num_classes, class_prior=self.label_prior.fixed)
 
-    def problems(self, d: Any = None) -> list[str]:
+    def problems(self, d: object = None) -> list[str]:
         found = list(self.family.problems(d))
         return found if self.class_prior is None else found + self.label_prior.problems()
 
@@ -152,7 +152,7 @@ class ClassifierParams(Fitted):
     conditional: AnyDensity
 
     @classmethod
-    def of(cls, prior: Any, conditional: Any) -> ClassifierParams:
+    def of(cls, prior: object, conditional: Any) -> ClassifierParams:
         """The classifier of given class probabilities and class densities.
 
         Args:

@@ -151,7 +151,7 @@ def _begun(
 
 
 def _word(
-    clf: Classifier, example: PyTree | None, schema: Schema | None, mesh: Mesh, checkpoint: Any
+    clf: Classifier, example: PyTree | None, schema: Schema | None, mesh: Mesh, checkpoint: object
 ) -> dict[str, str | None]:
     """A description of what this process sums, the same on all; "rows" is None without batches."""
     values = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(clf)]
@@ -238,7 +238,7 @@ def _part(
     devices: list[Any],
     nothing: Part,
     name: str,
-    given: Any,
+    given: object,
 ) -> Part:
     """The part of a unit, summed by the devices of this process."""
     total, rows = None, 0

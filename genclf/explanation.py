@@ -47,7 +47,7 @@ class Explanation(ShowsNumbers):
         return self.constant + sum(a.sum(-1) for a in jax.tree.leaves(self.features))
 
 
-def place_of(given: Any, classes: np.ndarray, name: str) -> int | None:
+def place_of(given: object, classes: np.ndarray, name: str) -> int | None:
     """The number of a class that is given by its label; None of None."""
     if given is None:
         return None
@@ -57,13 +57,13 @@ def place_of(given: Any, classes: np.ndarray, name: str) -> int | None:
     return found[0]
 
 
-def _rows(value: Any, name: str) -> Any:
+def _rows(value: object, name: str) -> Any:
     if is_sparse(value):
         raise ValueError(f"{name} is sparse, expected dense rows: give a few, as {name}.toarray()")
     return as_arrays(value, name)
 
 
-def _classes(value: Any, name: str) -> Any:
+def _classes(value: object, name: str) -> Any:
     """None, or integers."""
     if value is None:
         return None

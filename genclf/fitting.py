@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import overload
 
 from jaxtyping import Array, PyTree
 
 from genclf.arguments.domains import Domain
-from genclf.classifier import Classifier
-from genclf.discriminative.softmax import SoftmaxRegression, fit_softmax
+from genclf.classifier import Classifier, ClassifierParams
+from genclf.discriminative.softmax import SoftmaxParams, SoftmaxRegression, fit_softmax
 from genclf.entry.conversion import host_or_device
 from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import fit_closed
@@ -23,10 +23,44 @@ _INIT = Domain(
 )
 
 
+@overload
+def fit(
+    clf: Classifier,
+    x: PyTree,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    init: Fitted | None = None,
+) -> ClassifierParams: ...
+@overload
+def fit(
+    clf: SoftmaxRegression,
+    x: PyTree,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    init: Fitted | None = None,
+) -> SoftmaxParams: ...
+@overload
+def fit(
+    clf: Model,
+    x: PyTree,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    init: Fitted | None = None,
+) -> Fitted: ...
+
+
 @verb(any_model=True, labels="supervised", x=host_or_device, init=_INIT)
 def fit(
-    clf: Model, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None, *, init: Any = None
-) -> Any:
+    clf: Model,
+    x: PyTree,
+    y: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    init: Fitted | None = None,
+) -> Fitted:
     """Fit a model by maximum likelihood or, with smoothing or a prior, maximum a posteriori.
 
     For a `Classifier` the estimate is in closed form, `fit(clf, x, y, w) = estimate(clf,
@@ -67,7 +101,7 @@ def fit(
     return fitted(clf, x, y, weights, init)
 
 
-def fitted(clf: Model, x: PyTree, y: Array, weights: Array | None, init: Any = None) -> Fitted:
+def fitted(clf: Model, x: PyTree, y: Array, weights: Array | None, init: PyTree = None) -> Fitted:
     """`fit` of checked arguments."""
     if isinstance(clf, SoftmaxRegression):
         return fit_softmax(clf, x, y, weights, init)

@@ -17,7 +17,7 @@ DATES_TO_NUMBERS = (
 _NUMBERS = (jnp.floating, jnp.integer, jnp.bool_)
 
 
-def real_array(given: Any, name: str) -> jax.Array | np.ndarray:
+def real_array(given: object, name: str) -> jax.Array | np.ndarray:
     """Return a JAX array as it is, and anything else as a NumPy array; raise unless it is real."""
     if not isinstance(given, jax.Array):
         return host_numbers(given, name)
@@ -26,7 +26,7 @@ def real_array(given: Any, name: str) -> jax.Array | np.ndarray:
     return given
 
 
-def host_numbers(given: Any, name: str) -> np.ndarray:
+def host_numbers(given: object, name: str) -> np.ndarray:
     """Convert to a NumPy array of real numbers, of a dtype that JAX supports, or raise an error."""
     if given is None:
         raise ValueError(
@@ -56,7 +56,7 @@ def host_numbers(given: Any, name: str) -> np.ndarray:
     )
 
 
-def refuse_mask(given: Any, name: str) -> None:
+def refuse_mask(given: object, name: str) -> None:
     """Raise for an array with masked cells, since the mask would be lost."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.getmaskarray(given).any():
         raise ValueError(
@@ -70,7 +70,7 @@ def refuse_mask(given: Any, name: str) -> None:
         )
 
 
-def _way_out(given: Any, host: np.ndarray, name: str) -> str:
+def _way_out(given: object, host: np.ndarray, name: str) -> str:
     """Advice for an array that does not hold numbers, for the error message."""
     if host.dtype.kind == "O" and any(value is None for value in host.ravel().tolist()):
         return "use NaN for a missing value, and -1 for an unknown label, instead of None"
@@ -95,7 +95,7 @@ def _way_out(given: Any, host: np.ndarray, name: str) -> str:
     )
 
 
-def numbers(value: Any) -> Any:
+def numbers(value: object) -> Any:
     """Convert a list or tuple of numbers to an array; return anything else unchanged."""
     try:
         return np.asarray(value, float) if isinstance(value, list | tuple) else value

@@ -88,6 +88,6 @@ def _call(name: str, arguments: list[str], by_name: list[str] | None = None) -> 
     return f"{name}({', '.join(shown)})"
 
 
-def _is_data(value: Any) -> bool:
+def _is_data(value: object) -> bool:
     """Whether a value is an array or another container of rows, and not statistics."""
     return hasattr(value, "shape") or isinstance(value, dict | list | tuple)

@@ -26,7 +26,7 @@ else:
     Whole = int | np.integer | Integer[Array | np.ndarray, ""]
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """The text for a value in a message: shape and dtype of an array, else a short repr."""
     if isinstance(value, jax.Array | np.ndarray) and (value.ndim or isinstance(value, Tracer)):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
@@ -57,7 +57,7 @@ class Domain:
     optional: bool = False
     plural: bool = False
 
-    def problem(self, value: Any, name: str) -> str | None:
+    def problem(self, value: object, name: str) -> str | None:
         """The error message for a value; None if it is in the set."""
         if value is None and self.optional:
             return None
@@ -67,13 +67,13 @@ class Domain:
             good = not isinstance(value, Tracer) and self.contains(value)
         return None if good else f"{name} is {shown(value)}, expected {self.expected}"
 
-    def checked(self, value: Any, name: str) -> Any:
+    def checked(self, value: object, name: str) -> Any:
         """Return the value; an invalid one raises if it is concrete, and becomes NaN if traced."""
         if problem := self.problem(value, name):
             raise ValueError(problem)
         return self.nan_where_invalid(value)
 
-    def nan_where_invalid(self, value: Any) -> Any:
+    def nan_where_invalid(self, value: object) -> Any:
         """A traced value with NaN where it is outside the set; a concrete value unchanged."""
         if self.valid is None or not isinstance(value, Tracer):
             return value
@@ -82,7 +82,7 @@ class Domain:
         return jnp.where(self.valid(value), value, jnp.nan)
 
 
-def _real(value: Any) -> np.ndarray | None:
+def _real(value: object) -> np.ndarray | None:
     """A value as an array of real numbers; None if it is not numeric."""
     if value is None or isinstance(value, str | bytes | dict | set | np.ma.MaskedArray):
         return None
@@ -96,7 +96,7 @@ def _real(value: Any) -> np.ndarray | None:
 def _numbers(
     expected: str, valid: Callable[[Any], Any], *, optional: bool = False, plural: bool = False
 ) -> Domain:
-    def contains(value: Any) -> bool:
+    def contains(value: object) -> bool:
         found = _real(value)
         if found is None or (found.ndim and not plural):
             return False
@@ -167,12 +167,12 @@ def whole(least: int, most: int | None = None, *, optional: bool = False) -> Dom
     return Domain(expected + (", or None" if optional else ""), contains, optional=optional)
 
 
-def whole_number(value: Any, name: str, least: int) -> int:
+def whole_number(value: object, name: str, least: int) -> int:
     """Return the whole number; raise if the value is not one, or is below `least`."""
     return operator.index(whole(least).checked(value, name))
 
 
-def number(value: Any, name: str, *, least: float = -math.inf) -> Any:
+def number(value: object, name: str, *, least: float = -math.inf) -> Any:
     """Return a finite number, >= 0 if `least` is 0; raise if a concrete value is not one.
 
     A traced number outside that set becomes NaN.
@@ -180,7 +180,7 @@ def number(value: Any, name: str, *, least: float = -math.inf) -> Any:
     return (NON_NEGATIVE if least == 0 else FINITE_NUMBER).checked(value, name)
 
 
-def random_key(value: Any, name: str) -> Array:
+def random_key(value: object, name: str) -> Array:
     """Return the key; raise unless the value is a single key of `jax.random`."""
     hint = "a key of jax.random, such as jax.random.key(0)"
     if isinstance(value, jax.Array | np.ndarray):
@@ -193,7 +193,7 @@ def random_key(value: Any, name: str) -> Array:
     raise ValueError(f"{name} is {shown(value)}, expected {hint}")
 
 
-def draw_shape(value: Any, name: str) -> tuple[int, ...]:
+def draw_shape(value: object, name: str) -> tuple[int, ...]:
     """The shape of draws: a tuple of whole numbers >= 0."""
     sizes = value if isinstance(value, tuple | list) else None
     if sizes is None or any(whole(0).problem(size, name) for size in sizes):

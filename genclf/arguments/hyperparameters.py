@@ -53,7 +53,7 @@ def invalid_fields(node: Declared, of: str = "", part: str = "") -> list[str]:
     return found
 
 
-def nan_where_invalid(node: Any) -> Any:
+def nan_where_invalid(node: object) -> Any:
     """The same model with NaN for each traced number outside its domain."""
     if isinstance(node, dict):
         new = {key: nan_where_invalid(value) for key, value in node.items()}
@@ -71,7 +71,7 @@ def nan_where_invalid(node: Any) -> Any:
     return dataclasses.replace(node, **changed) if changed else node
 
 
-def is_concrete(value: Any) -> bool:
+def is_concrete(value: object) -> bool:
     """Whether no array or number in a value is traced."""
     if value is None or isinstance(value, float | int | str):
         return True

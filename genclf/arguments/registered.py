@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 
@@ -21,7 +21,7 @@ class Registered(eqx.Module):
 
     file_version: ClassVar[int] = 1
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         """Register the class; one that is defined again replaces the one before."""
         super().__init_subclass__(**options)
         REGISTERED[full_name(cls)] = cls

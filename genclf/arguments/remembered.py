@@ -18,7 +18,7 @@ class Remembered:
         reference, value = self._known.get(id(of), (None, None))
         return value if reference is not None and reference() is of else None
 
-    def keep(self, of: object, value: Any) -> None:
+    def keep(self, of: object, value: object) -> None:
         """Remember a value for an object."""
         key = id(of)
         self._known[key] = weakref.ref(of, lambda _: self._known.pop(key, None)), value

@@ -54,7 +54,7 @@ class _Node(NamedTuple):
         return self.title + self.ends[0] + inside + self.ends[1]
 
 
-def summary(given: Any) -> str:
+def summary(given: object) -> str:
     """The lines of a result: of several layouts the roomiest that is short enough."""
     sizes = [f"{n:,} {_COUNTED[axis][n != 1]}" for axis, n in _sizes(given).items()]
     items = [(name, _node(value)) for name, _, value in _fields(given)]
@@ -114,7 +114,7 @@ def _clipped(line: str) -> str:
     return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
-def _node(given: Any) -> Any:
+def _node(given: object) -> Any:
     """A result or a container as a node, anything else as text."""
     if _is_result(given):
         items = [(name, _node(value)) for name, _, value in _fields(given)]
@@ -133,7 +133,7 @@ def _some(items: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return shown + ([("", f"… {len(items):,} in all")] if len(items) > _MANY else [])
 
 
-def _is_result(given: Any) -> bool:
+def _is_result(given: object) -> bool:
     """Whether a value has fields to be shown: a result, or a named tuple."""
     named = isinstance(given, tuple) and hasattr(given, "_fields")
     return named or isinstance(given, ShowsNumbers)
@@ -149,7 +149,7 @@ def _fields(given: Any) -> Iterator[tuple[str, Any, Any]]:
             yield field.name, field.type, getattr(given, field.name, None)
 
 
-def _text(given: Any) -> str:
+def _text(given: object) -> str:
     if isinstance(given, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct | Tracer):
         return _array(given)
     if isinstance(given, float):
@@ -163,7 +163,7 @@ def _text(given: Any) -> str:
     return " ".join(repr(given).split())
 
 
-def _plain(leaf: Any) -> Any:
+def _plain(leaf: object) -> Any:
     """A single number of an array as that of Python, to four digits."""
     if not isinstance(leaf, jax.Array | np.ndarray) or leaf.ndim or _numbers(leaf) is None:
         return leaf
@@ -199,7 +199,7 @@ def _array(given: Any) -> str:
     return f"{form} {extent}" + (f", {nan.sum():,} NaN" if nan.any() else "")
 
 
-def _numbers(given: Any) -> np.ndarray | None:
+def _numbers(given: object) -> np.ndarray | None:
     """The values of an array; None where they cannot be read."""
     if isinstance(given, Tracer | jax.ShapeDtypeStruct):
         return None
@@ -217,7 +217,7 @@ def _share(count: int, of: int, every: str, none: str) -> str:
     return f"all {every if count else none}" if count in (0, of) else f"{count:,} of {of:,} {every}"
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
 
 
@@ -254,7 +254,7 @@ def _asked(of: Callable[[], Any]) -> Any:
         return None  # it is not such a result, or holds no arrays
 
 
-def _places(annotation: Any) -> Iterator[tuple[str, int]]:
+def _places(annotation: object) -> Iterator[tuple[str, int]]:
     """The axes that an annotation names, each with its index: from the end, where it can be."""
     text = re.search("[Aa]rray, ['\"](.*?)['\"]", str(annotation).replace("\\", ""))
     axes = getattr(annotation, "dim_str", text[1] if text else "").split()

@@ -70,7 +70,7 @@ def compiled(
     soon = jax.jit(entry, static_argnums=static_argnums, compiler_options=_QUICK)
 
     @wraps(function)
-    def called(*args: Any) -> Any:
+    def called(*args: object) -> Any:
         return (soon if _is_small(args, quickly) else well)(*args)
 
     # The number of programs, as a function of `jax.jit` has it.

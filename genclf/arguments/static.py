@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 
-def python_value(value: Any) -> Any:
+def python_value(value: object) -> Any:
     """A number of NumPy or JAX as the Python number that it is; several of them as a tuple.
 
     JAX compares structures by `==`, which of arrays is an array, and of no use as a truth value.
@@ -23,6 +23,6 @@ def python_value(value: Any) -> Any:
     return python_value(value.tolist()) if value.ndim < 2 else value
 
 
-def static(convert: Callable[[Any], Any] = python_value, **options: Any) -> Any:
+def static(convert: Callable[[Any], Any] = python_value, **options: object) -> Any:
     """A static field, of Python values whatever is given."""
     return eqx.field(static=True, converter=convert, **options)

@@ -36,7 +36,7 @@ _ROWS = 2_000  # number of rows over which the terms of columns are averaged
 
 
 def write_page(
-    path: str, found: Comparison, table: Any, lines: Iterable[Sequence[str]], **names: Any
+    path: str, found: Comparison, table: Any, lines: Iterable[Sequence[str]], **names: object
 ) -> None:
     """Write the page; `InputError` if the file cannot be written.
 

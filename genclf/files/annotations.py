@@ -61,7 +61,7 @@ def field_types(kind: type) -> dict[str, Any]:
     return {name: hint for name, hint in hints.items() if is_field(hint)}
 
 
-def is_array(hint: Any) -> bool:
+def is_array(hint: object) -> bool:
     """Whether an annotation is that of an array, or of an array or None."""
     return any(
         isinstance(one, type) and issubclass(one, AbstractArray)
@@ -69,7 +69,7 @@ def is_array(hint: Any) -> bool:
     )
 
 
-def mismatch(value: Any, hint: Any, axes: Axes, dims: str | None = None) -> str | None:
+def mismatch(value: object, hint: object, axes: Axes, dims: str | None = None) -> str | None:
     """Why a value is not what an annotation says, to follow its name; None if it is.
 
     Args:
@@ -96,7 +96,7 @@ def mismatch(value: Any, hint: Any, axes: Axes, dims: str | None = None) -> str 
     return None if _is_of(value, origin or hint, inner) else _is_not(value, hint)
 
 
-def _is_of(value: Any, kind: Any, words: tuple[Any, ...]) -> bool:
+def _is_of(value: object, kind: object, words: tuple[Any, ...]) -> bool:
     if kind is Literal:
         return isinstance(value, str) and value in words
     if kind in (int, float):  # truth values are ints of Python
@@ -116,12 +116,12 @@ def _of_array(value: Any, hint: Any, axes: Axes, dims: str | None) -> str | None
     return axes.problem(value.shape, hint.dim_str if dims is None else dims)
 
 
-def _is_not(value: Any, hint: Any) -> str:
+def _is_not(value: object, hint: object) -> str:
     is_word = typing.get_origin(hint) is Literal
     expected = " or ".join(map(repr, typing.get_args(hint))) if is_word else _said(hint)
     plain = isinstance(value, str | float | int | None)
     return f"is {f'{value!r:.40}' if plain else type(value).__name__}, expected {expected:.200}"
 
 
-def _said(hint: Any) -> str:
+def _said(hint: object) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

@@ -27,7 +27,7 @@ class FileError(ValueError):
     """A file that cannot be read: of another format, of a later version, or damaged."""
 
 
-def to_bytes(structure: Any, arrays: dict[str, np.ndarray]) -> bytes:
+def to_bytes(structure: object, arrays: dict[str, np.ndarray]) -> bytes:
     """The content of a file."""
     numpy = _safetensors()
     text = json.dumps(structure, allow_nan=False, separators=(",", ":"), ensure_ascii=False)

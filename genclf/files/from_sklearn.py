@@ -126,7 +126,7 @@ def _class_log_prior(fitted: Any) -> Array:
     return _array(fitted.class_log_prior_)
 
 
-def _array(values: Any) -> Array:
+def _array(values: object) -> Array:
     return jnp.asarray(np.asarray(values, float))
 
 

@@ -21,7 +21,7 @@ from genclf.parameters import Parameter
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
 
-def problem(given: Any, where: str, axes: Axes | None = None) -> str | None:
+def problem(given: object, where: str, axes: Axes | None = None) -> str | None:
     """The first problem of an object or a part of it, in words; None if it is valid.
 
     Args:
@@ -51,7 +51,7 @@ def _first(problems: Any) -> str | None:
     return next((found for found in problems if found), None)
 
 
-def _fields(given: Any) -> dict[str, Any]:
+def _fields(given: object) -> dict[str, Any]:
     """The fields of an object of any kind."""
     if dataclasses.is_dataclass(given) and not isinstance(given, type):
         return {f.name: getattr(given, f.name) for f in dataclasses.fields(given)}
@@ -60,7 +60,7 @@ def _fields(given: Any) -> dict[str, Any]:
     return vars(given) if hasattr(given, "get_params") else {}
 
 
-def _of_annotations(given: Any, fields: dict[str, Any], where: str, axes: Axes) -> str | None:
+def _of_annotations(given: object, fields: dict[str, Any], where: str, axes: Axes) -> str | None:
     """A field that has another type, dtype or shape than its class says."""
     kind: Any = type(given)
     hints = field_types(kind)
@@ -80,7 +80,7 @@ def _of_annotations(given: Any, fields: dict[str, Any], where: str, axes: Axes) 
     return None
 
 
-def _of_parts(given: Any, fields: dict[str, Any], where: str, axes: Axes) -> str | None:
+def _of_parts(given: object, fields: dict[str, Any], where: str, axes: Axes) -> str | None:
     """A problem of an object that this one holds."""
     if isinstance(given, Sums | Moments):
         return problem_of_sums(given, where)
@@ -92,7 +92,7 @@ def _of_parts(given: Any, fields: dict[str, Any], where: str, axes: Axes) -> str
     return _first(problem(part, f"{where}.{name}", inside) for name, part in named.items())
 
 
-def _axes_inside(given: Any, axes: Axes) -> Axes | None:
+def _axes_inside(given: object, axes: Axes) -> Axes | None:
     """The sizes of axes in the arrays of the parts of an object."""
     if not isinstance(given, Density | Fitted):
         return None
@@ -105,7 +105,7 @@ def _axes_inside(given: Any, axes: Axes) -> Axes | None:
     return axes
 
 
-def _of_declarations(given: Any, fields: dict[str, Any], where: str) -> str | None:
+def _of_declarations(given: object, fields: dict[str, Any], where: str) -> str | None:
     """A value outside the set that its class declares, alone or beside the others."""
     if isinstance(given, Declared):
         wrong = invalid_fields(given) or given.problems()  # type: ignore[attr-defined]
@@ -130,7 +130,7 @@ def _of_declarations(given: Any, fields: dict[str, Any], where: str) -> str | No
     return _of_class_prior(given, where) if isinstance(given, ClassifierParams) else None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """An array as one of a dtype that NumPy knows."""
     return np.asarray(value, float) if getattr(value, "dtype", None) == jnp.bfloat16 else value
 

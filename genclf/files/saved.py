@@ -13,14 +13,14 @@ from genclf.files.meaning import problem
 from genclf.files.structure import Writer, read
 
 
-def _path(given: Any, name: str) -> Any:
+def _path(given: object, name: str) -> Any:
     if not isinstance(given, str | os.PathLike):
         raise ValueError(f"{name} is {given!r:.80}, expected the path of a file")
     return given
 
 
 @verb(path=_path, given=None)
-def save(path: str | os.PathLike[str], given: Any) -> None:
+def save(path: str | os.PathLike[str], given: object) -> None:
     """Write params, a model, statistics or an estimator to a file.
 
     The file is versioned and has a checksum: `load` returns what was saved, bit for bit, or raises

@@ -79,7 +79,7 @@ class Writer:
         return {node: name}
 
 
-def read(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+def read(node: object, arrays: dict[str, np.ndarray]) -> Any:
     """The object of a JSON node; each array is taken out of `arrays`."""
     if node is None or isinstance(node, bool | int | str):
         return node
@@ -126,7 +126,7 @@ def _strings(items: list[str], shape: list[Any], of_objects: bool) -> np.ndarray
     return np.array(items, object if of_objects or is_padded else str).reshape(shape)
 
 
-def _kind_of(value: Any) -> str | None:
+def _kind_of(value: object) -> str | None:
     """The name of the kind of an object; None if files cannot hold it."""
     name = type(value).__name__
     if KINDS.get(name) is type(value):
@@ -145,7 +145,7 @@ def _is_own(name: str) -> bool:
     return name.startswith("genclf.")
 
 
-def _hint(value: Any) -> str:
+def _hint(value: object) -> str:
     """A hint at what to save instead of an object, for the error message."""
     if callable(value):
         return ": give a model, such as genclf.lda(3), or a preset, such as genclf.lda"
@@ -168,7 +168,7 @@ def _state(estimator: Any) -> dict[str, Any]:
     return {k: v for k, v in estimator.__getstate__().items() if k not in left_out}
 
 
-def _class_of(kind: str, version: Any) -> type:
+def _class_of(kind: str, version: object) -> type:
     """The class of this name; a class of another package has to be imported already."""
     if version is None:
         is_estimator = kind.startswith("sklearn.")

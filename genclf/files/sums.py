@@ -75,7 +75,7 @@ def problem_of_sums(given: Any, where: str) -> str | None:
     return wrong or (_of_fourth(given.fourth, f"{where}.fourth") if more else None)
 
 
-def _of_floats(value: Any, where: str) -> str | None:
+def _of_floats(value: object, where: str) -> str | None:
     if not hasattr(value, "dtype") or value.dtype.kind not in "fV":  # V: bfloat16
         return f"{where} is {getattr(value, 'dtype', value)!r:.40}, expected an array of floats"
     if not np.isfinite(np.asarray(value)).all():

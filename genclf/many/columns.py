@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier
+from genclf.classifier import Classifier, ClassifierParams
 from genclf.families.base import Family
 from genclf.families.bernoulli import Bernoulli
 from genclf.families.categorical import Categorical
@@ -68,13 +67,13 @@ def scan_columns(
 
 
 @partial(compiled, static_argnums=0)
-def _observed(function: Any, clf: Any, shared: Shared, places: Array) -> Array:
+def _observed(function: ScoreFunction, clf: Classifier, shared: Shared, places: Array) -> Array:
     return _scores(function, clf, shared, places, shared.y)
 
 
 @partial(compiled, static_argnums=(0, 4))
 def _permuted(
-    function: Any, clf: Any, shared: Shared, places: Array, size: int, first: Array
+    function: ScoreFunction, clf: Classifier, shared: Shared, places: Array, size: int, first: Array
 ) -> Array:
     assert shared.labels is not None
     labels = shared.labels
@@ -87,12 +86,12 @@ def _permuted(
 
 
 def _scores(
-    function: Any, clf: Any, shared: Shared, places: Int[Array, "C m"], y: Array
+    function: ScoreFunction, clf: Classifier, shared: Shared, places: Int[Array, "C m"], y: Array
 ) -> Float[Array, "C"]:
     x, w, where, counts, _ = shared.data
     n, (num_places, m) = len(y), places.shape
 
-    def of_columns(params: Any, x: Array) -> Array:
+    def of_columns(params: ClassifierParams, x: Array) -> Array:
         density = params.conditional
         columns = density.map(lambda part, x: part.log_prob(x), density.split(x))
         prior = jnp.broadcast_to(params.log_prior, (1, *columns.shape[1:]))

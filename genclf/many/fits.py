@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,12 +14,13 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.sharding import compiled
+from genclf.classifier import Classifier
 from genclf.diagnosis import Diagnosis, diagnosed
 from genclf.entry.conversion import as_arrays
 from genclf.entry.verb import verb
 from genclf.estimation import estimate, sums
 from genclf.fitting import fitted
-from genclf.many.packing import Stack, padded_size, stacked, stacks
+from genclf.many.packing import Datasets, Stack, padded_size, stacked, stacks
 from genclf.model import Fitted, Model, check_hyperparameters
 from genclf.scores import predictions
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
@@ -29,7 +31,11 @@ _BATCH = whole(1, optional=True)
 
 @verb(any_model=True, batch_size=_BATCH, progress=PROGRESS)
 def fit_many(
-    clf: Model, datasets: Any, *, batch_size: int | None = None, progress: Progress | None = None
+    clf: Model,
+    datasets: Datasets,
+    *,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
 ) -> Any:
     """Fit one model to each of many data sets.
 
@@ -70,7 +76,11 @@ def fit_many(
 
 @verb(batch_size=_BATCH, progress=PROGRESS)
 def diagnose_many(
-    clf: Model, datasets: Any, *, batch_size: int | None = None, progress: Progress | None = None
+    clf: Model,
+    datasets: Datasets,
+    *,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
 ) -> Diagnosis:
     """`diagnose` for each of many data sets: whether the fit is invalid or doubtful, and why.
 
@@ -139,13 +149,13 @@ def predict_many(params: Any, x: Any, *, batch_size: int | None = None) -> Any:
     return over_chunks(lambda first: _predictions(params, x, first, size), count, size.chunk)
 
 
-def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Progress | None) -> Any:
+def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Progress | None) -> PyTree:
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stack.x)
     if not has_statistics(clf, one):
         return _mapped(_fitted, clf, stack, batch_size, progress)
     size = sizes(len(stack.y), stack.data, batch_size, clf)
 
-    def estimates(first: Array) -> Any:
+    def estimates(first: Array) -> PyTree:
         # Two programs: in a single one, XLA would recompute the statistics wherever they are used.
         return _estimates(clf, _statistics(clf, stack.data, first, size), size)
 
@@ -153,35 +163,39 @@ def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Progress |
 
 
 def _mapped(
-    function: Any, clf: Model, stack: Stack, batch_size: int | None, progress: Progress | None
-) -> Any:
+    function: Callable[..., PyTree],
+    clf: Model,
+    stack: Stack,
+    batch_size: int | None,
+    progress: Progress | None,
+) -> PyTree:
     size = sizes(len(stack.y), stack.data, batch_size, clf)
     of_chunk = lambda first: function(clf, stack.data, first, size)  # noqa: E731
     return over_chunks(of_chunk, len(stack.y), size.chunk, progress)
 
 
 @partial(compiled, static_argnums=3)
-def _statistics(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
+def _statistics(clf: Classifier, data: PyTree, first: Array, size: Sizes) -> PyTree:
     return map_chunk(lambda one: sums(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=2)
-def _estimates(clf: Any, found: PyTree, size: Sizes) -> Any:
+def _estimates(clf: Classifier, found: PyTree, size: Sizes) -> PyTree:
     return lax.map(partial(estimate, clf), found, batch_size=size.batch)
 
 
 @partial(compiled, static_argnums=3)
-def _fitted(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
+def _fitted(clf: Model, data: PyTree, first: Array, size: Sizes) -> PyTree:
     return map_chunk(lambda one: fitted(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=3)
-def _diagnoses(clf: Any, data: PyTree, first: Array, size: Sizes) -> Any:
+def _diagnoses(clf: Classifier, data: PyTree, first: Array, size: Sizes) -> PyTree:
     return map_chunk(lambda one: diagnosed(clf, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=3)
-def _predictions(params: Any, x: PyTree, first: Array, size: Sizes) -> Array:
+def _predictions(params: Fitted, x: PyTree, first: Array, size: Sizes) -> Array:
     return map_chunk(lambda one: predictions(*one), (params, x), first, size)
 
 
@@ -195,7 +209,7 @@ def _in_order(found: list[PyTree], packed: list[Stack]) -> PyTree:
 
 
 def _predict_each(
-    params: Any, x: list | tuple, count: int, batch_size: int | None
+    params: Fitted, x: list | tuple, count: int, batch_size: int | None
 ) -> list[Int[np.ndarray, "n"]]:
     if len(x) != count:
         raise ValueError(f"x holds {len(x)} arrays, expected {count}: rows for each of the fits")

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
 from jaxtyping import Int
 
 from genclf.arguments.domains import shown
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from scipy.sparse import sparray, spmatrix
+
+    Neighbours: TypeAlias = Iterable[ArrayLike] | ArrayLike | sparray | spmatrix
+else:  # a wrong one is told in words
+    Neighbours = object
 
 
 def padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
@@ -59,7 +68,7 @@ def _rows_of_matrix(neighbours: Any, num_columns: int) -> list[np.ndarray] | Non
     return lists
 
 
-def _of_neighbours(neighbours: Any) -> str:
+def _of_neighbours(neighbours: object) -> str:
     return (
         f"neighbours is {shown(neighbours)}, expected the column numbers of each neighbourhood, or "
         "a matrix of them"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -12,8 +12,14 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.entry.conversion import as_arrays
+from genclf.entry.labels import AnyArray
 from genclf.entry.rows import check_rows, check_supervised_rows
 from genclf.model import Model
+
+if TYPE_CHECKING:
+    Datasets: TypeAlias = Iterable[tuple[PyTree, ...]] | tuple[PyTree, ...]
+else:  # a wrong one is told in words
+    Datasets = object
 
 
 class Stack(NamedTuple):
@@ -37,7 +43,9 @@ class Stack(NamedTuple):
         return self.x, self.y, self.weights
 
 
-def stacks(clf: Model, datasets: Any, result: Any = None) -> list[Stack]:
+def stacks(
+    clf: Model, datasets: Datasets, result: Callable[..., PyTree] | None = None
+) -> list[Stack]:
     """The data sets, checked, in a few shapes, so that padding costs at most a third.
 
     They have a single shape if the arrays that `result(clf, x, y, weights)` returns depend on it.
@@ -57,7 +65,7 @@ def stacks(clf: Model, datasets: Any, result: Any = None) -> list[Stack]:
     return [_stack(given, np.flatnonzero(padded == n), int(n)) for n in np.unique(padded)]
 
 
-def _is_stacked(datasets: Any) -> bool:
+def _is_stacked(datasets: object) -> bool:
     """Whether the data sets are one tuple of arrays, and not a sequence of tuples."""
     if not isinstance(datasets, tuple) or not 2 <= len(datasets) <= 3:
         return False
@@ -98,8 +106,8 @@ def _arrays(given: Any, number: int) -> tuple[PyTree, np.ndarray, np.ndarray | N
 def _check_one(
     clf: Model,
     x: PyTree,
-    y: Any,
-    weights: Any,
+    y: AnyArray,
+    weights: AnyArray | None,
     name: str,
     check: Callable[..., None] = check_supervised_rows,
 ) -> None:
@@ -110,7 +118,7 @@ def _check_one(
         raise ValueError(f"{name}: {error}") from None
 
 
-def _doubtful(y: np.ndarray, weights: Any, num_classes: int) -> np.ndarray:
+def _doubtful(y: np.ndarray, weights: AnyArray | None, num_classes: int) -> np.ndarray:
     """Which data sets have a row without label or weight; y is (M, n), or (M, n, K)."""
     odd: np.ndarray = (y < 0) | (y >= num_classes) if y.ndim == 2 else ~(y != 0).any(-1)
     if weights is not None and not isinstance(weights, Tracer):
@@ -163,7 +171,7 @@ def stacked(arrays: Sequence[np.ndarray], size: int) -> np.ndarray:
     return found
 
 
-def _one_stack(clf: Model, x: Any, y: Any, weights: Any = None) -> Stack:
+def _one_stack(clf: Model, x: PyTree, y: PyTree, weights: PyTree = None) -> Stack:
     x, y = as_arrays(x, "datasets[0]"), as_arrays(y, "datasets[1]")
     weights = None if weights is None else as_arrays(weights, "datasets[2]")
     counts = {a.shape[:1] for a in jax.tree.leaves((x, y, weights))}

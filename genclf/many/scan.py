@@ -64,7 +64,14 @@ class Found(NamedTuple):
 
 
 def shared_by_places(
-    x: Any, y: Array, folds: np.ndarray, weights: Any, key: Any, num: int, blocks: Any, whole: bool
+    x: Array,
+    y: Array,
+    folds: np.ndarray,
+    weights: Array | None,
+    key: Array | None,
+    num: int,
+    blocks: np.ndarray | None,
+    whole: bool,
 ) -> Shared:
     """The rows, labels, weights and folds, checked; raise if permutations lack a key."""
     w = rows_and_labels(x, y, folds, weights)
@@ -121,9 +128,15 @@ def scan(
 
 @partial(compiled, static_argnums=(0, 1, 5))
 def _observed(
-    at: At, function: Any, clf: Any, shared: Shared, places: Any, size: Sizes, first: Array
+    at: At,
+    function: ScoreFunction,
+    clf: Model,
+    shared: Shared,
+    places: PyTree,
+    size: Sizes,
+    first: Array,
 ) -> Array:
-    def one(place: Any) -> Array:
+    def one(place: PyTree) -> Array:
         model, x = at(clf, shared.data.x, place)
         return observed_score(function, 0, model, shared.y, shared.data._replace(x=x))
 
@@ -132,9 +145,15 @@ def _observed(
 
 @partial(compiled, static_argnums=(0, 1, 5))
 def _refits(
-    at: At, function: Any, clf: Any, shared: Shared, places: Any, size: Sizes, first: Array
+    at: At,
+    function: ScoreFunction,
+    clf: Model,
+    shared: Shared,
+    places: PyTree,
+    size: Sizes,
+    first: Array,
 ) -> Array:
-    def one(place: Any) -> Array:
+    def one(place: PyTree) -> Array:
         model, x = at(clf, shared.data.x, place)
         data = shared.data._replace(x=x)
         return by_refits(function, 0, model, shared.key, shared.numbers, shared.labels, data)
@@ -144,11 +163,17 @@ def _refits(
 
 @partial(compiled, static_argnums=(0, 1, 5))
 def _rotations(
-    at: At, function: Any, clf: Any, shared: Shared, places: Any, size: Sizes, first: Array
+    at: At,
+    function: ScoreFunction,
+    clf: Model,
+    shared: Shared,
+    places: PyTree,
+    size: Sizes,
+    first: Array,
 ) -> tuple[Array, Array]:
     key, numbers, labels = shared.key, shared.numbers, shared.labels
 
-    def one(place: Any) -> tuple[Array, Array]:
+    def one(place: PyTree) -> tuple[Array, Array]:
         model, x = at(clf, shared.data.x, place)
         data = shared.data._replace(x=x)
         return by_rotations(function, 0, len(numbers), model, key, numbers, labels, data)

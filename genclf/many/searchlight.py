@@ -20,8 +20,8 @@ from genclf.entry.rows import check_supervised_rows
 from genclf.entry.verb import ArrayLike, optional_key, verb
 from genclf.families.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
-from genclf.many.neighbours import padded_index
-from genclf.many.scan import Found, scan, shared_by_places
+from genclf.many.neighbours import Neighbours, padded_index
+from genclf.many.scan import Found, Shared, scan, shared_by_places
 from genclf.model import Model
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.select.folds import checked_folds
@@ -65,7 +65,7 @@ def searchlight(
     clf: Model,
     x: Shaped[ArrayLike, "n D"],
     y: ArrayLike,
-    neighbours: Any,
+    neighbours: Neighbours,
     folds: ArrayLike,
     metric: Score | ScoreFunction = "balanced_accuracy",
     *,
@@ -206,11 +206,11 @@ def _require_values(*given: PyTree) -> None:
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
 
 
-def _log_posteriors(clf: Model, x: Any, y: Array) -> jax.ShapeDtypeStruct:
+def _log_posteriors(clf: Model, x: Array, y: Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((len(y), clf.num_classes), float_dtype(x))
 
 
-def _result(found: Found, metric: Any) -> Searchlight:
+def _result(found: Found, metric: Score | ScoreFunction) -> Searchlight:
     if found.scores is None:
         return Searchlight(found.observed, None, None, None)
     observed, null = found.scores[:, 0], found.scores[:, 1:].T
@@ -222,7 +222,12 @@ def _result(found: Found, metric: Any) -> Searchlight:
 
 
 def scan_neighbourhoods(
-    clf: Model, function: Any, shared: Any, index: np.ndarray, batch_size: Any, progress: Any
+    clf: Model,
+    function: ScoreFunction,
+    shared: Shared,
+    index: np.ndarray,
+    batch_size: int | None,
+    progress: Progress | None,
 ) -> Found:
     """The scores of all neighbourhoods, given by columns that are padded by -1."""
     run = partial(scan, function=function, shared=shared, batch_size=batch_size, progress=progress)

@@ -47,7 +47,7 @@ class DiscriminantAxes(ShowsNumbers):
     explained: Float[Array, "m"]
 
 
-def params_or_statistics(value: Any, name: str) -> Any:
+def params_or_statistics(value: object, name: str) -> ClassifierParams | ClassifierStats:
     """The argument; raise unless it is params or statistics of a classifier."""
     if not isinstance(value, ClassifierParams | ClassifierStats):
         raise ValueError(

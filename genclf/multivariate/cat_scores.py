@@ -174,6 +174,6 @@ def _adjusted(given: GaussianParams, apart: Float[Array, "K d"]) -> Float[Array,
     return _inverse_root(value, vector, apart / deviation[None])
 
 
-def _inverse_root(value: Array, vector: Array, rows: Array) -> Any:
+def _inverse_root(value: Array, vector: Array, rows: Array) -> Array:
     """The rows times the inverse square root of a matrix of these eigenvalues and vectors."""
     return matmul(matmul(rows, vector) / jnp.sqrt(value)[None], vector.T)

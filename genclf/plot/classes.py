@@ -51,7 +51,7 @@ def names_of(given: Any, number: int, argument: str, default: str) -> list[str]:
     return [as_text(name) for name in given]
 
 
-def as_text(name: Any) -> str:
+def as_text(name: object) -> str:
     """A name as matplotlib draws it letter by letter: a dollar sign does not begin mathematics."""
     return str(name).replace("$", r"\$")
 
@@ -61,7 +61,7 @@ def new_axes(ax: Axes | None) -> Axes:
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
-def generative(value: Any, name: str) -> ClassifierParams:
+def generative(value: object, name: str) -> ClassifierParams:
     """The params of a single classifier; raise for any other value."""
     if not isinstance(value, ClassifierParams) or value.batch_shape:
         hint = "; of an estimator, give its params_" if hasattr(value, "params_") else ""

@@ -33,7 +33,7 @@ _MOST = 1_000  # number of counts that are tried
 _LEAST = 1e-4  # least probability of a count that is drawn
 
 
-def feature_number(value: Any, name: str) -> int:
+def feature_number(value: object, name: str) -> int:
     """The number of a feature; raise for another type."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ValueError(f"{name} is {shown(value)}, expected the number of a feature, from 0")

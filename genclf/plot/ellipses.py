@@ -28,12 +28,12 @@ def levels(value: Any, name: str) -> list[float]:
     return sorted(map(float, given))
 
 
-def optional_levels(value: Any, name: str) -> list[float]:
+def optional_levels(value: object, name: str) -> list[float]:
     """The same; none for None."""
     return [] if value is None else levels(value, name)
 
 
-def _gaussian(value: Any, name: str) -> ClassifierParams:
+def _gaussian(value: object, name: str) -> ClassifierParams:
     params = generative(value, name)
     if not isinstance(params.conditional, GaussianParams):
         raise ValueError(

@@ -93,7 +93,7 @@ def log_odds(
     return ax
 
 
-def _coefficient_names(density: Any, given: Any, size: int) -> list[str]:
+def _coefficient_names(density: Any, given: object, size: int) -> list[str]:
     """A name for each coefficient; a categorical column has one for each value."""
     if not isinstance(density, CategoricalParams):
         return names_of(given, size, "feature_names", "feature {}")
@@ -117,7 +117,7 @@ def explanation(
     *,
     top: int = 20,
     class_names: Sequence[str] | None = None,
-    feature_names: Any = None,
+    feature_names: object = None,
     ax: Axes | None = None,
 ) -> Axes:
     """How much each feature contributes to the class of one row: the terms of its log-odds.

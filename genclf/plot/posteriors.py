@@ -113,7 +113,7 @@ def class_posterior(
     return panels
 
 
-def _counts(value: Any, name: str) -> Float[np.ndarray, "3"]:
+def _counts(value: object, name: str) -> Float[np.ndarray, "3"]:
     counts = np.asarray(value)
     good = counts.shape == (3,) and counts.dtype.kind in "iuf"
     if not good or not (np.isfinite(counts) & (counts >= 0)).all():

@@ -30,7 +30,7 @@ from genclf.plot.planes import boundary, check_plane, finished
 from genclf.scores import predict
 
 
-def _models(value: Any, name: str) -> dict[str, Fitted]:
+def _models(value: object, name: str) -> dict[str, Fitted]:
     """Params by name, of the same number of classes and of two features each."""
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"{name} is {shown(value)}, expected fitted params by name, as a dict")

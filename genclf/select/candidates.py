@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Int, PyTree
 
 from genclf.arguments.domains import shown
@@ -30,7 +31,7 @@ class Group(NamedTuple):
     models: Any
 
 
-def candidates_of(grid: Any, name: str) -> list[dict[str, Any]]:
+def candidates_of(grid: object, name: str) -> list[dict[str, Any]]:
     """The hyper-parameters of each candidate: all combinations of a dict, or the given list."""
     if isinstance(grid, Mapping):
         columns = [_values(key, values, name) for key, values in grid.items()]
@@ -47,7 +48,7 @@ def candidates_of(grid: Any, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _values(key: Any, values: Any, name: str) -> list[Any]:
+def _values(key: object, values: Any, name: str) -> list[Any]:
     is_array = isinstance(values, np.ndarray | jax.Array)
     some = np.ndim(values) > 0 if is_array else isinstance(values, Sequence)
     if not isinstance(key, str) or isinstance(values, str) or not some:
@@ -68,7 +69,7 @@ def models_of(clf_of: Callable[..., Model], candidates: list[dict], x: PyTree) -
     return found
 
 
-def grouped(models: list[Any], dtype: Any) -> list[Group]:
+def grouped(models: list[Model], dtype: DTypeLike) -> list[Group]:
     """The models grouped by structure, with their numbers in the dtype of the rows."""
     groups: dict[Any, list[int]] = {}
     arrays = [jax.tree.map(lambda a: np.asarray(a, dtype), model) for model in models]

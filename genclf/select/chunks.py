@@ -52,7 +52,7 @@ def cut(stacked: PyTree, first: Int[Array, ""], size: int) -> PyTree:
 
 
 def map_chunk(
-    function: Callable[[Any], PyTree], stacked: PyTree, first: Int[Array, ""], size: Sizes
+    function: Callable[[PyTree], PyTree], stacked: PyTree, first: Int[Array, ""], size: Sizes
 ) -> PyTree:
     """The function of each member of the chunk that starts at `first`, batch after batch."""
     return lax.map(function, cut(stacked, first, size.chunk), batch_size=size.batch)

@@ -117,7 +117,7 @@ def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
     return space.model, space.rows
 
 
-def take(rows: PyTree, index: Any) -> PyTree:
+def take(rows: PyTree, index: Array | np.ndarray) -> PyTree:
     """Rows by index; an index past the end gives the last row."""
     return jax.tree.map(lambda a: a.at[index].get(mode="clip"), rows)
 
@@ -157,7 +157,7 @@ def has_statistics(clf: Model, x: PyTree) -> bool:
 
 def posteriors_of_folds(
     clf: Model, x: PyTree, y: Array, w: Array, where: Layout
-) -> tuple[Float[Array, "n K"], Any]:
+) -> tuple[Float[Array, "n K"], PyTree]:
     """The log-posteriors of all rows, each by the fit without its fold; and the params."""
     if isinstance(clf, Classifier) and has_statistics(clf, x):
         found, params = each_by_others(clf, x, y, w, where, log_posteriors)
@@ -170,7 +170,7 @@ of_folds = compiled(posteriors_of_folds)
 
 
 @compiled
-def _diagnoses(clf: Any, x: PyTree, y: Array, w: Array, where: Layout) -> Diagnosis:
+def _diagnoses(clf: Classifier, x: PyTree, y: Array, w: Array, where: Layout) -> Diagnosis:
     def one(fold: Array) -> Diagnosis:
         trains = (where.folds >= KEPT) & (where.folds != fold)
         return diagnosed(clf, x, y, jnp.where(trains, w, 0))
@@ -207,7 +207,7 @@ def by_others(
 ) -> tuple[Array, ClassifierParams]:
     """`each_by_others`, given two statistics for each fold whose sum is that of all others."""
 
-    def one(fold: tuple[Any, PyTree]) -> tuple[ClassifierParams, Array]:
+    def one(fold: tuple[PyTree, PyTree]) -> tuple[ClassifierParams, Array]:
         params = estimated(clf, merged(*fold[0]))
         return params, scores(params, fold[1])
 
@@ -233,10 +233,12 @@ def fold_statistics(
     return FoldStatistics(each, sums(clf, *take((x, y, w), where.kept)), rows)
 
 
-def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
+def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[PyTree, PyTree]:
     """For each of a batch of statistics, the sum of those before it and the sum of those after."""
 
-    def add(total: ClassifierStats, own: ClassifierStats) -> tuple[ClassifierStats, Any]:
+    def add(
+        total: ClassifierStats, own: ClassifierStats
+    ) -> tuple[ClassifierStats, ClassifierStats]:
         return merged(total, own), total
 
     _, before = loops.scan(add, shared, each)
@@ -244,10 +246,10 @@ def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[Any, Any]:
     return before, after
 
 
-def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[Array, Any]:
+def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[Array, PyTree]:
     w = jnp.where(where.folds >= KEPT, w, 0)
 
-    def one(fold: tuple[Array, Array]) -> tuple[Any, Array]:
+    def one(fold: tuple[Array, Array]) -> tuple[PyTree, Array]:
         held, own = fold
         params = fitted(clf, x, y, jnp.where(where.folds == held, 0, w))
         return params, log_posteriors(params, take(x, own))

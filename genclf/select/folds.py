@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Int
+from jaxtyping import Array, Int
 
 from genclf.arguments.domains import shown, whole
-from genclf.entry.labels import check_meaning_of_unlabelled, readable
+from genclf.entry.labels import AnyArray, check_meaning_of_unlabelled, readable
 from genclf.entry.verb import ArrayLike, verb
 from genclf.select.groups import distinct, groups_of_rows
 
@@ -20,7 +20,7 @@ KEPT, LEFT_OUT = -1, -2
 
 @verb(num_folds=whole(2), groups=groups_of_rows)
 def kfold(
-    key: Any, y: ArrayLike, num_folds: int, *, groups: ArrayLike | None = None
+    key: Array, y: ArrayLike, num_folds: int, *, groups: ArrayLike | None = None
 ) -> Int[np.ndarray, "n"]:
     """Random folds of nearly equal size, in which classes have nearly equal shares.
 
@@ -110,7 +110,9 @@ def _pairs(splits: Any, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 @verb(splits=_pairs, num_rows=whole(1, optional=True))
-def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int[np.ndarray, "n"]:
+def folds(
+    splits: Iterable[tuple[ArrayLike, ArrayLike]], num_rows: int | None = None
+) -> Int[np.ndarray, "n"]:
     """The folds of a splitter of scikit-learn, or of any pairs of training and test rows.
 
     Args:
@@ -168,7 +170,7 @@ def folds(splits: Iterable[tuple[Any, Any]], num_rows: int | None = None) -> Int
     return found
 
 
-def checked_folds(folds: Any, name: str) -> np.ndarray:
+def checked_folds(folds: object, name: str) -> np.ndarray:
     """Folds as an array; raise unless they are concrete integers >= -2, each fold with a row."""
     _on_host(name, folds)
     values, number = distinct(folds, name)
@@ -192,7 +194,9 @@ def checked_folds(folds: Any, name: str) -> np.ndarray:
     return found
 
 
-def check_training(folds: np.ndarray, y: Any, weights: Any, *, left_out: int = 1) -> None:
+def check_training(
+    folds: np.ndarray, y: AnyArray, weights: AnyArray | None, *, left_out: int = 1
+) -> None:
     """Raise unless rows with a label and a weight remain without any fold, or without any two.
 
     Args:
@@ -215,7 +219,7 @@ def check_training(folds: np.ndarray, y: Any, weights: Any, *, left_out: int = 1
         )
 
 
-def _on_host(name: str, *values: Any) -> None:
+def _on_host(name: str, *values: object) -> None:
     if any(isinstance(value, Tracer) for value in values):
         raise ValueError(f"{name} is on the host: give concrete arrays, outside jit and vmap")
 

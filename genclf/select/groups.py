@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Int, Shaped
@@ -13,12 +11,12 @@ from genclf.arguments.domains import shown
 _EXPECTED = "expected one value of each row, such as integers or strings"
 
 
-def groups_of_rows(given: Any, name: str) -> Int[np.ndarray, "n"] | None:
+def groups_of_rows(given: object, name: str) -> Int[np.ndarray, "n"] | None:
     """The number of each row's group, in the order of the distinct values; None for None."""
     return None if given is None else distinct(given, name)[1]
 
 
-def distinct(given: Any, name: str) -> tuple[Shaped[np.ndarray, "G"], Int[np.ndarray, "n"]]:
+def distinct(given: object, name: str) -> tuple[Shaped[np.ndarray, "G"], Int[np.ndarray, "n"]]:
     """The sorted distinct values, and the number of each row's value among them.
 
     Memory is that of the rows, however large the values are.

@@ -69,7 +69,7 @@ def _standard_error(values: Float[Array, "S splits"]) -> Float[Array, "S"]:
     return values.std(1, ddof=1) / np.sqrt(values.shape[1]).astype(values.dtype)
 
 
-def _checked_models(models: Any, name: str) -> Mapping[str, Model]:
+def _checked_models(models: object, name: str) -> Mapping[str, Model]:
     if not isinstance(models, Mapping) or not all(isinstance(key, str) for key in models):
         raise ValueError(f"{name} is {shown(models)}, expected a dict of models by name")
     return models

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,9 @@ from genclf.select.downdates import has_downdates, without_each
 from genclf.select.folds import check_training
 from genclf.select.left_out_words import can_leave_out_words, without_each_document
 from genclf.sums.merging import merged
+
+ClosedForm = Callable[..., tuple[Array, Array]]
+"""A function that leaves out each row at the cost of a single fit."""
 
 _PART = 2**22  # numbers in the statistics of the fits that are computed together
 
@@ -94,7 +97,7 @@ def leave_one_out(
     return CrossValidation(found, folds, None)
 
 
-def _closed_form(clf: Model, x: PyTree, y: Array) -> Any:
+def _closed_form(clf: Model, x: PyTree, y: Array) -> ClosedForm | None:
     """A function that leaves out each row at the cost of a single fit; None if there is none."""
     if has_downdates(clf, y):
         return without_each
@@ -103,7 +106,7 @@ def _closed_form(clf: Model, x: PyTree, y: Array) -> Any:
 
 @partial(compiled, static_argnums=0)
 def _by_closed_form(
-    closed_form: Any, clf: Any, x: Array, y: Array, w: Array
+    closed_form: ClosedForm, clf: Classifier, x: Array, y: Array, w: Array
 ) -> tuple[Array, Array]:
     return closed_form(clf, sums(clf, x, y, w), x, y, w)
 
@@ -120,12 +123,12 @@ def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: in
     each = lax.map(lambda data: sums(clf, *data), blocks)
     zeros = jax.tree.map(lambda a: jnp.zeros_like(a[0]), each)
 
-    def one_block(block: tuple[Any, PyTree]) -> Array:
+    def one_block(block: tuple[PyTree, PyTree]) -> Array:
         outside, data = merged(*block[0]), block[1]
         alone = jax.tree.map(lambda a: a[:, None], data)
         of_rows = jax.vmap(lambda row: sums(clf, *row))(alone)
 
-        def one(before: Any, after: Any, x: PyTree) -> Array:
+        def one(before: PyTree, after: PyTree, x: PyTree) -> Array:
             return log_posteriors(estimated(clf, merged(before, after)), x)[0]
 
         return jax.vmap(one)(*others(outside, of_rows), alone[0])

@@ -12,8 +12,9 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier import ClassifierStats
+from genclf.classifier import Classifier, ClassifierStats
 from genclf.estimation import estimated
+from genclf.model import Model
 from genclf.scores import log_posteriors
 from genclf.select.cross_validation import (
     FoldStatistics,
@@ -37,7 +38,7 @@ class Shared(NamedTuple):
     where: Layout
 
 
-def size_of_one(statistics: Any) -> int:
+def size_of_one(statistics: PyTree) -> int:
     """The number of numbers in the statistics of one fit."""
     return sum(a.size // len(a) for a in jax.tree.leaves(statistics))
 
@@ -59,7 +60,7 @@ class Merged(NamedTuple):
 
 
 @partial(compiled, static_argnums=2)
-def statistics_of(clf: Any, data: Shared, nested: bool) -> Merged:
+def statistics_of(clf: Classifier, data: Shared, nested: bool) -> Merged:
     """The statistics of all fits: of all folds but one and, if nested, of all folds but two."""
     found = fold_statistics(clf, data.x, data.y, data.w, data.where)
     without = others(found.shared, found.each)
@@ -68,7 +69,7 @@ def statistics_of(clf: Any, data: Shared, nested: bool) -> Merged:
     num_folds = len(data.where.rows)
     index = jnp.arange(num_folds, dtype=jnp.int32)
 
-    def without_two(fold: Array) -> Any:
+    def without_two(fold: Array) -> PyTree:
         rest = jax.tree.map(  # zeros are the statistics of no rows
             lambda a: jnp.where((index == fold).reshape(-1, *[1] * (a.ndim - 1)), 0, a), found.each
         )
@@ -89,7 +90,7 @@ def posteriors(clf: Any, data: Shared, sums: Merged | None) -> Float[Array, "n K
     return in_row_order(found, data.where.rows, len(data.y))
 
 
-def posteriors_within(clf: Any, data: Shared, sums: Merged | None) -> Float[Array, "F n K"]:
+def posteriors_within(clf: Model, data: Shared, sums: Merged | None) -> Float[Array, "F n K"]:
     """For each fold, the log-posteriors of the rows of all others, by fits without both folds."""
     where = data.where
     if sums is None:
@@ -101,7 +102,7 @@ def posteriors_within(clf: Any, data: Shared, sums: Merged | None) -> Float[Arra
 
         return lax.map(without, index)
 
-    def one(both: tuple[Any, Array]) -> Array:
+    def one(both: tuple[PyTree, Array]) -> Array:
         rows = jax.tree.map(lambda a: a[both[1]], sums.folds.rows)
         params = estimated(clf, merged(*both[0]))
         return lax.map(lambda x: log_posteriors(params, x), rows)

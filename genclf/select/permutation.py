@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier import Classifier
 from genclf.entry.verb import ArrayLike, verb
 from genclf.model import Model
 from genclf.select.cross_validation import (
@@ -145,12 +146,12 @@ def permutation_test(
     return PermutationTest(observed, scores[1:], p_values(scores[0], scores[1:], metric))
 
 
-def lower_is_better(metric: Any) -> bool:
+def lower_is_better(metric: Score | ScoreFunction) -> bool:
     """Whether smaller values of the metric are better; for functions, larger ones are."""
     return isinstance(metric, str) and metric in _LOWER_IS_BETTER
 
 
-def p_values(observed: Array, null: Array, metric: Any) -> Array:
+def p_values(observed: Array, null: Array, metric: Score | ScoreFunction) -> Array:
     """`(b + 1) / (num + 1)`, where b is the number of permutations that score at least as well.
 
     Scores that differ only by rounding count as equal, since equal labellings can differ so.
@@ -276,7 +277,7 @@ def by_rotations(
     function: ScoreFunction,
     num_groups: int,
     part: int,
-    clf: Any,
+    clf: Classifier,
     key: Array,
     numbers: Int[Array, "num"],
     labels: Movable,

@@ -25,7 +25,7 @@ Score = Literal["accuracy", "balanced_accuracy", "log_loss", "brier", "auc", "mc
 ScoreFunction = Callable[[Array, Array, Array], Array]
 
 
-def groups_to_score(by: Any, name: str) -> np.ndarray | None:
+def groups_to_score(by: object, name: str) -> np.ndarray | None:
     """The number of each row's group; -1 where the value is that of a row without a fold."""
     if by is None:
         return None
@@ -117,7 +117,7 @@ def score(
     return _score(function, num_groups, log_p, y, weight, by)
 
 
-def score_function(metric: Any) -> ScoreFunction:
+def score_function(metric: object) -> ScoreFunction:
     """The function of that name, or the function itself; raise if there is none."""
     function = _METRICS.get(metric) if isinstance(metric, str) else metric
     if not callable(function):
@@ -128,7 +128,7 @@ def score_function(metric: Any) -> ScoreFunction:
     return function
 
 
-def number_function(metric: Any, log_posterior: jax.ShapeDtypeStruct) -> ScoreFunction:
+def number_function(metric: object, log_posterior: jax.ShapeDtypeStruct) -> ScoreFunction:
     """`score_function` of a metric that is one number for such log-posteriors; raise for others."""
     function = score_function(metric)
     n, dtype = log_posterior.shape[0], log_posterior.dtype

@@ -172,7 +172,7 @@ def tune(
     return Tuning(models[best], models[one_se], columns, outer, chosen, *rows)
 
 
-def _choice(scores: np.ndarray, metric: Any) -> tuple[int, int, np.ndarray]:
+def _choice(scores: np.ndarray, metric: Score | ScoreFunction) -> tuple[int, int, np.ndarray]:
     """The best candidate, the first within one standard error of it, and standard errors."""
     if np.isnan(scores[:, 0]).all():
         raise ValueError(f"no candidate of grid has a score, by metric {metric!r}: all are NaN")
@@ -186,8 +186,8 @@ def _choice(scores: np.ndarray, metric: Any) -> tuple[int, int, np.ndarray]:
 
 
 def _scores(
-    function: Any,
-    models: list[Any],
+    function: ScoreFunction,
+    models: list[Model],
     group: Group,
     data: Shared,
     nested: bool,
@@ -211,9 +211,9 @@ def _scores(
 
 @partial(compiled, static_argnums=(0, 1, 5))
 def _of_chunk(
-    function: Any,
+    function: ScoreFunction,
     nested: bool,
-    clfs: Any,
+    clfs: PyTree,
     data: Shared,
     merged: Merged | None,
     size: Sizes,
@@ -222,7 +222,7 @@ def _of_chunk(
     """For each candidate, the score of all rows, of each fold, and of all rows but each fold."""
     folds, num_folds = data.where.folds, len(data.where.rows)
 
-    def one(clf: Any) -> tuple[Array, Array]:
+    def one(clf: Model) -> tuple[Array, Array]:
         found = posteriors(clf, data, merged)
         whole = score_of(function, 0, found, data.y, data.counts, None)
         each = score_of(function, num_folds, found, data.y, data.counts, folds)
@@ -240,7 +240,7 @@ def _of_chunk(
 
 
 def _by_chosen(
-    models: list[Any], chosen: np.ndarray, x: Any, y: Array, folds: Any, w: Any
+    models: list[Model], chosen: np.ndarray, x: PyTree, y: Array, folds: np.ndarray, w: Array
 ) -> Array:
     """The posteriors of the rows of each fold by the candidate that was chosen for it."""
     of_row = np.where(folds >= 0, chosen[folds], -1)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, Shaped
+from jax.tree_util import PyTreeDef
+from jaxtyping import Float, PyTree, Shaped
 from sklearn.utils.validation import check_is_fitted
 
 from genclf.discriminative.softmax import SoftmaxParams
@@ -138,7 +139,7 @@ class Attributes:
         return getattr(self.params_, name)
 
 
-def _linear_scores(params: Any) -> tuple[np.ndarray, np.ndarray] | None:
+def _linear_scores(params: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
     """`linear_form`, None if the scores are not linear in the rows."""
     leaves, form = jax.tree.flatten(params)
     shapes = tuple((a.shape, a.dtype) for a in leaves)
@@ -146,7 +147,7 @@ def _linear_scores(params: Any) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 @lru_cache
-def _is_linear(form: Any, shapes: tuple[Any, ...]) -> bool:
+def _is_linear(form: PyTreeDef, shapes: tuple[tuple[object, ...], ...]) -> bool:
     """Whether params with arrays of these shapes have scores that are linear in the rows."""
     params = jax.tree.unflatten(form, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
     if isinstance(params, SoftmaxParams):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Sequence
+from typing import Any, NamedTuple, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int, PyTree, Shaped
 
-from genclf.tables.frames import is_missing, looks_like_text
+from genclf.sklearn.types import Kind, Kinds
+from genclf.tables.frames import Frame, Series, Table, is_missing, looks_like_text
 from genclf.text import Vocabulary, learn_vocabulary
 
-Kind = Literal["numeric", "categorical", "count", "text", "drop"]
 KINDS = get_args(Kind)
 MISSING = -1
 
@@ -39,7 +39,7 @@ class Column(NamedTuple):
         return f"text {self.name}" if self.kind == "text" else self.kind
 
 
-def columns_of(table: nw.DataFrame[Any], kinds: Mapping[Any, Any] | None) -> list[Column]:
+def columns_of(table: Table, kinds: Kinds) -> list[Column]:
     """How each column is read: as its dtype implies, or as `kinds` specifies."""
     kinds = dict(kinds or {})
     if strange := [name for name in kinds if name not in table.columns]:
@@ -47,7 +47,7 @@ def columns_of(table: nw.DataFrame[Any], kinds: Mapping[Any, Any] | None) -> lis
     return [_column(series, kinds.get(series.name)) for series in table.iter_columns()]
 
 
-def _column(series: Any, given: Any) -> Column:
+def _column(series: Series, given: Any) -> Column:
     name, dtype = series.name, series.dtype
     if isinstance(given, Sequence) and not isinstance(given, str):
         return Column(name, "categorical", np.unique(np.asarray(given)))
@@ -77,7 +77,7 @@ def _column(series: Any, given: Any) -> Column:
     return Column(name, given, np.unique(cells[~missing]))
 
 
-def _texts(series: Any) -> list[str]:
+def _texts(series: Series) -> list[str]:
     """The strings, empty where missing; raise for a cell that is not a string."""
     given = ["" if is_missing(cell) else cell for cell in series.to_list()]
     for row, cell in enumerate(given):
@@ -86,7 +86,7 @@ def _texts(series: Any) -> list[str]:
     return given
 
 
-def _cells(series: Any) -> tuple[Shaped[np.ndarray, "n"], Shaped[np.ndarray, "n"]]:
+def _cells(series: Series) -> tuple[Shaped[np.ndarray, "n"], Shaped[np.ndarray, "n"]]:
     """Numbers or strings, and which of them are missing."""
     if series.dtype.is_numeric() or isinstance(series.dtype, nw.Boolean):
         cells = _numbers(series)
@@ -96,7 +96,7 @@ def _cells(series: Any) -> tuple[Shaped[np.ndarray, "n"], Shaped[np.ndarray, "n"
     return np.array(["" if m else str(c) for c, m in zip(given, missing, strict=True)]), missing
 
 
-def _numbers(series: Any) -> Float[np.ndarray, "n"]:
+def _numbers(series: Series) -> Float[np.ndarray, "n"]:
     """Numbers as float64, NaN where missing; raise for infinite ones."""
     try:
         cells = series.cast(nw.Float64).to_numpy()
@@ -107,7 +107,7 @@ def _numbers(series: Any) -> Float[np.ndarray, "n"]:
     return cells
 
 
-def _counts(series: Any) -> Float[np.ndarray, "n"]:
+def _counts(series: Series) -> Float[np.ndarray, "n"]:
     """Numbers >= 0; raise for other cells."""
     cells = _numbers(series)
     if len(rows := np.flatnonzero(~(cells >= 0))):
@@ -117,7 +117,7 @@ def _counts(series: Any) -> Float[np.ndarray, "n"]:
     return cells
 
 
-def _codes(series: Any, column: Column) -> Int[np.ndarray, "n"]:
+def _codes(series: Series, column: Column) -> Int[np.ndarray, "n"]:
     """The index of each cell in the column's values, V for other values, -1 where missing."""
     cells, missing = _cells(series)
     values = column.values
@@ -132,7 +132,7 @@ def _codes(series: Any, column: Column) -> Int[np.ndarray, "n"]:
     return np.where(missing, MISSING, np.where(known, place, len(values))).astype(np.int32)
 
 
-def arrays_of(table: nw.DataFrame[Any], columns: list[Column]) -> dict[str, Any]:
+def arrays_of(table: Table, columns: list[Column]) -> dict[str, PyTree]:
     """One array with the columns of each kind, and sparse counts of words for each text."""
     found: dict[str, list[np.ndarray]] = {}
     texts: dict[str, Any] = {}
@@ -150,7 +150,7 @@ def arrays_of(table: nw.DataFrame[Any], columns: list[Column]) -> dict[str, Any]
     return {kind: np.stack(each, 1) for kind, each in found.items()} | texts
 
 
-def as_rows(x: dict[str, np.ndarray], columns: list[Column], made_by: Any) -> Any:
+def as_rows(x: dict[str, np.ndarray], columns: list[Column], made_by: Any) -> Frame:
     """A table of the same library as the training rows: the inverse of `arrays_of`."""
     place = dict.fromkeys(x, 0)
     found: dict[Any, Any] = {}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +16,16 @@ from genclf.families.gaussian import Gaussian
 from genclf.multivariate.axes import discriminant_axes, transform
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.labels import Labels
+from genclf.sklearn.types import (
+    Flag,
+    Missing,
+    Number,
+    PriorLike,
+    RowsLike,
+    Shrinkage,
+    Target,
+    Whole,
+)
 
 NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 SHARE = Interval(Real, 0, 1, closed="both")
@@ -90,16 +100,16 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
 
     def __init__(
         self,
-        shrinkage: Any = None,
+        shrinkage: Shrinkage = None,
         *,
-        target: Any = "identity",
-        ridge: Any = 0.0,
-        ddof: Any = 0.0,
-        missing: Any = "error",
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        n_components: Any = None,
-        semi_supervised: Any = False,
+        target: Target = "identity",
+        ridge: Number = 0.0,
+        ddof: Number = 0.0,
+        missing: Missing = "error",
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        n_components: Whole | None = None,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.shrinkage = shrinkage
@@ -122,7 +132,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
             missing=self.missing,
         )
 
-    def transform(self, X: Any) -> Float[np.ndarray, "n m"]:
+    def transform(self, X: RowsLike) -> Float[np.ndarray, "n m"]:
         """Scores on the discriminant axes.
 
         Args:
@@ -142,7 +152,9 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         with jax.enable_x64(True):
             return np.asarray(transform(discriminant_axes(self.params_), x, self._n_features_out))
 
-    def _estimate(self, x: Any, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
+    def _estimate(
+        self, x: PyTree, labels: Labels, w: np.ndarray, before: PyTree, parts: bool
+    ) -> None:
         classes, d = len(labels.classes), x.shape[1]
         if self.n_components is not None and self.n_components > min(classes - 1, d):
             raise ValueError(
@@ -196,15 +208,15 @@ class QuadraticDiscriminant(_Covariances):
 
     def __init__(
         self,
-        shrinkage: Any = None,
+        shrinkage: Shrinkage = None,
         *,
-        target: Any = "identity",
-        ridge: Any = 0.0,
-        ddof: Any = 0.0,
-        missing: Any = "error",
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        semi_supervised: Any = False,
+        target: Target = "identity",
+        ridge: Number = 0.0,
+        ddof: Number = 0.0,
+        missing: Missing = "error",
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.shrinkage = shrinkage
@@ -268,13 +280,13 @@ class RegularizedDiscriminant(FamilyEstimator):
 
     def __init__(
         self,
-        pooling: Any = 0.5,
-        shrinkage: Any = 0.1,
+        pooling: Number = 0.5,
+        shrinkage: Shrinkage = 0.1,
         *,
-        target: Any = "diagonal",
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        semi_supervised: Any = False,
+        target: Target = "diagonal",
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.pooling = pooling
@@ -320,12 +332,12 @@ class GaussianNB(FamilyEstimator):
 
     def __init__(
         self,
-        ridge: Any = 0.0,
+        ridge: Number = 0.0,
         *,
-        ddof: Any = 0.0,
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        semi_supervised: Any = False,
+        ddof: Number = 0.0,
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.ridge = ridge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
@@ -19,11 +20,13 @@ from genclf.families.gaussian import Gaussian
 from genclf.families.mixture import Mixture, MixtureParams
 from genclf.fitting import fit
 from genclf.latent.em import em
+from genclf.model import Model
 from genclf.presets import lda
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import Estimator, FamilyEstimator, warn_unless
 from genclf.sklearn.labels import Labels
 from genclf.sklearn.rows import checked_rows
+from genclf.sklearn.types import Covariance, Features, Flag, Number, PriorLike, RowsLike, Whole
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 
@@ -81,18 +84,18 @@ class MixtureDiscriminant(FamilyEstimator):
 
     def __init__(
         self,
-        num_components: Any = 3,
+        num_components: Whole = 3,
         *,
-        covariance: Any = "full",
-        shared: Any = False,
-        alpha: Any = 1.0,
-        num_restarts: Any = 1,
-        max_steps: Any = 1000,
-        tol: Any = 1e-6,
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        semi_supervised: Any = False,
-        random_state: Any = 0,
+        covariance: Covariance = "full",
+        shared: Flag = False,
+        alpha: Number = 1.0,
+        num_restarts: Whole = 1,
+        max_steps: Whole = 1000,
+        tol: Number = 1e-6,
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
+        random_state: Whole = 0,
     ):
         """Keep the parameters, which `fit` checks."""
         self.num_components = num_components
@@ -108,11 +111,10 @@ class MixtureDiscriminant(FamilyEstimator):
         self.random_state = random_state
 
     def _family(self) -> Mixture:
-        covariance: Any = self.covariance
-        each = Gaussian(covariance, shared=self.shared, prior=NormalInverseWishart())
+        each = Gaussian(self.covariance, shared=self.shared, prior=NormalInverseWishart())
         return Mixture(each, self.num_components, alpha=self.alpha)
 
-    def _fit_rows(self, clf: Any, x: Any, y: np.ndarray, w: np.ndarray) -> Any:
+    def _fit_rows(self, clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> Any:
         given = partial(em, clf, x, y, weights=w, max_steps=self.max_steps, tol=self.tol)
         key = jax.random.key(self.random_state)
         found = given(key=key, init=self._start(clf, x, y, w))
@@ -123,7 +125,9 @@ class MixtureDiscriminant(FamilyEstimator):
         self.n_iter_ = int(found.steps)
         return found.params
 
-    def _start(self, clf: Any, x: np.ndarray, y: np.ndarray, w: np.ndarray) -> ClassifierParams:
+    def _start(
+        self, clf: Classifier, x: np.ndarray, y: np.ndarray, w: np.ndarray
+    ) -> ClassifierParams:
         """The fit to classes that are cut into equal parts along their longest axis."""
         k, j = clf.num_classes, self.num_components
         part = np.zeros(len(y), np.int32)
@@ -182,16 +186,15 @@ class SoftmaxRegression(Estimator):
         "features": [StrOptions({"linear", "quadratic"})],
     }
 
-    def __init__(self, l2: Any = 0.01, *, features: Any = "linear"):
+    def __init__(self, l2: Number = 0.01, *, features: Features = "linear"):
         """Keep the parameters, which `fit` checks."""
         self.l2 = l2
         self.features = features
 
     def _model(self, classes: Shaped[np.ndarray, "K"]) -> SoftmaxModel:
-        features: Any = self.features
-        return SoftmaxModel(len(classes), self.l2, features)
+        return SoftmaxModel(len(classes), self.l2, self.features)
 
-    def _fit_rows(self, clf: Any, x: PyTree, y: np.ndarray, w: np.ndarray) -> Any:
+    def _fit_rows(self, clf: Model, x: PyTree, y: np.ndarray, w: np.ndarray) -> Any:
         params = super()._fit_rows(clf, x, y, w)
         warn_unless(params.converged, "L-BFGS stopped")
         return params
@@ -228,9 +231,9 @@ class GenerativeClassifier(Estimator):
 
     def __init__(
         self,
-        model: Any = lda,
+        model: Classifier | Callable[[int], Classifier] = lda,
         *,
-        semi_supervised: Any = False,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.model = model
@@ -241,13 +244,15 @@ class GenerativeClassifier(Estimator):
         model = getattr(self, "_fitted_model", self.model)
         return isinstance(model, Classifier) and _has_missing(model)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> PyTree:
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         x = checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
         if not reset:
             self._check_holes(self._fitted_model, x)
         return x
 
-    def _estimate(self, x: PyTree, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
+    def _estimate(
+        self, x: PyTree, labels: Labels, w: np.ndarray, before: PyTree, parts: bool
+    ) -> None:
         self._check_holes(self._model(labels.classes), x)
         super()._estimate(x, labels, w, before, parts)
 

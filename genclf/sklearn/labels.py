@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from genclf.arguments.arrays import refuse_mask
 from genclf.arguments.domains import shown
+from genclf.sklearn.types import LabelsLike
 from genclf.tables.frames import is_missing
 
 _NUMBER = (int, float, np.number)
@@ -27,7 +28,7 @@ class Labels(NamedTuple):
     number: Int[np.ndarray, "n"]
 
 
-def encoded(y: Any, unlabelled: bool, classes: Any = None) -> Labels:
+def encoded(y: LabelsLike, unlabelled: bool, classes: np.ndarray | None = None) -> Labels:
     """The classes in y, or those given, and their numbers.
 
     Labels are hashable and of one kind: strings, numbers, truth values, dates, tuples, or any other
@@ -56,12 +57,12 @@ def encoded(y: Any, unlabelled: bool, classes: Any = None) -> Labels:
     return Labels(found, number)
 
 
-def classes_of(labels: Any) -> Shaped[np.ndarray, "K"]:
+def classes_of(labels: LabelsLike) -> Shaped[np.ndarray, "K"]:
     """The sorted classes among these labels."""
     return _read(labels, False)[0]
 
 
-def numbers_in(classes: Shaped[np.ndarray, "K"], y: Any) -> Int[np.ndarray, "n"]:
+def numbers_in(classes: Shaped[np.ndarray, "K"], y: LabelsLike) -> Int[np.ndarray, "n"]:
     """The number of each row's class; -1 for a label that is none of the classes.
 
     Raises:
@@ -103,7 +104,7 @@ def prior_by_label(
     return np.array([of_label[label] for label in classes], np.float64)
 
 
-def _read(y: Any, unlabelled: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read(y: LabelsLike, unlabelled: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The sorted distinct labels, the place of each label among them, and which rows have one."""
     y = _one_dimensional(y)
     known = _is_label(y, unlabelled)
@@ -132,7 +133,7 @@ def _one_dimensional(y: Any) -> Shaped[np.ndarray, "n"]:
     return column_or_1d(y, warn=True)
 
 
-def _objects(labels: Iterable[Any]) -> Shaped[np.ndarray, "n"]:
+def _objects(labels: Iterable[object]) -> Shaped[np.ndarray, "n"]:
     labels = list(labels)
     found = np.empty(len(labels), object)
     found[:] = labels
@@ -147,11 +148,11 @@ def _is_label(y: Shaped[np.ndarray, "n"], unlabelled: bool) -> np.ndarray:
     return (y == y) & (y != -1) if signed else y == y
 
 
-def _is_minus_one(value: Any) -> bool:
+def _is_minus_one(value: object) -> bool:
     return isinstance(value, _NUMBER) and bool(value == -1)
 
 
-def _kind(label: Any) -> type:
+def _kind(label: object) -> type:
     """What labels of one array have in common: their type, or one for all strings and numbers."""
     if isinstance(label, Enum):
         return type(label)
@@ -179,14 +180,14 @@ def _of_one_kind(labels: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]:
     return labels
 
 
-def _two_kinds(name: str, one: Any, of: str, other: Any) -> ValueError:
+def _two_kinds(name: str, one: object, of: str, other: object) -> ValueError:
     return ValueError(
         f"{name} has the label {_plain(one)!r} and {of} has {_plain(other)!r}, expected labels of "
         "one kind: numbers, strings or another type"
     )
 
 
-def _plain(label: Any) -> Any:
+def _plain(label: object) -> object:
     """A scalar of NumPy as Python's, which prints without its type."""
     return label.item() if isinstance(label, np.generic) else label
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from jaxtyping import PyTree
 from sklearn.utils.validation import validate_data
 
 from genclf.families.mixed import mixed_product
@@ -13,6 +14,7 @@ from genclf.sklearn.columns import Column, arrays_of, as_rows, columns_of
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.rows import check_names, checked_rows
+from genclf.sklearn.types import Flag, Kinds, Number, PriorLike, RowsLike, Seed
 from genclf.tables.frames import as_table
 
 
@@ -75,13 +77,13 @@ class MixedNB(FamilyEstimator):
 
     def __init__(
         self,
-        alpha: Any = 1.0,
+        alpha: Number = 1.0,
         *,
-        ridge: Any = 0.0,
-        kinds: Any = None,
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        semi_supervised: Any = False,
+        ridge: Number = 0.0,
+        kinds: Kinds = None,
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
@@ -91,7 +93,7 @@ class MixedNB(FamilyEstimator):
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised
 
-    def _rows(self, X: Any, *, reset: bool = False) -> dict[str, Any]:
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> dict[str, PyTree]:
         check_names(X)
         table = as_table(X)
         if reset:
@@ -120,7 +122,7 @@ class MixedNB(FamilyEstimator):
         parts = {column.part for column in self.columns_} - {"drop"}
         return mixed_product(parts, values, alpha=self.alpha, ridge=self.ridge)
 
-    def _terms_of_columns(self, features: Any) -> np.ndarray:
+    def _terms_of_columns(self, features: PyTree) -> np.ndarray:
         """The term of each column: a text has the sum over its words, a dropped column has 0."""
         found = np.zeros((len(next(iter(features.values()))), len(self.columns_)))
         for part, own in features.items():
@@ -128,7 +130,7 @@ class MixedNB(FamilyEstimator):
             found[:, places] = own if own.shape[1] == len(places) else own.sum(1, keepdims=True)
         return found
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, Any]:
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[RowsLike, np.ndarray]:
         """Draw rows and their labels from the fitted model.
 
         Args:

@@ -7,9 +7,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, PyTree
 from scipy.sparse import issparse
 from sklearn.preprocessing import binarize
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
 from genclf.families.bernoulli import Bernoulli
@@ -18,6 +19,7 @@ from genclf.families.multinomial import Multinomial
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.rows import checked_rows
+from genclf.sklearn.types import Flag, Number, NumValues, PriorLike, RowsLike
 
 
 class _Counts(FamilyEstimator):
@@ -25,7 +27,7 @@ class _Counts(FamilyEstimator):
 
     _takes_sparse: ClassVar[bool] = True
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
         return tags
@@ -41,7 +43,7 @@ class _Positive(_Counts):
     def _has_log_odds(self) -> bool:  # type: ignore[override]
         return hasattr(self, "classes_")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
@@ -82,12 +84,12 @@ class BernoulliNB(_Counts):
 
     def __init__(
         self,
-        alpha: Any = 1.0,
+        alpha: Number = 1.0,
         *,
-        binarize: Any = 0.0,
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        semi_supervised: Any = False,
+        binarize: Number | None = 0.0,
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
@@ -99,7 +101,7 @@ class BernoulliNB(_Counts):
     def _family(self) -> Bernoulli:
         return Bernoulli(alpha=self.alpha)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> Any:
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         x = checked_rows(self, X, reset=reset, dtype="numeric", accept_sparse="csr")
         if self.binarize is None:
             _check_bits(x)
@@ -109,7 +111,7 @@ class BernoulliNB(_Counts):
             x = x > self.binarize
         return x.astype(np.float64 if issparse(x) else np.int8)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # for rows that are neither 0 nor 1
         return tags
@@ -161,12 +163,12 @@ class MultinomialNB(_Positive):
 
     def __init__(
         self,
-        alpha: Any = 1.0,
+        alpha: Number = 1.0,
         *,
-        presence: Any = False,
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        semi_supervised: Any = False,
+        presence: Flag = False,
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
@@ -178,11 +180,11 @@ class MultinomialNB(_Positive):
     def _family(self) -> Multinomial:
         return Multinomial(alpha=self.alpha, presence=self.presence)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> Any:
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         how = dict(dtype=np.float64, accept_sparse="csr", ensure_non_negative=True)
         return checked_rows(self, X, reset=reset, **how)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # for rows that are not counts
         return tags
@@ -225,12 +227,12 @@ class CategoricalNB(_Positive):
 
     def __init__(
         self,
-        alpha: Any = 1.0,
+        alpha: Number = 1.0,
         *,
-        num_values: Any = None,
-        class_prior: Any = None,
-        class_alpha: Any = 0.0,
-        semi_supervised: Any = False,
+        num_values: NumValues = None,
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
@@ -243,7 +245,7 @@ class CategoricalNB(_Positive):
         values = tuple(self.num_values_.tolist())
         return Categorical(values[0] if len(set(values)) == 1 else values, alpha=self.alpha)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> np.ndarray:
         given = checked_rows(self, X, reset=reset, dtype="numeric", ensure_non_negative=True)
         row, column = np.nonzero(given != np.floor(given))
         if len(row):
@@ -271,7 +273,7 @@ class CategoricalNB(_Positive):
             )
         return x
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         return tags

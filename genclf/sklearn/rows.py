@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxtyping import PyTree
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from genclf.arguments.arrays import DATES_TO_NUMBERS, refuse_mask
+from genclf.sklearn.types import RowsLike
 from genclf.sums.sparse import canonical
 
 _DATES = ("date", "time", "duration")  # in pandas, polars and NumPy, with what follows
 
 
-def checked_rows(estimator: Any, X: Any, **how: Any) -> Any:
+def checked_rows(estimator: BaseEstimator, X: RowsLike, **how: Any) -> PyTree:
     """`validate_data` of scikit-learn, with each cell of sparse rows once, and columns in order.
 
     Raises:
@@ -43,6 +46,6 @@ def _refuse_dates(X: Any) -> None:
             raise ValueError(f"{name} has dtype {dtype}, expected numbers; {DATES_TO_NUMBERS}")
 
 
-def _is_table(X: Any) -> bool:
+def _is_table(X: object) -> bool:
     """Whether X has named columns, as tables of pandas and polars have."""
     return hasattr(X, "columns") and hasattr(X, "dtypes")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +15,7 @@ from genclf.model import Model, check_hyperparameters
 from genclf.select.folds import kfold
 from genclf.select.score import Score, ScoreFunction, number_function
 from genclf.sklearn.labels import encoded
+from genclf.sklearn.types import LabelsLike, RowsLike
 
 
 class CrossValidatedScore(BaseEstimator):
@@ -55,7 +54,9 @@ class CrossValidatedScore(BaseEstimator):
         self.metric = metric
         self.num_folds = num_folds
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> CrossValidatedScore:
+    def fit(
+        self, X: RowsLike, y: LabelsLike, groups: LabelsLike | None = None
+    ) -> CrossValidatedScore:
         """Cross-validate.
 
         Args:
@@ -93,6 +94,11 @@ class CrossValidatedScore(BaseEstimator):
         self.score_ = float(found.observed[0])
         return self
 
-    def score(self, X: Any = None, y: Any = None, groups: Any = None) -> float:
+    def score(
+        self,
+        X: RowsLike | None = None,
+        y: LabelsLike | None = None,
+        groups: LabelsLike | None = None,
+    ) -> float:
         """The score that `fit` computed; the arguments have no effect."""
         return self.score_

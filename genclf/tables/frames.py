@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Float
 
 if TYPE_CHECKING:  # narwhals is imported where a table is read
+    import narwhals
     import narwhals.stable.v2 as nw
     from narwhals.stable.v2.typing import IntoDataFrame
 
     Frame: TypeAlias = IntoDataFrame
     Table: TypeAlias = nw.DataFrame[Any]
-    Series: TypeAlias = nw.Series[Any]
+    Series: TypeAlias = narwhals.Series[Any]
 else:
     Frame = Table = Series = object
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,14 +40,14 @@ def _(params: ProductParams, name: str, y: Array, x: PyTree) -> None:
 
 
 @sample_examples.register
-def _(params: IndependentParams, name: str, y: Array, x: Any) -> None:
+def _(params: IndependentParams, name: str, y: Array, x: PyTree) -> None:
     for j in range(params.num_features):
         column = jax.tree.map(lambda a: a[j], params.columns)  # noqa: B023
         sample_examples(column, f"{name}.{j}", y, None if x is None else x[:, j : j + 1])
 
 
 @sample_examples.register
-def _(params: GaussianParams, name: str, y: Array, x: Any) -> None:
+def _(params: GaussianParams, name: str, y: Array, x: PyTree) -> None:
     loc, scale = params.mean[y], _of_class(params.scale, y)
     if params.structure.is_full:
         density = dist.MultivariateNormal(loc, scale_tril=scale)
@@ -58,7 +57,7 @@ def _(params: GaussianParams, name: str, y: Array, x: Any) -> None:
 
 
 @sample_examples.register
-def _(params: StudentTParams, name: str, y: Array, x: Any) -> None:
+def _(params: StudentTParams, name: str, y: Array, x: PyTree) -> None:
     loc, scale, dof = params.mean[y], _of_class(params.scale, y), _of_class(params.dof, y)
     inflation = jnp.sqrt(params.inflation)[y][..., None]
     if params.structure.is_product:
@@ -71,7 +70,7 @@ def _(params: StudentTParams, name: str, y: Array, x: Any) -> None:
 
 
 @sample_examples.register
-def _(params: BernoulliParams, name: str, y: Array, x: Any) -> None:
+def _(params: BernoulliParams, name: str, y: Array, x: PyTree) -> None:
     if x is not None and params.threshold is not None:
         x = (x > params.threshold).astype(jnp.int32)
     numpyro.sample(
@@ -80,7 +79,7 @@ def _(params: BernoulliParams, name: str, y: Array, x: Any) -> None:
 
 
 @sample_examples.register
-def _(params: CategoricalParams, name: str, y: Array, x: Any) -> None:
+def _(params: CategoricalParams, name: str, y: Array, x: PyTree) -> None:
     # Without validation, since numpyro rejects the logit of a probability 0.
     # Columns with fewer values are padded with impossible values, so that all are drawn together.
     sizes = params.columns.num_values
@@ -97,18 +96,18 @@ def _(params: CategoricalParams, name: str, y: Array, x: Any) -> None:
 
 
 @sample_examples.register
-def _(params: MultinomialParams, name: str, y: Array, x: Any) -> None:
+def _(params: MultinomialParams, name: str, y: Array, x: PyTree) -> None:
     _sample_words(jnp.exp(params.log_theta)[y], params, name, x)
 
 
 @sample_examples.register
-def _(params: DirichletMultinomialParams, name: str, y: Array, x: Any) -> None:
+def _(params: DirichletMultinomialParams, name: str, y: Array, x: PyTree) -> None:
     theta = numpyro.sample(f"{name}.theta", dist.Dirichlet(params.concentration[y]))
     _sample_words(theta, params, name, x)
 
 
 def _sample_words(
-    theta: Array, params: MultinomialParams | DirichletMultinomialParams, name: str, x: Any
+    theta: Array, params: MultinomialParams | DirichletMultinomialParams, name: str, x: PyTree
 ) -> None:
     if isinstance(x, Tokens):
         x = x.distinct() if params.presence else x
@@ -133,7 +132,7 @@ def _of_class(a: Array, y: Array) -> Array:
     return a[y] if len(a) > 1 else a[jnp.zeros_like(y)]
 
 
-def _own_density(params: Density, y: Array) -> Any:
+def _own_density(params: Density, y: Array) -> type:
     class OwnDensity(dist.Distribution):
         support = constraints.real_vector
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from functools import singledispatch
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 from numpyro.distributions import constraints
 
 from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
@@ -31,14 +30,14 @@ from genclf.parameters import Parameter
 from genclf.roads.problem import CLASS_PRIOR, PRIOR
 
 
-def _is_distribution(node: Any) -> bool:
+def _is_distribution(node: object) -> bool:
     return isinstance(node, dist.Distribution)
 
 
 def sample_hyperparameters(clf: Classifier) -> Classifier:
     """The classifier with a draw of each hyper-parameter that is a distribution."""
 
-    def draw(path: tuple, leaf: Any) -> Any:
+    def draw(path: tuple, leaf: PyTree) -> PyTree:
         if not _is_distribution(leaf):
             return leaf
         keys = [key.key for key in path if isinstance(key, jax.tree_util.DictKey)]
@@ -105,7 +104,7 @@ def _own_prior(node: Conjugate, field: str, parameter: Parameter) -> dist.Distri
 
 
 @draw.register
-def _(node: DirichletDistribution, prefix: str, _: Any) -> dict[str, Array]:
+def _(node: DirichletDistribution, prefix: str, _: object) -> dict[str, Array]:
     a = node.concentration
     equal = node.simplex.equal_tables(a.shape[-1])
     log_theta = jnp.zeros_like(a)
@@ -119,13 +118,13 @@ def _(node: DirichletDistribution, prefix: str, _: Any) -> dict[str, Array]:
 
 
 @draw.register
-def _(node: BetaDistribution, prefix: str, _: Any) -> dict[str, Array]:
+def _(node: BetaDistribution, prefix: str, _: object) -> dict[str, Array]:
     probs = numpyro.sample(prefix + "probs", dist.Beta(node.a, node.b).to_event(node.a.ndim))
     return _deterministic(prefix, {"logits": jnp.log(probs) - jnp.log1p(-probs)})
 
 
 @draw.register
-def _(node: NormalInverseWishartDistribution, prefix: str, _: Any) -> dict[str, Array]:
+def _(node: NormalInverseWishartDistribution, prefix: str, _: object) -> dict[str, Array]:
     axes = node.kappa.ndim
     root_kappa = jnp.sqrt(node.kappa)[..., None]
     if node.structure.is_full:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +92,7 @@ def _reference(clf: Classifier, x: PyTree) -> ClassifierStats:
     return make_stats(clf, x, jnp.zeros(_num_rows(clf, x), jnp.int32))
 
 
-def _num_rows(model: Any, x: PyTree) -> int:
+def _num_rows(model: Model | Density, x: PyTree) -> int:
     _, _, _, block = next(blocks(model.support, x))
     return len(cells(block))
 
@@ -123,7 +122,9 @@ def _sample_rows(
             sample_examples(conditional, "x" + suffix, label, here)
 
 
-def _sample_labels(model: SoftmaxRegression | SoftmaxParams, x: Any, y: np.ndarray | None) -> None:
+def _sample_labels(
+    model: SoftmaxRegression | SoftmaxParams, x: PyTree, y: np.ndarray | None
+) -> None:
     if x is None:
         raise ValueError("a model of p(y | x) cannot simulate x: give x")
     if isinstance(model, SoftmaxParams):

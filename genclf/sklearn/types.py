@@ -1,0 +1,35 @@
+"""Types of what a user gives an estimator; a wrong value is told in words, so none at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+Kind: TypeAlias = Literal["numeric", "categorical", "count", "text", "drop"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike
+    from scipy.sparse import sparray, spmatrix
+
+    from genclf.discriminative.softmax import Features as Features
+    from genclf.families.missing import Missing as Missing
+    from genclf.sums.covariance import Covariance as Covariance
+    from genclf.sums.shrinkage import Method, Target as Target
+    from genclf.tables.frames import Frame
+
+    RowsLike: TypeAlias = ArrayLike | Frame | sparray | spmatrix
+    LabelsLike: TypeAlias = ArrayLike | Sequence[Hashable]
+    WeightsLike: TypeAlias = ArrayLike | None
+    PriorLike: TypeAlias = ArrayLike | Mapping[Hashable, float] | None
+    Kinds: TypeAlias = Mapping[str, Kind | Sequence[object]] | None
+    NumValues: TypeAlias = int | Sequence[int] | np.ndarray | None
+    Number: TypeAlias = float
+    Whole: TypeAlias = int
+    Flag: TypeAlias = bool
+    Shrinkage: TypeAlias = float | Method | None
+    Seed: TypeAlias = int | np.random.RandomState | None
+else:
+    RowsLike = LabelsLike = WeightsLike = PriorLike = Kinds = NumValues = object
+    Number = Whole = Flag = Shrinkage = Seed = object
+    Covariance = Features = Missing = Target = object
