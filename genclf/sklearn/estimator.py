@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import abc
 import warnings
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree, Shaped
 from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -32,13 +33,24 @@ from genclf.scores import log_marginal, log_posterior, sample
 from genclf.sklearn.attributes import Attributes
 from genclf.sklearn.labels import Labels, classes_of, encoded, numbers_in, prior_by_label
 from genclf.sklearn.rows import checked_rows
+from genclf.sklearn.types import LabelsLike, RowsLike, Seed, WeightsLike
 from genclf.stream.pieces import by_pieces, merged, on_host, padded, statistics
 from genclf.sums.sparse import is_sparse
 
 log_posteriors, log_marginals = jax.jit(log_posterior), jax.jit(log_marginal)
 
 
-def _if(flag: str, problem: str) -> Any:
+E = TypeVar("E", bound="Estimator")
+F = TypeVar("F", bound=Callable)
+
+if TYPE_CHECKING:  # scikit-learn's has no types, and would hide those of what it decorates
+
+    def _fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[F], F]: ...
+else:
+    from sklearn.base import _fit_context
+
+
+def _if(flag: str, problem: str) -> Callable[[F], F]:
     """A decorator for a method that exists only if the flag of the estimator is set."""
 
     def check(self: Any) -> bool:
@@ -69,7 +81,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
     def _model(self, classes: Shaped[np.ndarray, "K"]) -> Any:
         """The model for these classes."""
 
-    def _rows(self, X: Any, *, reset: bool = False) -> PyTree:
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         """The rows as the model takes them; raise for invalid ones."""
         finite = "allow-nan" if self._takes_holes else True
         return checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
@@ -80,7 +92,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self: E, X: RowsLike, y: LabelsLike, sample_weight: WeightsLike = None) -> E:
         """Fit the model.
 
         Args:
@@ -95,7 +107,13 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
 
     @_if("_adds_up", "is not fitted by parts")
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+    def partial_fit(
+        self: E,
+        X: RowsLike,
+        y: LabelsLike,
+        classes: LabelsLike | None = None,
+        sample_weight: WeightsLike = None,
+    ) -> E:
         """Fit the model to these rows together with all rows of earlier calls.
 
         The result is that of `fit` to all rows, however they are split into calls.
@@ -125,8 +143,15 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         return self._learn(X, y, sample_weight, known, reset=first, parts=True)
 
     def _learn(
-        self, X: Any, y: Any, sample_weight: Any, classes: Any, *, reset: bool, parts: bool
-    ) -> Any:
+        self: E,
+        X: RowsLike,
+        y: LabelsLike,
+        sample_weight: WeightsLike,
+        classes: np.ndarray | None,
+        *,
+        reset: bool,
+        parts: bool,
+    ) -> E:
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} requires y to be passed, but the target y is None: "
@@ -175,7 +200,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         self.n_iter_ = int(found.steps)
         return found.params
 
-    def _scores(self, X: Any) -> Float[np.ndarray, "n K"]:
+    def _scores(self, X: RowsLike) -> Float[np.ndarray, "n K"]:
         """Log-posteriors of the rows, or linear scores, which differ by a constant for each row.
 
         Raises:
@@ -221,7 +246,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         state = super().__getstate__()
         return state | {"_cache": {}} if "_cache" in state else state
 
-    def predict(self, X: Any) -> Shaped[np.ndarray, "n"]:
+    def predict(self, X: RowsLike) -> Shaped[np.ndarray, "n"]:
         """The most probable class of each row.
 
         Args:
@@ -234,7 +259,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         scores = self._scores(X)
         return self.classes_[scores.argmax(1)]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: RowsLike, y: LabelsLike, sample_weight: WeightsLike = None) -> float:
         """The share of rows whose most probable class is their label.
 
         Args:
@@ -249,9 +274,10 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         number = numbers_in(self.classes_, y)
         if len(number) != len(found):
             raise ValueError(f"X has {len(found)} rows and y {len(number)} labels")
-        return float(np.average(found == number, weights=sample_weight))
+        given = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(found == number, weights=given))
 
-    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
+    def predict_log_proba(self, X: RowsLike) -> Float[np.ndarray, "n K"]:
         """`log p(y | x)`, natural logarithms.
 
         Args:
@@ -259,7 +285,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         """
         return log_softmax(self._scores(X), axis=1)
 
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "n K"]:
+    def predict_proba(self, X: RowsLike) -> Float[np.ndarray, "n K"]:
         """`p(y | x)`, by Bayes' rule.
 
         Args:
@@ -268,7 +294,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         return softmax(self._scores(X), axis=1)
 
     @_if("_has_log_odds", "has no decision_function: take predict_log_proba")
-    def decision_function(self, X: Any) -> Float[np.ndarray, "..."]:
+    def decision_function(self, X: RowsLike) -> Float[np.ndarray, "..."]:
         """Log-odds `log p(y=k | x) - log (1 - p(y=k | x))`.
 
         Args:
@@ -284,7 +310,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         others[:, np.arange(scores.shape[1]), np.arange(scores.shape[1])] = -np.inf
         return scores - np.logaddexp.reduce(others, -1)
 
-    def explain(self, X: Any, *, of: Any = None, against: Any = None) -> Explanation:
+    def explain(self, X: RowsLike, *, of: Hashable = None, against: Hashable = None) -> Explanation:
         """How much each column contributes to the class of each row; see `genclf.explain`.
 
         Args:
@@ -320,7 +346,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         return features
 
     @_if("_generative", "has no density of rows")
-    def score_samples(self, X: Any) -> Float[np.ndarray, "n"]:
+    def score_samples(self, X: RowsLike) -> Float[np.ndarray, "n"]:
         """`log p(x)`, natural logarithms: a low value means that a row is unusual.
 
         Args:
@@ -331,7 +357,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
 
     @_if("_generative", "has no density of rows")
     def sample(
-        self, n_samples: int = 1, random_state: Any = None
+        self, n_samples: int = 1, random_state: Seed = None
     ) -> tuple[PyTree, Shaped[np.ndarray, "n"]]:
         """Draw rows and their labels from the fitted model.
 

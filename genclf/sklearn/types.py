@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from genclf.discriminative.softmax import Features as Features
     from genclf.families.missing import Missing as Missing
-    from genclf.sums.covariance import Covariance as Covariance
+    from genclf.sums.scales import Covariance as Covariance
     from genclf.sums.shrinkage import Method, Target as Target
     from genclf.tables.frames import Frame
 

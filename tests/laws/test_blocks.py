@@ -13,6 +13,7 @@ import genclf as gcf
 from genclf.families.distances import distances
 from genclf.families.mahalanobis import Means
 from genclf.sums.blocks import Hard
+from genclf.sums.scales import SCALES
 from genclf.sums.tiles import class_tiles
 from tests.registry import BY_NAME, FAMILIES, K, assert_close, assert_near, assert_same, spoil, take
 
@@ -267,7 +268,7 @@ def test_distances_are_precise_whether_their_terms_may_cancel_or_not(road, times
     x = (mean[y] + 0.1 * rng.normal(size=(len(y), d))).astype(np.float32)
     scale, covariance = (np.eye(d)[None], "full") if road == "shared" else (np.ones((K, d)), "diag")
     means, scale = Means(jnp.asarray(mean)), jnp.asarray(scale, x.dtype)
-    found = distances(jnp.asarray(x), means, scale, covariance)
+    found = distances(jnp.asarray(x), means, scale, SCALES[covariance])
     exact = ((x[:, None].astype(np.float64) - mean) ** 2).sum(-1)
     error = np.abs(found - exact)
     assert (error <= 3e-6 * (exact + d)).all()
