@@ -40,7 +40,7 @@ class Hard(eqx.Module):
     num_classes: int = static()
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[Any, int]:
         """(n, K), as that of responsibilities."""
         return self.weight.shape[0], self.num_classes
 

@@ -163,7 +163,7 @@ def _inexact(series: Series) -> Cells | None:
     return Cells(tuple(values.tolist()), code, "", int(np.isinf(number).sum()))
 
 
-def _floats(cells: Iterable[Any]) -> list[float | None]:
+def _floats(cells: Iterable[Any]) -> list[int | float | None]:
     """Numbers as floats, or as ints if all are whole and some too large; None for infinite ones."""
     cells = list(cells)
     floats = [float(cell) for cell in cells]
