@@ -132,7 +132,7 @@ def _of_class(a: Array, y: Array) -> Array:
     return a[y] if len(a) > 1 else a[jnp.zeros_like(y)]
 
 
-def _own_density(params: Density, y: Array) -> type:
+def _own_density(params: Density, y: Array) -> dist.Distribution:
     class OwnDensity(dist.Distribution):
         support = constraints.real_vector
 
