@@ -20,9 +20,9 @@ from genclf.entry.verb import ArrayLike, verb
 from genclf.estimation import check_posterior, sums
 from genclf.families.combinator import leaf_families
 from genclf.families.gaussian import Gaussian, GaussianDiagnosis
-from genclf.families.structure import blocks, cells, widths
+from genclf.families.structure import blocks, widths
 from genclf.families.support import Support
-from genclf.families.tokens import Tokens, lengths_of
+from genclf.families.tokens import Tokens, is_dense, lengths_of
 from genclf.model import Fitted, Model, check_hyperparameters, check_params
 from genclf.sums.sparse import SparseRows
 
@@ -152,13 +152,13 @@ def _check_cells(
             wrong = wrong & used[:, None]
         values = np.asarray(original.ids if isinstance(original, Tokens) else original)
         floating = np.issubdtype(values.dtype, np.floating)
-        if floating and values.dtype != cells(block).dtype:
+        if floating and values.dtype != block.dtype:
             overflow = wrong & np.isfinite(values) & ~np.isfinite(np.asarray(block))
             largest = f"at most {jnp.finfo(block.dtype).max:.2g} in {block.dtype}"
             _raise_at(overflow, values, name, f"{largest}; use other units, or float64")
         _raise_at(wrong, values, name, rule.expected)
         _check_repeats(block, rule, name, used)
-        if used is not None and rule.missing is not None and not isinstance(block, Tokens):
+        if used is not None and rule.missing is not None and is_dense(block):
             gone = np.flatnonzero((np.asarray(rule.missing(block)) | ~used[:, None]).all(0))
             if len(gone):
                 raise ValueError(

@@ -21,7 +21,7 @@ from genclf.families.capabilities import is_additive
 from genclf.families.combinator import any_prefers_rows
 from genclf.families.structure import blocks
 from genclf.families.support import Support
-from genclf.families.tokens import Tokens
+from genclf.families.tokens import is_dense
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.covariance import GaussianDiagnosis
@@ -138,7 +138,7 @@ def diagnosed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
 def unseen_columns(support: Support, x: Any, w: ClassWeights) -> Bool[Array, "K d"] | None:
     """Columns with no observed value in a class that has weight; None if no cell may be missing."""
     missing = support.missing
-    if missing is None or isinstance(x, Tokens):
+    if missing is None or not is_dense(x):
         return None
 
     def block(x: Array, w: Array) -> Sums:

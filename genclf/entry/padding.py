@@ -22,7 +22,7 @@ from genclf.entry.conversion import host_arrays, host_or_device, maybe_sparse
 from genclf.entry.rows import check_examples
 from genclf.families.base import Density
 from genclf.families.support import Support
-from genclf.families.tokens import Tokens
+from genclf.families.tokens import is_dense
 from genclf.sums.sparse import HostRows, is_traced
 
 SIZES = (64, 256, 1024, 4096, 16384, 65536)  # above 64 rows, padding less than quadruples a piece
@@ -83,7 +83,7 @@ class _Scores(Density):
 def _is_host_batch(x: PyTree) -> bool:
     """Whether x holds rows of NumPy arrays, with a number of rows that is not in `SIZES`."""
     leaves = jax.tree.leaves(x)
-    if isinstance(x, Tokens) or not all(type(a) is np.ndarray for a in leaves):
+    if not is_dense(x) or not all(type(a) is np.ndarray for a in leaves):
         return False
     rows = {a.shape[0] if a.ndim == 2 else 0 for a in leaves}
     return len(rows) == 1 and rows.isdisjoint({0, *SIZES})

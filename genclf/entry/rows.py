@@ -15,8 +15,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from genclf.entry.conversion import float_dtype, widen
 from genclf.entry.labels import AnyArray, check_supervised, valid_labels, valid_weights
 from genclf.families.base import Scalar
-from genclf.families.structure import blocks, cells
-from genclf.families.tokens import Tokens
+from genclf.families.structure import blocks
 from genclf.sums.blocks import ClassWeights, Hard, class_rows, row_weights
 from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import map_blocks
@@ -106,13 +105,13 @@ def check_rows(
     """Raise unless x holds rows of the model, and y and weights fit them."""
     n, num_classes = None, model.num_classes
     for name, _, _, block in blocks(model.support, x):
-        shape = cells(block).shape
+        shape = block.shape
         if len(shape) != 2:
             hint = f"; a single feature is {name}[:, None]" if len(shape) == 1 else ""
             raise ValueError(
                 f"{name} has shape {shape}, expected (n, d): one row per example{hint}"
             )
-        if not shape[1] and not isinstance(block, Tokens):
+        if not shape[1]:
             raise ValueError(f"{name} has shape {shape}, expected at least one feature")
         if n is not None and shape[0] != n:
             raise ValueError(f"{name} has {shape[0]} rows, but the blocks before it have {n}")
@@ -153,11 +152,10 @@ def check_examples(params: Any, x: PyTree) -> None:
     if not isinstance(of_fit, dict) and isinstance(x, AnyArray) and x.shape[-1:] == (of_fit,):
         return
     for name, path, _, block in blocks(params.support, x):
-        shape, fitted = cells(block).shape, of_fit
+        shape, fitted = block.shape, of_fit
         for part in path:
             fitted = fitted[part]
-        given = block.vocab_size if isinstance(block, Tokens) else shape[-1] if shape else None
-        if given != fitted:
+        if shape[-1:] != (fitted,):
             raise ValueError(
                 f"{name} has shape {shape}, expected (..., {fitted}): the model was fitted to "
                 f"{fitted} features"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from genclf.arguments.static import static
 from genclf.families.base import Density
 from genclf.families.log_pochhammer import log_rising_sums, rising_table
 from genclf.families.support import Support
-from genclf.families.tokens import COUNTS, Tokens, counts_of
+from genclf.families.tokens import COUNTS, Tokens, counts_of, entries_of
 from genclf.logarithms import log_pochhammer, log_pochhammer_remainder
 from genclf.parameters import Parameter
 from genclf.sums import loops
@@ -58,13 +59,7 @@ class DirichletMultinomialParams(Density):
 
     def log_prob(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
         """`Σ_j log (a_kj)_x_j - log (Σ_j a_kj)_length`."""
-        a = self.concentration
-        if not isinstance(x, Tokens):
-            table = rising_table(a, math.prod(x.shape[:-1]))
-            return over_rows(lambda rows: self._of_counts(rows, table), x, 1, self.num_features)
-        longest = x.ids.shape[-1]
-        lengths = self._of_length(jnp.arange(longest + 1, dtype=a.dtype))
-        return over_rows(lambda rows: self._of_tokens(rows, lengths), x, 1, longest * len(a))
+        return self._scored(x, self._of_counts)
 
     def discriminant(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
         """`log_prob`; for large counts, minus a large term that all classes share.
@@ -72,18 +67,26 @@ class DirichletMultinomialParams(Density):
         The term is `Σ_j x_j log x_j - n log n`. Beside it float32 would lose the differences
         between classes.
         """
-        if isinstance(x, Tokens):
-            return self.log_prob(x)
-        table = rising_table(self.concentration, math.prod(x.shape[:-1]))
 
-        def rows(x: Array) -> Array:
+        def of_counts(x: Array, table: Array) -> Array:
             return loops.cond(
                 (x > _LARGE).any(),
                 lambda: self._beyond_common(x),
                 lambda: self._of_counts(x, table),
             )
 
-        return over_rows(rows, x, 1, self.num_features)
+        return self._scored(x, of_counts)
+
+    def _scored(
+        self, x: Array | Tokens, of_counts: Callable[[Array, Array], Array]
+    ) -> Float[Array, "*batch K"]:
+        a = self.concentration
+        if not isinstance(x, Tokens):
+            table = rising_table(a, math.prod(x.shape[:-1]))
+            return over_rows(lambda rows: of_counts(rows, table), x, 1, self.num_features)
+        longest = x.ids.shape[-1]
+        lengths = self._of_length(jnp.arange(longest + 1, dtype=a.dtype))
+        return over_rows(lambda rows: self._of_tokens(rows, lengths), x, 1, longest * len(a))
 
     def _beyond_common(self, rows: Array) -> Float[Array, "n K"]:
         x = counts_of(rows, self.presence).astype(self.concentration.dtype)
@@ -106,12 +109,9 @@ class DirichletMultinomialParams(Density):
         return log_rising_sums(x, self.concentration, table) - self._of_length(x.sum(-1))
 
     def _of_tokens(self, rows: Tokens, of_length: Array) -> Array:
-        rows = rows.distinct() if self.presence else rows
-        rows, earlier = _occurrences(rows)
+        rows, earlier = _occurrences(counts_of(rows, self.presence))
         # The i-th occurrence of a word has probability a + i - 1 over the urn's size.
-        found = self.concentration.T.at[rows.ids].get(
-            mode="fill", fill_value=jnp.nan, wrap_negative_indices=False
-        )
+        found = entries_of(rows, self.concentration.T)
         # Padding is 1 before the logarithm, not 0 after it, which XLA would not vectorise.
         chance = jnp.where(rows.mask[..., None], found + earlier[..., None].astype(found.dtype), 1)
         return jnp.log(chance).sum(-2) - of_length[rows.mask.sum(-1)]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool
 
 from genclf.arguments.domains import one_of, whole
 from genclf.families.support import Support
-from genclf.families.tokens import Tokens
+from genclf.families.tokens import Tokens, is_dense
 
 Missing = Literal["error", "marginalize"]
 MISSING = one_of("error", "marginalize")
@@ -61,7 +61,7 @@ class MayMiss(eqx.Module):
 
         def valid(x: Array | Tokens) -> Bool[Array, "..."]:
             found = support.valid(x)
-            return found if isinstance(x, Tokens) else found | is_missing(x, self.missing_code)
+            return found | is_missing(x, self.missing_code) if is_dense(x) else found
 
         code = f"NaN ({self.missing_code} among integers)"
         return replace(

@@ -29,14 +29,11 @@ from genclf.families.support import Support
 from genclf.families.tokens import (
     COUNTS,
     Tokens,
-    counts_of,
+    is_dense,
     presence_distance,
-    sparse_counts,
-    valid_counts,
+    word_sums,
 )
-from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate
-from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import Sparse, SparseRows
 from genclf.sums.statistics import Sums, divide
 
@@ -118,15 +115,15 @@ class Multinomial(Smoothed):
         self, params: MultinomialParams, x: Array | Tokens | SparseRows
     ) -> tuple[Float[Array, "n K"], Completed]:
         score = params.log_prob(x)
-        if not self.hidden or isinstance(x, Tokens | SparseRows):
-            return score, Observed(self, x)
-        return score, _CompletedCounts(params, x)
+        if self.hidden and is_dense(x):
+            return score, _CompletedCounts(params, x)
+        return score, Observed(self, x)
 
     def initial_stats(
         self, key: Array, x: Array | Tokens | SparseRows, w: ClassWeights, init: Init
     ) -> Sums:
         """The statistics of the counted words."""
-        if self.hidden and not isinstance(x, Tokens | SparseRows):
+        if self.hidden and is_dense(x):
             x = jnp.where(is_missing(x, self.missing_code), 0, x)
         return self.stats(x, w)
 
@@ -136,22 +133,7 @@ class Multinomial(Smoothed):
 
     def stats(self, x: Array | Tokens | Sparse, w: ClassWeights) -> Sums:
         """`Sums` of x: weight of each class, and count of every word in it."""
-        if isinstance(x, Tokens):
-            return accumulate(self._token_sums, x, w, x.ids.shape[1] * w.shape[1])
-        if isinstance(x, Sparse):
-            return Sums(class_counts(w), sparse_counts(x, self.presence).sums(w))
-
-        def block(x: Array, w: Array) -> Sums:
-            return dense_sums(counts_of(x, self.presence), w)
-
-        return accumulate(block, x, w, x.shape[1])
-
-    def _token_sums(self, x: Tokens, w: Float[Array, "K n"]) -> Sums:
-        x = x.distinct() if self.presence else x
-        w_cell = jnp.where(x.mask[..., None], w.T[:, None, :], 0)
-        w_cell = jnp.where(valid_counts(x)[..., None] | (w_cell == 0), w_cell, jnp.nan)
-        total = jnp.zeros((x.vocab_size, len(w)), w.dtype)
-        return Sums(w.sum(1), total.at[jnp.clip(x.ids, 0, x.vocab_size - 1)].add(w_cell).T)
+        return word_sums(x, w, self.presence)
 
     def statistic(self, stats: Sums) -> str:
         return describe_word_counts(stats.total.shape[-1], self.presence)

@@ -17,7 +17,7 @@ from genclf.families.linear_score import LinearScore
 from genclf.families.missing import Missing, is_missing
 from genclf.families.smoothed import CountParams
 from genclf.families.support import Support
-from genclf.families.tokens import COUNTS, Tokens, counts_of, sparse_counts
+from genclf.families.tokens import COUNTS, Tokens, counts_of, is_dense, word_scores
 from genclf.logarithms import safe_log, times_log
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums
@@ -90,25 +90,11 @@ class MultinomialParams(CountParams):
         return LinearScore(coef, zero, never.astype(coef.dtype), zero)
 
     def _scored(self, score: LinearScore, x: Array | Tokens | Sparse) -> Array | np.ndarray:
-        if isinstance(x, Sparse):
-            return score(sparse_counts(x, self.presence))
-        size = score.coef.shape[-1]
-        if not isinstance(x, Tokens):
-            return over_rows(lambda rows: self._score_counts(score, rows), x, 1, size)
-        table = jnp.where(score.veto > 0, -jnp.inf, score.coef).T
+        if not (self.may_miss and is_dense(x)):
+            return word_scores(score, x, self.presence)
+        return over_rows(lambda rows: self._of_counted(score, rows), x, 1, self.num_features)
 
-        def look_up(rows: Tokens) -> Array:
-            rows = rows.distinct() if self.presence else rows
-            found = table.at[rows.ids].get(
-                mode="fill", fill_value=jnp.nan, wrap_negative_indices=False
-            )
-            return jnp.where(rows.mask[..., None], found, 0).sum(-2)
-
-        return over_rows(look_up, x, 1, x.ids.shape[-1] * table.shape[-1])
-
-    def _score_counts(self, score: LinearScore, x: Array) -> Array:
-        if not self.may_miss:
-            return score(counts_of(x, self.presence))
+    def _of_counted(self, score: LinearScore, x: Array) -> Array:
         counts, seen = self.counted(x)
         mass = self.counted_mass(seen)
         # Σ_seen x_j log (θ_kj / mass_k): the counted words, given their number.
@@ -120,7 +106,7 @@ class MultinomialParams(CountParams):
     ) -> Float[Array, "*batch _"]:
         """`x_j (log θ_yj - log θ_other,j)` of each word; of tokens that of each position."""
         if isinstance(x, Tokens):
-            rows = x.distinct() if self.presence else x
+            rows = counts_of(x, self.presence)
             valid = (rows.ids >= 0) & (rows.ids < self.num_features)
             word = jnp.where(valid, rows.ids, 0)
             of, against = (self.log_theta[k[..., None], word] for k in (y, other))
@@ -163,7 +149,7 @@ class MultinomialParams(CountParams):
         self, x: Array | Tokens, r: Float[Array, "*batch K"]
     ) -> Float[Array, "*batch V"] | Tokens:
         """Expected counts; for a counted word its count. Tokens have no missing cells."""
-        if isinstance(x, Tokens):
+        if not is_dense(x):
             return x
         counts, seen = self.counted(x)
         return jnp.where(
@@ -174,7 +160,7 @@ class MultinomialParams(CountParams):
         self, key: Array, x: Array | Tokens, y: Int[Array, "*shape"]
     ) -> Array | Tokens:
         """Draw the uncounted words, a negative multinomial given the number of counted ones."""
-        if isinstance(x, Tokens):
+        if not is_dense(x):
             return x
         key_rate, key_words = jax.random.split(key)
         counts, seen = self.counted(x)

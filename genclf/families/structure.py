@@ -34,15 +34,10 @@ def blocks(
         yield from blocks(support[part], x[part], f"{name}[{part!r}]", (*path, part))
 
 
-def cells(x: Any) -> Any:
-    """The array with the shape of the data: x itself, or the word ids of tokens."""
-    return x.ids if isinstance(x, Tokens) else x
-
-
 def widths(x: PyTree) -> PyTree[int | None]:
     """Length of the last axis of each array of x; None for a scalar."""
-    is_block = lambda a: isinstance(a, Tokens | Sparse)  # noqa: E731
-    return jax.tree.map(lambda a: (cells(a).shape or (None,))[-1], x, is_leaf=is_block)
+    width = lambda a: (a.shape or (None,))[-1]  # noqa: E731
+    return jax.tree.map(width, x, is_leaf=lambda a: hasattr(a, "shape"))
 
 
 def check_names(x: Any, parts: dict, argument: str = "x") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import equinox as eqx
 import jax
@@ -15,8 +15,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import python_value, static
+from genclf.families.linear_score import LinearScore
 from genclf.families.support import Support, nan_outside_support
-from genclf.sums.sparse import HostRows, Sparse, SparseRows
+from genclf.sums.accumulate import dense_sums
+from genclf.sums.blocks import ClassWeights, accumulate, over_rows
+from genclf.sums.class_sums import class_counts
+from genclf.sums.sparse import HostRows, Sparse, SparseRows, is_sparse
+from genclf.sums.statistics import Sums
 
 
 def _vocab_size(given: Any) -> int:
@@ -44,6 +49,11 @@ class Tokens(eqx.Module):
     ids: Int[Array, "*batch length"]
     mask: Bool[Array, "*batch length"]
     vocab_size: int = static(_vocab_size)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(..., V), the shape of the counts."""
+        return *self.ids.shape[:-1], self.vocab_size
 
     @classmethod
     def from_lengths(cls, ids: Any, lengths: Any, vocab_size: Any) -> Tokens:
@@ -130,6 +140,11 @@ def _counts(x: Tokens) -> Float[Array, "*batch V"]:
     return counts.reshape(*x.ids.shape[:-1], x.vocab_size)
 
 
+def is_dense(x: Any) -> TypeGuard[Array]:
+    """Whether x has a cell for each column, so that one may be missing."""
+    return not (isinstance(x, Tokens) or is_sparse(x))
+
+
 def valid_counts(x: Array | Tokens) -> Bool[Array, "..."]:
     """Which cells hold a count, or a word id."""
     if isinstance(x, Tokens):
@@ -142,10 +157,63 @@ COUNTS = Support(
 )
 
 
-def counts_of(x: Array, presence: bool) -> Float[Array, "*batch V"]:
-    """The counts as floats, NaN where they are invalid; with `presence` reduced to 0 and 1."""
+def counts_of(x: Any, presence: bool) -> Any:
+    """The counts as floats, NaN where they are invalid; with `presence` reduced to 0 and 1.
+
+    Sparse rows and tokens keep their form; with `presence`, tokens hold each word once.
+    """
+    if isinstance(x, Tokens):
+        return x.distinct() if presence else x
+    if isinstance(x, Sparse):
+        of_values: Any = _host_counts if isinstance(x, HostRows) else counts_of
+        return x.with_values(lambda values: of_values(values, presence))
     x = nan_outside_support(x, COUNTS)
     return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
+
+
+def _host_counts(values: np.ndarray, presence: bool) -> np.ndarray:
+    if values.size and not (values.min() >= 0 and values.max() < np.inf):
+        values = np.where((values >= 0) & (values < np.inf), values, np.nan)
+    if not presence:
+        return values
+    return np.where(np.isnan(values), values, (values > 0).astype(np.float32))
+
+
+def word_sums(x: Array | Tokens | Sparse, w: ClassWeights, presence: bool) -> Sums:
+    """`Sums` of counts: the weight of each class, and the count of every word in it."""
+    if isinstance(x, Sparse):
+        return Sums(class_counts(w), counts_of(x, presence).sums(w))
+
+    def of_tokens(x: Tokens, w: Array) -> Sums:
+        x = counts_of(x, presence)
+        w_cell = jnp.where(x.mask[..., None], w.T[:, None, :], 0)
+        w_cell = jnp.where(valid_counts(x)[..., None] | (w_cell == 0), w_cell, jnp.nan)
+        total = jnp.zeros((x.vocab_size, len(w)), w.dtype)
+        return Sums(w.sum(1), total.at[jnp.clip(x.ids, 0, x.vocab_size - 1)].add(w_cell).T)
+
+    if isinstance(x, Tokens):
+        return accumulate(of_tokens, x, w, x.ids.shape[1] * w.shape[1])
+    return accumulate(lambda x, w: dense_sums(counts_of(x, presence), w), x, w, x.shape[1])
+
+
+def word_scores(score: LinearScore, x: Array | Tokens | Sparse, presence: bool) -> Any:
+    """A linear score of counts."""
+    if isinstance(x, Sparse):
+        return score(counts_of(x, presence))
+    if not isinstance(x, Tokens):
+        return over_rows(lambda x: score(counts_of(x, presence)), x, 1, score.coef.shape[-1])
+    table = jnp.where(score.veto > 0, -jnp.inf, score.coef).T
+
+    def look_up(x: Tokens) -> Array:
+        x = counts_of(x, presence)
+        return jnp.where(x.mask[..., None], entries_of(x, table), 0).sum(-2)
+
+    return over_rows(look_up, x, 1, x.ids.shape[-1] * table.shape[-1])
+
+
+def entries_of(x: Tokens, table: Float[Array, "V K"]) -> Float[Array, "*batch length K"]:
+    """The row of a table for each position of tokens; NaN for an id that is no word."""
+    return table.at[x.ids].get(mode="fill", fill_value=jnp.nan, wrap_negative_indices=False)
 
 
 def lengths_of(x: Array | Tokens | SparseRows) -> Float[np.ndarray, "n"]:
@@ -160,36 +228,19 @@ def lengths_of(x: Array | Tokens | SparseRows) -> Float[np.ndarray, "n"]:
     return np.array([np.linalg.norm(own) for own in counts])
 
 
-def sparse_counts(x: Sparse, presence: bool) -> Sparse:
-    """`counts_of` for sparse rows."""
-    if isinstance(x, HostRows):
-        return x.with_values(lambda values: _host_counts(values, presence))
-    return x.with_values(lambda values: counts_of(values, presence))
-
-
-def _host_counts(values: np.ndarray, presence: bool) -> np.ndarray:
-    if values.size and not (values.min() >= 0 and values.max() < np.inf):
-        values = np.where((values >= 0) & (values < np.inf), values, np.nan)
-    if not presence:
-        return values
-    return np.where(np.isnan(values), values, (values > 0).astype(np.float32))
-
-
-def presence_distance(x: Array | Tokens | SparseRows, seed: Array | Tokens) -> Float[Array, "n"]:
+def presence_distance(x: Array | Tokens | SparseRows, seed: Any) -> Float[Array, "n"]:
     """1 - |A ∩ B| / √(|A| |B|) of the sets of words of each row and of the seed."""
+    sizes: tuple[Array, Array, Array]
     if isinstance(x, Tokens):
-        assert isinstance(seed, Tokens)
         here, rows = seed.counts() > 0, x.distinct()
         inside = here.at[rows.ids].get(mode="fill", fill_value=False, wrap_negative_indices=False)
         sizes = (rows.mask & inside).sum(1), rows.mask.sum(1), here.sum()
     elif isinstance(x, SparseRows):
-        assert not isinstance(seed, Tokens)
         here = (seed > 0).astype(jnp.result_type(float))
         both = jnp.stack([here, jnp.ones_like(here)], 1)
-        common, size = x.with_values(lambda a: counts_of(a, True)).dot(both).T
+        common, size = counts_of(x, presence=True).dot(both).T
         sizes = common, size, here.sum()
     else:
-        assert not isinstance(seed, Tokens)
         present = x > 0
         sizes = (present & (seed > 0)[None]).sum(1), present.sum(1), (seed > 0).sum()
     common, size, own = (a.astype(jnp.result_type(float)) for a in sizes)

@@ -17,7 +17,7 @@ from genclf.classifier import ClassifierParams
 from genclf.entry.labels import valid_weights
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Scalar
-from genclf.families.structure import blocks, cells
+from genclf.families.structure import blocks
 from genclf.latent.em import EMSolution, solution
 from genclf.latent.fixed_point import fixed_point
 from genclf.scores import log_joints
@@ -71,7 +71,7 @@ def adapt_prior(
         Saerens, Latinne & Decaestecker (2002), "Adjusting the outputs of a classifier to new a
         priori probabilities", eq. 2.9.
     """
-    if any(cells(block).shape[:1] == (0,) for _, _, _, block in blocks(params.support, x)):
+    if any(block.shape[:1] == (0,) for _, _, _, block in blocks(params.support, x)):
         raise ValueError("x has no rows, expected examples of the other population")
     return _adapt_prior(params, x, weights, tol, max_steps)
 

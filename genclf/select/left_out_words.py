@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.families.multinomial import Multinomial
-from genclf.families.tokens import Tokens, counts_of
+from genclf.families.tokens import counts_of, is_dense
 from genclf.model import Model
 from genclf.sums.blocks import map_rows
 from genclf.sums.products import matmul
@@ -28,7 +28,7 @@ def can_leave_out_words(clf: Model, x: PyTree, y: Array) -> bool:
     if not isinstance(clf, Classifier) or clf.inference != "map" or y.ndim != 1:
         return False
     family = clf.family
-    if not isinstance(family, Multinomial) or isinstance(x, Tokens) or family.hidden:
+    if not isinstance(family, Multinomial) or not is_dense(x) or family.hidden:
         return False
     return family.prior is None and is_concrete(family.alpha) and bool(family.alpha > 0)
 

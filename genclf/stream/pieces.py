@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from genclf.classifier import Classifier, ClassifierStats
 from genclf.entry.padding import SIZES
 from genclf.estimation import stats, sums
-from genclf.families.tokens import Tokens
+from genclf.families.tokens import is_dense
 from genclf.many.packing import padded_size
 from genclf.sums import merging
 from genclf.sums.sparse import is_sparse
@@ -34,7 +34,7 @@ def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> Clas
 def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray, np.ndarray]:
     """The rows, padded by rows of weight 0 to one of a few sizes."""
     more = padded_size(len(y)) - len(y)
-    if not more or isinstance(x, Tokens) or _holds_sparse(x):
+    if not more or not is_dense(x) or _holds_sparse(x):
         return x, y, w
     longer = lambda a: _longer(a, more)  # noqa: E731
     return jax.tree.map(longer, x), longer(y), np.append(w, np.zeros(more))

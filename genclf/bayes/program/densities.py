@@ -109,8 +109,8 @@ def _(params: DirichletMultinomialParams, name: str, y: Array, x: PyTree) -> Non
 def _sample_words(
     theta: Array, params: MultinomialParams | DirichletMultinomialParams, name: str, x: PyTree
 ) -> None:
+    x = None if x is None else counts_of(x, params.presence)
     if isinstance(x, Tokens):
-        x = x.distinct() if params.presence else x
         word = (
             dist.Categorical(probs=theta[..., None, :], validate_args=False)
             .mask(x.mask)
@@ -118,7 +118,6 @@ def _sample_words(
         )
         numpyro.sample(name, word, obs=jnp.where(x.mask, x.ids, 0))
         return
-    x = None if x is None else counts_of(x, params.presence)
     counts = dist.Poisson(params.mean_length * theta).to_event(1)
     numpyro.sample(name, counts, obs=x)
     if x is not None:

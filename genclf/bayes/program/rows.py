@@ -21,7 +21,7 @@ from genclf.entry.conversion import as_arrays
 from genclf.entry.rows import check_examples
 from genclf.estimation import stats as make_stats
 from genclf.families.base import Density
-from genclf.families.structure import blocks, cells
+from genclf.families.structure import blocks
 from genclf.model import Fitted, Model
 
 
@@ -94,7 +94,7 @@ def _reference(clf: Classifier, x: PyTree) -> ClassifierStats:
 
 def _num_rows(model: Model | Density, x: PyTree) -> int:
     _, _, _, block = next(blocks(model.support, x))
-    return len(cells(block))
+    return block.shape[0]
 
 
 def _sample_rows(
