@@ -51,8 +51,8 @@ class Tokens(eqx.Module):
     vocab_size: int = static(_vocab_size)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(..., V), the shape of the counts."""
+    def shape(self) -> tuple[Any, ...]:
+        """(..., V), the shape of the counts; the number of rows may be symbolic."""
         return *self.ids.shape[:-1], self.vocab_size
 
     @classmethod
