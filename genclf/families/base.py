@@ -76,7 +76,10 @@ class Density(ShowsNumbers, Registered):
 
     @property
     def num_features(self) -> PyTree[int]:
-        """Number of features of one example, in the structure of x: the last axis of field 1."""
+        """Number of features of one example, in the structure of x.
+
+        By default it is the length of the last axis of the first field.
+        """
         return getattr(self, dataclasses.fields(self)[0].name).shape[-1]
 
     @abc.abstractmethod

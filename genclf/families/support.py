@@ -41,6 +41,7 @@ class Support:
 
 
 FINITE = Support(jnp.isfinite, "a finite number")
+"""The support of real numbers."""
 
 
 def nan_outside_support(x: Array, support: Support) -> Float[Array, "..."]:
