@@ -15,16 +15,16 @@ from genclf.sums.sparse import SparseRows
 
 @dataclasses.dataclass(frozen=True)
 class Support:
-    """Which values a density allows in the cells of x: declared once, read by every check.
+    """Which values a density allows in the cells of x, declared once and read by every check.
 
     Traced code turns the other cells into NaN; `genclf.validate` names them.
 
     Attributes:
-        valid: x -> mask of the cells that are allowed, of the shape of x.
+        valid: a function that makes of x the mask of its allowed cells, of the shape of x.
         expected: the rule in words, to follow "expected" in an error message.
         tokens: whether x may also be `Tokens`.
         sparse: whether x may also be sparse.
-        missing: x -> mask of the cells that hold no value; None if every cell needs one.
+        missing: the same for cells that hold no value; None if every cell needs one.
         repeats: whether a cell of n stands for n equal terms of a score, whose rounding adds up.
     """
 
