@@ -14,9 +14,6 @@ from genclf.sums.products import matmul
 from genclf.sums.sizes import is_at_most
 
 _SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
-_QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
-_SOME_CLASSES = 33  # from so many on, linear scores are reduced block by block
-_CANCELS = 16  # a difference of numbers this many times as large is computed in another way
 
 
 class Means(NamedTuple):

@@ -37,7 +37,7 @@ from genclf.sklearn.types import LabelsLike, RowsLike, Seed, WeightsLike
 from genclf.stream.pieces import by_pieces, merged, on_host, padded, statistics
 from genclf.sums.sparse import is_sparse
 
-log_posteriors, log_marginals = jax.jit(log_posterior), jax.jit(log_marginal)
+_log_posterior, _log_marginal = jax.jit(log_posterior), jax.jit(log_marginal)
 
 
 E = TypeVar("E", bound="Estimator")
@@ -214,7 +214,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
                 scores = x @ coef.T + intercept
             if _is_decided(scores).all():  # a missing cell makes NaN
                 return scores
-        scores = self._computed(log_posteriors, x)
+        scores = self._computed(_log_posterior, x)
         if len(rows := np.flatnonzero(~_is_decided(scores))):
             raise ValueError(f"row {rows[0]} of X {self._why_undecided(x, int(rows[0]))}")
         return scores
@@ -224,7 +224,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
         family = getattr(self._fitted_model, "family", None)
         if getattr(self, "alpha", getattr(family, "alpha", None)) == 0:
             one = jax.tree.map(lambda a: a[row : row + 1], x)
-            if self._computed(log_marginals, one)[0] == -np.inf:
+            if self._computed(_log_marginal, one)[0] == -np.inf:
                 return (
                     "is impossible in every class, as alpha is 0: give alpha > 0, or leave out the "
                     "rows whose score_samples is -inf"
@@ -353,7 +353,7 @@ class Estimator(Attributes, ClassifierMixin, BaseEstimator, abc.ABC):
             X: rows, (n, d).
         """
         self._check_fitted()
-        return self._computed(log_marginals, self._rows(X))
+        return self._computed(_log_marginal, self._rows(X))
 
     @_if("_generative", "has no density of rows")
     def sample(
