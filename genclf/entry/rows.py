@@ -50,14 +50,8 @@ class Rows(eqx.Module):
 
     @property
     def filled(self) -> PyTree:
-        """The rows, with a copy of one that has a weight in place of each that has none.
-
-        A row without weight may hold anything, even values without a finite gradient. A sparse one
-        becomes empty.
-        """
-        used = row_weights(self.w) > 0
-        stand_in = jnp.where(used, jnp.arange(used.shape[0]), jnp.argmax(used))
-        return map_blocks(lambda a: a[stand_in], self.x, sparse=lambda a: a.only(used))
+        """The rows, with a copy of one that has a weight in place of each that has none."""
+        return filled(self.x, row_weights(self.w) > 0)
 
     @classmethod
     def of(
@@ -97,6 +91,16 @@ class Rows(eqx.Module):
             return jnp.where(self.invalid, jnp.nan, a) if floating else a
 
         return jax.tree.map(marked, made)
+
+
+def filled(x: PyTree, used: Bool[Array, "n"]) -> PyTree:
+    """The rows, with a copy of one that is used in place of each that is not.
+
+    A row that is not used may hold anything, even values without a finite gradient. A sparse one
+    becomes empty.
+    """
+    stand_in = jnp.where(used, jnp.arange(used.shape[0]), jnp.argmax(used))
+    return map_blocks(lambda a: a[stand_in], x, sparse=lambda a: a.only(used))
 
 
 def check_rows(

@@ -15,6 +15,7 @@ from genclf.arguments.sharding import compiled
 from genclf.class_prior import ClassPrior
 from genclf.classifier import ClassifierParams
 from genclf.entry.labels import valid_weights
+from genclf.entry.rows import filled
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Scalar
 from genclf.families.structure import blocks
@@ -107,10 +108,7 @@ def _adapt_prior(
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
     weight = jnp.ones(n, dtype) if weights is None else weights.astype(dtype)
     weight = jnp.where(valid_weights(weight) & (weight != 0).any(), weight, jnp.nan)
-    # A row without weight may hold anything; a weighted row replaces it, for finite gradients.
-    used = weight != 0
-    stand_in = jnp.where(used, jnp.arange(n), jnp.argmax(used))
-    score = log_joints(params, jax.tree.map(lambda a: a[stand_in], x))
+    score = log_joints(params, filled(x, weight != 0))
     # A class of prior 0 has score -inf and keeps it: subtracting log 0 would give NaN.
     own_prior = jnp.where(jnp.isneginf(params.log_prior), 0, params.log_prior)
     density = score - own_prior[None]
