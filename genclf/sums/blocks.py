@@ -16,14 +16,15 @@ from genclf.arguments.static import static
 from genclf.sums import loops
 from genclf.sums.compensated import Pair, add_to
 from genclf.sums.merging import merged
-from genclf.sums.sizes import is_symbolic
+from genclf.sums.sizes import is_symbolic, on_cpu
 
 S = TypeVar("S")
 Sum = tuple[Pair, ...]
 
 
 MANY_CLASSES = 256  # with so many, it takes long to write the scores of all rows to memory
-_BLOCK_BYTES = 2**21  # a block stays in the second-level cache
+_BLOCK_BYTES = 2**21  # a block stays in the second-level cache of a CPU
+_ON_ACCELERATOR = 16  # blocks have so many times the rows there: starting a kernel takes long
 
 
 class Hard(eqx.Module):
@@ -77,9 +78,13 @@ def one_label_each(rows: Shaped[Array, "n ..."], w: ClassWeights) -> tuple[Array
 
 
 def block_rows(row_size: int) -> int:
-    """Number of rows in a block, a power of two in 256..32768, for rows of `row_size` numbers."""
+    """Number of rows in a block, for rows of `row_size` numbers.
+
+    It is a power of two in 256..32768, on an accelerator in 4096..524288.
+    """
     wanted = max(1, _BLOCK_BYTES // (4 * max(row_size, 1)))
-    return min(max(1 << (wanted.bit_length() - 1), 256), 32768)
+    rows = min(max(1 << (wanted.bit_length() - 1), 256), 32768)
+    return rows if on_cpu() else _ON_ACCELERATOR * rows
 
 
 def _even(n: int, block: int) -> int:

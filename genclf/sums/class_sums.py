@@ -24,7 +24,7 @@ from genclf.sums.blocks import (
 from genclf.sums.compensated import Pair, add_to, rounded
 from genclf.sums.factors import any_member
 from genclf.sums.products import matmul
-from genclf.sums.sizes import at_most, is_symbolic
+from genclf.sums.sizes import at_most, is_symbolic, on_cpu
 
 _ROWS = 64  # rows in a partial sum; a shorter one costs more than it gains
 _FEW_PARTS = 4  # fewer gain nothing
@@ -54,7 +54,7 @@ def parts_of(w: Hard, n: int) -> Parts:
     label = _label(w).at[sample_places(given, step)].get(mode="promise_in_bounds")
     rows = jnp.zeros(w.num_classes, jnp.int32).at[label].add(1, mode="promise_in_bounds")
     share = rows.astype(jnp.float32) / (rows.sum() + 1).astype(jnp.float32)
-    wanted = n // _rows_of_part(n, w.num_classes) * share
+    wanted = _most(n, w.num_classes) * share
     number = jnp.minimum(wanted, _MOST_PARTS).astype(jnp.int32)
     number = jnp.where(number < _FEW_PARTS, 1, number)
     return Parts(jnp.cumsum(number) - number, number)
@@ -93,12 +93,14 @@ def in_parts(zero: Float[Array, "K d"], n: int) -> Pair:
 
 def _more(n: int, num_classes: int) -> int:
     """How many partial sums there are beyond one for each class."""
-    more = n // _rows_of_part(n, num_classes)
+    more = _most(n, num_classes)
     return min(more, (_MOST_PARTS - 1) * num_classes) if more >= _FEW_PARTS else 0
 
 
-def _rows_of_part(n: int, num_classes: int) -> int:
-    return _ROWS if n >= _ROWS * num_classes else 8 * _ROWS
+def _most(n: int, num_classes: int) -> int:
+    if not on_cpu():  # sums are products there
+        return 0
+    return n // (_ROWS if n >= _ROWS * num_classes else 8 * _ROWS)
 
 
 def of_parts(total: Pair, parts: Parts) -> Pair:

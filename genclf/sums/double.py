@@ -71,8 +71,9 @@ def narrow(a: Array, dtype: Any) -> Pair:
     """A float64 array as high and low."""
     if dtype == a.dtype:
         return single(a)
-    high = lax.convert_element_type(a, dtype)
-    return high, lax.convert_element_type(a - widen(high), dtype)
+    # On a GPU, XLA takes a number that was converted to float32 and back for the number itself.
+    high = lax.reduce_precision(a, exponent_bits=8, mantissa_bits=23)
+    return lax.convert_element_type(high, dtype), lax.convert_element_type(a - high, dtype)
 
 
 def is_small(n: Any, d: int) -> bool:

@@ -1,8 +1,10 @@
-"""Numbers of rows and cells, which `jax.export` may leave unknown."""
+"""Numbers of rows and cells, which `jax.export` may leave unknown, and what they depend on."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import jax
 
 
 def is_symbolic(size: Any) -> bool:
@@ -18,3 +20,8 @@ def is_at_most(size: Any, most: int) -> bool:
 def at_most(size: Any, most: int) -> int:
     """The number of rows or cells, but `most` if there are more or their number is symbolic."""
     return most if is_symbolic(size) else min(size, most)
+
+
+def on_cpu() -> bool:
+    """Whether programs are compiled for a CPU, unless JAX is told otherwise for single ones."""
+    return jax.default_backend() == "cpu"
