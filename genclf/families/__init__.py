@@ -29,6 +29,7 @@ from genclf.families.capabilities import (
     SharesScatter,
     has,
 )
+from genclf.families.missing import MayMiss
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.parameters import Parameter
 from genclf.sums.accumulate import dense_sums, moments
@@ -55,6 +56,7 @@ __all__ = [
     "HasRoads",
     "HasTerms",
     "Latent",
+    "MayMiss",
     "Moments",
     "Parameter",
     "Parametric",

@@ -150,9 +150,9 @@ class Latent(Parametric):
 class SharesScatter(Parametric):
     """The classes may share a covariance; statistics with a scatter per class serve it too."""
 
-    @abc.abstractmethod
-    def per_class(self) -> Parametric:
-        """The same family with a covariance for each class."""
+    def per_class(self: Any) -> Any:
+        """The same family with a covariance for each class: its field `shared` is False."""
+        return replace(self, shared=False)
 
     @abc.abstractmethod
     def pooled(self, stats: Any) -> Any:
@@ -163,10 +163,6 @@ class HasConditionals(Density):
     """The distribution of some features given others is known: `condition`."""
 
     needs: ClassVar = "conditional densities of its features"
-
-    @abc.abstractmethod
-    def marginalized(self) -> Density:
-        """The same density, with missing cells integrated out."""
 
     @abc.abstractmethod
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:

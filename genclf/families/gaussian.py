@@ -186,9 +186,6 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def needs_fourth(self) -> bool:
         return isinstance(self.shrinkage, Estimated) and self.shrinkage.method != "oas"
 
-    def per_class(self) -> Gaussian:
-        return replace(self, shared=False)
-
     def pooled(self, stats: Moments) -> Moments:
         return stats.pool_classes() if self.shared and not self.needs_fourth else stats
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -147,9 +146,6 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
     @property
     def support(self) -> Support:
         return self.allowing(FINITE)
-
-    def marginalized(self) -> GaussianParams:
-        return replace(self, missing="marginalize")
 
     @property
     def parameters(self) -> dict[str, Parameter]:

@@ -29,9 +29,6 @@ class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):
     def coupled(self) -> bool:
         return False
 
-    def marginalized(self: Any) -> Any:
-        return replace(self, missing="marginalize")
-
     def sample_missing(self, key: Array, x: Any, y: Int[Array, "*batch"]) -> Any:
         """Draw each missing cell on its own; the others stay."""
         drawn = self.sample(key, y).astype(x.dtype)

@@ -17,6 +17,7 @@ from genclf.entry.conversion import as_arrays, widen
 from genclf.entry.labels import check_labels
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.capabilities import HasConditionals, require
+from genclf.families.missing import marginalized
 from genclf.scores import log_posteriors
 
 
@@ -96,7 +97,7 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
 @partial(compiled, batch_of=1)
 def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditional:
     require(params.conditional, HasConditionals, "condition")
-    params = ClassifierParams(params.log_prior, params.conditional.marginalized())
+    params = ClassifierParams(params.log_prior, marginalized(params.conditional))
     log_p = log_posteriors(params, x)
     if y is not None:
         if y.shape != log_p.shape[:-1] or not jnp.issubdtype(y.dtype, jnp.integer):

@@ -17,6 +17,7 @@ from genclf.classifier import ClassifierParams
 from genclf.entry.verb import ArrayLike, verb
 from genclf.families.base import Density
 from genclf.families.capabilities import HasConditionals, require
+from genclf.families.missing import marginalized
 from genclf.families.multinomial_params import MultinomialParams
 from genclf.plot.classes import (
     AX,
@@ -173,4 +174,4 @@ def alone(density: Any) -> Any:
         raise ValueError(
             "words, and features above a threshold, have no densities; see genclf.plot.log_odds"
         )
-    return density.marginalized()
+    return marginalized(density)
