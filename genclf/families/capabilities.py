@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.registered import REGISTERED
-from genclf.conjugate.base import Conjugate, Prior
 from genclf.families.base import Condition, Density, Family, Parametric, Params
+from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.parts import InParts
 from genclf.sums.blocks import ClassWeights
 from genclf.sums.statistics import divide
@@ -261,8 +261,8 @@ def having(capability: type) -> str:
     """The public densities that have a capability, and when, in words; combinators left out."""
     import genclf
 
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        importlib.import_module(f"genclf.families.{module.name}")  # which registers its classes
+    for module in pkgutil.walk_packages([str(Path(__file__).parent)], "genclf.families."):
+        importlib.import_module(module.name)  # which registers its classes
     found = []
     for kind in REGISTERED.values():
         is_public = kind.__name__ in dir(genclf) or not kind.__module__.startswith("genclf.")
