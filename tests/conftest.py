@@ -1,4 +1,4 @@
-"""Strict settings for every test, the two precisions as fixtures, and the cases that are slow."""
+"""Strict settings for every test, the two precisions as fixtures, and what a run has cost."""
 
 import collections
 import gc
@@ -62,37 +62,7 @@ def _count(event, duration, **_):
 
 jax.monitoring.register_event_duration_secs_listener(_count)
 
-# Cases that took more than SLOW seconds when `make test-all PYTEST_ARGS=--measure` last ran, each
-# by its id or, where all cases of a test did, by the name of the test. `make test` leaves them out,
-# and takes laws on one model of each kind. Those that start processes are all slow: which of these
-# it leaves out is chosen by hand.
-THEIRS = "test_their_tests.py"  # scikit-learn's own tests: `make test` leaves them out
-SLOW, SLOW_CASES = 1.25, Path(__file__).parent / "slow_cases.txt"
 CACHE_DAYS = 14
-
-
-def pytest_addoption(parser):
-    """`--fast` leaves out models, precisions and slow cases; `--measure` lists slow cases anew."""
-    parser.addoption("--fast", action="store_true", help="some of the cases, and no slow one")
-    parser.addoption("--measure", action="store_true", help="write slow_cases.txt anew")
-
-
-def _test_of(case):
-    return case.partition("[")[0]
-
-
-def _write_slow_cases(reports):
-    seconds = collections.Counter()
-    for report in reports:
-        seconds[report.nodeid.partition("@")[0]] += report.duration
-    slow = {case for case, duration in seconds.items() if duration > SLOW}
-    partly = {_test_of(case) for case in seconds.keys() - slow}
-    lines = {case if _test_of(case) in partly else _test_of(case) for case in slow}
-    scale = {report.nodeid.partition("::")[0] for report in reports if "scale" in report.keywords}
-    listed = SLOW_CASES.read_text().splitlines()
-    chosen = {case for case in listed if case.partition("::")[0] in scale}
-    lines = {case for case in lines if case.partition("::")[0] not in scale} | chosen
-    SLOW_CASES.write_text("\n".join(sorted(lines)) + "\n")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,8 +79,6 @@ def pytest_terminal_summary(terminalreporter):
     files = collections.defaultdict(collections.Counter)
     every = itertools.chain(*terminalreporter.stats.values())
     reports = [report for report in every if isinstance(report, pytest.TestReport)]
-    if terminalreporter.config.getoption("--measure"):
-        _write_slow_cases(reports)
     for report in reports:
         own = files[report.nodeid.partition("::")[0]]
         own.update(seconds=report.duration, tests=report.when == "call")
@@ -136,69 +104,11 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent comp")
 
 
-def _of_other_precision(groups):
-    """Take out of the groups one of every two items that differ in their precision alone.
-
-    float32 and float64 stay in turn. A test without other parameters keeps both.
-    """
-    cases = collections.defaultdict(lambda: collections.defaultdict(list))
-    for item in itertools.chain(*groups.values()):
-        params = item.callspec.params if hasattr(item, "callspec") else {}
-        if len(params) > 1 and params.get("dtype") in ("float32", "float64"):
-            cases[_test_of(item.nodeid)][item.nodeid.replace(params["dtype"], "")].append(item)
-    pairs = [[pair for pair in of.values() if len(pair) == 2] for of in cases.values()]
-    out = [pair[i % 2] for of in pairs for i, pair in enumerate(of)]
-    for group in groups.values():
-        group[:] = [item for item in group if item not in out]
-    return out
-
-
-def _model_of(item):
-    """The name of the model that a case is about."""
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    return str(params.get("model", params.get("name")))
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups
-def pytest_collection_modifyitems(config, items):
-    """All tests of a model one after the other, in one worker, so that they share its programs."""
-    from tests.registry import MIXTURES, MODELS, ONE_OF_EACH, WITH_HOLES  # after the import hook
-
-    names = {model.name for model in MODELS + MIXTURES + WITH_HOLES}
-    fast = config.getoption("--fast")
-    slow = set(SLOW_CASES.read_text().split("\n")) if fast else set()
-    groups, left_out = collections.defaultdict(list), []
-    models = [_model_of(item) for item in items]
-    of_one = {
-        _test_of(item.nodeid) for item, m in zip(items, models, strict=True) if m in ONE_OF_EACH
-    }
-    for item, model in zip(items, models, strict=True):
-        of_model = model in names
-        other = fast and of_model and model not in ONE_OF_EACH and _test_of(item.nodeid) in of_one
-        other = other or (fast and THEIRS in item.nodeid)
-        if other or {item.nodeid, _test_of(item.nodeid)} & slow:
-            left_out.append(item)
-        else:
-            groups[model if of_model else item.nodeid.partition("::")[0]].append(item)
-    if fast:
-        left_out += _of_other_precision(groups)
-    config.hook.pytest_deselected(items=left_out)
-    items.clear()
-    for name, group in sorted(groups.items(), key=lambda pair: -len(pair[1])):
-        if config.pluginmanager.hasplugin("xdist"):
-            for item in group:
-                item.add_marker(pytest.mark.xdist_group(name))
-        items += group
-
-
-def pytest_collection_finish(session):
-    """Raise where xdist ignores the groups: then both workers compile the same programs."""
-    if getattr(session.config.option, "loadgroup", False) and hasattr(
-        session.config, "workerinput"
-    ):
-        if not all("@" in item.nodeid for item in session.items):
-            raise pytest.UsageError("this version of pytest-xdist does not group tests")
-
+from tests.selection import (  # noqa: E402, F401  # after the import hook
+    pytest_addoption,
+    pytest_collection_finish,
+    pytest_collection_modifyitems,
+)
 
 # The same examples in every run, and no limit of time, since the first one compiles.
 settings.register_profile("genclf", deadline=None, derandomize=True, max_examples=20)

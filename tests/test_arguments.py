@@ -13,6 +13,7 @@ NAMES = [name for name, *_ in attack.calls()]
 SHARES = [NAMES[i::3] for i in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", SHARES, ids=["first", "second", "third"])
 def test_every_bad_argument_is_named(names, tmp_path):
     done = subprocess.run(

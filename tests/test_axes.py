@@ -64,6 +64,7 @@ def test_units_and_offsets_do_not_matter(covariance, data):
         assert_close(getattr(axes, name), getattr(other, name), 1e-8)
 
 
+@pytest.mark.slow
 def test_from_statistics_of_any_making(data):
     x, y = data
     expected = gcf.discriminant_axes(gcf.fit(gcf.lda(K), x, y))
@@ -74,6 +75,7 @@ def test_from_statistics_of_any_making(data):
     assert_close(gcf.discriminant_axes(soft), expected, 1e-10)
 
 
+@pytest.mark.slow
 def test_more_features_than_rows(x64):
     rng = np.random.default_rng(0)
     y = np.arange(43) % K
@@ -86,6 +88,7 @@ def test_more_features_than_rows(x64):
     assert_close(found, expected, 1e-11)
 
 
+@pytest.mark.slow
 def test_reduced_rank_on_vowel():
     vowel = gcf.datasets.load_vowel()
     params = gcf.fit(gcf.lda(11), vowel.x_train, vowel.y_train)

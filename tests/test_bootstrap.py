@@ -26,6 +26,7 @@ def test_weights_count_draws():
     assert (both[:, first][:, :3].sum(1) == 3).all() and (both[:, first][:, 3:].sum(1) == 2).all()
 
 
+@pytest.mark.slow
 def test_of_scores_and_parameters(x64):
     x, y = BY_NAME["gaussian"].example("float64", n=61)
     clf = gcf.gaussian_nb(K)

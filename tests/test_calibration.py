@@ -115,6 +115,7 @@ def test_vmap_is_a_loop_and_jit_changes_nothing():
             assert_near(getattr(traced, name), expected, 1e-5)
 
 
+@pytest.mark.slow
 def test_a_row_of_weight_0_is_absent():
     log_p, y, _ = example()
     kept = gcf.calibration(log_p[1:], y[1:])

@@ -27,6 +27,7 @@ def swapped(params):
     return eqx.tree_at(lambda p: p.conditional, params, conditional)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 def test_wrong_gaussians(iris, shared):
     clf = gcf.Classifier(gcf.Gaussian(shared=shared), 3)
@@ -53,6 +54,7 @@ def test_wrong_gaussians(iris, shared):
     assert gcf.certify(clf, wrong["divided by n - K"], *iris).gap > 1e-5
 
 
+@pytest.mark.slow("float32")
 def test_a_smoothed_table_is_not_the_maximum(dtype):
     votes = gcf.datasets.load_house_votes()
     plain, smooth = (gcf.categorical_nb(2, 3, alpha=alpha) for alpha in (0.0, 1.0))
@@ -63,6 +65,7 @@ def test_a_smoothed_table_is_not_the_maximum(dtype):
     assert not gcf.certify(smooth, without, votes.x, votes.y).valid
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_invalid_rows_are_never_certified():
     x, y = BY_NAME["gaussian"].example("float64")
@@ -102,6 +105,7 @@ def test_params_of_another_model_are_an_error():
         gcf.certify(gcf.lda(K), gcf.fit(gcf.lda(K), x[:, :3], y), x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_a_thousand_fits_at_once():
     clf = gcf.lda(3)
@@ -119,6 +123,7 @@ def test_a_thousand_fits_at_once():
     assert valid.all() and not off.any()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["gaussian-diag", "gaussian-shared", "bernoulli", "multinomial"])
 def test_standard_errors_are_those_of_a_bootstrap(name):
@@ -141,6 +146,7 @@ def test_standard_errors_are_those_of_a_bootstrap(name):
         assert np.abs(ratio - 1).max() < 0.25, key
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_standard_errors_in_closed_form():
     x, y = BY_NAME["gaussian-diag"].example("float64")
@@ -157,6 +163,7 @@ def test_standard_errors_in_closed_form():
     np.testing.assert_allclose(errors["log_prior"], expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_any_optimizer_and_mini_batches():
     x, y = BY_NAME["gaussian-diag-shared"].example("float64")
@@ -180,6 +187,7 @@ def test_any_optimizer_and_mini_batches():
         gcf.fit_gradient(clf, x, y, key=key, batch_size=0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_a_singular_class_has_no_maximum():
     x = np.random.default_rng(0).normal(size=(23, 2))
@@ -207,6 +215,7 @@ def test_the_roads_on_few_rows():
     np.testing.assert_allclose(errors["log_prior"], np.sqrt((1 - prior) / count), rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_float32_roads():
     """Those in float64 are held to 1e-6 in the laws."""
     x, y = load_iris(return_X_y=True)
@@ -222,6 +231,7 @@ def test_float32_roads():
     np.testing.assert_allclose(lagrange.multipliers["log_prior"], 150, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["gaussian", "gaussian-shared", "multinomial"])
 def test_a_class_without_rows_is_no_objection(name):
@@ -244,6 +254,7 @@ def test_a_class_without_rows_is_no_objection(name):
             assert np.isfinite(np.asarray(values)[0]).all() or key != "mean"
 
 
+@pytest.mark.slow
 def test_no_maximum_is_not_convergence(dtype):
     x = np.random.default_rng(0).normal(size=(23, 2)).astype(dtype)
     x[:, 1] = x[:, 0]
@@ -253,6 +264,7 @@ def test_no_maximum_is_not_convergence(dtype):
     assert not gcf.certify(clf, gcf.fit(clf, x, y), x, y).valid
 
 
+@pytest.mark.slow
 def test_rare_words_are_not_absent_ones(dtype):
     counts = np.floor(1e6 / np.arange(1, 5001)).astype(dtype)[None]
     clf = gcf.multinomial_nb(1)
@@ -266,6 +278,7 @@ def test_rare_words_are_not_absent_ones(dtype):
     )
 
 
+@pytest.mark.slow
 def test_a_class_of_little_weight_is_fitted_too(dtype):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], [197, 29])

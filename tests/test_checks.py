@@ -24,6 +24,7 @@ def bits(x):
     return (x > 0).astype(np.int32)
 
 
+@pytest.mark.slow
 def test_good_data_pass(x, y):
     gcf.validate(gcf.lda(K), x, y)
     gcf.validate(gcf.qda(K), x, np.eye(K)[y], np.ones(N))
@@ -112,6 +113,7 @@ def test_a_responsibility_or_weight_that_is_none(x, y, value):
         gcf.validate(gcf.lda(K), x, y, weights)
 
 
+@pytest.mark.slow
 def test_rows_that_do_not_count_may_hold_anything(x, y):
     x[7], x[8], y[7] = np.nan, np.inf, -1
     weights = np.ones(N)
@@ -157,6 +159,7 @@ def test_a_singular_covariance_names_class_rank_and_features(x, y):
         gcf.validate(gcf.qda(K), x, few)
 
 
+@pytest.mark.slow
 def test_a_singular_column_of_naive_bayes_is_named(x, y):
     x[y == 2, 3] = -1
     clf = gcf.Classifier(gcf.Independent(gcf.Gaussian()), K)
@@ -199,6 +202,7 @@ def test_diagnose_of_a_shared_covariance(x, y):
     assert np.isinf(found.condition).all()
 
 
+@pytest.mark.slow
 def test_diagnose_of_other_families(x, y):
     assert gcf.diagnose(gcf.bernoulli_nb(K), bits(x), y).conditional is None
     clf = gcf.Classifier(gcf.Product({"a": gcf.Gaussian(), "b": gcf.Bernoulli()}), K)
@@ -220,6 +224,7 @@ def test_diagnose_does_not_know_the_unit(x, y, power):
     np.testing.assert_array_equal(here.constant, there.constant)
 
 
+@pytest.mark.slow
 def test_diagnose_compiled_and_mapped(x, y):
     alone = gcf.diagnose(gcf.qda(K), x, y)
     compiled = jax.jit(gcf.diagnose)(gcf.qda(K), x, y)

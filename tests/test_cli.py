@@ -131,6 +131,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch, capsys, package):
     assert f'needs {package}: pip install "genclf[cli]"' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_compare_on_mixed_columns(folder, capsys):
     mixed().to_csv("mixed.csv", index=False)
     assert main(["compare", "mixed.csv", "--label", "kind", "--folds", "5"]) == 0
@@ -163,6 +164,7 @@ def test_compare_on_mixed_columns(folder, capsys):
     ]
 
 
+@pytest.mark.slow
 def test_a_singular_covariance_is_reported_and_tried_with_a_ridge(folder, capsys):
     frame = mixed()[["height", "[red]weight", "kind"]].dropna(subset="height")
     frame["sum"] = frame["height"] + frame["[red]weight"]
@@ -174,6 +176,7 @@ def test_a_singular_covariance_is_reported_and_tried_with_a_ridge(folder, capsys
     assert sum(row[:3] == ["LDA,", "ridge", "0.001"] for row in rows) == 1
 
 
+@pytest.mark.slow
 def test_missing_numbers_are_integrated_out_and_a_singular_fit_is_tried_with_a_prior(
     folder, capsys
 ):
@@ -189,6 +192,7 @@ def test_missing_numbers_are_integrated_out_and_a_singular_fit_is_tried_with_a_p
     assert all(float(scores[0]) < 1 for scores in scored.values())
 
 
+@pytest.mark.slow
 def test_a_rare_class_leaves_the_folds_as_they_were(folder, capsys):
     kind = [*["rare"] * 3, "single", *["often", "else"] * 40]
     mixed()[["city"]][: len(kind)].assign(kind=kind).to_csv("few.csv", index=False)
@@ -201,6 +205,7 @@ def test_a_rare_class_leaves_the_folds_as_they_were(folder, capsys):
     assert "inf" not in out
 
 
+@pytest.mark.slow
 def test_other_separators(folder, capsys):
     mixed()[["city", "kind"]].to_csv("tabs.tsv", sep="\t", index=False)
     assert main(["compare", "tabs.tsv", "--label", "kind", "--folds", "3", "--sep", r"\t"]) == 0
@@ -266,6 +271,7 @@ def test_large_whole_numbers_stay_apart(beside):
     assert [name for name in cells.names if name in large] == large
 
 
+@pytest.mark.slow
 def test_cross_validation_is_a_loop_of_fits(x64):
     rng = np.random.default_rng(3)
     y = rng.integers(0, 3, 101)
@@ -283,6 +289,7 @@ def test_cross_validation_is_a_loop_of_fits(x64):
     assert not scores.singular.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_missing_cells_are_a_fit_by_em_in_each_fold(x64, shared):
     rng = np.random.default_rng(6)
@@ -299,6 +306,7 @@ def test_missing_cells_are_a_fit_by_em_in_each_fold(x64, shared):
         np.testing.assert_allclose(scores.log_loss[f], -log_p.mean(), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_covariance_of_few_rows_with_missing_cells_is_singular(x64):
     rng = np.random.default_rng(7)
     y = np.array([0] * 20 + [1] * 5)
@@ -349,6 +357,7 @@ def test_impossible_rows_are_infinite_and_undecided():
     assert scores.impossible == 1
 
 
+@pytest.mark.slow
 def test_three_roads_meet(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     three_roads(open_console())
@@ -366,6 +375,7 @@ def test_three_roads_meet(capsys, monkeypatch):
         assert float(rows[name][3]) < 1e-8
 
 
+@pytest.mark.slow
 def test_the_demo_prints_the_known_numbers(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert main([]) == 0
@@ -387,6 +397,7 @@ def test_the_demo_prints_the_known_numbers(capsys, monkeypatch):
     assert out.count("\nspam  ") == out.count("\nham  ") == 3
 
 
+@pytest.mark.slow
 def test_running_the_module_needs_no_extra_for_help():
     program = (
         "import sys, runpy; sys.modules.update(rich=None, pandas=None, sklearn=None); "

@@ -327,6 +327,7 @@ def test_a_pipe_is_read(here):
     writer.join()
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_few_characters():
     program = (
         "from genclf.cli.report import open_console, say; say(open_console(), '± \\udcff \\x1b[1m')"

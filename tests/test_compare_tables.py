@@ -88,6 +88,7 @@ def test_what_the_best_model_cannot_read_is_named(found, table):
         found.best.predict([[1, 2]])
 
 
+@pytest.mark.slow
 def test_a_missing_number_is_named_if_the_model_does_not_take_it():
     rng = np.random.default_rng(3)
     y = rng.integers(0, 2, 61)
@@ -100,6 +101,7 @@ def test_a_missing_number_is_named_if_the_model_does_not_take_it():
         found.best.predict(pd.DataFrame({"a": [0.5, 1.0], "b": [0.0, None]}))
 
 
+@pytest.mark.slow
 def test_labels_keep_their_type():
     x = np.repeat([0.0, 5.0], 11) + np.arange(22) / 7
     for labels, kind in (
@@ -122,6 +124,7 @@ def test_many_classes_of_one_row_are_not_all_named(number, words):
     assert note.startswith("Left out, classes of one row") and note.endswith(words)
 
 
+@pytest.mark.slow
 def test_dates_are_dropped_with_a_reason():
     table = pl.DataFrame(
         {

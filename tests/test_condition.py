@@ -63,6 +63,7 @@ def test_gaussians_are_as_by_hand(name, x64):
         np.testing.assert_allclose(free.features.covariance[n], spread, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", WITH_HOLES, ids=str)
 def test_the_label_is_a_special_case(model, x64):
     x, y = model.example("float64")
@@ -100,6 +101,7 @@ def test_naive_bayes_knows_the_class_alone(name, x64):
         np.testing.assert_allclose(found.features.mean[..., 0].T, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_uncounted_words(x64):
     """By enumeration: words are drawn until as many counted ones were met."""
     theta = np.array([[0.5, 0.2, 0.3]])
@@ -118,6 +120,7 @@ def test_uncounted_words(x64):
 SAMPLED = [*(BY_NAME[name] for name in ("gaussian", "gaussian-shared", "univariate")), *MIXTURES]
 
 
+@pytest.mark.slow("mixture")
 @pytest.mark.parametrize("model", [m for m in SAMPLED if "tokens" not in m.name], ids=str)
 def test_draws_have_the_moments(model, x64):
     x, y = model.example("float64")
@@ -159,6 +162,7 @@ def test_draws_have_the_moments(model, x64):
         compare(found.features, filled, x)
 
 
+@pytest.mark.slow
 def test_categories_are_drawn_by_their_probabilities(x64):
     params, x, _ = fitted("categorical")
     found = gcf.condition(params, x[:5])
@@ -179,6 +183,7 @@ def test_better_than_the_mean_on_the_vowels():
     assert ((found - truth) ** 2).mean() < 0.7 * ((by_class - truth) ** 2).mean()
 
 
+@pytest.mark.slow
 def test_one_example_and_batches(x64):
     params, x, y = fitted("gaussian")
     rows = gcf.condition(params, x)
@@ -193,6 +198,7 @@ def test_one_example_and_batches(x64):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slope))
 
 
+@pytest.mark.slow
 def test_clear_errors():
     params, x, y = fitted("gaussian")
     with pytest.raises(ValueError, match="expected integer labels"):

@@ -10,6 +10,7 @@ import genclf as gcf
 pytestmark = pytest.mark.usefixtures("x64")
 
 
+@pytest.mark.slow
 def test_entropy_under_a_mean_is_exponential():
     # Jaynes' die: faces 1..6 with mean 4.5 have p ∝ exp(λ face).
     face = jnp.arange(1.0, 7.0)
@@ -69,6 +70,7 @@ def test_a_nonlinear_constraint_and_a_pytree():
     np.testing.assert_allclose(found.multipliers, 5**0.5 / 2)
 
 
+@pytest.mark.slow
 def test_what_has_no_solution_does_not_converge():
     infeasible = gcf.solve_constrained(
         lambda t: -(t**2).sum(), lambda t: jnp.stack([t[0] - 1, t[0] - 2]), jnp.zeros(2)
@@ -87,6 +89,7 @@ def test_what_has_no_solution_does_not_converge():
     assert not undefined.converged
 
 
+@pytest.mark.slow
 def test_many_problems_at_once():
     counts = jax.random.poisson(jax.random.key(0), 2.0, (41, 7)).astype(float)
 

@@ -37,6 +37,9 @@ def test_adapt_prior_is_as_near_its_maximum_as_it_says(tol, dtype):
     assert remaining(found.params, x) <= 1.1 * max(tol, least)
 
 
+@pytest.mark.slow(
+    "float32-multinomial-tokens", "float32-product", "float64-gaussian-shared", "float64-product"
+)
 @pytest.mark.parametrize("model", SHIFTED, ids=str)
 def test_adapt_prior_of_any_model(model, dtype):
     x, y = model.example(dtype, n=503)
@@ -48,6 +51,7 @@ def test_adapt_prior_of_any_model(model, dtype):
         assert (np.asarray(found.params.log_prior) == -np.inf).tolist() == [p == 0 for p in prior]
 
 
+@pytest.mark.slow
 def test_adapt_prior_that_was_stopped_says_so(x64):
     params, x = overlapping(np.dtype("float64"))
     found = gcf.adapt_prior(params, x, max_steps=2)
@@ -81,6 +85,7 @@ WITHOUT_END = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT_END)
 def test_fit_prior_that_rises_without_end(name, dtype):
     clf, x, y = WITHOUT_END[name]
@@ -92,6 +97,7 @@ def test_fit_prior_that_rises_without_end(name, dtype):
     assert not gcf.fit_prior(found.classifier, s).converged
 
 
+@pytest.mark.slow
 def test_fit_prior_begun_where_the_evidence_is_flat(x64):
     x, y = ALIKE
     for strength in (1e6, 1e8, 1e9):

@@ -39,6 +39,17 @@ def some_folds(y):
     return folds
 
 
+@pytest.mark.slow(
+    "float32-gaussian-diag",
+    "float32-gaussian-shared-holes",
+    "float32-gaussian-shared",
+    "float32-mixture",
+    "float32-product",
+    "float64-gaussian-shared-holes",
+    "float64-gaussian-shared",
+    "float64-mixture",
+    "float64-product",
+)
 @pytest.mark.parametrize("model", [*MODELS, *MIXTURES, *WITH_HOLES], ids=str)
 def test_as_refits(model, dtype):
     x, y = model.example(dtype)
@@ -60,6 +71,7 @@ def test_as_refits(model, dtype):
     )
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
     x, y = model.example("float64", n=31)
@@ -71,6 +83,15 @@ def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
     assert not np.isnan(found).any() or getattr(model.family, "ddof", 0.0) > 0
 
 
+@pytest.mark.slow(
+    "float32-ddof",
+    "float32-lda-shrunk",
+    "float32-lda",
+    "float32-qda-shrunk",
+    "float32-qda",
+    "float32-target",
+    "float32-unbiased",
+)
 @pytest.mark.parametrize(
     "clf",
     [
@@ -128,6 +149,7 @@ def test_a_document_that_is_nearly_all_of_its_class(by, size, dtype):
     np.testing.assert_allclose(found, exact, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.slow
 def test_leaving_one_out_with_more_features_than_rows(dtype):
     rng = np.random.default_rng(0)
     y = np.arange(31) % K
@@ -150,6 +172,7 @@ def test_a_row_with_nearly_all_weight_of_its_class(x64):
     np.testing.assert_allclose(found[6], expected[6], rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_rows_that_a_covariance_needs(x64):
     rng = np.random.default_rng(0)
     y = np.arange(23) % 2
@@ -172,6 +195,7 @@ def test_the_only_row_of_a_class(x64):
     assert np.isfinite(found[others]).all()
 
 
+@pytest.mark.slow
 def test_more_features_than_rows(x64):
     rng = np.random.default_rng(0)
     y = np.arange(29) % K
@@ -190,6 +214,7 @@ def test_more_features_than_rows(x64):
     assert_close(gcf.log_posterior(params, x[folds == 0]), found.log_posterior[folds == 0], 1e-9)
 
 
+@pytest.mark.slow
 def test_softmax_regression_too(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     clf, folds = gcf.SoftmaxRegression(K, l2=0.1), gcf.kfold(jax.random.key(0), y, 3)
@@ -262,6 +287,7 @@ def test_a_fold_that_has_all_of_a_class(x64):
     assert float(gcf.score(found, y, "log_loss")) == np.inf
 
 
+@pytest.mark.slow
 def test_a_diagnosis_of_each_fold(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     folds = gcf.kfold(jax.random.key(0), y, 3)

@@ -25,6 +25,9 @@ def test_every_file_is_in_the_table():
     assert shipped == {name for name, _, _ in TABLE} | {"ATTRIBUTION.md"}
 
 
+@pytest.mark.slow(
+    "house-votes-84.data.gz-18171-c87c14110a5ba91d4a1e313ec7392824458152bf071fa5f5452340488337936e"
+)
 @pytest.mark.parametrize(("name", "size", "sha256"), TABLE)
 def test_checksums(name, size, sha256):
     content = (DATA / name).read_bytes()

@@ -32,6 +32,7 @@ def test_mean_length_is_the_ratio_of_bessel_functions(d):
     assert mean_length(d, jnp.zeros(1)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_concentration_solves_its_equation(d):
@@ -47,6 +48,7 @@ def test_concentration_solves_its_equation(d):
     np.testing.assert_array_equal(ends, [0, np.inf, np.nan, 0])
 
 
+@pytest.mark.slow
 def test_concentration_in_float32():
     length = np.linspace(0.01, 0.99, 23, dtype=np.float32)
     for d in DIMENSIONS:
@@ -58,6 +60,7 @@ def test_concentration_in_float32():
         np.testing.assert_allclose(found, exact, rtol=3e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_norm_is_the_area_of_the_sphere_and_its_slope_the_mean():
     for d in DIMENSIONS:
@@ -85,6 +88,7 @@ def test_density_is_scipys(d, kappa):
     np.testing.assert_allclose(params.log_prob(jnp.asarray(x)), expected, rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_fit_is_scipys():
     rng = np.random.default_rng(0)
@@ -118,6 +122,7 @@ def test_fit_of_few_rows_is_scipys():
     np.testing.assert_allclose(params.log_prob(jnp.asarray(x)), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_rows_that_are_nearly_one_keep_their_concentration(dtype):
     rng = np.random.default_rng(0)
     x = np.concatenate([np.ones((997, 1)), 1e-3 * rng.normal(size=(997, 2))], 1)
@@ -132,6 +137,7 @@ def test_rows_that_are_nearly_one_keep_their_concentration(dtype):
     np.testing.assert_allclose(params.conditional.concentration, 1 / rest, rtol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("d", "kappa"), [(2, 0.0), (2, 3.0), (3, 50.0), (101, 11.0), (2048, 1e4)])
 def test_draws_have_the_density_of_their_cosine(d, kappa):
@@ -153,6 +159,7 @@ def test_draws_have_the_density_of_their_cosine(d, kappa):
     assert np.abs(across.mean(0)).max() < 5 / np.sqrt(4001)
 
 
+@pytest.mark.slow
 def test_rows_of_another_length_are_invalid(dtype):
     x = np.eye(5, dtype=dtype)[[0, 1, 2, 0, 1, 2]]
     y = np.array([0, 1, 2, 0, 1, 2])

@@ -25,6 +25,7 @@ def test_house_sizes(area, value):
     assert codes(area, [400, 800, 1200, 1600]) + 1 == value
 
 
+@pytest.mark.slow
 def test_codes_are_int32_of_the_shape_of_x():
     for shape in [(), (7,), (5, 3), (2, 3, 5)]:
         result = codes(jnp.zeros(shape), jnp.arange(3.0))
@@ -47,6 +48,7 @@ def test_no_edges_are_one_bin():
     assert codes([0.0, jnp.nan, 2.0], []).tolist() == [0, -1, 0]
 
 
+@pytest.mark.slow
 @given(x=VALUES, edges=st.lists(st.integers(-5, 5).map(float), max_size=7).map(sorted))
 def test_code_is_the_number_of_edges_not_above(x, edges):
     expected = [sum(edge <= value for edge in edges) for value in x]
@@ -62,6 +64,7 @@ def test_jit_and_vmap_agree_with_eager():
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.slow
 def test_columns_have_their_own_edges():
     x = jax.random.normal(jax.random.key(1), (2, 11, 5))
     edges = jnp.sort(jax.random.normal(jax.random.key(2), (3, 5)), axis=0)
@@ -144,6 +147,7 @@ def test_heavy_ties_leave_no_bin_empty(x, num_bins, expected):
     assert counts(x, quantile_edges(x, num_bins), num_bins).tolist() == expected
 
 
+@pytest.mark.slow
 @given(x=VALUES, num_bins=st.integers(2, 7))
 def test_laws_of_quantile_edges(x, num_bins):
     if len(set(x)) < num_bins:
@@ -156,6 +160,7 @@ def test_laws_of_quantile_edges(x, num_bins):
     assert (counts(x, edges, num_bins) > 0).all()
 
 
+@pytest.mark.slow
 @given(data=st.data(), x=VALUES, num_bins=st.integers(2, 3))
 def test_weight_is_repetition_and_zero_is_absence(data, x, num_bins):
     weights = data.draw(st.lists(st.integers(0, 3), min_size=len(x), max_size=len(x)))
@@ -168,6 +173,7 @@ def test_weight_is_repetition_and_zero_is_absence(data, x, num_bins):
     np.testing.assert_array_equal(quantile_edges(x, num_bins, halved), expected)
 
 
+@pytest.mark.slow
 @given(x=VALUES, num_bins=st.integers(2, 5))
 def test_monotone_maps_move_the_edges(x, num_bins):
     assume(len(set(x)) >= num_bins)

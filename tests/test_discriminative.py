@@ -48,6 +48,7 @@ def one_hot(y, weights=None):
 # The minimum
 
 
+@pytest.mark.slow
 def test_vowel_errors(x64):
     data = gcf.datasets.load_vowel()
     params = gcf.fit(gcf.SoftmaxRegression(11), data.x_train, data.y_train)
@@ -56,6 +57,7 @@ def test_vowel_errors(x64):
     assert int((gcf.predict(params, data.x_test) != data.y_test).sum()) == 237
 
 
+@pytest.mark.slow
 def test_vowel_errors_in_float32():
     data = gcf.datasets.load_vowel()
     params = gcf.fit(gcf.SoftmaxRegression(11), data.x_train, data.y_train)
@@ -64,6 +66,7 @@ def test_vowel_errors_in_float32():
     assert int((gcf.predict(params, data.x_test) != data.y_test).sum()) == 237
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["linear", "quadratic"])
 @pytest.mark.parametrize("l2", [0.0, 0.01])
 @pytest.mark.parametrize("soft", [False, True], ids=["labels", "responsibilities"])
@@ -87,6 +90,7 @@ def test_the_gradient_of_the_formula_is_zero(features, l2, soft, x64):
         np.testing.assert_allclose(leaf.sum(0), 0, atol=1e-9)
 
 
+@pytest.mark.slow("False-0.01")
 @pytest.mark.parametrize("l2", [1e-4, 1e-2, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_agrees_with_scikit_learn(l2, weighted, x64):
@@ -100,6 +104,7 @@ def test_agrees_with_scikit_learn(l2, weighted, x64):
     np.testing.assert_allclose(gcf.log_posterior(params, x), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_agrees_with_scikit_learn_without_penalty_and_for_two_classes(x64):
     x, y = example()
     peer = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10)
@@ -113,6 +118,7 @@ def test_agrees_with_scikit_learn_without_penalty_and_for_two_classes(x64):
     np.testing.assert_allclose(coef, peer.coef_[0], atol=1e-6)
 
 
+@pytest.mark.slow("quadratic")
 @pytest.mark.parametrize("features", ["linear", "quadratic"])
 def test_units_and_origin_do_not_matter(features, x64):
     x, y = example()
@@ -123,6 +129,7 @@ def test_units_and_origin_do_not_matter(features, x64):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["linear", "quadratic"])
 def test_float32_is_close_to_float64_even_far_from_zero(features):
     x, y = example("float32")
@@ -136,6 +143,7 @@ def test_float32_is_close_to_float64_even_far_from_zero(features):
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_constant_and_duplicate_features_share_what_one_would_have(dtype):
     x, y = example(dtype)
     more = np.concatenate([x, x[:, :2], np.full((N, 1), 7, dtype), x[:, 2:3] + x[:, 3:4]], 1)
@@ -147,6 +155,7 @@ def test_constant_and_duplicate_features_share_what_one_would_have(dtype):
     assert np.abs(params.coef).max() < 10
 
 
+@pytest.mark.slow
 def test_many_blocks_of_rows(x64):
     x, y = example(n=70_001)
     many = gcf.fit(softmax(), x, y)
@@ -160,6 +169,7 @@ def test_many_blocks_of_rows(x64):
 # Rows
 
 
+@pytest.mark.slow
 def test_weight_is_repetition_and_unlabelled_rows_are_absent(x64):
     x, y = example()
     times = np.random.default_rng(2).integers(0, 4, N)
@@ -174,6 +184,7 @@ def test_weight_is_repetition_and_unlabelled_rows_are_absent(x64):
     assert_close(found.coef, gcf.fit(softmax(), x, y).coef, 1e-7)
 
 
+@pytest.mark.slow
 def test_a_class_without_weight_is_never_predicted(x64):
     x, y = example()
     params = gcf.fit(softmax(l2=0.01), x, np.where(y == 1, 0, y))
@@ -187,6 +198,7 @@ def test_a_class_without_weight_is_never_predicted(x64):
     np.testing.assert_allclose(np.exp(gcf.log_posterior(nothing, x)), 1 / K)
 
 
+@pytest.mark.slow
 def test_invalid_data_is_nan_and_validate_names_it(x64):
     x, y = example()
     bad_x, bad_y, bad_w = x.copy(), y.copy(), np.ones(N)
@@ -209,6 +221,7 @@ def test_invalid_data_is_nan_and_validate_names_it(x64):
         gcf.validate(params, bad_x)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_says_so():
     x, y = example("float32")
     for clf, message in (
@@ -231,6 +244,7 @@ def test_what_does_not_fit_says_so():
         gcf.softmax_form(gcf.fit(gcf.bernoulli_nb(2, alpha=0.0), bits, pair))
 
 
+@pytest.mark.slow
 def test_verbs_that_need_a_density_of_x_say_so():
     # Without the checks of types that the tests install: as users meet it.
     program = """
@@ -257,6 +271,7 @@ for call in (
 # Transformations
 
 
+@pytest.mark.slow
 def test_jit_and_vmap_are_the_same_fit(x64):
     sets = [example(seed=seed) for seed in range(3)]
     clf = softmax(l2=0.01)
@@ -290,6 +305,7 @@ def test_no_compilation_on_the_second_call_nor_for_another_l2(x64):
     assert found == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["linear", "quadratic"])
 def test_gradients_through_a_fit_are_those_of_finite_differences(features, x64):
     x, y = example()
@@ -313,6 +329,7 @@ def test_gradients_through_a_fit_are_those_of_finite_differences(features, x64):
 # Separable data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["iris", "wine", "breast cancer", "dummy", "overlapping", "one wrong", "far apart"]
 )
@@ -347,6 +364,7 @@ def test_separable_data_has_a_finite_answer_and_a_flag(name, dtype):
     assert penalised.converged and not penalised.separable
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_do_not_make_data_inseparable(x64):
     rng = np.random.default_rng(5)
     y = np.arange(101) % 2
@@ -376,6 +394,7 @@ def test_quadratic_generative_models_are_a_softmax(model, x64):
     np.testing.assert_allclose(found, gcf.log_posterior(params, x), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["linear", "quadratic"])
 def test_a_fit_from_a_generative_one_ends_at_the_same_minimum(features, x64):
     x, y = example()
@@ -394,6 +413,7 @@ def test_a_fit_from_a_generative_one_ends_at_the_same_minimum(features, x64):
     assert gcf.fit(clf, x, posterior, init=first).steps == 1
 
 
+@pytest.mark.slow
 def test_a_start_with_infinite_coefficients_is_only_a_start(x64):
     bits = np.array([[0, 1], [1, 1], [1, 0], [0, 0], [1, 1], [0, 1], [1, 0], [0, 0]])
     y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
@@ -410,6 +430,7 @@ def steep(n):
     return x, np.repeat([0, 1], n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [61, 199])
 def test_a_steep_minimum_is_not_separation(n, dtype):
     x, y = steep(n)
@@ -417,6 +438,7 @@ def test_a_steep_minimum_is_not_separation(n, dtype):
     assert params.converged and not params.separable
 
 
+@pytest.mark.slow
 def test_no_rows_are_not_separable(dtype):
     x, y = steep(7)
     nothing = np.zeros(14, dtype)

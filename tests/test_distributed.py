@@ -144,6 +144,7 @@ def assert_exact(found, one):
     np.testing.assert_allclose(found[0]["scatter"], one["scatter"], 1e-12, 1e-12 * N)
 
 
+@pytest.mark.slow("1-1-lda", "1-8-qda", "4-1-lda")
 @pytest.mark.scale
 @pytest.mark.parametrize(
     "count, devices, model", [(1, 1, "lda"), (1, 8, "qda"), (2, 2, "qda"), (4, 1, "lda")]
@@ -155,6 +156,7 @@ def test_as_one_fit(data, count, devices, model):
     assert_exact(found, of_one_fit(gcf.lda(K) if model == "lda" else gcf.qda(K), x, y))
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 def test_float32_keeps_the_digits(data):
     path, x, y = data
@@ -168,6 +170,7 @@ def test_float32_keeps_the_digits(data):
     np.testing.assert_allclose(found[0]["scatter"], one["scatter"], 1e-6, 1e-6 * N)
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 def test_another_model_is_named_on_all(data):
     for one in answers(start(2, data=data[0], other=1)):
@@ -198,6 +201,7 @@ def files(data, tmp_path_factory):
     return {"files": paths, "schema": schema.to_json()}, of_one_fit(gcf.lda(K), x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 def test_a_killed_process_ends_all_and_a_run_goes_on(files, tmp_path):
     told, one = files
@@ -215,6 +219,7 @@ def test_a_killed_process_ends_all_and_a_run_goes_on(files, tmp_path):
     assert_exact(answers(start(3, **told)), one)  # another number of processes
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 @pytest.mark.parametrize("where", ["stalled", "late"])  # as it reads, or in the collective
 def test_a_stalled_process_is_an_error_in_time(files, tmp_path, where):
@@ -227,6 +232,7 @@ def test_a_stalled_process_is_an_error_in_time(files, tmp_path, where):
     assert found["message"].startswith("a process did not come within 3 s (timeout=)")
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 def test_folders_that_differ_are_refused(files, tmp_path):
     told, one = files
@@ -236,6 +242,7 @@ def test_folders_that_differ_are_refused(files, tmp_path):
         assert found["error"] == "ValueError" and "holds other files" in found["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 @pytest.mark.parametrize("given", ["list", "iterator"])
 def test_a_file_of_two_processes_is_refused(files, tmp_path, given):

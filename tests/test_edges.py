@@ -75,6 +75,7 @@ def test_empty_batches_have_empty_answers(inference):
         assert gcf.log_joint(params, empty).shape == (0, 2)
 
 
+@pytest.mark.slow("clf2-l2")
 @pytest.mark.parametrize(
     ("clf", "name"),
     [

@@ -20,6 +20,7 @@ GRADIENTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", GRADIENTS, ids=str)
 def test_implicit_derivatives(model, x64):
     """Of a held-out score: as unrolled, and as finite differences."""
@@ -57,6 +58,7 @@ def test_implicit_derivatives(model, x64):
     np.testing.assert_allclose(slope[0], finite, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_best_of_restarts_is_kept(x64):
     model = BY_NAME["bernoulli"]
     x, y = model.example("float64")
@@ -70,6 +72,7 @@ def test_the_best_of_restarts_is_kept(x64):
     np.testing.assert_allclose(trace(best)[-1], best.value)
 
 
+@pytest.mark.slow
 def test_restarts_begin_elsewhere_though_every_class_has_labels(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     clf, y = with_prior(BY_NAME["gaussian"]), hide(y, 0.2)
@@ -79,6 +82,7 @@ def test_restarts_begin_elsewhere_though_every_class_has_labels(x64):
     assert many.value >= one.value - 1e-9 * abs(one.value)  # as near as they are above
 
 
+@pytest.mark.slow
 def test_a_prior_does_not_depend_on_the_start(x64):
     """That takes its units from data of which cells are missing."""
     x, y = BY_NAME["gaussian"].example("float64")
@@ -105,6 +109,7 @@ def test_init_of_another_model_is_named():
         run(gcf.qda(K), x, y, unlabelled_weight=np.ones(N))
 
 
+@pytest.mark.slow
 def test_the_value_has_the_derivative_of_the_objective(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     y = hide(y, 0.3)
@@ -157,6 +162,7 @@ def test_semi_supervised_text_step_by_step(x64):
     assert_near(found.params.conditional.log_theta, np.log(theta), 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", ["k-means++", "random"])
 def test_clusters_far_apart_are_found(init, dtype):
     rng = np.random.default_rng(1)
@@ -169,6 +175,7 @@ def test_clusters_far_apart_are_found(init, dtype):
     assert len({(a, b) for a, b in zip(y, label, strict=True)}) == 7
 
 
+@pytest.mark.slow
 def test_classes_without_labels_begin_apart_from_those_with(x64):
     rng = np.random.default_rng(1)
     y = np.repeat(np.arange(3), 31)
@@ -188,6 +195,7 @@ def test_known_responsibilities_stay(x64):
     assert_close(found.params, gcf.fit(model.classifier, x, soft), 1e-12)
 
 
+@pytest.mark.slow
 def test_more_rows_than_a_block(x64):
     model = BY_NAME["gaussian-diag"]
     parts = [model.example("float64", n=8009, seed=seed) for seed in range(5)]
@@ -217,6 +225,7 @@ def test_one_trace_for_all_weights():
     assert len({float(v) for v in values}) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("garbage", [np.nan, np.inf, 1e30, 1e300])
 def test_rows_of_weight_0_do_not_say_where_to_begin(garbage, x64):
     rng = np.random.default_rng(0)
@@ -232,6 +241,7 @@ def test_rows_of_weight_0_do_not_say_where_to_begin(garbage, x64):
         assert found.value > -135
 
 
+@pytest.mark.slow
 def test_class_of_no_weight_stays_empty(x64):
     model = BY_NAME["gaussian"]
     x, y = model.example("float64")
@@ -241,6 +251,7 @@ def test_class_of_no_weight_stays_empty(x64):
     assert np.isfinite(found.params.conditional.mean).all()
 
 
+@pytest.mark.slow
 def test_invalid_numbers_are_not_confident():
     model = BY_NAME["gaussian"]
     x, y = model.example("float32")
@@ -311,6 +322,7 @@ def test_fewer_rows_than_clusters_of_which_the_shapes_say_so():
         gcf.fit(many, {"a": FEW}, np.zeros(7, int))
 
 
+@pytest.mark.slow
 def test_validate_names_a_start_without_a_covariance():
     x, y = BY_NAME["gaussian"].example("float64")
     few = np.full(N, -1)
@@ -322,6 +334,7 @@ def test_validate_names_a_start_without_a_covariance():
     gcf.validate(gcf.qda(K), x, np.full(N, -1), latent=True)
 
 
+@pytest.mark.slow
 def test_the_component_of_a_row(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     found = gcf.fit(gcf.Classifier(gcf.Mixture(gcf.Gaussian(shared=True), 2), K), x, y).conditional

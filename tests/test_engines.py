@@ -163,6 +163,7 @@ def test_spark_sums_each_row_once(spark, spark_frame):
     assert_whole(spark.partial(SCHEMA, spark_frame.repartition(3, "`an.id`")), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 def test_spark_workers_merge_large_parts_to_the_same_bits(spark, spark_frame, monkeypatch):
     part = spark.partial(SCHEMA, spark_frame)
@@ -171,6 +172,7 @@ def test_spark_workers_merge_large_parts_to_the_same_bits(spark, spark_frame, mo
     assert spark.partial(SCHEMA, spark_frame).to_bytes() == part.to_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 def test_spark_tasks_that_fail_after_they_have_summed(spark, spark_frame, monkeypatch):
     summing = spark.Summing
@@ -251,6 +253,7 @@ def test_spark_workers_need_no_jax(spark, spark_frame, monkeypatch, x64):
     assert spark.predict(params, spark_frame, SCHEMA).count() == N
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 def test_spark_says_which_cell_does_not_fit(spark, spark_frame):
     from pyspark.sql import functions
@@ -266,6 +269,7 @@ def test_spark_says_which_cell_does_not_fit(spark, spark_frame):
         spark.partial(SCHEMA, FRAME)
 
 
+@pytest.mark.slow
 @pytest.mark.scale
 def test_spark_reads_arrays_of_numbers(spark, session):
     table = {"x": np.arange(12.0).reshape(4, 3), "y": [0, 1, 0, 1]}

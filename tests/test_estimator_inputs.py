@@ -74,6 +74,7 @@ def test_labels_of_any_kind_come_back(kind, form):
     assert set(found.sample(5, random_state=0)[1]) <= set(found.classes_)
 
 
+@pytest.mark.slow("MixtureDiscriminant")
 @pytest.mark.parametrize("one", CLASSES)
 def test_every_estimator_takes_labels_of_any_kind(one):
     x, number = data()
@@ -295,6 +296,7 @@ def test_regularised_discriminants_do_not_depend_on_units():
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow("QuadraticDiscriminant")
 @pytest.mark.parametrize("one", [estimators.LinearDiscriminant, estimators.QuadraticDiscriminant])
 def test_missing_cells_of_discriminants(one):
     x, y = data()

@@ -79,6 +79,7 @@ def made(one):
     return one(num_values=9) if one is estimators.CategoricalNB else one()
 
 
+@pytest.mark.slow(but=("MultinomialNB",))
 @pytest.mark.parametrize("one", CLASSES)
 def test_check_estimator(one):
     with warnings.catch_warnings():
@@ -88,6 +89,7 @@ def test_check_estimator(one):
     assert [result["check_name"] for result in found if result["status"] != "passed"] == []
 
 
+@pytest.mark.slow("MixtureDiscriminant", "SoftmaxRegression")
 @pytest.mark.parametrize("one", CLASSES)
 @pytest.mark.filterwarnings("ignore")
 def test_checks_that_are_left_out_by_default(one):
@@ -131,6 +133,7 @@ CORE = {
 }
 
 
+@pytest.mark.slow("SoftmaxRegression")
 @pytest.mark.parametrize("one", [one for one in CLASSES if one.__name__ in CORE])
 def test_the_model_is_that_of_the_core(one, x64):
     x, y = data()
@@ -175,6 +178,7 @@ def test_where_conventions_coincide_it_is_scikit_learn(ours, theirs):
         np.testing.assert_allclose(ours.decision_function(x), expected, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.slow("-1", "None")
 @pytest.mark.parametrize("none", [-1, None, np.nan])
 def test_rows_without_a_label_take_part(none, x64):
     x, y = load_iris(return_X_y=True)
@@ -189,6 +193,7 @@ def test_rows_without_a_label_take_part(none, x64):
         estimators.QuadraticDiscriminant(semi_supervised=True).fit(x, np.full(150, -1))
 
 
+@pytest.mark.slow("full-False", "full-True")
 @pytest.mark.parametrize("covariance, shared", [("full", False), ("full", True), ("diag", True)])
 def test_missing_cells_are_integrated_out(covariance, shared, x64):
     x, y = load_iris(return_X_y=True)
@@ -217,6 +222,7 @@ def test_a_missing_string_is_no_class(made):
     assert found.classes_.tolist() == ["no", "yes"]
 
 
+@pytest.mark.slow("MixtureDiscriminant")
 @pytest.mark.parametrize("one", GENERATIVE)
 def test_samples_and_densities(one):
     x, y = data()
@@ -265,6 +271,7 @@ def test_axes_of_linear_discriminants():
     assert list(ours.get_feature_names_out()) == ["lineardiscriminant0"]
 
 
+@pytest.mark.slow
 def test_in_the_company_of_scikit_learn():
     x, y = load_breast_cancer(return_X_y=True, as_frame=True)
     x, y = x.iloc[:, :6], np.where(y == 1, "benign", "malignant")
@@ -354,6 +361,7 @@ def test_mixtures_start_at_the_parts_of_each_class():
     np.testing.assert_allclose(np.exp(start.log_prior), np.array([17, 25, 21]) / 63, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_methods_that_make_no_sense_do_not_exist():
     x, y = data()
     assert not hasattr(estimators.SoftmaxRegression(), "sample")

@@ -36,6 +36,7 @@ def posterior(clf, x, y):
     return params, np.exp(gcf.log_posterior(params, x[:13]))
 
 
+@pytest.mark.slow("independent-kernels--100", "softmax--100", "softmax--64", "softmax-64")
 @pytest.mark.parametrize("power", [-100, -64, 64, 100])
 @pytest.mark.parametrize("name", SAME)
 def test_powers_of_two_change_nothing(name, power):
@@ -49,6 +50,7 @@ def test_powers_of_two_change_nothing(name, power):
         assert params.steps == expected_params.steps
 
 
+@pytest.mark.slow("0.3-151", "ledoit-wolf-5")
 @pytest.mark.parametrize("d", [5, 151])
 @pytest.mark.parametrize("shrinkage", [0.3, "ledoit-wolf", "james-stein"])
 def test_shrinkage_of_numbers_whose_fourth_powers_leave_the_dtype(shrinkage, d):
@@ -73,6 +75,9 @@ def test_separable_rows_are_so_in_every_unit(power):
     np.testing.assert_array_equal(gcf.predict(params, x * np.float32(2.0**power)), y)
 
 
+@pytest.mark.slow(
+    "mixture--100", "mixture--64", "mixture-64", "softmax-quadratic--100", "softmax-quadratic-64"
+)
 @pytest.mark.parametrize("power", [-100, -64, 64, 100])
 @pytest.mark.parametrize("name", SAME_OR_NAN)
 def test_squares_that_cannot_be_held_are_nan(name, power):

@@ -94,6 +94,7 @@ def test_arrays_keep_their_dtype_and_layout(dtype, tmp_path):
     assert_equal(gcf.load(tmp_path / "a.genclf"), given)
 
 
+@pytest.mark.slow("MixtureDiscriminant")
 @pytest.mark.parametrize("name", estimators.__all__)
 def test_estimators_come_back(name, tmp_path):
     x, y = example()

@@ -134,6 +134,7 @@ def test_unbiased_divisors(numbers, y):
     close(gcf.fit(shared, numbers, y).conditional.covariances[0], scatter.sum(0) / (N - K))
 
 
+@pytest.mark.slow
 def test_univariate(numbers, y):
     x = numbers[:, :1]
     params = gcf.fit(gcf.qda(K), x, y).conditional
@@ -184,6 +185,7 @@ def test_linear_boundary(numbers, y):
         close(log_joint[:, k], log_joint[:, other], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_logistic_form(numbers, y):
     pair = y < 2
     x, y = numbers[pair], y[pair]
@@ -254,6 +256,7 @@ def test_bernoulli(bits, y, alpha):
     close(jnp.exp(params.log_prob(jnp.asarray(bits))), density)
 
 
+@pytest.mark.slow("0.0")
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 0.3])
 def test_categorical(codes, y, alpha):
     params = gcf.fit(gcf.categorical_nb(K, V, alpha=alpha), codes, y).conditional
@@ -384,6 +387,7 @@ def test_cholesky_with_log_diagonal():
     close(scale.free(jnp.asarray(factor)), u)
 
 
+@pytest.mark.slow
 def test_gradient_ascent(numbers, codes, y):
     found = gcf.fit_gradient(gcf.lda(K), numbers, y)
     assert found.converged and found.gradient_norm <= 1e-9
@@ -399,6 +403,7 @@ def test_gradient_ascent(numbers, codes, y):
     close(jnp.exp(found.params.conditional.table(0)), theta, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_constrained_maximum():
     # max -½|θ - a|² with bᵀθ = β: θ = a - λ b, λ = (bᵀa - β) / bᵀb.
     a, b = np.random.default_rng(8).normal(size=(2, D))
@@ -416,6 +421,7 @@ def test_constrained_maximum():
     close(found.lower_multipliers, np.maximum(-a, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_multipliers_are_counts(numbers, codes, words, y, alpha):
     def multipliers(clf, x):
@@ -430,6 +436,7 @@ def test_multipliers_are_counts(numbers, codes, words, y, alpha):
     close(found, np.repeat(np.bincount(y)[:, None] + V * alpha, D, 1))
 
 
+@pytest.mark.slow
 def test_bound_multipliers(words, bits, y):
     words, bits = words.copy(), bits.copy()
     words[y == 0, 2], bits[y == 1, 0], bits[y == 2, 3] = 0, 0, 1
@@ -449,6 +456,7 @@ def test_bound_multipliers(words, bits, y):
     close(found.bound_multipliers["logits"], count * ((p == 0).astype(int) - (p == 1)))
 
 
+@pytest.mark.slow
 def test_shared_covariance_multipliers(numbers, y):
     # ∂ℓ/∂Σ_k⁻¹ = ½ (n_k Σ - C_k) is the multiplier of Σ_k⁻¹ = Σ_0⁻¹; over all k they sum to 0.
     stats = gcf.stats(gcf.qda(K), numbers, y)
@@ -460,6 +468,7 @@ def test_shared_covariance_multipliers(numbers, y):
     close(found.sum(0) / scale, -pull[0] / scale, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_newton_decrement(numbers, y):
     # A mean off by δ: √(δᵀ Σ_k⁻¹ δ), times √(n_k / n) where the classes share Σ.
     shift = 1e-4 * np.arange(1.0, D + 1)
@@ -480,6 +489,7 @@ def test_newton_decrement(numbers, y):
     close(found.multipliers["log_prior"], N)
 
 
+@pytest.mark.slow
 def test_second_order_condition(numbers, y):
     # In log σ: ∂² ℓ = -2 n v / σ², and in σ (1 + s), by s: n - 3 n v / σ² at s = 0, v = σ̂².
     x, clf = numbers[:, :1], gcf.gaussian_nb(K)
@@ -491,6 +501,7 @@ def test_second_order_condition(numbers, y):
         assert not gcf.certify(clf, wide, x, y).valid
 
 
+@pytest.mark.slow
 def test_standard_errors(numbers, codes, bits, y):
     count = np.bincount(y)[:, None]
     errors = gcf.standard_errors(

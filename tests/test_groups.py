@@ -128,6 +128,13 @@ def call_of(home, name, argument, fitted):
     return call, right[argument]
 
 
+@pytest.mark.slow(
+    "genclf-bootstrap-groups",
+    "genclf-permutation_test-blocks",
+    "genclf-permutation_test-by",
+    "genclf-searchlight-blocks",
+    "genclf-sliding-blocks",
+)
 @pytest.mark.parametrize(("home", "name", "argument"), CASES, ids=name_of)
 def test_values_are_numbered_or_refused(home, name, argument, fitted):
     call, numbers = call_of(home, name, argument, fitted)

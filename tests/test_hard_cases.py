@@ -55,6 +55,7 @@ def test_02_a_constant_feature_changes_no_posterior(family, value, dtype):
     np.testing.assert_allclose(posterior(params, more), without, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow("float32-Gaussian(shared=True)", "float64-Gaussian()")
 @pytest.mark.parametrize("family", GAUSSIANS, ids=str)
 def test_03_nothing_but_constants(family, dtype):
     x, y = np.ones((4, 2), dtype), np.array([0, 0, 1, 1])
@@ -129,6 +130,7 @@ def test_08_a_single_class(family, dtype):
     np.testing.assert_array_equal(gcf.predict(params, np.abs(x)), 0)
 
 
+@pytest.mark.slow("float32")
 def test_09_class_priors(dtype):
     x, _ = rows(dtype)
     prior = np.array([0.08, 0.14, 0.03, 0.16, 0.11, 0.16, 0.07, 0.14, 0.11, 0.0])
@@ -153,6 +155,7 @@ def test_12_impossible_words_do_not_spoil(dtype):
     np.testing.assert_allclose(posterior(params, x), [[2 / 3, 1 / 3], [0, 1]], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_13_a_value_never_seen():
     x, y, new = np.array([[0], [1]]), np.array([0, 1]), np.array([[2]])
 
@@ -240,6 +243,7 @@ def test_23_labels_that_are_no_class():
             verb(gcf.lda(3), x, y)
 
 
+@pytest.mark.slow
 def test_24_counts_past_two_to_the_24():
     n = 2**25
     y = jnp.arange(n, dtype=jnp.int32) % 5 // 4  # class 0 has four rows in five
@@ -249,6 +253,7 @@ def test_24_counts_past_two_to_the_24():
         assert abs(float(s.count[k]) - count) <= np.spacing(np.float32(count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", GAUSSIANS[:4], ids=str)
 def test_25_gradients_are_finite_where_data_are_degenerate(family, x64):
     x, y = rows("float64", n=29)
@@ -265,6 +270,7 @@ def test_25_gradients_are_finite_where_data_are_degenerate(family, x64):
             assert all(np.isfinite(slope).all() for slope in slopes)
 
 
+@pytest.mark.slow("1.0-multinomial_nb")
 @pytest.mark.parametrize("preset", [gcf.multinomial_nb, gcf.bernoulli_nb])
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_25_gradients_are_finite_at_zero_counts(preset, alpha, x64):
@@ -278,6 +284,7 @@ def test_25_gradients_are_finite_at_zero_counts(preset, alpha, x64):
     assert all(np.isfinite(slope).all() for slope in slopes)
 
 
+@pytest.mark.slow
 def test_25_gradient_at_identity_covariance(x64):
     x = jnp.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     fitted = lambda x: gcf.fit(gcf.qda(1), x, np.zeros(4, int))  # noqa: E731
@@ -305,6 +312,7 @@ def test_27_float64_needs_x64():
         assert gcf.fit(gcf.lda(3), x, y).conditional.mean.dtype == jnp.float64
 
 
+@pytest.mark.slow
 def test_28_a_buffer_that_is_refilled():
     clf = gcf.gaussian_nb(2)
     x, y = rows("float32", n=4096, num_classes=2)
@@ -360,6 +368,7 @@ def test_29_no_recompilation():
     assert compilations(lambda: all_verbs(0.25)) == 0
 
 
+@pytest.mark.slow
 def test_29_a_hundred_batches_with_one_odd_tail():
     x, y = rows("float32", n=100 * 61 - 8)
     x, y = jnp.asarray(x), jnp.asarray(y)
@@ -380,6 +389,7 @@ def test_29_a_hundred_batches_with_one_odd_tail():
 # Mixtures. 18, 19 and 21 are laws of tests/laws/test_em.py, 22 of tests/laws/test_missing.py.
 
 
+@pytest.mark.slow
 def test_20_two_rows_two_spheres(dtype):
     """Both variances are what the prior gives for one row of zero scatter."""
     x = np.array([[9999.0], [0.0]], dtype)

@@ -144,6 +144,7 @@ def test_what_cannot_be_scored_is_nan_as_in_jax(x64):
     np.testing.assert_array_equal(joint[:, 1], expected[:, 1])
 
 
+@pytest.mark.slow("family2-a holes-Gaussians of full covariance")
 @pytest.mark.parametrize(
     ("family", "columns", "what"),
     [

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def imported_by(program):
     done = subprocess.run(
@@ -38,11 +40,13 @@ def test_rows_are_read_without_jax():
     assert imported_by(program).isdisjoint({"jax", "equinox", "sklearn", "pandas"})
 
 
+@pytest.mark.slow
 def test_the_command_line_is_not_imported():
     mine = imported_by("import genclf")
     assert not any(name.startswith(("genclf.__main__", "genclf.cli")) for name in mine)
 
 
+@pytest.mark.slow
 def test_a_fit_imports_nothing_more():
     program = (
         "import genclf as gcf, numpy as np;"

@@ -47,6 +47,7 @@ def of_numpy(x, y, new, bandwidth):
     return np.stack(scores, 1), np.stack(slopes, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 11])
 def test_far_rows_are_those_of_extended_precision(d, dtype):
     x, y, new = example(dtype, d)
@@ -72,6 +73,7 @@ def test_far_rows_are_those_of_extended_precision(d, dtype):
         assert (np.abs(np.asarray(found) - slope) <= allowed * size).all()
 
 
+@pytest.mark.slow
 def test_far_rows_of_independent_columns_are_a_sum(dtype):
     x, y, new = example(dtype, 3)
     params = gcf.fit(gcf.Classifier(gcf.Independent(gcf.KernelDensity()), 2), x, y)

@@ -21,6 +21,7 @@ def example(n=N, seed=0):
     return (rng.normal(size=(n, D)) + 2 * rng.normal(size=(K, D))[y]).astype(np.float32), y
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_rows_left_out():
     x, y = example()
     key = jax.random.key(3)
@@ -49,6 +50,7 @@ def test_few_rows_as_scikit_learn():
         )
 
 
+@pytest.mark.slow
 def test_a_test_set_and_batches():
     x, y = example()
     test = example(n=53, seed=0)
@@ -86,6 +88,7 @@ def test_means_standard_errors_and_crossings():
     assert curve.crossings("a", "b", z=100.0) == []
 
 
+@pytest.mark.slow
 def test_a_class_that_was_not_drawn_counts_as_errors():
     x, y = example()
     curve = gcf.learning_curve(MODELS, x, y, [1], key=jax.random.key(0), num_splits=11)

@@ -27,6 +27,7 @@ def some_datasets(model, dtype):
     return datasets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_as_fits_to_each(name, dtype):
     model = BY_NAME[name]
@@ -43,6 +44,7 @@ def test_as_fits_to_each(name, dtype):
         assert (labels[number] == np.asarray(gcf.predict(expected, x)))[clear].all()
 
 
+@pytest.mark.slow
 def test_models_without_statistics_too(x64):
     x, y = BY_NAME["gaussian"].example("float64", n=31)
     clf = gcf.SoftmaxRegression(K, l2=0.1)
@@ -54,6 +56,7 @@ def test_models_without_statistics_too(x64):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "clf",
     [gcf.lda(K, shrinkage=0.3), gcf.qda(K, shrinkage=0.3), gcf.Classifier(gcf.KernelDensity(), K)],

@@ -154,6 +154,7 @@ def with_texts(n=101):
     return table, np.array(["a", "b"])[y]
 
 
+@pytest.mark.slow("DataFrame")
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas])
 def test_each_text_is_a_document(library):
     """The posterior is the sum of the scores of models of one column each."""

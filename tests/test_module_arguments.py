@@ -146,6 +146,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.slow("text.Vocabulary.counts", "text.learn_vocabulary")
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_wrong_is_named_and_what_is_not_is_taken(outcomes, name):
     asked = {case: found for case, found in outcomes.items() if case[0] == name}

@@ -46,6 +46,7 @@ def test_links_of_a_notebook_lead_somewhere(name):
         assert (notebook.parent / target).exists() or (page.parent / target).exists(), target
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_in_another_folder(tmp_path):
     code = rendered.code_of_notebook(rendered.NOTEBOOKS / "files.ipynb")
     done = subprocess.run(

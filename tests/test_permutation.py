@@ -33,6 +33,7 @@ def scores_of_refits(clf, x, y, folds, metric, num, movable, weights=None, by=No
     return np.stack(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "clf"),
     [
@@ -191,6 +192,7 @@ def test_few_permutations_of_few_rows_as_scikit_learn(x64):
     np.testing.assert_allclose(found.p_value, (no_worse + 1) / 4)
 
 
+@pytest.mark.slow("mixture-tokens")
 @pytest.mark.parametrize("name", ["categorical", "mixture-tokens"])
 def test_other_models(name, x64):
     model = {m.name: m for m in MIXTURES}.get(name) or BY_NAME[name]
@@ -205,6 +207,7 @@ def test_other_models(name, x64):
     np.testing.assert_allclose(found.null, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_more_features_than_rows(x64):
     rng = np.random.default_rng(0)
     y = np.arange(31) % K
@@ -218,6 +221,7 @@ def test_more_features_than_rows(x64):
         np.testing.assert_allclose(found.null, expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_where_labels_would_lose_digits_there_are_refits(x64):
     # Most labellings of so few rows leave little variance within classes; one feature is another.
     rng = np.random.default_rng(0)
@@ -232,6 +236,7 @@ def test_where_labels_would_lose_digits_there_are_refits(x64):
         np.testing.assert_allclose(found.null, expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_score_of_each_group(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     folds, by = gcf.kfold(jax.random.key(1), y, 5), np.arange(N) % 3
@@ -264,6 +269,7 @@ def test_labels_move_within_blocks_or_with_them():
     assert len(moves) > 15
 
 
+@pytest.mark.slow
 def test_p_values_are_uniform_without_a_signal(x64):
     rng = np.random.default_rng(0)
     p_values = []
@@ -279,6 +285,7 @@ def test_p_values_are_uniform_without_a_signal(x64):
     assert abs(np.mean(p_values) - 0.525) < 4 * 0.29 / np.sqrt(40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clf", "metric"),
     [

@@ -59,6 +59,7 @@ def rows_of(kind, rng, n=300, v=V):
 KINDS = ["rare", "none", "repeated", "large", "all large", "fractional", "one row", "few words"]
 
 
+@pytest.mark.slow("float32-many words", "float64-many words")
 @pytest.mark.parametrize("kind", [*KINDS, "many words"])
 def test_dirichlet_multinomial_is_that_of_numpy(kind, dtype):
     rng = np.random.default_rng(0)
@@ -79,6 +80,16 @@ def test_presence_counts_a_word_once():
     assert_near(found, expected, 1e-5)
 
 
+@pytest.mark.slow(
+    but=(
+        "float32-150-False",
+        "float32-150-True",
+        "float32-17-False",
+        "float32-17-True",
+        "float64-150-False",
+        "float64-150-True",
+    )
+)
 @pytest.mark.parametrize("presence", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 17, 150])  # short documents and long ones
 def test_tokens_score_as_their_counts(length, presence, dtype):
@@ -108,6 +119,7 @@ def test_cells_that_are_no_counts_spoil_their_rows_alone():
     assert np.isnan(found[:2]).all() and np.isfinite(found[2]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("kind", ["rare", "large", "fractional", "one row"])
 def test_derivatives_are_finite_differences(kind):
@@ -147,6 +159,7 @@ def test_derivative_by_counts():
     np.testing.assert_allclose((found * dx).sum(), expected, rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rare", "repeated"])
 def test_two_models_at_once(kind):
     rng = np.random.default_rng(6)
@@ -187,6 +200,7 @@ def student_by_scipy(params, x):
     return np.stack(columns, -1)
 
 
+@pytest.mark.slow("float32-0.5-full-True")
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("dof", [0.5, 4.5, 1e5])

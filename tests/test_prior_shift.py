@@ -20,6 +20,7 @@ def shifted(model, seed=1, n=503):
     return params, *gcf.sample(jax.random.key(seed), other, (n,))
 
 
+@pytest.mark.slow("multinomial-tokens", "product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_the_maximum(model, x64):
     params, x, _ = shifted(model)
@@ -39,6 +40,7 @@ def test_the_maximum(model, x64):
     np.testing.assert_allclose(values[0], gcf.log_marginal(params, x).sum(), rtol=1e-12)
 
 
+@pytest.mark.slow("gaussian-shared", "product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_it_is_near_the_prior_drawn_from(model, x64):
     params, x, y = shifted(model)
@@ -50,6 +52,7 @@ def test_it_is_near_the_prior_drawn_from(model, x64):
     assert after > before
 
 
+@pytest.mark.slow
 def test_weights_are_repetitions_and_densities_stay(x64):
     params, x, _ = shifted(MODELS[0])
     weights = np.random.default_rng(0).integers(0, 3, 503)
@@ -66,6 +69,7 @@ def test_a_class_that_cannot_occur_stays_so(x64):
     assert found.converged and found.params.log_prior[2] == -jnp.inf
 
 
+@pytest.mark.slow
 def test_any_density_and_any_transform(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     params = gcf.fit(gcf.Classifier(gcf.KernelDensity(), K), x, y)
@@ -83,6 +87,7 @@ def test_any_density_and_any_transform(x64):
     np.testing.assert_allclose(slope, (score(1e-3) - score(-1e-3)) / 2e-3, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_invalid_input():
     params, x, _ = shifted(MODELS[0])
     with pytest.raises(ValueError, match="weights has shape"):

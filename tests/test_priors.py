@@ -34,6 +34,7 @@ def test_laplace_smoothing_is_a_mode_and_a_mean(x64):
     )
 
 
+@pytest.mark.slow
 def test_divisors_are_modes_and_means(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     d = x.shape[1]
@@ -61,6 +62,7 @@ def test_map_of_a_gaussian_by_hand(x64):
     np.testing.assert_allclose(found.covariances[0], psi / (dof + 3 + 2 + 2), rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_prior_makes_every_class_regular(covariance, shared):
@@ -87,6 +89,7 @@ def test_unseen_values_and_words_have_their_share():
     np.testing.assert_allclose(np.exp(new[:, 0]), [1 / 5, 1 / 5 * 2 / 6], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_mode_on_the_boundary_is_reported():
     x, y = np.array([[3, 0, 1], [0, 2, 0]]), np.array([0, 1])
     clf, s = with_stats(gcf.multinomial_nb(2, prior=gcf.Dirichlet(0.5)), x, y)
@@ -150,6 +153,7 @@ def test_invalid_priors_raise_in_every_verb(verb, clf, message):
     raises(message, lambda: getattr(gcf, verb)(clf, s))
 
 
+@pytest.mark.slow
 def test_improper_posteriors_raise_and_are_nan_in_traced_code():
     clf, s = with_stats(gcf.qda(2))
     raises(
@@ -173,6 +177,7 @@ def test_improper_posteriors_raise_and_are_nan_in_traced_code():
     raises(r"class 0 is not: a: column \[0\]: dof is -1", lambda: gcf.posterior(clf, s))
 
 
+@pytest.mark.slow
 def test_invalid_numbers_in_traced_code_are_nan():
     def score(dof):
         clf = gcf.qda(2, prior=niw(dof=dof))
@@ -203,6 +208,7 @@ def test_scales_that_are_not_positive_definite_are_nan_in_traced_code():
     np.testing.assert_array_equal(found, [False, True, True])
 
 
+@pytest.mark.slow
 def test_many_data_sets_at_once(x64):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(7, 23, 2)) + np.arange(23)[:, None] % 2
@@ -235,6 +241,7 @@ def test_a_new_prior_is_no_new_trace():
     assert len(traces) == 1
 
 
+@pytest.mark.slow
 def test_every_verb_heeds_inference():
     x, y = BY_NAME["gaussian-diag"].example("float32")
     prior = gcf.NormalInverseWishart(mean=0.0, kappa=5.0, scale=3.0, dof=7.0)
@@ -267,6 +274,7 @@ def ml_like(clf):
     return gcf.Classifier(clf.family, K, inference="ml")
 
 
+@pytest.mark.slow("1.0-diag", "1.0-full", "1.0-spherical", "10000.0-full")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("strength", [1.0, 1e4, 1e8])
 def test_evidence_of_gaussians_in_float32(covariance, strength):
@@ -281,6 +289,7 @@ def test_evidence_of_gaussians_in_float32(covariance, strength):
     np.testing.assert_allclose(found["float32"], found["float64"], rtol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [0.05, 1.0, 1e4, 1e6])
 def test_evidence_and_densities_of_tables_in_float32(strength):
     # A column of ones, fractional weights: rounding leaves zeros that are none.
@@ -347,6 +356,7 @@ def test_a_prior_of_another_family_is_named():
         raises(f"prior is .*, expected a {name}", lambda: gcf.fit(clf, x, Y))  # noqa: B023
 
 
+@pytest.mark.slow
 def test_no_examples_prefer_no_prior():
     clf, s = with_stats(gcf.multinomial_nb(2), X.astype(int))
     nobody = jax.tree.map(jnp.zeros_like, s)

@@ -49,6 +49,7 @@ def by_formula(x, y, shrinkage):
     return ((mean - x.mean(0)) / np.sqrt(variance)) @ root / size[:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shrinkage", [0.0, None], ids=["none", "james-stein"])
 def test_cat_scores_as_by_formula(shrinkage, data):
     x, y = data
@@ -82,6 +83,7 @@ def test_without_correlations_an_analysis_of_variance(data):
     np.testing.assert_allclose(found.p_value, expected.pvalue, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_all_features_together_have_the_trace_of_hotelling_and_lawley(data):
     stats = gcf.stats(gcf.lda(K), *data)
     expected = gcf.manova(stats).hotelling_lawley.statistic * (len(data[1]) - K)
@@ -132,6 +134,7 @@ def test_rows_shrunk_towards_the_identity_have_no_correlations(x64):
         gcf.cat_scores(stats)
 
 
+@pytest.mark.slow
 def test_ranking_finds_what_tells_something(x64):
     rng = np.random.default_rng(0)
     y = rng.integers(0, K, 59)

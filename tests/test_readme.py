@@ -57,6 +57,7 @@ def outputs(folder) -> dict[str, list[list[str]]]:
     return {page: [text.splitlines() for text in printed[page]] for page in PAGES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_quickstart_prints_what_it_says(outputs, page):
     """Character for character.

@@ -95,6 +95,7 @@ def test_a_page_that_cannot_be_written(tmp_path, capsys, monkeypatch):
     assert "out.html: No such file or directory" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_held_out_posteriors_are_those_of_the_scores():
     found = gcf.compare(table()[["height", "kind"]], label="kind", num_folds=3)
     loss = -found.log_posterior[np.arange(len(found.y)), found.y].mean()
@@ -103,6 +104,7 @@ def test_held_out_posteriors_are_those_of_the_scores():
     np.testing.assert_array_equal(names[found.y], table()["kind"][found.rows])
 
 
+@pytest.mark.slow
 def test_terms_of_columns_add_up():
     data = table()
     found = gcf.compare(data, label="kind", num_folds=2).best

@@ -40,6 +40,7 @@ def both(family, x, y, weights=None):
     return found, gcf.estimate(clf, gcf.stats(clf, x, y, weights))
 
 
+@pytest.mark.slow
 @NAMED
 def test_as_from_whole_matrices(name, x64):
     x, y, new = rows()
@@ -58,6 +59,7 @@ def test_as_from_whole_matrices(name, x64):
             assert_close(*map(jnp.asarray, differences), 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lda", "rda", "james-stein"])
 def test_gradients_as_from_whole_matrices(name, x64):
     x, y, new = rows(n=23, d=61)
@@ -77,6 +79,7 @@ def test_gradients_as_from_whole_matrices(name, x64):
         assert_close(a / jnp.abs(b).max(), b / jnp.abs(b).max(), 1e-10)
 
 
+@pytest.mark.slow
 def test_gradient_by_the_shrinkage(x64):
     x, y, new = rows()
 
@@ -89,6 +92,7 @@ def test_gradient_by_the_shrinkage(x64):
     assert_close(*slopes, 1e-10)
 
 
+@pytest.mark.slow("rda")
 @pytest.mark.parametrize("name", ["lda", "rda"])
 def test_an_offset_costs_no_digits(name, x64):
     x, y, new = rows(d=1501, n=61, offset=1e6)
@@ -97,6 +101,7 @@ def test_an_offset_costs_no_digits(name, x64):
     assert_close(gcf.log_posterior(found, new), gcf.log_posterior(expected, new - 1e6), 1e-10)
 
 
+@pytest.mark.slow("lda", "rda")
 @pytest.mark.parametrize("name", ["lda", "rda", "diagonal"])
 def test_in_float32(name):
     x, y, new = (a.astype(np.float32) if a.ndim > 1 else a for a in rows(d=307))
@@ -108,6 +113,7 @@ def test_in_float32(name):
     assert np.abs(np.exp(gcf.log_posterior(found, new)) - right).max() < 1e-4
 
 
+@pytest.mark.slow("lda", "ledoit-wolf")
 @pytest.mark.parametrize("name", ["lda", "ledoit-wolf", "diagonal"])
 def test_rows_without_weight_may_hold_anything(name, x64):
     x, y, new = rows()
@@ -131,6 +137,7 @@ def test_constant_and_equal_features(name, x64):
     assert_close(gcf.log_joint(found, new), gcf.log_joint(expected, new), 1e-11)
 
 
+@pytest.mark.slow("lda")
 @pytest.mark.parametrize("preset", [gcf.lda, gcf.qda])
 def test_little_shrinkage_in_float32(preset):
     # The variances of coordinates in the space are hundreds of times those of features.
@@ -164,6 +171,7 @@ def test_draws_have_the_means_and_covariances():
         assert np.abs(np.cov(of_class.T) - covariance).max() < 0.05 * scale
 
 
+@pytest.mark.slow
 def test_one_rotation_serves_many_fits(x64):
     x, y, new = rows()
     space = gcf.row_space(x)
@@ -181,6 +189,7 @@ def test_one_rotation_serves_many_fits(x64):
         assert_close(gcf.log_joint(space.params(params), new), gcf.log_joint(expected, new), 1e-11)
 
 
+@pytest.mark.slow
 def test_one_part_of_a_product(x64):
     x, y, new = rows()
     parts = {"genes": FAMILIES["lda"], "age": gcf.Gaussian("diag")}

@@ -49,6 +49,12 @@ def one_by_one(clf, x, y, metric, weights=None):
     return np.array([gcf.score(cv, y, metric, weights=weights) for cv in folds])
 
 
+@pytest.mark.slow(
+    but=(
+        "float32-spheres",
+        "float64-spheres",
+    )
+)
 @pytest.mark.parametrize("name", MODELS)
 def test_as_cross_validations(name, dtype):
     x, y = rows_of(name, dtype)
@@ -85,6 +91,7 @@ def test_three_places_as_scikit_learn(name):
         assert found.p_value[place] == pytest.approx((1 + no_worse) / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lda", "lda-shrunk", "nb"])
 def test_permutations_are_the_same_at_all_places(name, x64):
     x, y = rows_of(name, "float64")
@@ -101,6 +108,7 @@ def test_permutations_are_the_same_at_all_places(name, x64):
     np.testing.assert_allclose(found.p_corrected, (worse + 1) / 24)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lda-shrunk", "nb"])
 def test_a_voxel_of_nan_is_nan_and_changes_no_other(name):
     x, y = rows_of(name, "float32")
@@ -127,6 +135,7 @@ def test_which_densities_may_have_features_without_effect():
         assert not can_pad(family)
 
 
+@pytest.mark.slow
 def test_neighbours_as_a_matrix():
     x, y = data()
     near = np.zeros((D, D), bool)
@@ -137,6 +146,7 @@ def test_neighbours_as_a_matrix():
         assert (gcf.searchlight(MODELS["nb"], x, y, matrix, RUNS).score == lists).all()
 
 
+@pytest.mark.slow
 def test_sliding(x64):
     rng = np.random.default_rng(0)
     x, y = data("float64")
@@ -148,6 +158,7 @@ def test_sliding(x64):
         assert found.score[time] == one.observed and found.p_value[time] == one.p_value
 
 
+@pytest.mark.slow
 def test_in_the_searchlight_of_nilearn():
     rng = np.random.default_rng(0)
     volume, y = rng.normal(size=(3, 4, 3, N)), np.array(["cat", "face", "house"])[np.arange(N) % K]

@@ -217,6 +217,7 @@ def test_a_start_is_for_models_that_need_one():
             gcf.fit(clf, X, y, init=gcf.fit(clf, X, y))
 
 
+@pytest.mark.slow
 def test_numbers_of_any_type_are_taken():
     for kind in (np.int8, np.uint16, np.int64, bool):
         params = gcf.fit(gcf.lda(2), X, (Y > 0).astype(kind))

@@ -31,6 +31,7 @@ def centred(x, y):
     return x - np.stack([x[y == k].mean(0) for k in range(K)])[y]
 
 
+@pytest.mark.slow("ledoit-wolf")
 @pytest.mark.parametrize("method", OF_NAME)
 def test_intensities_of_each_class_as_scikit_learn(method, data):
     x, y = data
@@ -132,6 +133,7 @@ def test_qda_with_shrinkage_on_features_of_very_different_units():
         assert wrong.mean() < 0.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family",
     [
@@ -160,6 +162,7 @@ def test_from_merged_statistics(family, data):
     assert_close(gcf.estimate(clf, whole), gcf.fit(clf, x, y, weights), 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family",
     [
@@ -178,6 +181,7 @@ def test_the_maximum_of_a_penalised_likelihood(family, data):
     assert_close(gcf.fit_gradient(clf, *data).params, params, 1e-7)
 
 
+@pytest.mark.slow
 def test_a_class_without_weight_has_the_pooled_intensity(data):
     x, y = data
     weights = (y != 1).astype(float)

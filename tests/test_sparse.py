@@ -63,6 +63,7 @@ def forms_of(name):
     return {form: FORMS[form] for form in whole}
 
 
+@pytest.mark.slow
 @NAMED
 def test_fits_and_scores_are_those_of_dense_rows(name, x64):
     dense, y, weights = example(name)
@@ -117,6 +118,7 @@ def test_gradients_by_the_values(name, x64):
     chex.assert_trees_all_close(found, expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csr", "padded"])
 def test_a_part_of_a_product(form, x64):
     dense, y, weights = example()

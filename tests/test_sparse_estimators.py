@@ -19,6 +19,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.slow("csr_matrix-MultinomialNB-params0")
 @pytest.mark.parametrize(("make", "params"), ESTIMATORS)
 @pytest.mark.parametrize("form", [sp.csr_matrix, sp.coo_array])
 def test_sparse_rows_are_dense_rows(make, params, form):

@@ -37,6 +37,7 @@ def files(tmp_path):
     return paths
 
 
+@pytest.mark.slow
 def test_files_are_their_rows(files, tmp_path):
     clf, schema, table = told("mixed")
     whole = sum_batches(clf, files, schema)
@@ -68,6 +69,7 @@ def test_files_are_their_rows(files, tmp_path):
     assert sum_batches(clf, [files[0], table.slice(17)], schema).rows == N
 
 
+@pytest.mark.slow("float32")
 def test_a_column_far_from_0_is_named(dtype):
     """Sums keep it; params and rows in float32 do not."""
     rng = np.random.default_rng(0)
@@ -290,6 +292,7 @@ def mixture():
     return schema, batches, (x, y, TABLE["w"].astype(float))
 
 
+@pytest.mark.slow
 def test_a_pass_is_a_step_of_em(mixture, x64):
     schema, batches, (x, y, w) = mixture
     start = gcf.em(MIXTURE, x, y, weights=w, key=jax.random.key(0), max_steps=2).params
@@ -311,6 +314,7 @@ def test_a_pass_is_a_step_of_em(mixture, x64):
         gcf.combine([part, other])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [gcf.Gaussian(shared=True), gcf.Gaussian(), gcf.Poisson()])
 def test_em_of_params_in_float32(family, mixture):
     """The params that `fit` returns, where JAX is not set to float64."""
@@ -412,6 +416,7 @@ def test_passes_go_on_from_a_checkpoint(mixture, tmp_path):
         fit_batches(MIXTURE, iter(batches), schema, passes=2)
 
 
+@pytest.mark.slow
 def test_one_pass_from_given_params_is_a_step(x64):
     clf, x = gcf.gaussian_nb(2), np.random.default_rng(0).normal(size=(31, 2)).round(3)
     batch = {"a": x[:, 0], "b": x[:, 1], "y": ["u", "v", None] * 10 + ["u"]}

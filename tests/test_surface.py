@@ -203,6 +203,7 @@ def test_models_are_frozen_pytrees_whose_floats_are_leaves(model):
     jax.tree.unflatten(structure, [object()] * len(leaves))
 
 
+@pytest.mark.slow
 def test_results_are_pytrees_of_arrays():
     x, y = np.eye(3, dtype=np.float32), np.arange(3)
     s = gcf.stats(gcf.qda(3), x, y)
@@ -254,6 +255,7 @@ def test_labels_that_are_no_classes_are_named():
     assert np.isnan(jax.jit(gcf.fit)(gcf.lda(3), x, y).log_prior).all()
 
 
+@pytest.mark.slow
 def test_containers_of_other_kinds():
     x, y = np.arange(8.0).reshape(4, 2) ** 2, np.array([0, 0, 1, 1])
     expected = gcf.fit(gcf.gaussian_nb(2), x, y)

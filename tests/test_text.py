@@ -80,6 +80,7 @@ def test_unknown_counts_all_words_that_are_neither_known_nor_stop_words(options)
         np.testing.assert_array_equal(counts.sum(axis=1), [len(find_words(t)) for t in texts])
 
 
+@pytest.mark.slow
 @given(train=TEXTS, test=TEXTS, unknown=st.booleans())
 def test_encodings_agree(train, test, unknown):
     if all(word in ("", "x") for text in train for word in text.split(" ")):

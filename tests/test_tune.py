@@ -35,6 +35,7 @@ def one_by_one(clf_of, candidates, x, y, folds, metric, weights=None):
     return np.array(found).T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["log_loss", "balanced_accuracy"])
 def test_each_candidate_is_cross_validated(metric, x64):
     x, y, folds = data()
@@ -60,6 +61,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow("row-space", "softmax")
 @pytest.mark.parametrize("name", MODELS)
 def test_nested_choices_are_choices_among_the_other_folds(name, x64):
     x, y, folds = data(31)
@@ -78,6 +80,7 @@ def test_nested_choices_are_choices_among_the_other_folds(name, x64):
         np.testing.assert_allclose(found.nested.log_posterior[~rest], expected, atol=atol)
 
 
+@pytest.mark.slow
 def test_rows_without_fold_or_label(x64):
     x, y, folds = data()
     folds[[0, 7]], folds[[3, 11]], y = -1, -2, y.copy()
@@ -87,6 +90,7 @@ def test_rows_without_fold_or_label(x64):
     np.testing.assert_allclose(found.table["score"].min(), gcf.score(cv, y, "log_loss"), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_list_of_candidates(x64):
     x, y, folds = data(counts=True)
     make = lambda alpha, presence: gcf.Classifier(  # noqa: E731
@@ -111,6 +115,7 @@ def test_a_candidate_without_a_score_is_not_chosen(x64):
         gcf.tune(make, {"ddof": [1.0]}, x, y, folds)
 
 
+@pytest.mark.slow
 def test_gradients_of_the_cross_validated_loss(x64):
     x, y, folds = data()
     counts, _, _ = data(counts=True)
@@ -138,6 +143,7 @@ def test_gradients_of_the_cross_validated_loss(x64):
         np.testing.assert_allclose((slope[name] * step).sum(), change / 2, rtol=1e-5, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_driven_by_optax(x64):
     x, y, folds = data()
     loss = lambda t: gcf.score(  # noqa: E731
@@ -156,6 +162,7 @@ def test_driven_by_optax(x64):
     assert abs(jax.grad(loss)(t)) < 1e-4
 
 
+@pytest.mark.slow
 def test_values_may_be_arrays_or_none(x64):
     x, y, folds = data()
     grid = {"class_prior": [None, np.array([0.2, 0.3, 0.5])]}

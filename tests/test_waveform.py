@@ -15,6 +15,7 @@ H3 = np.maximum(6.0 - abs(J + 4 - 11), 0)
 PAIRS = [(H1, H2), (H1, H3), (H2, H3)]
 
 
+@pytest.mark.slow("float64-shape2")
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
 def test_shapes_and_dtypes(shape, dtype):
     x, y = sample_waveform(jax.random.key(0), shape)
@@ -24,6 +25,7 @@ def test_shapes_and_dtypes(shape, dtype):
     assert log_joint.shape == (*shape, 3) and log_joint.dtype == dtype
 
 
+@pytest.mark.slow
 def test_moments():
     n = 300_000
     x, y = map(np.asarray, sample_waveform(jax.random.key(0), (n,)))
@@ -38,6 +40,7 @@ def test_moments():
         assert (abs(np.cov(rows.T) - covariance) < 5 * error).all()
 
 
+@pytest.mark.slow
 def test_log_joint_is_the_integral(dtype):
     """Along the segment from b to a the integrand is Gaussian: a difference of two Φ."""
     x, _ = sample_waveform(jax.random.key(0), (1009,))
@@ -56,6 +59,7 @@ def test_log_joint_is_the_integral(dtype):
     np.testing.assert_allclose(waveform_log_joint(x), np.stack(expected, 1), atol=tolerance)
 
 
+@pytest.mark.slow
 def test_bayes_error():
     """0.14 is an estimate (Breiman et al. 1984), by UCI's description from 5,000 rows: ±0.005."""
     x, y = sample_waveform(jax.random.key(0), (100_000,))
@@ -64,6 +68,7 @@ def test_bayes_error():
     assert abs(error - 0.133) < 0.004
 
 
+@pytest.mark.slow
 def test_errors_of_two_models():
     """Hastie et al. (2009), Table 12.4: 0.191 and 0.205 over ten simulations, each ±0.006."""
     train = sample_waveform(jax.random.key(0), (200, 300))

@@ -72,6 +72,12 @@ def joint(params, x, y):
     return gcf.log_joint(params, x)[jnp.arange(len(y)), y]
 
 
+@pytest.mark.slow(
+    but=(
+        "categorical-unequal",
+        "multinomial-tokens",
+    )
+)
 @every
 def test_evidence_is_the_product_of_one_step_ahead_predictives(model):
     clf, x, y, s = learned(model, ROWS)
@@ -88,6 +94,7 @@ def test_evidence_is_the_product_of_one_step_ahead_predictives(model):
     assert_near(gcf.log_evidence(clf, s), total, 1e-11, terms=ROWS)
 
 
+@pytest.mark.slow
 @core
 def test_posterior_is_prior_times_likelihood_over_evidence(model):
     clf, x, y, s = learned(model)
@@ -100,6 +107,7 @@ def test_posterior_is_prior_times_likelihood_over_evidence(model):
         assert_near(log_lik, joint(params, x, y).sum(), 1e-11, terms=len(y))
 
 
+@pytest.mark.slow
 @core
 def test_fit_is_the_mode(model):
     clf, x, y, s = learned(model)
@@ -142,6 +150,7 @@ def _on_the_simplex(params):
     return gcf.ClassifierParams(jax.nn.log_softmax(params.log_prior), conditional)
 
 
+@pytest.mark.slow
 @plain
 def test_the_certificate_and_the_roads_agree_on_the_mode(model):
     clf, x, y, s = learned(model)
@@ -152,6 +161,7 @@ def test_the_certificate_and_the_roads_agree_on_the_mode(model):
     assert_close(solved.params, params, 1e-9)
 
 
+@pytest.mark.slow
 @core
 def test_draws_have_the_mean_and_the_intervals_of_the_posterior(model):
     clf, _, _, s = learned(model)
@@ -208,6 +218,7 @@ def find(params, name):
     return found[value]() if value in found else getattr(node, value)
 
 
+@pytest.mark.slow
 @core
 def test_predictive_is_the_average_density_of_draws(model):
     clf, x, _, s = learned(model)
@@ -220,6 +231,7 @@ def test_predictive_is_the_average_density_of_draws(model):
     assert (np.abs(densities.mean(0) - exact) <= 8 * error + 1e-12).all()
 
 
+@pytest.mark.slow
 @core
 def test_one_flag(model):
     clf, x, y, s = learned(model)
@@ -238,6 +250,7 @@ def test_one_flag(model):
     assert (np.asarray(gcf.predict(params, drawn)) >= 0).all() and labels.shape == (N,)
 
 
+@pytest.mark.slow
 @some
 def test_under_jit_vmap_and_in_float32(model):
     clf, x, _, s = learned(model)
@@ -261,6 +274,7 @@ def test_under_jit_vmap_and_in_float32(model):
         np.testing.assert_allclose(gcf.log_evidence(clf32, s32), eager[3], rtol=1e-4)
 
 
+@pytest.mark.slow
 @single
 def test_gradients_of_the_evidence_and_of_a_predictive_score(model):
     clf, x, y, s = learned(model)
@@ -279,6 +293,7 @@ def test_gradients_of_the_evidence_and_of_a_predictive_score(model):
     assert_finite(jax.jit(jax.grad(lambda s: gcf.log_evidence(clf, s), allow_int=True))(s))
 
 
+@pytest.mark.slow
 @single
 def test_fit_prior_finds_a_stationary_point_of_the_evidence(model):
     clf, _, _, s = learned(model)
@@ -303,6 +318,7 @@ def test_fit_prior_finds_a_stationary_point_of_the_evidence(model):
             assert gcf.log_evidence(worse, s) <= best + 1e-9 * abs(best)
 
 
+@pytest.mark.slow
 def test_scale_of_the_data_does_not_matter_to_a_prior_of_its_units():
     x, y = BY_NAME["gaussian"].example("float64")
     for covariance_ in ("full", "diag", "spherical"):
@@ -315,6 +331,7 @@ def test_scale_of_the_data_does_not_matter_to_a_prior_of_its_units():
                 np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_ranks_of_true_parameters_are_uniform():
     # Simulation-based calibration: parameters from the prior, data from them, and the rank of the
     # parameter among draws of the posterior.
@@ -341,6 +358,7 @@ def test_ranks_of_true_parameters_are_uniform():
         assert kstest((rank + rng.random(len(rank))) / 100, "uniform").pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_draws_of_the_prior_write_documents_of_the_usual_length():
     model = BY_NAME["multinomial"]
     clf, x, _, s = learned(model)

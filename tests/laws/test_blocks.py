@@ -74,6 +74,7 @@ def test_a_rare_class_whose_first_row_is_far_off(covariance, dtype):
     np.testing.assert_allclose(s.scatter[0], scatter.sum(0), rtol, atol=rtol * scatter.max())
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("name", [m.name for m in FAMILIES])
 def test_many_rows_are_their_blocks_merged(name, x64):
     model = BY_NAME[name]
@@ -85,6 +86,7 @@ def test_many_rows_are_their_blocks_merged(name, x64):
     np.testing.assert_array_equal(whole.count, np.bincount(y))
 
 
+@pytest.mark.slow("family0")
 @pytest.mark.parametrize("family", [gcf.Gaussian("diag"), gcf.Bernoulli(), gcf.Multinomial()])
 def test_wide_rows(family, x64):
     n = 1009
@@ -106,6 +108,7 @@ def test_wide_rows(family, x64):
     assert_near(joint[500:511], alone, 1e-12, terms=WIDE)
 
 
+@pytest.mark.slow("poisson", "product")
 @pytest.mark.parametrize("name", [m.name for m in FAMILIES])
 def test_many_rows_are_scored_as_few(name, x64):
     model = BY_NAME[name]
@@ -194,6 +197,7 @@ def test_many_classes(x64):
     np.testing.assert_array_equal(s.count, np.bincount(y, minlength=classes))
 
 
+@pytest.mark.slow
 def test_gradients_go_through_every_road(x64):
     x, y = BY_NAME["gaussian"].example("float64", n=MANY)
 

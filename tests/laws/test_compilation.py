@@ -60,6 +60,7 @@ def test_compilations_are_counted(compiled):
     assert compiled("compile") > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", FAMILIES, ids=str)
 def test_nothing_on_the_second_call_nor_for_another_hyper_parameter(model, compiled):
     use_everything(model.classifier, *model.example("float64"))
@@ -71,6 +72,7 @@ def test_nothing_on_the_second_call_nor_for_another_hyper_parameter(model, compi
     assert compiled() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "categorical", "multinomial-tokens", "product"])
 def test_a_stream_of_batches_compiles_for_the_first_and_for_the_odd_last(name, compiled):
     model = BY_NAME[name]
@@ -101,6 +103,7 @@ def test_a_stream_of_batches_compiles_for_the_first_and_for_the_odd_last(name, c
     assert float(total.count.sum()) == len(y) != N
 
 
+@pytest.mark.slow
 def test_batches_of_any_size_are_predicted_by_few_programs(compiled):
     model = BY_NAME["product-linear"]
     params = gcf.fit(model.classifier, *model.example("float64"))

@@ -37,6 +37,7 @@ def log_posterior(family, x, y, seen, dtype):
         return np.asarray(gcf.log_posterior(params, seen.astype(dtype)), np.float64)
 
 
+@pytest.mark.slow
 @GAUSSIANS
 def test_constant_in_a_class_in_both_dtypes(family):
     x, y = constant_in_class()
@@ -90,6 +91,7 @@ DEGENERATE = {
 BATCH = [data(*rows()) for data in DEGENERATE.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", STRUCTURES + [f for f in HOLES if not is_hidden(f)], ids=str)
 def test_gradients_are_finite_where_values_are(family, dtype):
     x = jnp.asarray(np.stack([x for x, _ in BATCH]), dtype)
@@ -123,6 +125,7 @@ def fitted_all(dtype):
         yield "Student-t", gcf.fit(clf, x.astype(dtype), y)
 
 
+@pytest.mark.slow
 def test_infinite_cells_have_no_scores(dtype):
     x = rows(1)[0].astype(dtype)
     x[2, 0], x[3, 4], x[5, 1], x[5, 2] = np.inf, -np.inf, np.inf, np.inf
@@ -134,6 +137,7 @@ def test_infinite_cells_have_no_scores(dtype):
             assert np.isfinite(found[~bad]).all(), (family, verb)
 
 
+@pytest.mark.slow
 def test_infinite_cells_beside_missing_ones(dtype):
     x, y = rows()
     q = x.astype(dtype)
@@ -146,6 +150,7 @@ def test_infinite_cells_beside_missing_ones(dtype):
         assert np.isnan(found[2:4]).all() and np.isfinite(found[4:]).all(), family
 
 
+@pytest.mark.slow
 def test_a_column_that_a_class_never_shows(dtype):
     x, y = (a.astype(t) for a, t in zip(rows(), (dtype, np.int32), strict=True))
     x[y == 1, 3] = np.nan
@@ -165,6 +170,7 @@ def test_a_column_that_a_class_never_shows(dtype):
     np.testing.assert_allclose(sphere.scale[1, 0], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_dimension_stays_as_it_was(dtype):
     x, y = (a.astype(t) for a, t in zip(rows(), (dtype, np.int32), strict=True))
     one = gcf.fit(gcf.Classifier(gcf.Gaussian(), K), x[:, :1], y).conditional
@@ -173,6 +179,7 @@ def test_one_dimension_stays_as_it_was(dtype):
     np.testing.assert_allclose(one.mean, other.mean, rtol=4 * np.finfo(dtype).eps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", [gcf.lda, gcf.qda, gcf.gaussian_nb])
 def test_validate_says_where_float32_has_too_few_digits(preset):
     x, y = rows()

@@ -44,6 +44,15 @@ def errors(clf, found, x, y):
     return tuple(np.abs(posterior(p, x) - right).max() for p in (found, rounded))
 
 
+@pytest.mark.slow(
+    but=(
+        "lda-small-10000.0",
+        "lda-small-1000000.0",
+        "qda-small-100.0",
+        "qda-small-10000.0",
+        "qda-small-1000000.0",
+    )
+)
 @pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])
 @pytest.mark.parametrize("size", SIZES)
 @BOTH
@@ -56,6 +65,7 @@ def test_a_fit_loses_no_more_than_scoring(preset, size, condition):
     assert ours <= max(3 * alone, 1e-6)
 
 
+@pytest.mark.slow
 @BOTH
 def test_merged_and_removed_statistics_keep_the_digits(preset):
     x, y = ill_conditioned(*SIZES["small"], 1e6)
@@ -74,6 +84,7 @@ def test_merged_and_removed_statistics_keep_the_digits(preset):
         assert ours <= 5 * alone
 
 
+@pytest.mark.slow("lda")
 @BOTH
 def test_scaled_statistics_and_single_rows_keep_the_digits(preset):
     x, y = ill_conditioned(307, 4, 1e6)
@@ -88,6 +99,7 @@ def test_scaled_statistics_and_single_rows_keep_the_digits(preset):
         assert ours <= 5 * alone
 
 
+@pytest.mark.slow("lda")
 @BOTH
 def test_a_far_column_hides_no_thin_direction(preset):
     rng = np.random.default_rng(0)
@@ -100,6 +112,7 @@ def test_a_far_column_hides_no_thin_direction(preset):
     assert np.abs(posterior(gcf.fit(clf, x, y), x) - right).max() < 3e-5
 
 
+@pytest.mark.slow
 def test_barely_more_rows_than_features():
     # More products than float64 is used for, and fewer than two rows for each feature.
     x, y = ill_conditioned(431, 223, 1e5)
@@ -107,6 +120,7 @@ def test_barely_more_rows_than_features():
     assert ours <= 3 * alone
 
 
+@pytest.mark.slow("lda")
 @BOTH
 def test_weights_and_vmap_keep_the_digits(preset):
     x, y = ill_conditioned(*SIZES["small"], 1e6)
@@ -121,6 +135,7 @@ def test_weights_and_vmap_keep_the_digits(preset):
         assert np.abs(posterior(params, x) - exact).max() < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @BOTH
 def test_gradients_are_those_of_float64(preset, size):
@@ -139,6 +154,7 @@ def test_gradients_are_those_of_float64(preset, size):
         assert np.abs(np.asarray(a) - np.asarray(b)).max() < 1e-3 * np.abs(np.asarray(b)).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [1e2, 1e4, 1e6])
 @pytest.mark.parametrize("preset", [*PRESETS, gcf.gaussian_nb])
 def test_an_offset_costs_no_digits(preset, offset):
@@ -193,6 +209,7 @@ def few_rows(dtype=np.float64, n=15, d=31, seed=0):
     return rng.standard_normal((n, d)).astype(dtype), np.arange(n) % K
 
 
+@pytest.mark.slow("lda-31", "qda-31")
 @pytest.mark.parametrize("d", [7, 31])
 @BOTH
 def test_repeated_rows_are_weights_where_nothing_varies(preset, d, x64):
@@ -245,6 +262,7 @@ def test_units_do_not_matter_where_nothing_varies(preset, x64):
     np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7 * np.abs(a).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [28, 29])
 def test_random_rows_in_random_groups(d, dtype):
     right = []
@@ -309,6 +327,7 @@ def optimized():
     jax.config.update("jax_disable_most_optimizations", before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [1e4, 1e6])
 @pytest.mark.parametrize(
     "family", [gcf.Gaussian("diag"), gcf.Gaussian("diag", shared=True)], ids=["own", "shared"]

@@ -108,18 +108,26 @@ def check_never_loses(model, dtype):
         np.testing.assert_allclose(found.value, expected, rtol=1e-11 if lost < 1e-9 else 1e-5)
 
 
+@pytest.mark.slow(
+    but=(
+        "bernoulli",
+        "poisson",
+    )
+)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_it_is_fit_where_nothing_is_hidden_and_never_loses(model, x64):
     check_fit(model, np.dtype("float64"))
     check_never_loses(model, np.dtype("float64"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [m for m in MODELS if m.name in IN_FLOAT32], ids=str)
 def test_the_same_in_float32(model):
     check_fit(model, np.dtype("float32"))
     check_never_loses(model, np.dtype("float32"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [m for m in MODELS if not is_additive(m.family)], ids=str)
 def test_fit_of_hidden_parts_is_em_of_the_labelled_rows(model, x64):
     x, y = model.example("float64")
@@ -134,6 +142,7 @@ def test_fit_of_hidden_parts_is_em_of_the_labelled_rows(model, x64):
 BOUNDED = [m for m in MODELS if m.name in ("gaussian-shared", "categorical", "mixture-tokens")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", BOUNDED, ids=str)
 def test_likelihood_rises_without_a_prior(model, x64):
     clf = gcf.Classifier(model.family, K, inference="ml")
@@ -156,6 +165,7 @@ OTHERS = ("gaussian-holes", "product-holes")
 STATIONARY = [m for m in MODELS if "mixture" not in m.name and m.name not in OTHERS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", STATIONARY[::2], ids=str)
 def test_what_it_finds_is_stationary(model, x64):
     """In the unconstrained coordinates of every parameter, by automatic differentiation."""
@@ -178,6 +188,7 @@ def test_what_it_finds_is_stationary(model, x64):
     assert size < 2e-5 * N, size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", SOME, ids=str)
 def test_permuted_components_stay_permuted(model, x64):
     x, y = model.example("float64")
@@ -200,6 +211,7 @@ def test_permuted_components_stay_permuted(model, x64):
     np.testing.assert_allclose(gcf.log_joint(other.params, x), scores, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", SOME, ids=str)
 def test_weights_are_repetitions(model, x64):
     x, y = model.example("float64")
@@ -217,6 +229,7 @@ def test_weights_are_repetitions(model, x64):
     assert_close(scaled.params, shared.params, 1e-12)
 
 
+@pytest.mark.slow("gaussian-shared", "mixture")
 @pytest.mark.parametrize("model", SOME, ids=str)
 def test_unlabelled_rows_of_weight_0_are_absent(model, x64):
     x, y = model.example("float64")
@@ -227,6 +240,7 @@ def test_unlabelled_rows_of_weight_0_are_absent(model, x64):
     assert_close(found.params, expected, 1e-12 if is_additive(model.family) else 1e-3)
 
 
+@pytest.mark.slow("gaussian-shared", "mixture")
 @pytest.mark.parametrize("model", SOME, ids=str)
 def test_vmapped_members_are_as_alone(model, x64):
     """A member that has converged is frozen while the others go on."""
@@ -249,6 +263,7 @@ REAL = BY_NAME["gaussian"].data
 IN_UNITS = [m for m in MODELS if m.data is REAL]
 
 
+@pytest.mark.slow(but=("float64-gaussian-diag",))
 @pytest.mark.parametrize("model", IN_UNITS, ids=str)
 def test_units_do_not_matter(model, dtype):
     x, y = model.example(dtype)
@@ -262,6 +277,7 @@ def test_units_do_not_matter(model, dtype):
         np.testing.assert_allclose(scaled, posterior, rtol=0, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", SOME, ids=str)
 def test_float32_is_float64(model):
     clf, solutions, start = with_prior(model), [], None

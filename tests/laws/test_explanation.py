@@ -28,6 +28,7 @@ def rows_of(model):
     return jax.tree.map(lambda a: a[:ROWS], model.example("float64", seed=1)[0])
 
 
+@pytest.mark.slow("gaussian-shared-holes", "mixture")
 @pytest.mark.parametrize("model", [*WHOLE.values(), *WITH_HOLES], ids=str)
 def test_terms_add_up_to_the_log_odds(model):
     params, x = fitted(model), rows_of(model)
@@ -79,6 +80,7 @@ def test_more_features_than_rows():
     assert_near(found.log_odds, log_p[:, -1] - log_p[:, -2], 1e-9)
 
 
+@pytest.mark.slow
 def test_of_a_softmax():
     x, y = BY_NAME["gaussian"].example("float64")
     params = gcf.fit(gcf.SoftmaxRegression(K, l2=0.1), x, y)

@@ -78,6 +78,7 @@ def test_quadratic_form(model):
     assert_near(joint, gcf.log_joint(params, x), TOLERANCE)
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", NEITHER, ids=str)
 def test_what_is_not_linear_says_so(model):
     params = gcf.fit(model.classifier, *model.example("float64"))

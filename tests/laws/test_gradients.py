@@ -45,6 +45,7 @@ def continuous(clf, x, seen, weights):
     }
 
 
+@pytest.mark.slow("gaussian-diag", "gaussian-shared", "product")
 def test_as_finite_differences(model):
     rng = np.random.default_rng(7)
     (x, y), (seen, _) = model.example("float64"), model.example("float64", seed=1)
@@ -67,6 +68,7 @@ def test_as_finite_differences(model):
         assert found == pytest.approx(expected, rel=1e-5, abs=TOLERANCE), name
 
 
+@pytest.mark.slow("product")
 def test_finite_at_the_edge(model):
     # An empty class, a constant feature, a weight of 0, no smoothing.
     x, y = model.example("float64")

@@ -112,16 +112,19 @@ def check(at, rest):
     assert inner(slope, way) == pytest.approx(expected, rel=3e-4, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_by_all_that_is_continuous(model):
     check(*problem(model, known=not is_additive(model.family)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", HIDDEN, ids=str)
 def test_where_labels_are_hidden_too(model):
     check(*problem(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", SOME, ids=str)
 def test_forward_mode_and_vmap_agree_with_reverse_mode(model):
     at, rest = problem(model, known=not is_additive(model.family))
@@ -136,6 +139,7 @@ def test_forward_mode_and_vmap_agree_with_reverse_mode(model):
         np.testing.assert_allclose(leaf[1], one, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", HIDDEN, ids=str)
 def test_through_fit(model):
     """`fit` begun at the solution of `em` has its derivatives."""
@@ -164,6 +168,7 @@ def test_through_fit(model):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-8)
 
 
+@pytest.mark.slow("gaussian-shared", "mixture")
 @pytest.mark.parametrize("model", SOME, ids=str)
 def test_rows_without_weight_may_hold_anything(model):
     at, (clf, x, y, seen, start) = problem(model)

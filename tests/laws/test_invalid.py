@@ -48,6 +48,15 @@ def with_cell(x, rows, cells, value):
     return x
 
 
+@pytest.mark.slow(
+    "float32-gaussian-shared-holes",
+    "float32-independent-kernel",
+    "float32-kernel",
+    "float64-gaussian-shared-holes",
+    "float64-independent-kernel",
+    "float64-kernel",
+    "float64-product",
+)
 @pytest.mark.parametrize("model", [*EVERY, *HOLES], ids=str)
 def test_no_class_is_named_exactly_where_the_posterior_is_nan(model, dtype):
     x, y = model.example(dtype)
@@ -132,6 +141,7 @@ def verbs(clf, x, y):
     }
 
 
+@pytest.mark.slow("gaussian-shared-holes", "product-bayesian", "product")
 @pytest.mark.parametrize(("model", "clf"), list(classifiers()))
 def test_concrete_hyper_parameters_outside_their_domain(model, clf):
     x, y = model.example("float32")
@@ -154,6 +164,7 @@ def is_read(clf, path):
     return "prior" in path or beside is None
 
 
+@pytest.mark.slow("gaussian-shared-holes", "independent-kernel", "product")
 @pytest.mark.parametrize(("model", "clf"), list(classifiers()))
 def test_traced_hyper_parameters_outside_their_domain(model, clf):
     x, y = model.example("float32")
@@ -199,6 +210,7 @@ def fitted():
     return found
 
 
+@pytest.mark.slow
 def test_statistics_of_another_model_are_refused(fitted):
     pairs = 0
     others = {other.statistic: (name, other) for name, (_, other, _) in fitted.items()}
@@ -252,6 +264,7 @@ def test_statistics_of_other_classes_or_features_are_refused():
 # Params of many fits.
 
 
+@pytest.mark.slow("independent-kernel", "product")
 @pytest.mark.parametrize("model", EVERY, ids=str)
 def test_params_of_many_fits_take_vmap(model):
     x, y = model.example("float32")

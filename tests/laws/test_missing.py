@@ -57,6 +57,7 @@ ROWS = 307  # enough for every class to have a covariance
 MANY_COLUMNS = [model for model in COMPLETE if "univariate" not in model.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MANY_COLUMNS, ids=str)
 def test_a_missing_column_is_a_model_without_it(model, x64):
     """Hard case 22."""
@@ -93,16 +94,19 @@ def check_nothing_missing(model, dtype, tolerance):
         assert_close(gcf.log_joint(found, x), gcf.log_joint(expected, x), tolerance)
 
 
+@pytest.mark.slow("gaussian-shared")
 @pytest.mark.parametrize("model", COMPLETE, ids=str)
 def test_nothing_missing_is_the_strict_model(model, x64):
     check_nothing_missing(model, "float64", 1e-12)
 
 
+@pytest.mark.slow("gaussian-shared")
 @pytest.mark.parametrize("model", [m for m in COMPLETE if m.name in IN_FLOAT32], ids=str)
 def test_the_same_in_float32(model):
     check_nothing_missing(model, "float32", 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", THINNED, ids=str)
 def test_nothing_seen_is_the_class_prior(model, x64):
     x, y = model.example("float64", n=ROWS)
@@ -135,6 +139,7 @@ def test_strict_is_the_default(model):
     assert any(np.isnan(leaf).any() for leaf in jax.tree.leaves(params))
 
 
+@pytest.mark.slow("gaussian-diag-shared-holes", "independent-categorical-holes", "poisson-holes")
 @pytest.mark.parametrize(
     "model", [m for m in ADDITIVE if m.family.num_parameters(K, D) > K], ids=str
 )
@@ -163,6 +168,7 @@ def test_a_column_is_fitted_to_the_rows_that_have_it(model, x64):
         np.testing.assert_allclose(found[seen], expected[seen], rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", GAUSSIANS, ids=str)
 def test_gaussian_scores_are_those_of_scipy(model, x64):
     x, y = model.example("float64", n=ROWS)
@@ -182,6 +188,7 @@ def test_gaussian_scores_are_those_of_scipy(model, x64):
     np.testing.assert_allclose(gcf.log_posterior(params, x), expected, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", GAUSSIANS, ids=str)
 def test_the_fit_is_a_maximum_of_what_is_seen(model, x64):
     x, y = model.example("float64", n=ROWS)
@@ -197,6 +204,7 @@ def test_the_fit_is_a_maximum_of_what_is_seen(model, x64):
     assert np.abs(jnp.tril(slope.scale) if slope.scale.ndim == 3 else slope.scale).max() * sd < 1e-6
 
 
+@pytest.mark.slow("gaussian-holes")
 @pytest.mark.parametrize("model", named("gaussian-holes", "multinomial-holes"), ids=str)
 def test_data_sets_side_by_side(model, x64):
     data = [model.example("float64", n=ROWS, seed=seed) for seed in (0, 1)]
@@ -215,6 +223,7 @@ def test_data_sets_side_by_side(model, x64):
 ADDITIVE_IN_BRIEF = named("gaussian-diag-shared-holes", "bernoulli-holes", "categorical-holes")
 
 
+@pytest.mark.slow("gaussian-diag-shared-holes")
 @pytest.mark.parametrize("model", ADDITIVE_IN_BRIEF, ids=str)
 def test_derivatives_are_differences(model, x64):
     """The others, which EM fits, are differentiated in the laws of EM."""
@@ -231,6 +240,7 @@ def test_derivatives_are_differences(model, x64):
     np.testing.assert_allclose(slope @ step, differ, rtol=1e-4, atol=1e-9)
 
 
+@pytest.mark.slow("gaussian-diag-shared-holes")
 @pytest.mark.parametrize("model", ADDITIVE, ids=str)
 def test_statistics_of_cells_add_up(model, x64):
     x, y = model.example("float64", n=ROWS)
@@ -246,6 +256,7 @@ def test_statistics_of_cells_add_up(model, x64):
     )
 
 
+@pytest.mark.slow
 def test_the_code_is_one_s_own(x64):
     model = BY_NAME["categorical"]
     x, y = model.example("float64")
@@ -281,6 +292,7 @@ def test_a_value_that_is_none_is_still_invalid():
         gcf.validate(gcf.lda(2, missing="marginalize"), infinite, np.array([0, 1, 1]))
 
 
+@pytest.mark.slow
 def test_more_rows_than_a_block(x64):
     """Blocks without a hole take another road than those with."""
     rng = np.random.default_rng(0)
@@ -296,6 +308,7 @@ def test_more_rows_than_a_block(x64):
     assert_close(again, params, 1e-8)
 
 
+@pytest.mark.slow
 def test_a_column_that_is_never_seen_in_a_class(x64):
     x, y = BY_NAME["gaussian"].example("float64")
     x = x.copy()

@@ -104,6 +104,7 @@ def test_a_product_is_the_product_of_its_blocks(name):
     assert_near(found, expected, 1e-13)
 
 
+@pytest.mark.slow("gaussian-diag-ridge-independent")
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -57,6 +57,7 @@ def test_discriminant_is_the_joint_up_to_a_common_term(params, x):
     np.testing.assert_allclose(common, np.repeat(common[:, :1], K, 1), rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow("poisson", "product")
 @every_family
 def test_joint_is_the_prior_and_the_density(params, x):
     density = params.conditional.log_prob(jax.tree.map(jnp.asarray, x))
@@ -103,6 +104,7 @@ def test_a_fixed_prior_is_not_learned(model, x):
     assert_close(params.conditional, learned.conditional, 1e-14)  # of another program
 
 
+@pytest.mark.slow("product")
 @every_family
 def test_any_leading_axes(params, x):
     for function in (gcf.log_joint, gcf.predict):

@@ -32,6 +32,7 @@ def test_float32_agrees_with_float64(model):
         assert np.abs(a - b).max(initial=0) < 2e-5 * scale, path
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", FAMILIES, ids=str)
 def test_with_x64_float32_data_stay_float32(model):
     with jax.enable_x64(True):
@@ -53,6 +54,7 @@ def has_float16():
     return True
 
 
+@pytest.mark.slow(but=("bool",))
 @pytest.mark.parametrize("kind", ["bfloat16", "float16", "int8", "uint8", "bool", "int64"])
 def test_narrow_data_are_summed_in_float32(kind):
     if kind == "float16" and not has_float16():

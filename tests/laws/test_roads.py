@@ -57,6 +57,7 @@ def test_a_start_of_constant_features_is_regular(covariance):
     assert np.isfinite(matrices).all() and (np.diagonal(matrices, axis1=1, axis2=2) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @one_of_each
 def test_gradient_ascent_finds_the_closed_form(model):
@@ -71,6 +72,7 @@ def test_gradient_ascent_finds_the_closed_form(model):
     assert found.gradient_norm <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @one_of_each
 def test_the_conditions_of_lagrange_give_the_closed_form(model):
@@ -86,6 +88,7 @@ def test_the_conditions_of_lagrange_give_the_closed_form(model):
         np.testing.assert_allclose(bound, 0, atol=1e-9)
 
 
+@pytest.mark.slow("float32-bernoulli", "float32-poisson", "float32-product", "float64-product")
 @one_of_each
 def test_the_certificate_accepts_the_closed_form(model, dtype):
     clf, rows = model.classifier, weighted(model, dtype)
@@ -118,6 +121,7 @@ def moved(params, name, by):
     return jax.tree_util.tree_map_with_path(change, params)
 
 
+@pytest.mark.slow("float32-product", "float64-product")
 @one_of_each
 def test_the_certificate_refuses_a_parameter_that_is_off(model, dtype):
     clf, rows = model.classifier, weighted(model, dtype)
@@ -153,6 +157,7 @@ def broken(family):
     return Broken(**{f.name: getattr(family, f.name) for f in dataclasses.fields(family)})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     "model",
@@ -173,6 +178,7 @@ def test_a_broken_closed_form_is_found_out(model):
     assert gcf.certify(wrong, by_lagrange, x, y).valid
 
 
+@pytest.mark.slow("product")
 @pytest.mark.usefixtures("x64")
 @one_of_each
 def test_hyper_parameters_are_pseudo_statistics(model):
@@ -190,6 +196,7 @@ def test_hyper_parameters_are_pseudo_statistics(model):
     assert_close(a, b, 1e-12)
 
 
+@pytest.mark.slow("float32-product", "float64-product")
 @one_of_each
 def test_start_is_inside_the_sets(model, dtype):
     clf = model.classifier
@@ -215,6 +222,7 @@ def test_start_is_inside_the_sets(model, dtype):
         assert here < 1e-6 and beyond < 1e-5, name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("model", [BY_NAME["gaussian"], BY_NAME["multinomial"]], ids=str)
 def test_roads_under_jit_and_vmap(model):

@@ -23,6 +23,7 @@ def shapes(x):
     return [leaf.shape for leaf in jax.tree.leaves(x)]
 
 
+@pytest.mark.slow("poisson", "product")
 @pytest.mark.parametrize("model", CONSISTENT, ids=str)
 def test_a_fit_to_draws_finds_the_model_again(model):
     # Wilks: twice the gain in log-likelihood of the refit over the truth is χ² with as many
@@ -37,6 +38,7 @@ def test_a_fit_to_draws_finds_the_model_again(model):
     assert low < gain < high
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_shapes_and_dtypes(model):
     shape = (2, 3)

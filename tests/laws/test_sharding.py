@@ -12,6 +12,7 @@ from tests.laws.sharded import LAWS
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow(but=("by_hand",))
 @pytest.mark.parametrize("law", [law.__name__ for law in LAWS])
 def test_sharded_as_single(law):
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"

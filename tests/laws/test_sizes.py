@@ -150,6 +150,7 @@ def learned_and_scored(clf, x, y, query):
     return gcf.log_posterior(gcf.fit(clf, x, y), query)
 
 
+@pytest.mark.slow("softmax")
 @pytest.mark.parametrize(
     "clf",
     [KERNELS, gcf.SoftmaxRegression(K, l2=0.1), gcf.qda(K), gcf.lda(K), gcf.gaussian_nb(K)],

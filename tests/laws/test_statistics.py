@@ -51,6 +51,7 @@ def test_merge_commutes(clf, a, b):
     close(gcf.merge(one, other), gcf.merge(other, one), a, b)
 
 
+@pytest.mark.slow("full")
 @CLASSIFIERS
 @given(a=DATA, b=DATA, c=DATA)
 def test_merge_associates(clf, a, b, c):
@@ -65,6 +66,7 @@ def test_merge_is_the_statistics_of_all_rows(clf, a, b):
     close(gcf.merge(stats(clf, a), stats(clf, b)), stats(clf, both), a, b)
 
 
+@pytest.mark.slow("full", "sums")
 @CLASSIFIERS
 @given(a=DATA, b=DATA)
 def test_remove_undoes_merge(clf, a, b):
@@ -80,6 +82,7 @@ def test_remove_undoes_merge(clf, a, b):
     close(left, kept, a, b)
 
 
+@pytest.mark.slow("diag", "full")
 @CLASSIFIERS
 @given(a=DATA, b=DATA, c=DATA)
 def test_pool_is_merge(clf, a, b, c):
@@ -88,6 +91,7 @@ def test_pool_is_merge(clf, a, b, c):
     close(gcf.pool(stacked), gcf.merge(gcf.merge(parts[0], parts[1]), parts[2]), a, b, c)
 
 
+@pytest.mark.slow("full")
 @CLASSIFIERS
 @given(a=DATA, c=st.sampled_from([0.25, 2.0, 1024.0]))
 def test_statistics_are_linear_in_the_weights(clf, a, c):

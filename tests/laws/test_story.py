@@ -70,6 +70,7 @@ def params_of(program, x, y, sites, like):
     return tell(sites)
 
 
+@pytest.mark.slow("gaussian-diag", "gaussian-shared", "poisson", "product")
 @every
 def test_density_of_fixed_params_is_the_log_joint(model):
     x, y = model.example("float64")
@@ -84,6 +85,7 @@ def test_density_of_fixed_params_is_the_log_joint(model):
         np.testing.assert_allclose(density(program, x, y), joint(params, x, y), rtol=1e-10)
 
 
+@pytest.mark.slow(but=("multinomial-tokens",))
 @every
 def test_density_of_the_story_is_the_log_joint_and_the_log_prior(model):
     clf, (x, y) = model.bayesian, model.example("float64")
@@ -94,6 +96,7 @@ def test_density_of_the_story_is_the_log_joint_and_the_log_prior(model):
     np.testing.assert_allclose(told, ours, rtol=1e-10)
 
 
+@pytest.mark.slow("gaussian-shared", "product")
 @every
 def test_unlabelled_rows_are_marginalised(model):
     x, y = model.example("float64", n=13)
@@ -106,6 +109,7 @@ def test_unlabelled_rows_are_marginalised(model):
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
+@pytest.mark.slow("poisson", "product")
 @pytest.mark.parametrize("model", [m for m in FAMILIES if m.generative], ids=str)
 def test_fast_draws_are_those_of_the_story(model):
     clf, (x, y) = model.bayesian, model.example("float64")
@@ -148,6 +152,7 @@ def map_by_svi(program, x, y):
     return guide.median(fitted.params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "categorical"])
 def test_map_by_svi_is_the_closed_form(name):
     model = BY_NAME[name]
@@ -158,6 +163,7 @@ def test_map_by_svi_is_the_closed_form(name):
         np.testing.assert_allclose(a, b, atol=1e-4, err_msg=path)
 
 
+@pytest.mark.slow
 def test_map_of_softmax_regression_is_its_fit():
     x, y = BY_NAME["gaussian"].example("float64")
     model = gcf.SoftmaxRegression(K, l2=0.1)
@@ -181,6 +187,7 @@ def nuts(program, *args, chains=2, samples=400):
     return kernel.get_samples(group_by_chain=True)
 
 
+@pytest.mark.slow
 def test_nuts_finds_the_exact_posterior():
     model = BY_NAME["categorical"]
     clf, (x, y) = model.bayesian, model.example("float64", n=23)
@@ -207,6 +214,7 @@ def test_nuts_finds_the_exact_posterior():
             assert (np.abs(below - level) < 6 * error * np.sqrt(level * (1 - level))).all(), site
 
 
+@pytest.mark.slow
 def test_nuts_with_unlabelled_rows():
     # Against importance weighting of exact draws: each weighted by the likelihood of the
     # unlabelled rows.
@@ -226,6 +234,7 @@ def test_nuts_with_unlabelled_rows():
         assert (np.abs(found[site].mean((0, 1)) - mean) < 6 * sd / np.sqrt(300)).all(), site
 
 
+@pytest.mark.slow
 def test_hierarchical_smoothing():
     """Of a concentration that is a site: its own density, and then the story with that number."""
     x, y = BY_NAME["multinomial"].example("float64")
@@ -239,6 +248,7 @@ def test_hierarchical_smoothing():
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_heavy_tailed_density_has_its_degrees_of_freedom_for_a_site():
     x, y = BY_NAME["gaussian"].example("float64")
     prior = dist.Gamma(2.0, 0.1)
@@ -294,6 +304,7 @@ def test_a_family_of_ones_own_is_told_by_its_own_density():
     assert drawn["x"].shape == (2, 5, 1)
 
 
+@pytest.mark.slow
 def test_what_the_story_refuses():
     x, y = BY_NAME["gaussian"].example("float64")
     clf = gcf.lda(K)
@@ -329,6 +340,7 @@ def test_a_distribution_is_no_hyper_parameter_of_a_fit():
         gcf.fit(clf, np.eye(2, dtype=int), np.arange(2))
 
 
+@pytest.mark.slow
 def test_posterior_predictive_simulation():
     model = BY_NAME["categorical"]
     clf, (x, y) = model.bayesian, model.example("float64")

@@ -59,6 +59,7 @@ def test_no_row_is_lost_among_many(name, power):
         ), path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_small_batches_are_not_lost_beside_a_large_one(name):
     model, batches = BY_NAME[name], 2003
@@ -77,6 +78,7 @@ def test_small_batches_are_not_lost_beside_a_large_one(name):
     assert (np.abs(found - expected) <= np.spacing(found)).all()
 
 
+@pytest.mark.slow("float32-poisson")
 @every_statistic
 def test_scale_is_the_weight_of_the_rows(model, dtype):
     x, y = model.example(dtype)
@@ -109,6 +111,7 @@ def test_empty_is_the_identity_of_merge(model, dtype):
     assert_close(gcf.empty(model.classifier, shapes), nothing, 0)
 
 
+@pytest.mark.slow("float32-gaussian-shared", "float32-poisson", "float32-product")
 @every_statistic
 def test_what_was_never_added_cannot_be_removed(model, dtype):
     x, y = model.example(dtype)
@@ -150,6 +153,7 @@ def test_rows_that_could_be_a_part_are_not_noticed():
         assert np.isfinite(np.asarray(rest.total)).all() == (not noticed)
 
 
+@pytest.mark.slow
 def test_one_far_row_that_was_never_added():
     x = np.random.default_rng(0).normal(size=(N, 5)).astype(np.float32)
     y = np.zeros(N, np.int32)

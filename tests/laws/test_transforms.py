@@ -40,6 +40,7 @@ def many(model):
     return concatenate(*[jax.tree.map(lambda a: a[None], one) for one in sets])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", FAMILIES, ids=str)
 def test_compiled_as_interpreted(model):
     x, y = jax.tree.map(jnp.asarray, model.example("float64"))
@@ -85,6 +86,7 @@ def test_traced_code_may_close_over_the_rows():
     assert_close(jax.jit(found)(), found(), 1e-9)
 
 
+@pytest.mark.slow
 def test_mapped_over_weights_and_hyper_parameters():
     model = BY_NAME["product"]
     x, y = model.example("float64")

@@ -44,6 +44,7 @@ def gaussian(covariance):
     return gcf.Classifier(family, 1)
 
 
+@pytest.mark.slow("full")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_gaussian_evidence(covariance, evidence):
     clf = gaussian(covariance)
@@ -61,6 +62,7 @@ def test_student_t_predictive_is_a_ratio_of_integrals(evidence):
         )
 
 
+@pytest.mark.slow
 def test_student_t_predictive_is_that_of_scipy():
     rng = np.random.default_rng(0)
     d, n = 3, 11
@@ -79,6 +81,7 @@ def test_student_t_predictive_is_that_of_scipy():
     assert_near(gcf.log_joint(params, x)[:, 0], expected, 1e-12)
 
 
+@pytest.mark.slow
 def test_posterior_of_a_gaussian_is_that_of_scipy():
     clf = gaussian("full")
     s = gcf.stats(clf, X, ONE)
@@ -140,6 +143,7 @@ def test_dirichlet_evidence_by_quadrature_and_words_by_their_urn():
     assert_near(ahead, urn - orders, 1e-12, terms=(urn, orders))
 
 
+@pytest.mark.slow
 def test_fit_prior_against_a_grid():
     votes = gcf.datasets.load_house_votes()
     clf = gcf.categorical_nb(2, 3)
@@ -154,6 +158,7 @@ def test_fit_prior_against_a_grid():
     assert abs(np.log(best) - np.log(grid[curve.argmax()])) <= 0.01
 
 
+@pytest.mark.slow
 def test_a_prior_without_end_is_said_to_be_one():
     # Counts more even than any multinomial makes them: the larger the concentration the better.
     x, y = np.tile(np.arange(2), 20)[:, None], np.repeat(np.arange(2), 20)

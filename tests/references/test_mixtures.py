@@ -10,6 +10,7 @@ from sklearn.mixture import GaussianMixture
 import genclf as gcf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_gaussian_mixture_from_the_same_start(covariance, x64):
     rng = np.random.default_rng(3)
@@ -62,6 +63,7 @@ def divergence(params, truth):
     return 0.5 * (trace + shift + ratio - a.mean.shape[1]).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["lda", "qda"])
 @pytest.mark.parametrize("name", DATA)
 def test_nearer_the_complete_fit_than_filling_or_dropping(name, shared, x64):
@@ -81,6 +83,7 @@ def test_nearer_the_complete_fit_than_filling_or_dropping(name, shared, x64):
     assert not dropped < em  # NaN where too few rows are left
 
 
+@pytest.mark.slow
 def test_three_gaussians_per_class_on_waveforms():
     """Published: LDA .191, mixture discriminant analysis .169 (ESL, table 12.4)."""
 

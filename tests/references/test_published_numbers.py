@@ -52,6 +52,12 @@ def test_the_peer_smooths_breast_cancer():
     assert wrong == [33, 34]
 
 
+@pytest.mark.slow(
+    but=(
+        "iris-Gaussian NB-7",
+        "wine-LDA-2",
+    )
+)
 @pytest.mark.parametrize(
     ("name", "model", "expected"),
     [
@@ -84,6 +90,7 @@ def spam():
     return words.counts(data.texts), data.y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clf", "expected"),
     [

@@ -55,6 +55,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_three_roads(name):
     clf, load = CASES[name]
@@ -74,6 +75,7 @@ def test_three_roads(name):
         np.testing.assert_allclose(last, gcf.log_lik(closed, s), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_rows_of_tables_have_their_count_as_multiplier():
     (x, y), v = votes(), 3
     for alpha in (0.0, 1.0):
@@ -85,6 +87,7 @@ def test_rows_of_tables_have_their_count_as_multiplier():
         )
 
 
+@pytest.mark.slow
 def test_words_that_a_class_never_uses_are_on_the_boundary():
     x, y = sms()
     clf = gcf.multinomial_nb(2, alpha=0.0)
@@ -110,6 +113,7 @@ def test_words_that_a_class_never_uses_are_on_the_boundary():
     assert by_gradient.on_boundary and not by_gradient.converged
 
 
+@pytest.mark.slow
 def test_a_shared_covariance_is_a_constraint_with_multipliers():
     x, y = iris()
     found = gcf.fit_lagrange(gcf.lda(3), gcf.stats(gcf.qda(3), x, y))
@@ -122,6 +126,7 @@ def test_a_shared_covariance_is_a_constraint_with_multipliers():
     )
 
 
+@pytest.mark.slow
 def test_five_thousand_words_by_their_conditions():
     rng = np.random.default_rng(0)
     totals = rng.poisson(rng.pareto(1.0, (3, 5000))).astype(float)

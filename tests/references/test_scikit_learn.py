@@ -29,6 +29,7 @@ def counts(seed=0, high=5):
     return rng.integers(0, high, (101, 7)), rng.integers(0, 3, 101), rng.exponential(size=101)
 
 
+@pytest.mark.slow("False-iris", "False-vowel", "False-wine")
 @pytest.mark.parametrize("name", ["iris", "wine", "vowel"])
 @pytest.mark.parametrize("prior", [False, True])
 def test_lda(name, prior):
@@ -51,6 +52,7 @@ def test_lda(name, prior):
     )
 
 
+@pytest.mark.slow("vowel", "wine")
 @pytest.mark.parametrize("name", ["iris", "wine", "vowel"])
 def test_qda(name):
     x, y, num_classes = table(name)
@@ -126,6 +128,7 @@ def test_categorical(alpha, weighted):
     np.testing.assert_allclose(gcf.log_posterior(params, x), peer.predict_log_proba(x), **PARITY)
 
 
+@pytest.mark.slow
 def test_float32_stays_near_float64():
     x, y, num_classes = table("vowel")
     exact = gcf.log_posterior(gcf.fit(gcf.lda(num_classes), x, y), x)

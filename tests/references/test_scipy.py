@@ -140,6 +140,7 @@ def test_poisson_and_its_predictive():
     assert_near(log_density(found, x), density, TOLERANCE)
 
 
+@pytest.mark.slow
 def test_large_counts_keep_their_digits():
     rate = np.array([[1e6, 3.0], [1.001e6, 3.5]])
     x = np.array([[1_000_500, 2], [999_000, 0], [1_002_000, 9]])

@@ -18,6 +18,7 @@ from scipy.special import log_expit
 import genclf as gcf
 from genclf import sklearn as ours
 
+pytestmark = pytest.mark.slow
 MESSAGE = "the message has other words"
 PRIVATE = "it calls a private method"
 FLOAT64 = "all numbers are float64"
