@@ -48,7 +48,7 @@ test-cpus: $(VENV)/.test ## the laws, computed as on x86 processors with smaller
 	for flags in "" --xla_cpu_max_isa=AVX2 --xla_cpu_max_isa=SSE4_2; do \
 	    echo "NumPy without $$units; XLA_FLAGS=$$flags"; \
 	    NPY_DISABLE_CPU_FEATURES="$$units" XLA_FLAGS="$$XLA_FLAGS $$flags" \
-	        $(PY) $(PYTEST) --fast tests/laws tests/test_hard_cases.py $(PYTEST_ARGS) || exit 1; \
+	        $(PY) $(PYTEST) --fast tests/laws tests/course/test_hard_cases.py $(PYTEST_ARGS) || exit 1; \
 	done
 
 lint: $(VENV)/.test ## ruff

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-ROOMS = ("families", "sums", "select", "stream", "files")
+ROOMS = ("families", "numerics", "sums", "covariance", "select", "stream", "files")
 ALWAYS = "--fast -q -p no:cacheprovider -W ignore::pytest.PytestAssertRewriteWarning".split()
 ALWAYS += ["tests/conftest.py"]  # which has the option --fast
 TOGETHER = 8  # files of tests that are recorded in one process

@@ -115,7 +115,7 @@ def drawn(tree: Path, rooms: Sequence[str], seed: int) -> Iterator[Change]:
     by_room = []
     for room in rooms:
         kinds = collections.defaultdict(list)
-        for path in sorted(tree.glob(f"genclf/{room}/*.py")):
+        for path in sorted(tree.glob(f"genclf/{room}/**/*.py")):
             for change in changes(str(path.relative_to(tree)), path.read_text()):
                 kinds[change.kind].append(change)
         for of in kinds.values():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 api = pytest.importorskip("mypy.api")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 REVEALED = {
     "gcf.lda(2)": "Classifier",

@@ -1,6 +1,6 @@
 """Figures: each is compared with a picture of it, and says what the numbers say.
 
-`GENCLF_DRAW=1 pytest tests/test_plot.py` draws the pictures anew; look at them before a commit.
+`GENCLF_DRAW=1 pytest tests/plot` draws the pictures anew; look at them before a commit.
 """
 
 import inspect

@@ -10,7 +10,7 @@ import pytest
 
 from docs import rendered
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "notes-to-code.md").read_text("utf-8")
 
 
@@ -59,8 +59,8 @@ def test_formula_has_its_function_its_test_and_its_page(name):
 
 @pytest.mark.parametrize("file", ["test_formulas", "test_course"])
 def test_every_test_of_a_formula_is_on_the_page(file):
-    here = {name for name in functions_of(f"tests/{file}.py") if name.startswith("test_")}
-    assert here == {*re.findall(rf"tests/{file}\.py::(\w+)", PAGE)}
+    here = {name for name in functions_of(f"tests/course/{file}.py") if name.startswith("test_")}
+    assert here == {*re.findall(rf"tests/course/{file}\.py::(\w+)", PAGE)}
 
 
 def test_what_texts_print_differently_is_shown():

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 import genclf as gcf
 from genclf import sklearn as estimators
 from genclf.files.container import FileError, from_bytes
-from tests.forged import refused
+from tests.files.forged import refused
 from tests.registry import BY_NAME, MODELS
 
 OLD = Path(__file__).parent / "version-1.genclf"  # written by the first version

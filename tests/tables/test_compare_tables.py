@@ -9,7 +9,7 @@ import genclf as gcf
 from genclf.tables.frames import as_table
 from genclf.tables.labels import usable_rows
 from genclf.tables.notes import table_notes
-from tests.test_cli import mixed
+from tests.cli.test_cli import mixed
 
 pytestmark = pytest.mark.xdist_group("compare")  # one worker makes the comparison that they share
 

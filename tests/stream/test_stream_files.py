@@ -22,7 +22,7 @@ from genclf.engines.rank_files import RankFiles
 from genclf.fitting.em import em_step
 from genclf.stream import fit_batches, predict_batches, sum_batches
 from genclf.stream.predicting import type_of_classes
-from tests.batches import TABLE, K, N, assert_equal, same_bits, told
+from tests.stream.batches import TABLE, K, N, assert_equal, same_bits, told
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import attack
+from tests.arguments import attack
 
 NAMES = [name for name, *_ in attack.calls()]
 SHARES = [NAMES[i::3] for i in range(3)]
@@ -17,11 +17,11 @@ SHARES = [NAMES[i::3] for i in range(3)]
 @pytest.mark.parametrize("names", SHARES, ids=["first", "second", "third"])
 def test_every_bad_argument_is_named(names, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.attack", *names],
+        [sys.executable, "-m", "tests.arguments.attack", *names],
         cwd=tmp_path,  # a string is a path to `save`
         env=os.environ
         | {
-            "PYTHONPATH": str(Path(__file__).parent.parent),
+            "PYTHONPATH": str(Path(__file__).parents[2]),
             "JAX_PLATFORMS": "cpu",
         },
         capture_output=True,

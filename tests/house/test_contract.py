@@ -11,7 +11,7 @@ from genclf import families
 from genclf.families.capabilities import HasConjugatePrior, HasLinearForm, having
 from tests import registry
 
-TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 CONTRACT = TEXT.partition("## A family to copy")[2].partition("What is not in them")[0]
 IN_MESSAGES = {"needs", "instead", "by_part"}  # what a capability says of itself
 

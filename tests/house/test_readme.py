@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from matplotlib.testing.compare import compare_images
 
-README = Path(__file__).parent.parent / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 PAGES = {"README": README, "index": README.parent / "docs" / "index.md"}
 
 # A process of its own: a reader has JAX's defaults, the tests have stricter ones.

@@ -13,7 +13,18 @@ import pytest
 import genclf as gcf
 from genclf.stream import fit_batches, sum_batches
 from genclf.text import learn_vocabulary
-from tests.batches import JAX_ALONE, MODELS, TABLE, K, N, Y, assert_equal, numbers, same_bits, told
+from tests.stream.batches import (
+    JAX_ALONE,
+    MODELS,
+    TABLE,
+    K,
+    N,
+    Y,
+    assert_equal,
+    numbers,
+    same_bits,
+    told,
+)
 
 
 @pytest.mark.parametrize("name", MODELS)

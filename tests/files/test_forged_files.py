@@ -23,7 +23,7 @@ from genclf.arguments.registered import REGISTERED
 from genclf.cli.files import InputError, read_table
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.files.container import FileError, to_bytes
-from tests.forged import refused
+from tests.files.forged import refused
 
 
 def test_forged_statistics_and_params_in_float32_are_refused_by_name(tmp_path):
