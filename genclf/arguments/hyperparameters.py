@@ -17,9 +17,10 @@ from jax.core import Tracer
 
 from genclf.arguments.domains import Domain
 from genclf.arguments.registered import Registered
+from genclf.arguments.reprs import ShowsScalars
 
 
-class Declared(Registered):
+class Declared(ShowsScalars, Registered):
     """A module whose fields have domains; it can be a static argument, or a key of a dict."""
 
     domains: ClassVar[Mapping[str, Domain]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -40,6 +41,13 @@ class ShowsNumbers(eqx.Module):
         return summary(self)
 
 
+class ShowsScalars(eqx.Module):
+    """A module whose `repr` has the numbers of arrays without axes, in place of their shape."""
+
+    def __repr__(self) -> str:
+        return eqx.tree_pformat(jax.tree.map(_plain, self))
+
+
 class _Node(NamedTuple):
     """A result or a container: its name, what encloses its items on one line, and the items."""
 
@@ -69,7 +77,7 @@ def summary(given: object) -> str:
             longer = [head, *_lines(node, [*opened, inner], flowing=True)]
             if len(longer) <= _LINES:
                 opened, lines = [*opened, inner], longer
-    return "\n".join(map(_clipped, lines))
+    return "\n".join(_wrapped(lines))
 
 
 def _inside(node: _Node) -> list[_Node]:
@@ -110,8 +118,19 @@ def _named(name: str, item: Any) -> str:
     return f"{name}: {text}" if name else text
 
 
-def _clipped(line: str) -> str:
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+def _wrapped(lines: list[str]) -> Iterator[str]:
+    """The lines, of which those that are too long go on below as far as there is room."""
+    room = _LINES - len(lines)
+    for line in lines:
+        margin = line[: len(line) - len(line.lstrip())]
+        whole = line if len(line) <= _WIDTH * (room + 1) else line[: _WIDTH * (room + 1)]
+        parts = textwrap.wrap(
+            whole, _WIDTH, subsequent_indent=margin + "  ", break_on_hyphens=False
+        )
+        if len(parts) > room + 1 or whole is not line:
+            parts = [*parts[:room], parts[room][: _WIDTH - 1] + "…"]
+        room -= len(parts) - 1
+        yield from parts
 
 
 def _node(given: object) -> Any:
@@ -154,7 +173,8 @@ def _text(given: object) -> str:
         return _array(given)
     if isinstance(given, float):
         return _number(given)
-    if isinstance(given, eqx.Module) and type(given).__repr__ is eqx.Module.__repr__:
+    is_plain = type(given).__repr__ in (eqx.Module.__repr__, ShowsScalars.__repr__)
+    if isinstance(given, eqx.Module) and is_plain:
         return eqx.tree_pformat(jax.tree.map(_plain, given), width=10**6)  # on one line
     if callable(given) and hasattr(given, "__name__"):
         return given.__name__

@@ -259,8 +259,8 @@ def _raise_at(wrong: np.ndarray, values: ArrayLike, name: str, expected: str) ->
     message = f"{name}[{', '.join(map(str, first))}] is {shown} ({where})"
     message += f", expected {expected}."
     if len(places) > 1:
-        rows = ", ".join(str(int(place[0])) for place in places[1:_SHOWN])
-        message += f" {len(places)} such cells in all; the next are in rows {rows}."
+        others = ", ".join(str([int(i) for i in place]) for place in places[1:_SHOWN])
+        message += f" {len(places)} such cells in all; the next are {others}."
     raise ValueError(message)
 
 

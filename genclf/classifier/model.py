@@ -119,6 +119,7 @@ class Solution(ShowsNumbers):
         params: what was sought.
         objective: what was maximised, a natural logarithm except in `solve_constrained`: at
             `params`, or at every step for a method that keeps a trace, whose later entries are NaN.
+        value: the objective at `params`.
         converged: whether the conditions of the method for a maximum hold.
         steps: number of steps, or of evaluations.
     """

@@ -34,7 +34,13 @@ from genclf.families.missing import MayMiss
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics.products import matmul
 from genclf.sums.accumulate import dense_sums, moments
-from genclf.sums.blocks import ClassWeights, accumulate, broadcast_rows, over_rows
+from genclf.sums.blocks import (
+    ClassWeights,
+    accumulate,
+    broadcast_rows,
+    class_rows,
+    over_rows,
+)
 from genclf.sums.statistics import Moments, Sums, divide
 
 __all__ = [
@@ -68,6 +74,7 @@ __all__ = [
     "Support",
     "accumulate",
     "broadcast_rows",
+    "class_rows",
     "dense_sums",
     "divide",
     "has",

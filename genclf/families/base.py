@@ -204,7 +204,10 @@ class Parametric(Family):
     def check_stats(self, stats: PyTree) -> None:
         """Raise unless this family can make an estimate from statistics of this kind."""
         if not isinstance(stats, Sums):
-            raise ValueError(f"{type(self).__name__} estimates from Sums, got {stats!r}")
+            raise ValueError(
+                f"{type(self).__name__} estimates from Sums, and stats are "
+                f"{type(stats).__name__}: make them with this model"
+            )
 
     def diagnose(self, stats: PyTree) -> PyTree:
         """Reasons to distrust the estimate from these statistics; None for most families."""

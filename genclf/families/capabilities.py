@@ -243,7 +243,7 @@ def require(node: Family | Density, capability: Any, verb: str) -> None:
         return
     needs, instead = "sufficient statistics", "use fit, and sum log_joint over examples"
     if capability not in (Parametric, Params):
-        needs = capability.needs
+        needs = f"{capability.needs} (`{capability.__name__}`)"
         instead = getattr(capability, "instead", None) or having(capability)
     name, condition = type(found).__name__, _condition(found, capability)
     if condition is None:

@@ -99,7 +99,7 @@ def em(
     unlabelled_weight: Scalar = 1.0,
     max_steps: int = 1000,
     tol: Scalar = 1e-6,
-    init: str | ClassifierParams = "k-means++",
+    init: Init | ClassifierParams = "k-means++",
     restarts: int = 1,
 ) -> EMSolution:
     """Fit with unobserved labels, components or cells, by expectation-maximisation.

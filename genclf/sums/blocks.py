@@ -51,7 +51,10 @@ ClassWeights = Hard | Float[Array, "n K"]
 
 
 def class_rows(w: ClassWeights) -> Float[Array, "K n"]:
-    """The weights as a dense array, class axis first; call it on a block, not on all rows."""
+    """The weights as a dense array, class axis first; call it on a block where rows are many.
+
+    A `Family.fit` gets class weights as hard labels or as a dense array, and this is both.
+    """
     if not isinstance(w, Hard):
         return w.T
     classes = jnp.arange(w.num_classes, dtype=w.label.dtype)

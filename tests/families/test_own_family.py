@@ -60,7 +60,8 @@ def by_numpy(train, held_out):
 
 
 def test_the_file_is_short_and_imports_public_names_alone():
-    assert len(SOURCE.splitlines()) <= 50 and max(map(len, SOURCE.splitlines())) <= 78
+    lines = [line for line in SOURCE.splitlines() if line]
+    assert len(lines) <= 45 and max(map(len, lines)) <= 78
     tree = ast.parse(SOURCE)
     modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert sorted(modules) == ["genclf", "jax", "jaxtyping"]

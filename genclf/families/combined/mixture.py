@@ -255,7 +255,10 @@ class Mixture(Latent):
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, ClassifierStats):
-            raise ValueError(f"Mixture estimates from ClassifierStats, got {stats!r}")
+            raise ValueError(
+                "Mixture estimates from ClassifierStats, and stats are "
+                f"{type(stats).__name__}: make them with this model"
+            )
         self.family.check_stats(stats.conditional)
 
     def problems(self, d: Any = None) -> list[str]:

@@ -246,7 +246,8 @@ class VonMisesFisher(Latent):
     def check_stats(self, stats: Any) -> None:
         if not isinstance(stats, Moments) or stats.is_full or stats.of_cells:
             raise ValueError(
-                f"VonMisesFisher estimates from Moments with diagonal scatters, got {stats!r}"
+                "VonMisesFisher estimates from Moments with diagonal scatters, and stats are "
+                f"{type(stats).__name__}: make them with this model"
             )
 
     def estimate(self, stats: Moments) -> VonMisesFisherParams:

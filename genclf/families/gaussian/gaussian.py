@@ -352,10 +352,13 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full != self.structure.is_full:
-            form = "whole" if self.structure.is_full else "diagonal"
+            forms = {True: "whole", False: "diagonal"}
+            have = type(stats).__name__
+            have += f" with {forms[stats.is_full]} ones" if isinstance(stats, Moments) else ""
             raise ValueError(
-                f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
-                f"got {stats!r}"
+                f"Gaussian({self.covariance!r}) estimates from Moments with "
+                f"{forms[self.structure.is_full]} scatters, and stats are {have}: make them with "
+                "this model"
             )
         if self.needs_fourth and not isinstance(stats, FourthMoments):
             raise ValueError(
