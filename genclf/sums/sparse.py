@@ -46,7 +46,7 @@ class SparseRows(eqx.Module):
         return len(self.starts) - 1, self.num_columns
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         return self.values.dtype
 
     def with_values(self, f: Callable[[Array], Array]) -> SparseRows:
@@ -172,7 +172,7 @@ THREADS = min(os.cpu_count() or 1, 8)
 _CELLS = 2**19  # cells of a part, whose arrays should stay in the cache
 
 
-def is_sparse(given: Any) -> bool:
+def is_sparse(given: object) -> bool:
     """Whether these are sparse rows, a sparse matrix of SciPy, or of JAX (`BCOO`)."""
     return isinstance(given, Sparse) or hasattr(given, "tocsr") or _is_bcoo(given)
 
@@ -192,7 +192,7 @@ def sparse_rows(given: Any, name: str) -> Sparse:
     return _of_bcoo(given) if is_traced(given) or _is_elsewhere(given) else _on_host(given, name)
 
 
-def _is_bcoo(given: Any) -> bool:
+def _is_bcoo(given: object) -> bool:
     return type(given).__name__ == "BCOO" and hasattr(given, "n_batch")
 
 
@@ -265,10 +265,10 @@ def map_blocks(f: Callable, x: PyTree, *others: PyTree, sparse: Callable) -> PyT
     return jax.tree.map(pick, x, *others, is_leaf=_is_rows)
 
 
-def _is_rows(a: Any) -> bool:
+def _is_rows(a: object) -> bool:
     return isinstance(a, SparseRows)
 
 
-def is_traced(*given: Any) -> bool:
+def is_traced(*given: PyTree) -> bool:
     """Whether any array is traced."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))
