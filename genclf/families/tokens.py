@@ -56,7 +56,7 @@ class Tokens(eqx.Module):
         return *self.ids.shape[:-1], self.vocab_size
 
     @classmethod
-    def from_lengths(cls, ids: object, lengths: object, vocab_size: object) -> Tokens:
+    def from_lengths(cls, ids: object, lengths: object, vocab_size: Any) -> Tokens:
         """Tokens in which the first `lengths[n]` ids of row n are words and the rest is padding.
 
         Args:
