@@ -20,62 +20,18 @@ from .bayes.posterior import (
     posterior as posterior,
     predictive as predictive,
 )
-from .checks import validate as validate
-from .classifier import Classifier as Classifier, ClassifierParams as ClassifierParams
-from .conjugate.beta import Beta as Beta
-from .conjugate.dirichlet import Dirichlet as Dirichlet
-from .conjugate.gamma import Gamma as Gamma
-from .conjugate.normal_inverse_wishart import (
-    NormalInverseWishart as NormalInverseWishart,
-)
-from .diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
-from .discriminative.softmax import (
-    SoftmaxParams as SoftmaxParams,
-    SoftmaxRegression as SoftmaxRegression,
-    softmax_form as softmax_form,
-)
-from .estimation import (
+from .classifier.checks import validate as validate
+from .classifier.classifier import Classifier as Classifier, ClassifierParams as ClassifierParams
+from .classifier.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
+from .classifier.estimation import (
     empty as empty,
     estimate as estimate,
     pool_classes as pool_classes,
     stats as stats,
     with_prior as with_prior,
 )
-from .explanation import Explanation as Explanation, explain as explain
-from .families.bernoulli import Bernoulli as Bernoulli
-from .families.bernoulli_params import BernoulliParams as BernoulliParams
-from .families.categorical import Categorical as Categorical
-from .families.categorical_params import CategoricalParams as CategoricalParams
-from .families.dirichlet_multinomial import (
-    DirichletMultinomialParams as DirichletMultinomialParams,
-)
-from .families.gaussian import Gaussian as Gaussian, GaussianDiagnosis as GaussianDiagnosis
-from .families.gaussian_params import GaussianParams as GaussianParams
-from .families.independent import (
-    Independent as Independent,
-    IndependentParams as IndependentParams,
-)
-from .families.kernel_density import (
-    KernelDensity as KernelDensity,
-    KernelDensityParams as KernelDensityParams,
-)
-from .families.marginal import GaussianFeatures as GaussianFeatures
-from .families.mixture import Mixture as Mixture, MixtureParams as MixtureParams
-from .families.multinomial import Multinomial as Multinomial
-from .families.multinomial_params import MultinomialParams as MultinomialParams
-from .families.negative_binomial import NegativeBinomialParams as NegativeBinomialParams
-from .families.poisson import Poisson as Poisson, PoissonParams as PoissonParams
-from .families.product import Product as Product, ProductParams as ProductParams
-from .families.student_t import StudentTParams as StudentTParams
-from .families.tokens import Tokens as Tokens
-from .families.von_mises_fisher import (
-    VonMisesFisher as VonMisesFisher,
-    VonMisesFisherParams as VonMisesFisherParams,
-)
-from .files.from_sklearn import from_sklearn as from_sklearn
-from .files.saved import load as load, save as save
-from .fitting import fit as fit
-from .forms import (
+from .classifier.explanation import Explanation as Explanation, explain as explain
+from .classifier.forms import (
     indicators as indicators,
     linear_form as linear_form,
     logistic_form as logistic_form,
@@ -83,9 +39,73 @@ from .forms import (
     num_parameters as num_parameters,
     quadratic_form as quadratic_form,
 )
-from .latent.condition import Conditional as Conditional, condition as condition
-from .latent.em import EMSolution as EMSolution, em as em
-from .latent.label_shift import adapt_prior as adapt_prior
+from .classifier.model import Solution as Solution
+from .classifier.presets import (
+    bernoulli_nb as bernoulli_nb,
+    categorical_nb as categorical_nb,
+    gaussian_nb as gaussian_nb,
+    lda as lda,
+    multinomial_nb as multinomial_nb,
+    nearest_shrunken_centroids as nearest_shrunken_centroids,
+    qda as qda,
+    rda as rda,
+)
+from .classifier.scores import (
+    discriminant as discriminant,
+    log_joint as log_joint,
+    log_lik as log_lik,
+    log_marginal as log_marginal,
+    log_posterior as log_posterior,
+    predict as predict,
+    sample as sample,
+)
+from .families.combined.independent import (
+    Independent as Independent,
+    IndependentParams as IndependentParams,
+)
+from .families.combined.mixture import Mixture as Mixture, MixtureParams as MixtureParams
+from .families.combined.product import Product as Product, ProductParams as ProductParams
+from .families.conjugate.beta import Beta as Beta
+from .families.conjugate.dirichlet import Dirichlet as Dirichlet
+from .families.conjugate.gamma import Gamma as Gamma
+from .families.conjugate.normal_inverse_wishart import (
+    NormalInverseWishart as NormalInverseWishart,
+)
+from .families.counts.bernoulli import Bernoulli as Bernoulli
+from .families.counts.bernoulli_params import BernoulliParams as BernoulliParams
+from .families.counts.categorical import Categorical as Categorical
+from .families.counts.categorical_params import CategoricalParams as CategoricalParams
+from .families.counts.dirichlet_multinomial import (
+    DirichletMultinomialParams as DirichletMultinomialParams,
+)
+from .families.counts.multinomial import Multinomial as Multinomial
+from .families.counts.multinomial_params import MultinomialParams as MultinomialParams
+from .families.counts.negative_binomial import NegativeBinomialParams as NegativeBinomialParams
+from .families.counts.poisson import Poisson as Poisson, PoissonParams as PoissonParams
+from .families.directions.von_mises_fisher import (
+    VonMisesFisher as VonMisesFisher,
+    VonMisesFisherParams as VonMisesFisherParams,
+)
+from .families.gaussian.gaussian import Gaussian as Gaussian, GaussianDiagnosis as GaussianDiagnosis
+from .families.gaussian.marginal import GaussianFeatures as GaussianFeatures
+from .families.gaussian.params import GaussianParams as GaussianParams
+from .families.gaussian.student_t import StudentTParams as StudentTParams
+from .families.kernels.kernel_density import (
+    KernelDensity as KernelDensity,
+    KernelDensityParams as KernelDensityParams,
+)
+from .families.tokens import Tokens as Tokens
+from .files.from_sklearn import from_sklearn as from_sklearn
+from .files.saved import load as load, save as save
+from .fitting.condition import Conditional as Conditional, condition as condition
+from .fitting.em import EMSolution as EMSolution, em as em
+from .fitting.fit import fit as fit
+from .fitting.label_shift import adapt_prior as adapt_prior
+from .fitting.softmax import (
+    SoftmaxParams as SoftmaxParams,
+    SoftmaxRegression as SoftmaxRegression,
+    softmax_form as softmax_form,
+)
 from .many.fits import (
     diagnose_many as diagnose_many,
     fit_many as fit_many,
@@ -96,7 +116,6 @@ from .many.searchlight import (
     searchlight as searchlight,
     sliding as sliding,
 )
-from .model import Solution as Solution
 from .multivariate.axes import (
     DiscriminantAxes as DiscriminantAxes,
     discriminant_axes as discriminant_axes,
@@ -112,16 +131,6 @@ from .multivariate.ranking import (
     threshold_path as threshold_path,
 )
 from .multivariate.row_space import RowSpace as RowSpace, row_space as row_space
-from .presets import (
-    bernoulli_nb as bernoulli_nb,
-    categorical_nb as categorical_nb,
-    gaussian_nb as gaussian_nb,
-    lda as lda,
-    multinomial_nb as multinomial_nb,
-    nearest_shrunken_centroids as nearest_shrunken_centroids,
-    qda as qda,
-    rda as rda,
-)
 from .roads.ascent import GradientSolution as GradientSolution
 from .roads.certificate import Certificate as Certificate, certify as certify
 from .roads.constrained import (
@@ -131,15 +140,6 @@ from .roads.constrained import (
 from .roads.gradient import fit_gradient as fit_gradient
 from .roads.lagrange import LagrangeSolution as LagrangeSolution, fit_lagrange as fit_lagrange
 from .roads.standard_errors import standard_errors as standard_errors
-from .scores import (
-    discriminant as discriminant,
-    log_joint as log_joint,
-    log_lik as log_lik,
-    log_marginal as log_marginal,
-    log_posterior as log_posterior,
-    predict as predict,
-    sample as sample,
-)
 from .select.bootstrap import Bootstrap as Bootstrap, bootstrap as bootstrap
 from .select.calibration import Calibration as Calibration, calibration as calibration
 from .select.cross_validation import (

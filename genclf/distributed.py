@@ -28,19 +28,19 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, POSITIVE, Domain
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.verb import verb
-from genclf.estimation import estimate
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import estimate
+from genclf.classifier.verb import verb
+from genclf.engines.local_rows import array_rows, cut, form_of, own_devices, sum_rows, sums_over
+from genclf.engines.meeting import Meetings, agreed
+from genclf.engines.rank_files import RankFiles
 from genclf.stream.checkpoint import sum_units
 from genclf.stream.convert import as_host, as_stats
 from genclf.stream.host import HostClassifier
-from genclf.stream.local_rows import array_rows, cut, form_of, own_devices, sum_rows, sums_over
-from genclf.stream.meeting import Meetings, agreed
 from genclf.stream.on_device import arrays_of, checked_pieces
 from genclf.stream.part import Part
 from genclf.stream.partial import check_schema, warn_of_digits
 from genclf.stream.pieces import merged
-from genclf.stream.rank_files import RankFiles
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_file, is_unnamed
 from genclf.sums.merging import pool

@@ -13,7 +13,7 @@ from statsmodels.stats.multivariate import (
 )
 
 import genclf as gcf
-from genclf.families.row_space import RowSpaceParams
+from genclf.families.gaussian.row_space import RowSpaceParams
 from tests.registry import BY_NAME, D, K, assert_close
 
 

@@ -8,7 +8,7 @@ import scipy.special
 import scipy.stats
 
 import genclf as gcf
-from genclf.families.von_mises_fisher import concentration_of, log_norm, mean_length
+from genclf.families.directions.von_mises_fisher import concentration_of, log_norm, mean_length
 
 DIMENSIONS = (2, 3, 17, 101, 2048)
 CONCENTRATIONS = (1e-8, 1e-3, 0.7, 5.0, 31.0, 1e3, 1e6)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf import estimation, model
 from genclf.arguments import hyperparameters
-from genclf.entry import labels, rows
+from genclf.classifier import estimation, labels, model, rows
 
 X = np.arange(42.0).reshape(14, 3) ** 2 % 11
 Y = np.arange(14) % 2

@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import genclf as gcf
-from genclf.latent.em import em_step
+from genclf.fitting.em import em_step
 from tests.laws.test_em import KEY, MODELS, hide, run, trace, with_prior
 from tests.registry import BY_NAME, K, N, assert_close, assert_near, concatenate, holes, spoil
 

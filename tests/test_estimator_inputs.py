@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 import genclf as gcf
 from genclf import sklearn as estimators
-from genclf.class_prior import PROBABILITIES
+from genclf.families.conjugate.class_prior import PROBABILITIES
 from tests.test_estimators import CLASSES, GENERATIVE, made
 
 PRIORS = [one for one in CLASSES if "class_prior" in one().get_params()]

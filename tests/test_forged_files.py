@@ -18,11 +18,11 @@ import pytest
 
 import genclf as gcf
 from genclf import sklearn as estimators
+from genclf.arguments.parameters import Parameter
 from genclf.arguments.registered import REGISTERED
 from genclf.cli.files import InputError, read_table
-from genclf.families.row_space import RowSpaceParams
+from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.files.container import FileError, to_bytes
-from genclf.parameters import Parameter
 from tests.forged import refused
 
 
@@ -256,7 +256,7 @@ def test_a_log_parameter_may_be_0_and_nan_is_never_in_a_set():
 ELSEWHERE = """
 import equinox as eqx, jax.numpy as jnp
 import genclf as gcf
-from genclf.families.poisson import PoissonParams
+from genclf.families.counts.poisson import PoissonParams
 
 class Counts(PoissonParams):
     file_version = {version}

@@ -14,7 +14,7 @@ import scipy.stats
 from numpyro.distributions import biject_to, constraints
 
 import genclf as gcf
-from genclf.parameters import Parameter
+from genclf.arguments.parameters import Parameter
 
 N, D, K, V = 101, 5, 3, 7
 

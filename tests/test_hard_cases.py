@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.entry import conversion as entry
+from genclf.classifier import conversion as entry
 from tests.registry import assert_close, assert_same, take
 
 POSTERIOR = {"float32": 1e-6, "float64": 1e-12}

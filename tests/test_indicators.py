@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.families.categorical_params import indicator_columns
+from genclf.families.counts.categorical_params import indicator_columns
 
 SIZES = (2, 3, 7)
 

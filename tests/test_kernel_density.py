@@ -9,7 +9,7 @@ from scipy.stats import gaussian_kde
 from sklearn.neighbors import KernelDensity as Peer
 
 import genclf as gcf
-from genclf.families.kernel_sums import best_log_multiplier, leave_one_out
+from genclf.families.kernels.kernel_sums import best_log_multiplier, leave_one_out
 from tests.registry import (
     CLASS_SIZES,
     D,

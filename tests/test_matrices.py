@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from genclf.sums.batched import cholesky, inverse_lower
-from genclf.sums.double import gram_and_sums, symmetric
+from genclf.numerics.batched import cholesky, inverse_lower
+from genclf.numerics.double import gram_and_sums, symmetric
 from genclf.sums.largest import argmax
 
 

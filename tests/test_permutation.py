@@ -8,7 +8,7 @@ import scipy.special
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import genclf as gcf
-from genclf.families.padded import PaddedGaussian
+from genclf.families.gaussian.padded import PaddedGaussian
 from genclf.select import permutation
 from genclf.select.permuted_labels import (
     Rotated,

@@ -84,11 +84,13 @@ def test_links_resolve():
 
 
 def test_every_model_is_in_the_table():
-    import genclf.presets
+    import genclf.classifier.presets
     from genclf.families.base import Family
 
     table = (README.parent / "docs/models.md").read_text("utf-8").partition("## Conventions")[0]
-    presets = [n for n in vars(genclf.presets) if n == "lda" or n == "qda" or n.endswith("_nb")]
+    presets = [
+        n for n in vars(genclf.classifier.presets) if n == "lda" or n == "qda" or n.endswith("_nb")
+    ]
     families = [
         name
         for name in genclf.__all__

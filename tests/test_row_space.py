@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.families.row_space import RowSpaceParams
+from genclf.families.gaussian.row_space import RowSpaceParams
 from tests.registry import K, assert_close
 
 FAMILIES = {

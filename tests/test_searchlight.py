@@ -13,7 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.naive_bayes import GaussianNB
 
 import genclf as gcf
-from genclf.families.padded import can_pad
+from genclf.families.gaussian.padded import can_pad
 from genclf.sklearn import CrossValidatedScore
 from tests.registry import K
 

@@ -13,8 +13,8 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.covariance import ledoit_wolf, oas
 
 import genclf as gcf
-from genclf.families.log_pochhammer import log_rising_sums, rising_table
-from genclf.families.row_space import RowSpaceParams
+from genclf.families.gaussian.row_space import RowSpaceParams
+from genclf.numerics.log_pochhammer import log_rising_sums, rising_table
 from tests.registry import assert_close
 
 pytestmark = pytest.mark.usefixtures("x64")

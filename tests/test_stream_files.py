@@ -18,10 +18,10 @@ from pyarrow import feather
 from scipy.stats import norm
 
 import genclf as gcf
-from genclf.latent.em import em_step
+from genclf.engines.rank_files import RankFiles
+from genclf.fitting.em import em_step
 from genclf.stream import fit_batches, predict_batches, sum_batches
 from genclf.stream.predicting import type_of_classes
-from genclf.stream.rank_files import RankFiles
 from tests.batches import TABLE, K, N, assert_equal, same_bits, told
 
 

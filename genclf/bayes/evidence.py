@@ -11,17 +11,17 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.bayes.posterior import check_model
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
-from genclf.entry.verb import verb
-from genclf.estimation import estimated
+from genclf.classifier.classifier import Classifier, ClassifierParams, ClassifierStats
+from genclf.classifier.estimation import estimated
+from genclf.classifier.model import Solution
+from genclf.classifier.or_rows import or_rows
+from genclf.classifier.verb import verb
 from genclf.families.base import Family
-from genclf.families.combinator import leaf_families, with_leaf_families
+from genclf.families.combined.combinator import leaf_families, with_leaf_families
+from genclf.families.combined.priors import check_proper, is_conjugate, priors
 from genclf.families.parts import over_parts
-from genclf.families.priors import check_proper, is_conjugate, priors
-from genclf.lbfgs import Minimiser
-from genclf.logarithms import times_log
-from genclf.model import Solution
-from genclf.or_rows import or_rows
+from genclf.numerics.lbfgs import Minimiser
+from genclf.numerics.logarithms import times_log
 
 _LONGEST_LAST_STEP = 0.1  # largest change of a log-strength by a Newton step at a maximum
 

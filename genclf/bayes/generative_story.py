@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import shown
-from genclf.classifier import ClassifierStats
-from genclf.entry.verb import statistics
+from genclf.classifier.classifier import ClassifierStats
+from genclf.classifier.model import (
+    Fitted,
+    Model,
+    check_hyperparameters,
+    check_params,
+    has_distributions,
+)
+from genclf.classifier.verb import statistics
 from genclf.families.base import Density
-from genclf.model import Fitted, Model, check_hyperparameters, check_params, has_distributions
 
 Story = Callable[..., None]
 

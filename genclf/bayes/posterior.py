@@ -12,14 +12,12 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import PROBABILITY, draw_shape, random_key
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.conjugate.base import Conjugate, Interval
-from genclf.conjugate.dirichlet import DirichletDistribution
-from genclf.entry.verb import verb
-from genclf.estimation import check_statistics, estimated, proper_estimate
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import check_statistics, estimated, proper_estimate
+from genclf.classifier.or_rows import or_rows
+from genclf.classifier.verb import verb
 from genclf.families.capabilities import HasConjugatePrior, require
-from genclf.families.parts import over_parts
-from genclf.families.priors import (
+from genclf.families.combined.priors import (
     check_proper,
     is_conjugate,
     named,
@@ -28,7 +26,9 @@ from genclf.families.priors import (
     posteriors,
     priors,
 )
-from genclf.or_rows import or_rows
+from genclf.families.conjugate.base import Conjugate, Interval
+from genclf.families.conjugate.dirichlet import DirichletDistribution
+from genclf.families.parts import over_parts
 from genclf.roads.problem import CLASS_PRIOR, PRIOR, arrays, declared
 from genclf.sums.statistics import ClassifierStats
 

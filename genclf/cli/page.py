@@ -19,15 +19,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from genclf import plot
-from genclf.checks import validate
-from genclf.classifier import ClassifierParams
+from genclf.classifier.checks import validate
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.diagnosis import diagnose
+from genclf.classifier.explanation import Explanation
 from genclf.cli.files import InputError
-from genclf.diagnosis import diagnose
-from genclf.explanation import Explanation
+from genclf.covariance.estimate import GaussianDiagnosis
 from genclf.families.capabilities import HasTerms, has
 from genclf.plot.classes import as_text
 from genclf.plot.evidence import draw_bars
-from genclf.sums.covariance import GaussianDiagnosis
 from genclf.tables.comparison import Comparison
 from genclf.tables.frames import as_table
 from genclf.tables.readers import Words

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genclf.arguments.domains import Domain, shown
-from genclf.classifier import Classifier, ClassifierParams
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import estimate
+from genclf.classifier.verb import verb
 from genclf.engines.arguments import check_names, check_recipes
 from genclf.engines.partitions import Predicting, part_of_partition
-from genclf.entry.verb import verb
-from genclf.estimation import estimate
 from genclf.stream.part import Part
 from genclf.stream.partial import SCHEMA, check_schema, check_sums
 from genclf.stream.predict import NAME, OPTIONAL_NAME

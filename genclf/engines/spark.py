@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genclf.arguments.domains import Domain
-from genclf.classifier import Classifier, ClassifierParams
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import estimate
+from genclf.classifier.verb import verb
 from genclf.engines.arguments import check_names, check_recipes
 from genclf.engines.partitions import (
     Merging,
@@ -17,8 +19,6 @@ from genclf.engines.partitions import (
     part_of_partition,
     parts_in,
 )
-from genclf.entry.verb import verb
-from genclf.estimation import estimate
 from genclf.stream.part import Part
 from genclf.stream.partial import SCHEMA, check_schema, check_sums
 from genclf.stream.predict import NAME, OPTIONAL_NAME

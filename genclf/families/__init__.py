@@ -14,8 +14,8 @@ from genclf.arguments.domains import (
     whole,
 )
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
-from genclf.conjugate.base import Conjugate, Prior
 from genclf.families.base import Condition, Density, Family, Parametric, Params
 from genclf.families.capabilities import (
     Completed,
@@ -29,11 +29,11 @@ from genclf.families.capabilities import (
     SharesScatter,
     has,
 )
+from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.support import FINITE, Support, nan_outside_support
-from genclf.parameters import Parameter
+from genclf.numerics.products import matmul
 from genclf.sums.accumulate import dense_sums, moments
 from genclf.sums.blocks import ClassWeights, accumulate, broadcast_rows, over_rows
-from genclf.sums.products import matmul
 from genclf.sums.statistics import Moments, Sums, divide
 
 __all__ = [

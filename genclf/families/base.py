@@ -20,10 +20,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import Domain, Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
+from genclf.arguments.parameters import Parameter
 from genclf.arguments.registered import Registered
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.support import Support
-from genclf.parameters import Parameter
 from genclf.sums.blocks import MANY_CLASSES, ClassWeights, reduce_scores
 from genclf.sums.statistics import Sums
 

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.registered import REGISTERED
-from genclf.conjugate.base import Conjugate, Prior
 from genclf.families.base import AnyDensity, Condition, Density, Family, Parametric, Params
+from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.parts import InParts
 from genclf.sums.blocks import ClassWeights
 from genclf.sums.statistics import divide

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import Scalar as Scalar
+from genclf.numerics.products import matmul
 from genclf.sums.blocks import broadcast_rows
-from genclf.sums.products import matmul
 from genclf.sums.sparse import HostRows, Sparse, SparseRows
 
 

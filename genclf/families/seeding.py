@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.families.capabilities import Init
-from genclf.sums import loops
+from genclf.numerics import loops
 from genclf.sums.sparse import SparseRows, map_blocks
 
 

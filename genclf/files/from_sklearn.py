@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Array
 
 from genclf.arguments.domains import shown
-from genclf.classifier import ClassifierParams
-from genclf.discriminative.softmax import SoftmaxParams
-from genclf.entry.verb import verb
-from genclf.families.bernoulli_params import BernoulliParams
-from genclf.families.categorical_params import CategoricalParams, Columns
-from genclf.families.gaussian_params import GaussianParams
-from genclf.families.multinomial_params import MultinomialParams
-from genclf.model import Fitted
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.model import Fitted
+from genclf.classifier.verb import verb
+from genclf.families.counts.bernoulli_params import BernoulliParams
+from genclf.families.counts.categorical_params import CategoricalParams, Columns
+from genclf.families.counts.multinomial_params import MultinomialParams
+from genclf.families.gaussian.params import GaussianParams
+from genclf.fitting.softmax import SoftmaxParams
 
 if TYPE_CHECKING:  # only who has an estimator needs scikit-learn
     from sklearn.base import BaseEstimator

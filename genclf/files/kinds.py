@@ -5,31 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.conjugate.beta import Beta
-from genclf.conjugate.dirichlet import Dirichlet
-from genclf.conjugate.gamma import Gamma
-from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
-from genclf.discriminative.softmax import SoftmaxParams, SoftmaxRegression
-from genclf.families.bernoulli import Bernoulli
-from genclf.families.bernoulli_params import BernoulliParams
-from genclf.families.categorical import Categorical
-from genclf.families.categorical_params import CategoricalParams, Columns
-from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
-from genclf.families.gaussian import Gaussian
-from genclf.families.gaussian_params import GaussianParams
-from genclf.families.independent import Independent, IndependentParams
-from genclf.families.kernel_density import KernelDensity, KernelDensityParams
-from genclf.families.mixture import Mixture, MixtureParams
-from genclf.families.multinomial import Multinomial
-from genclf.families.multinomial_params import MultinomialParams
-from genclf.families.negative_binomial import NegativeBinomialParams
-from genclf.families.poisson import Poisson, PoissonParams
-from genclf.families.product import Product, ProductParams
-from genclf.families.row_space import RowSpaceParams
-from genclf.families.student_t import StudentTParams
-from genclf.families.von_mises_fisher import VonMisesFisher, VonMisesFisherParams
-from genclf.presets import (
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.presets import (
     bernoulli_nb,
     categorical_nb,
     gaussian_nb,
@@ -39,9 +16,32 @@ from genclf.presets import (
     qda,
     rda,
 )
-from genclf.sums.fourth import FourthMoments
-from genclf.sums.rotation import Rotation
-from genclf.sums.shrinkage import Estimated
+from genclf.covariance.fourth import FourthMoments
+from genclf.covariance.rotation import Rotation
+from genclf.covariance.shrinkage import Estimated
+from genclf.families.combined.independent import Independent, IndependentParams
+from genclf.families.combined.mixture import Mixture, MixtureParams
+from genclf.families.combined.product import Product, ProductParams
+from genclf.families.conjugate.beta import Beta
+from genclf.families.conjugate.dirichlet import Dirichlet
+from genclf.families.conjugate.gamma import Gamma
+from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.families.counts.bernoulli import Bernoulli
+from genclf.families.counts.bernoulli_params import BernoulliParams
+from genclf.families.counts.categorical import Categorical
+from genclf.families.counts.categorical_params import CategoricalParams, Columns
+from genclf.families.counts.dirichlet_multinomial import DirichletMultinomialParams
+from genclf.families.counts.multinomial import Multinomial
+from genclf.families.counts.multinomial_params import MultinomialParams
+from genclf.families.counts.negative_binomial import NegativeBinomialParams
+from genclf.families.counts.poisson import Poisson, PoissonParams
+from genclf.families.directions.von_mises_fisher import VonMisesFisher, VonMisesFisherParams
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.params import GaussianParams
+from genclf.families.gaussian.row_space import RowSpaceParams
+from genclf.families.gaussian.student_t import StudentTParams
+from genclf.families.kernels.kernel_density import KernelDensity, KernelDensityParams
+from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 from genclf.tables.comparison import TableModel
 from genclf.tables.readers import Codes, Nothing, Numbers, Parts, Words

@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from genclf.arguments.hyperparameters import Declared, invalid_fields
-from genclf.classifier import ClassifierParams
+from genclf.arguments.parameters import Parameter
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.model import Fitted
 from genclf.families.base import Density
-from genclf.families.independent import IndependentParams
-from genclf.families.mixture import MixtureParams
+from genclf.families.combined.independent import IndependentParams
+from genclf.families.combined.mixture import MixtureParams
 from genclf.files.annotations import Axes, field_types, is_array, mismatch
 from genclf.files.sums import problem_of_stats, problem_of_sums
-from genclf.model import Fitted
-from genclf.parameters import Parameter
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from genclf.entry.verb import verb
+from genclf.classifier.verb import verb
 from genclf.files.container import FileError, from_bytes, replace_file, to_bytes
 from genclf.files.meaning import problem
 from genclf.files.structure import Writer, read

@@ -12,13 +12,13 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier, ClassifierParams
+from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.families.base import Family
-from genclf.families.bernoulli import Bernoulli
-from genclf.families.categorical import Categorical
-from genclf.families.gaussian import Gaussian
-from genclf.families.independent import Independent
-from genclf.families.poisson import Poisson
+from genclf.families.combined.independent import Independent
+from genclf.families.counts.bernoulli import Bernoulli
+from genclf.families.counts.categorical import Categorical
+from genclf.families.counts.poisson import Poisson
+from genclf.families.gaussian.gaussian import Gaussian
 from genclf.many.scan import Found, Shared
 from genclf.select.chunks import Progress, over_chunks, sizes
 from genclf.select.cross_validation import each_by_others, has_statistics, in_row_order

@@ -14,15 +14,15 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier
-from genclf.diagnosis import Diagnosis, diagnosed
-from genclf.entry.conversion import as_arrays
-from genclf.entry.verb import verb
-from genclf.estimation import estimate, sums
-from genclf.fitting import fitted
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.conversion import as_arrays
+from genclf.classifier.diagnosis import Diagnosis, diagnosed
+from genclf.classifier.estimation import estimate, sums
+from genclf.classifier.model import Fitted, Model, check_hyperparameters
+from genclf.classifier.scores import predictions
+from genclf.classifier.verb import verb
+from genclf.fitting.fit import fitted
 from genclf.many.packing import Datasets, Stack, padded_size, stacked, stacks
-from genclf.model import Fitted, Model, check_hyperparameters
-from genclf.scores import predictions
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
 

@@ -11,10 +11,10 @@ from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
-from genclf.entry.conversion import as_arrays
-from genclf.entry.labels import AnyArray
-from genclf.entry.rows import check_rows, check_supervised_rows
-from genclf.model import Model
+from genclf.classifier.conversion import as_arrays
+from genclf.classifier.labels import AnyArray
+from genclf.classifier.model import Model
+from genclf.classifier.rows import check_rows, check_supervised_rows
 
 if TYPE_CHECKING:
     Datasets: TypeAlias = Iterable[tuple[PyTree, ...]] | tuple[PyTree, ...]

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.model import Model
+from genclf.classifier.model import Model
 from genclf.select.chunks import Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import layout
 from genclf.select.permutation import (

@@ -14,15 +14,15 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.classifier import Classifier
-from genclf.entry.conversion import float_dtype
-from genclf.entry.rows import check_supervised_rows
-from genclf.entry.verb import ArrayLike, optional_key, verb
-from genclf.families.padded import PaddedGaussian, can_pad
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.conversion import float_dtype
+from genclf.classifier.model import Model
+from genclf.classifier.rows import check_supervised_rows
+from genclf.classifier.verb import ArrayLike, optional_key, verb
+from genclf.families.gaussian.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
 from genclf.many.neighbours import Neighbours, padded_index
 from genclf.many.scan import Found, Shared, scan, shared_by_places
-from genclf.model import Model
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.select.folds import checked_folds
 from genclf.select.groups import groups_of_rows

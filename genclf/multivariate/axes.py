@@ -13,14 +13,14 @@ from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import shown, whole_number
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import ArrayLike, verb
-from genclf.families.gaussian import Gaussian
-from genclf.families.gaussian_params import GaussianParams
-from genclf.families.mahalanobis import Means
-from genclf.families.row_space import RowSpaceParams
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.mahalanobis import Means
+from genclf.families.gaussian.params import GaussianParams
+from genclf.families.gaussian.row_space import RowSpaceParams
+from genclf.numerics.products import matmul
 from genclf.sums.blocks import broadcast_rows
-from genclf.sums.products import matmul
 from genclf.sums.statistics import ClassifierStats, Moments, divide
 
 

@@ -13,15 +13,15 @@ from genclf.arguments.domains import FINITES, shown
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import ArrayLike, verb
-from genclf.families.gaussian_params import GaussianParams
-from genclf.families.mahalanobis import Means
-from genclf.families.row_space import RowSpaceParams
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.covariance.fourth import FourthMoments
+from genclf.families.gaussian.mahalanobis import Means
+from genclf.families.gaussian.params import GaussianParams
+from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.multivariate.axes import params_or_statistics, with_one_covariance, with_scatters
-from genclf.sums.batched import eigh
-from genclf.sums.fourth import FourthMoments
-from genclf.sums.products import matmul
+from genclf.numerics.batched import eigh
+from genclf.numerics.products import matmul
 from genclf.sums.statistics import ClassifierStats, divide
 
 

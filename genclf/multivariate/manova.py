@@ -8,10 +8,10 @@ from jaxtyping import Array, Float
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.verb import verb
+from genclf.classifier.verb import verb
 from genclf.multivariate.axes import with_scatters
-from genclf.sums.batched import cholesky, inverse_lower
-from genclf.sums.products import matmul
+from genclf.numerics.batched import cholesky, inverse_lower
+from genclf.numerics.products import matmul
 from genclf.sums.statistics import ClassifierStats, Moments, divide
 
 

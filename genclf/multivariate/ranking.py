@@ -11,11 +11,11 @@ from jaxtyping import Array, Float, Int
 
 from genclf.arguments.domains import shown, whole_number
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.verb import verb
-from genclf.estimation import estimated
-from genclf.families.gaussian import Gaussian
-from genclf.families.shrunken_centroids import deviations
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import estimated
+from genclf.classifier.verb import verb
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.shrunken_centroids import deviations
 from genclf.multivariate.cat_scores import CatScores
 from genclf.sums.statistics import ClassifierStats
 

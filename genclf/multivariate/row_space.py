@@ -12,12 +12,12 @@ from jaxtyping import Array, Float
 from genclf.arguments.domains import shown
 from genclf.arguments.reprs import summary
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.conversion import float_dtype
-from genclf.entry.verb import ArrayLike, verb
-from genclf.families.gaussian import Gaussian
-from genclf.families.row_space import RowSpaceGaussian, RowSpaceParams
-from genclf.sums.rotation import Rotation, rotation_of
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.conversion import float_dtype
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.covariance.rotation import Rotation, rotation_of
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.row_space import RowSpaceGaussian, RowSpaceParams
 
 
 class RowSpace(NamedTuple):

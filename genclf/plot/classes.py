@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from genclf.arguments.domains import Domain, shown
-from genclf.classifier import ClassifierParams
-from genclf.entry.labels import check_labels
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.labels import check_labels
 
 AX = Domain(
     "axes of matplotlib, or None for new ones", lambda a: isinstance(a, Axes), optional=True

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from genclf.arguments.domains import shown
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import ArrayLike, verb
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.base import AnyDensity, Density
 from genclf.families.capabilities import HasConditionals, require
-from genclf.families.multinomial_params import MultinomialParams
+from genclf.families.counts.multinomial_params import MultinomialParams
 from genclf.plot.classes import (
     AX,
     Look,

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 
-from genclf.entry.verb import ArrayLike, verb
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.multivariate.axes import DiscriminantAxes, discriminant_axes, transform
 from genclf.plot.classes import AX, Look, looks, new_axes, rows_and_labels, scatter
 from genclf.plot.plane import checked_pair, name_axes, pair_of_numbers

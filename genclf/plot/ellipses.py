@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import shown
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import verb
-from genclf.families.gaussian_params import GaussianParams
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.verb import verb
+from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import AX, Look, generative, legend, looks, names_of, new_axes
 from genclf.plot.plane import View, checked_pair, name_axes, pair_of_numbers, show
 

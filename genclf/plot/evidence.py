@@ -11,14 +11,14 @@ from jaxtyping import Float, PyTree
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import Domain, whole
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import verb
-from genclf.explanation import Explanation
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.explanation import Explanation
+from genclf.classifier.forms import linear_form
+from genclf.classifier.model import Fitted
+from genclf.classifier.verb import verb
 from genclf.families.base import Density
-from genclf.families.categorical_params import CategoricalParams
-from genclf.families.gaussian_params import GaussianParams
-from genclf.forms import linear_form
-from genclf.model import Fitted
+from genclf.families.counts.categorical_params import CategoricalParams
+from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import AX, as_text, looks, names_of, new_axes
 
 _CLASS = whole(0, optional=True)

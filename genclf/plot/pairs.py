@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import ArrayLike, verb
-from genclf.families.gaussian_params import GaussianParams
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import generative, looks, names_of, rows_and_labels, scatter
 from genclf.plot.densities import draw_densities
 from genclf.plot.ellipses import draw_ellipses

@@ -12,10 +12,10 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import shown
-from genclf.classifier import ClassifierParams
-from genclf.model import Fitted
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.model import Fitted
+from genclf.classifier.scores import discriminant
 from genclf.plot.classes import Look, tints
-from genclf.scores import discriminant
 
 _STEPS = 320  # grid points in each direction
 _BEYOND = 0.6  # of the view, in each direction: where a later layer may widen it

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import FLAG
-from genclf.entry.verb import ArrayLike, verb
-from genclf.model import Fitted
+from genclf.classifier.model import Fitted
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.plot.classes import (
     AX,
     as_text,

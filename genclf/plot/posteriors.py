@@ -13,9 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.tri import Triangulation
 
 from genclf.arguments.domains import shown
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import ArrayLike, verb
-from genclf.fitting import fit
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.presets import categorical_nb
+from genclf.classifier.scores import log_joint, log_posterior
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.fitting.fit import fit
 from genclf.plot.classes import (
     AX,
     as_text,
@@ -33,8 +35,6 @@ from genclf.plot.densities import (
     feature_number,
     is_discrete,
 )
-from genclf.presets import categorical_nb
-from genclf.scores import log_joint, log_posterior
 
 _STEPS = 200  # grid points along each side of the simplex
 

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import Domain, shown, whole
-from genclf.entry.conversion import as_arrays
-from genclf.entry.verb import ArrayLike, verb
+from genclf.classifier.conversion import as_arrays
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.plot.classes import AX, as_text, labels, looks, names_of, new_axes
 from genclf.select.calibration import calibration
 from genclf.select.groups import distinct

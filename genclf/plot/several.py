@@ -10,10 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import shown
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import ArrayLike, verb
-from genclf.families.gaussian_params import GaussianParams
-from genclf.model import Fitted, check_params
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.model import Fitted, check_params
+from genclf.classifier.scores import predict
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import (
     AX,
     as_text,
@@ -27,7 +28,6 @@ from genclf.plot.classes import (
 from genclf.plot.ellipses import draw_levels, optional_levels
 from genclf.plot.plane import draw_edges, plane_of, show, view_of
 from genclf.plot.planes import boundary, check_plane, finished
-from genclf.scores import predict
 
 
 def _models(value: object, name: str) -> dict[str, Fitted]:

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.classifier import ClassifierParams
-from genclf.lbfgs import any_promotion
-from genclf.model import Solution
-from genclf.parameters import Parameter
+from genclf.arguments.parameters import Parameter
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.model import Solution
+from genclf.numerics.lbfgs import any_promotion
 from genclf.roads.problem import (
     PRIOR,
     Problem,

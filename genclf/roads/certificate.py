@@ -10,9 +10,10 @@ from jaxtyping import Array, Bool, Float, PyTree
 from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import estimated
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import estimated
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.numerics.products import einsum
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import (
     CLASS_PRIOR,
@@ -22,7 +23,6 @@ from genclf.roads.problem import (
     problem,
     require_roads,
 )
-from genclf.sums.products import einsum
 
 
 class Certificate(ShowsNumbers):

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import number, whole_number
-from genclf.model import Solution
+from genclf.classifier.model import Solution
 from genclf.roads.interior_point import LARGEST_LAST_STEP, InteriorPoint
 
 LARGEST_MATRIX = 4000**2  # numbers: 128 MB in float64, factored in seconds

@@ -13,11 +13,11 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE, Domain, whole
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier
-from genclf.entry.verb import ArrayLike, optional_key, verb
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.verb import ArrayLike, optional_key, verb
+from genclf.numerics import loops
 from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
 from genclf.roads.problem import problem, require_roads
-from genclf.sums import loops
 
 _CALLS = 100  # maximum number of calls of a callback
 

@@ -17,8 +17,8 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
-from genclf.classifier import ClassifierParams
-from genclf.parameters import LOG_TINY, Parameter
+from genclf.arguments.parameters import LOG_TINY, Parameter
+from genclf.classifier.classifier import ClassifierParams
 from genclf.roads.problem import (
     PRIOR,
     Problem,

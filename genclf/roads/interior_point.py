@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from genclf.numerics import loops
 from genclf.roads.kkt import Point, System
-from genclf.sums import loops
 
 _SHRINK = 0.1  # factor on the complementarity in each step
 _TO_BOUND = 0.99  # largest share of the distance to a bound in one step

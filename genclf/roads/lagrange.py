@@ -10,16 +10,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier, ClassifierParams, log_prior_density
-from genclf.entry.verb import verb
-from genclf.estimation import check_statistics, with_own_covariances
+from genclf.classifier.classifier import Classifier, ClassifierParams, log_prior_density
+from genclf.classifier.estimation import check_statistics, with_own_covariances
+from genclf.classifier.model import Solution
+from genclf.classifier.or_rows import or_rows
+from genclf.classifier.scores import log_likelihood
+from genclf.classifier.verb import verb
 from genclf.families.base import Params, set_fields
 from genclf.families.capabilities import HasRoads, SharesScatter
-from genclf.families.gaussian_params import GaussianParams
+from genclf.families.gaussian.params import GaussianParams
 from genclf.families.parts import assemble, over_parts
-from genclf.logarithms import times_log
-from genclf.model import Solution
-from genclf.or_rows import or_rows
+from genclf.numerics.logarithms import times_log
 from genclf.roads.constrained import ConstrainedSolution, solve_constrained
 from genclf.roads.natural import solve_gaussian
 from genclf.roads.problem import (
@@ -30,7 +31,6 @@ from genclf.roads.problem import (
     require_roads,
     start,
 )
-from genclf.scores import log_likelihood
 from genclf.sums.statistics import ClassifierStats, Moments, is_statistic
 
 

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from genclf.families.gaussian import GaussianParams
+from genclf.families.gaussian.gaussian import GaussianParams
+from genclf.numerics.batched import cholesky, inverse_lower
+from genclf.numerics.products import einsum, matmul
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.reference import transform
-from genclf.sums.batched import cholesky, inverse_lower
-from genclf.sums.products import einsum, matmul
 from genclf.sums.statistics import Moments, divide
 
 

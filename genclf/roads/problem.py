@@ -13,13 +13,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats, log_prior_density
-from genclf.entry.rows import Rows
-from genclf.estimation import summed
+from genclf.arguments.parameters import Parameter
+from genclf.classifier.classifier import (
+    Classifier,
+    ClassifierParams,
+    ClassifierStats,
+    log_prior_density,
+)
+from genclf.classifier.estimation import summed
+from genclf.classifier.rows import Rows
 from genclf.families.base import Params, set_fields
 from genclf.families.capabilities import HasRoads, require
-from genclf.families.combinator import leaf_families
-from genclf.parameters import Parameter
+from genclf.families.combined.combinator import leaf_families
 from genclf.roads.reference import standardise, transform
 
 PRIOR = "log_prior"

@@ -12,8 +12,8 @@ from functools import singledispatch
 import jax.numpy as jnp
 
 from genclf.families.base import AnyDensity, Params
-from genclf.families.gaussian_params import GaussianParams
-from genclf.sums.products import einsum, matmul
+from genclf.families.gaussian.params import GaussianParams
+from genclf.numerics.products import einsum, matmul
 
 
 @singledispatch

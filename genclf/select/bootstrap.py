@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.entry.conversion import float_dtype
-from genclf.entry.verb import ArrayLike, verb
+from genclf.classifier.conversion import float_dtype
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.chunks import PROGRESS, Progress, over_chunks, sizes
 from genclf.select.groups import groups_of_rows
 

@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 from genclf.arguments.domains import whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.conversion import as_arrays, float_dtype, widen
-from genclf.entry.labels import check_labels, valid_weights
-from genclf.entry.verb import ArrayLike, verb
+from genclf.classifier.conversion import as_arrays, float_dtype, widen
+from genclf.classifier.labels import check_labels, valid_weights
+from genclf.classifier.verb import ArrayLike, verb
 
 _TOLERANCE = 1e-3  # tolerance of the sum of a row's probabilities
 

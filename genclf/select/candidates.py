@@ -13,8 +13,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Int, PyTree
 
 from genclf.arguments.domains import shown
+from genclf.classifier.model import Model, check_hyperparameters
 from genclf.families.structure import widths
-from genclf.model import Model, check_hyperparameters
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
 

@@ -14,20 +14,20 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from genclf.arguments.domains import FLAG
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
-from genclf.diagnosis import Diagnosis, diagnosed
-from genclf.entry.conversion import float_dtype
-from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import estimated, sums
+from genclf.classifier.classifier import Classifier, ClassifierParams, ClassifierStats
+from genclf.classifier.conversion import float_dtype
+from genclf.classifier.diagnosis import Diagnosis, diagnosed
+from genclf.classifier.estimation import estimated, sums
+from genclf.classifier.model import Model, require_generative
+from genclf.classifier.scores import log_posteriors
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.capabilities import is_additive
-from genclf.families.combinator import any_prefers_rows
-from genclf.families.gaussian import Gaussian
-from genclf.fitting import fitted
-from genclf.model import Model, require_generative
+from genclf.families.combined.combinator import any_prefers_rows
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.fitting.fit import fitted
 from genclf.multivariate.row_space import row_space
-from genclf.scores import log_posteriors
+from genclf.numerics import loops
 from genclf.select.folds import KEPT, check_training, checked_folds, padded
-from genclf.sums import loops
 from genclf.sums.merging import merged
 
 _PART = 2**22  # numbers in the statistics of the fits that are computed together

@@ -17,18 +17,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.hyperparameters import is_concrete
-from genclf.classifier import Classifier, ClassifierStats
-from genclf.families.gaussian import Gaussian
-from genclf.families.gaussian_params import GaussianParams
-from genclf.families.mahalanobis import Means
-from genclf.families.row_space import RowSpaceGaussian
-from genclf.model import Model
-from genclf.sums import loops
-from genclf.sums.batched import eigh
-from genclf.sums.covariance import CovarianceEstimate
-from genclf.sums.products import matmul
-from genclf.sums.scales import SCALES
-from genclf.sums.shrinkage import Estimated
+from genclf.classifier.classifier import Classifier, ClassifierStats
+from genclf.classifier.model import Model
+from genclf.covariance.estimate import CovarianceEstimate
+from genclf.covariance.scales import SCALES
+from genclf.covariance.shrinkage import Estimated
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.mahalanobis import Means
+from genclf.families.gaussian.params import GaussianParams
+from genclf.families.gaussian.row_space import RowSpaceGaussian
+from genclf.numerics import loops
+from genclf.numerics.batched import eigh
+from genclf.numerics.products import matmul
 from genclf.sums.statistics import Moments
 
 

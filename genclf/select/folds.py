@@ -11,8 +11,8 @@ from jax.core import Tracer
 from jaxtyping import Array, Int
 
 from genclf.arguments.domains import shown, whole
-from genclf.entry.labels import AnyArray, check_meaning_of_unlabelled, readable
-from genclf.entry.verb import ArrayLike, verb
+from genclf.classifier.labels import AnyArray, check_meaning_of_unlabelled, readable
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.groups import distinct, groups_of_rows
 
 KEPT, LEFT_OUT = -1, -2

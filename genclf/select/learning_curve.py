@@ -16,14 +16,14 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.entry.conversion import as_arrays
-from genclf.entry.labels import check_labels
-from genclf.entry.rows import check_rows
-from genclf.entry.verb import ArrayLike, verb
+from genclf.classifier.conversion import as_arrays
+from genclf.classifier.labels import check_labels
+from genclf.classifier.model import Model, check_hyperparameters
+from genclf.classifier.rows import check_rows
+from genclf.classifier.scores import predictions
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.structure import widths
-from genclf.fitting import fitted
-from genclf.model import Model, check_hyperparameters
-from genclf.scores import predictions
+from genclf.fitting.fit import fitted
 
 
 class LearningCurve(ShowsNumbers):

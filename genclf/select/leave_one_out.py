@@ -13,12 +13,12 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import whole
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier
-from genclf.entry.verb import ArrayLike, verb
-from genclf.estimation import estimated, sums
-from genclf.fitting import fitted
-from genclf.model import Model
-from genclf.scores import log_posteriors
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.estimation import estimated, sums
+from genclf.classifier.model import Model
+from genclf.classifier.scores import log_posteriors
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.fitting.fit import fitted
 from genclf.select.cross_validation import (
     CrossValidation,
     has_statistics,

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from genclf.arguments.hyperparameters import is_concrete
-from genclf.classifier import Classifier, ClassifierStats
-from genclf.families.multinomial import Multinomial
+from genclf.classifier.classifier import Classifier, ClassifierStats
+from genclf.classifier.model import Model
+from genclf.families.counts.multinomial import Multinomial
 from genclf.families.tokens import counts_of, is_dense
-from genclf.model import Model
+from genclf.numerics.products import matmul
 from genclf.sums.blocks import map_rows
-from genclf.sums.products import matmul
 
 _LOST = 256.0  # how many times smaller than its first term a difference may be
 

@@ -12,10 +12,10 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier, ClassifierStats
-from genclf.estimation import estimated
-from genclf.model import Model
-from genclf.scores import log_posteriors
+from genclf.classifier.classifier import Classifier, ClassifierStats
+from genclf.classifier.estimation import estimated
+from genclf.classifier.model import Model
+from genclf.classifier.scores import log_posteriors
 from genclf.select.cross_validation import (
     FoldStatistics,
     Layout,

@@ -14,9 +14,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier import Classifier
-from genclf.entry.verb import ArrayLike, verb
-from genclf.model import Model
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.model import Model
+from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.cross_validation import (
     Layout,
     has_statistics,

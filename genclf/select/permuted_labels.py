@@ -16,14 +16,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.arguments.hyperparameters import is_concrete
-from genclf.classifier import Classifier
-from genclf.families.gaussian import Gaussian
-from genclf.families.padded import PaddedGaussian
-from genclf.families.row_space import RowSpaceGaussian
-from genclf.model import Model
-from genclf.sums.batched import cholesky, eigh, inverse_lower
-from genclf.sums.products import einsum, matmul
-from genclf.sums.shrinkage import Estimated, Sizes, intensity
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.model import Model
+from genclf.covariance.shrinkage import Estimated, Sizes, intensity
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.padded import PaddedGaussian
+from genclf.families.gaussian.row_space import RowSpaceGaussian
+from genclf.numerics.batched import cholesky, eigh, inverse_lower
+from genclf.numerics.products import einsum, matmul
 
 
 class Rotated(NamedTuple):

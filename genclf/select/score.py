@@ -12,13 +12,13 @@ from jaxtyping import Array, Float, Int
 
 from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
-from genclf.entry.conversion import as_arrays, widen
-from genclf.entry.labels import check_labels, check_meaning_of_unlabelled
-from genclf.entry.verb import ArrayLike, verb
+from genclf.classifier.conversion import as_arrays, widen
+from genclf.classifier.labels import check_labels, check_meaning_of_unlabelled
+from genclf.classifier.verb import ArrayLike, verb
+from genclf.numerics.products import matmul
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.folds import LEFT_OUT
 from genclf.select.groups import distinct
-from genclf.sums.products import matmul
 from genclf.sums.statistics import divide
 
 Score = Literal["accuracy", "balanced_accuracy", "log_loss", "brier", "auc", "mcc", "confusion"]

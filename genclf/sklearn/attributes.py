@@ -11,10 +11,10 @@ from jax.tree_util import PyTreeDef
 from jaxtyping import Float, PyTree, Shaped
 from sklearn.utils.validation import check_is_fitted
 
-from genclf.discriminative.softmax import SoftmaxParams
+from genclf.classifier.forms import linear_form
+from genclf.classifier.model import Fitted, Model, check_hyperparameters
 from genclf.families.capabilities import HasLinearForm, has
-from genclf.forms import linear_form
-from genclf.model import Fitted, Model, check_hyperparameters
+from genclf.fitting.softmax import SoftmaxParams
 from genclf.stream.pieces import on_host
 from genclf.sums.statistics import ClassifierStats
 

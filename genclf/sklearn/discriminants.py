@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from genclf.families.gaussian import Gaussian
+from genclf.families.gaussian.gaussian import Gaussian
 from genclf.multivariate.axes import discriminant_axes, transform
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.labels import Labels

@@ -19,17 +19,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight
 
 from genclf.arguments.arrays import refuse_mask
-from genclf.classifier import Classifier
-from genclf.estimation import estimated
-from genclf.explanation import Explanation, explain, place_of
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.estimation import estimated
+from genclf.classifier.explanation import Explanation, explain, place_of
+from genclf.classifier.model import Model, check_hyperparameters
+from genclf.classifier.scores import log_marginal, log_posterior, sample
 from genclf.families.base import Family
 from genclf.families.capabilities import is_additive
-from genclf.families.combinator import any_prefers_rows
+from genclf.families.combined.combinator import any_prefers_rows
 from genclf.families.structure import widths
-from genclf.fitting import fit
-from genclf.latent.em import em
-from genclf.model import Model, check_hyperparameters
-from genclf.scores import log_marginal, log_posterior, sample
+from genclf.fitting.em import em
+from genclf.fitting.fit import fit
 from genclf.sklearn.attributes import Attributes
 from genclf.sklearn.labels import Labels, classes_of, encoded, numbers_in, prior_by_label
 from genclf.sklearn.rows import checked_rows

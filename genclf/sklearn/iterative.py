@@ -13,15 +13,15 @@ import numpy as np
 from jaxtyping import PyTree, Shaped
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
-from genclf.discriminative.softmax import SoftmaxRegression as SoftmaxModel
-from genclf.families.gaussian import Gaussian
-from genclf.families.mixture import Mixture, MixtureParams
-from genclf.fitting import fit
-from genclf.latent.em import em
-from genclf.model import Model
-from genclf.presets import lda
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.model import Model
+from genclf.classifier.presets import lda
+from genclf.families.combined.mixture import Mixture, MixtureParams
+from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.fitting.em import em
+from genclf.fitting.fit import fit
+from genclf.fitting.softmax import SoftmaxRegression as SoftmaxModel
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import Estimator, FamilyEstimator, warn_unless
 from genclf.sklearn.labels import Labels

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import PyTree
 from sklearn.utils.validation import validate_data
 
-from genclf.families.mixed import mixed_product
-from genclf.families.product import Product
+from genclf.families.combined.mixed import mixed_product
+from genclf.families.combined.product import Product
 from genclf.sklearn.columns import Column, arrays_of, as_rows, columns_of
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator

@@ -13,9 +13,9 @@ from sklearn.preprocessing import binarize
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
-from genclf.families.bernoulli import Bernoulli
-from genclf.families.categorical import Categorical
-from genclf.families.multinomial import Multinomial
+from genclf.families.counts.bernoulli import Bernoulli
+from genclf.families.counts.categorical import Categorical
+from genclf.families.counts.multinomial import Multinomial
 from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.rows import checked_rows

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from genclf.entry.conversion import float_dtype
+from genclf.classifier.conversion import float_dtype
+from genclf.classifier.model import Model, check_hyperparameters
 from genclf.many.packing import padded_size
 from genclf.many.scan import shared_by_places
 from genclf.many.searchlight import scan_neighbourhoods
-from genclf.model import Model, check_hyperparameters
 from genclf.select.folds import kfold
 from genclf.select.score import Score, ScoreFunction, number_function
 from genclf.sklearn.labels import encoded

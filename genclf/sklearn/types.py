@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from scipy.sparse import sparray, spmatrix
 
-    from genclf.discriminative.softmax import Features as Features
+    from genclf.covariance.scales import Covariance as Covariance
+    from genclf.covariance.shrinkage import Method, Target as Target
     from genclf.families.missing import Missing as Missing
-    from genclf.sums.scales import Covariance as Covariance
-    from genclf.sums.shrinkage import Method, Target as Target
+    from genclf.fitting.softmax import Features as Features
     from genclf.tables.frames import Frame
 
     RowsLike: TypeAlias = ArrayLike | Frame | sparray | spmatrix

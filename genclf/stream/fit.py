@@ -10,9 +10,9 @@ from typing import Any
 import jax
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, Domain, whole
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.verb import verb
-from genclf.estimation import estimate
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import estimate
+from genclf.classifier.verb import verb
 from genclf.families.capabilities import is_additive
 from genclf.stream.batches import Batches, Unit
 from genclf.stream.checkpoint import PartFile, host_sum, sum_units

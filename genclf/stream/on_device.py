@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.estimation import stats
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import stats
 from genclf.families.structure import blocks
-from genclf.latent.expectation import Expectation
+from genclf.fitting.expectation import Expectation
 from genclf.stream.batches import Batches
 from genclf.stream.columns import Column, Place
 from genclf.stream.convert import as_host

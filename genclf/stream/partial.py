@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from genclf.arguments.domains import FLAG, Domain
-from genclf.checks import VALUE_ROUNDS
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.verb import verb
+from genclf.classifier.checks import VALUE_ROUNDS
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.verb import verb
 from genclf.families.capabilities import is_hidden
 from genclf.stream.batches import Batches
 from genclf.stream.host import HostMoments, HostStats

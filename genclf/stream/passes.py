@@ -12,12 +12,12 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.estimation import estimated
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import estimated
 from genclf.files.container import FileError
 from genclf.files.saved import load, save
-from genclf.latent.clusters import check_for_em
-from genclf.latent.em import em
+from genclf.fitting.clusters import check_for_em
+from genclf.fitting.em import em
 from genclf.stream.batches import Batches, Unit
 from genclf.stream.checkpoint import Store, check_digest, is_there, not_of, sum_units
 from genclf.stream.on_device import arrays_of, checked_pieces, expected_part

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from genclf.classifier import Classifier, ClassifierStats
-from genclf.entry.padding import SIZES
-from genclf.estimation import stats, sums
+from genclf.classifier.classifier import Classifier, ClassifierStats
+from genclf.classifier.estimation import stats, sums
+from genclf.classifier.padding import SIZES
 from genclf.families.tokens import is_dense
 from genclf.many.packing import padded_size
 from genclf.sums import merging

@@ -10,20 +10,20 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from genclf.classifier import Classifier
-from genclf.estimation import empty
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.estimation import empty
+from genclf.classifier.model import check_hyperparameters, require_generative
 from genclf.families.base import Family
-from genclf.families.bernoulli import Bernoulli
 from genclf.families.capabilities import is_additive
-from genclf.families.categorical import Categorical
-from genclf.families.combinator import leaf_families
-from genclf.families.gaussian import Gaussian
-from genclf.families.mixed import mixed_product
-from genclf.families.mixture import Mixture
-from genclf.families.multinomial import Multinomial
-from genclf.families.poisson import Poisson
-from genclf.families.product import Product
-from genclf.model import check_hyperparameters, require_generative
+from genclf.families.combined.combinator import leaf_families
+from genclf.families.combined.mixed import mixed_product
+from genclf.families.combined.mixture import Mixture
+from genclf.families.combined.product import Product
+from genclf.families.counts.bernoulli import Bernoulli
+from genclf.families.counts.categorical import Categorical
+from genclf.families.counts.multinomial import Multinomial
+from genclf.families.counts.poisson import Poisson
+from genclf.families.gaussian.gaussian import Gaussian
 from genclf.stream.columns import Column, Kind, Value
 from genclf.stream.recipes import (
     OfBits,

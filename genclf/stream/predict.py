@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from genclf.arguments.domains import Domain
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import verb
-from genclf.scores import discriminant
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.scores import discriminant
+from genclf.classifier.verb import verb
 from genclf.stream.batches import ArrowTable, Batches
 from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of

@@ -21,7 +21,7 @@ from genclf.stream.rows import Rows, cells_of, no_cells, refuse_unseen, weights_
 from genclf.stream.units import Reader
 
 if TYPE_CHECKING:
-    from genclf.classifier import Classifier
+    from genclf.classifier.classifier import Classifier
 else:  # imports JAX, which those who only read rows do not
     Classifier = object
 

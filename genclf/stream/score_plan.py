@@ -10,15 +10,15 @@ import numpy as np
 from jaxtyping import ArrayLike, Float
 from scipy.special import log_expit
 
-from genclf.classifier import ClassifierParams
-from genclf.entry.verb import verb
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.verb import verb
 from genclf.families.base import Density
-from genclf.families.bernoulli_params import BernoulliParams
-from genclf.families.categorical_params import CategoricalParams
-from genclf.families.gaussian_params import GaussianParams
-from genclf.families.multinomial_params import MultinomialParams
-from genclf.families.poisson import PoissonParams
-from genclf.families.product import ProductParams
+from genclf.families.combined.product import ProductParams
+from genclf.families.counts.bernoulli_params import BernoulliParams
+from genclf.families.counts.categorical_params import CategoricalParams
+from genclf.families.counts.multinomial_params import MultinomialParams
+from genclf.families.counts.poisson import PoissonParams
+from genclf.families.gaussian.params import GaussianParams
 from genclf.stream.columns import Column
 from genclf.stream.partial import SCHEMA
 from genclf.stream.schema import Schema

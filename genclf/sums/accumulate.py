@@ -18,15 +18,15 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Shaped
 
-from genclf.sums import loops
+from genclf.numerics import loops
+from genclf.numerics.compensated import Pair, difference, rounded, single
+from genclf.numerics.double import gram, is_small, product
+from genclf.numerics.products import matmul
+from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import ClassWeights, Hard, class_rows, fold_rows, ignore_absent
 from genclf.sums.centred import hard_moments, soft_pooled_moments, tiled_moments
 from genclf.sums.class_sums import of_rows
-from genclf.sums.compensated import Pair, difference, rounded, single
-from genclf.sums.double import gram, is_small, product
 from genclf.sums.near import some_row
-from genclf.sums.products import matmul
-from genclf.sums.sizes import is_at_most
 from genclf.sums.statistics import Moments, Sums, about_mean, divide
 
 _TILE_FROM = 2048  # rows; for fewer, sorting and gathering cost more than K times the flops

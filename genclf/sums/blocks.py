@@ -13,10 +13,10 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from genclf.arguments.static import static
-from genclf.sums import loops
-from genclf.sums.compensated import Pair, add_to
+from genclf.numerics import loops
+from genclf.numerics.compensated import Pair, add_to
+from genclf.numerics.sizes import is_symbolic, on_cpu
 from genclf.sums.merging import merged
-from genclf.sums.sizes import is_symbolic, on_cpu
 
 S = TypeVar("S")
 Sum = tuple[Pair, ...]

@@ -10,7 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from genclf.sums import loops
+from genclf.numerics import loops
+from genclf.numerics.compensated import Pair, add_to, difference, fold, rounded, single
+from genclf.numerics.double import one_matrix, product
+from genclf.numerics.products import matmul
+from genclf.numerics.sizes import at_most
 from genclf.sums.blocks import (
     Hard,
     Sum,
@@ -31,12 +35,8 @@ from genclf.sums.class_sums import (
     parts_of,
     rows_in_parts,
 )
-from genclf.sums.compensated import Pair, add_to, difference, fold, rounded, single
-from genclf.sums.double import one_matrix, product
 from genclf.sums.largest import argmax
-from genclf.sums.products import matmul
 from genclf.sums.reading import Products, moments_by
-from genclf.sums.sizes import at_most
 from genclf.sums.statistics import Moments, about_mean, divide
 from genclf.sums.tiles import class_tiles
 

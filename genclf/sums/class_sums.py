@@ -11,7 +11,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from genclf.sums import loops
+from genclf.numerics import loops
+from genclf.numerics.compensated import Pair, add_to, rounded
+from genclf.numerics.products import matmul
+from genclf.numerics.sizes import at_most, is_symbolic, on_cpu
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
@@ -21,10 +24,7 @@ from genclf.sums.blocks import (
     row_weights,
     sample_places,
 )
-from genclf.sums.compensated import Pair, add_to, rounded
 from genclf.sums.factors import any_member
-from genclf.sums.products import matmul
-from genclf.sums.sizes import at_most, is_symbolic, on_cpu
 
 _ROWS = 64  # rows in a partial sum; a shorter one costs more than it gains
 _FEW_PARTS = 4  # fewer gain nothing

@@ -11,10 +11,10 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
-from genclf.sums import batched, loops
+from genclf.numerics import batched, loops
+from genclf.numerics.double import in_double, widen
+from genclf.numerics.products import matmul
 from genclf.sums.blocks import map_in_blocks
-from genclf.sums.double import in_double, widen
-from genclf.sums.products import matmul
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from genclf.sums import loops
+from genclf.numerics import loops
 from genclf.sums.factors import any_member
 
 _UNROLLED = 32

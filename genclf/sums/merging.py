@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
-from genclf.sums.compensated import fold, over_axis
+from genclf.numerics.compensated import fold, over_axis
 from genclf.sums.statistics import Add, ClassifierStats, Moments, Sums, is_statistic
 
 T = TypeVar("T")

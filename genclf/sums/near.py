@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
+from genclf.numerics.sizes import is_at_most, is_symbolic
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
@@ -16,7 +17,6 @@ from genclf.sums.blocks import (
     sample_places,
 )
 from genclf.sums.class_sums import class_counts, class_sums, of_rows
-from genclf.sums.sizes import is_at_most, is_symbolic
 from genclf.sums.statistics import divide
 
 ALL_ROWS = 2**11  # up to so many rows, all are read to locate the classes; else one in `_STEP`,

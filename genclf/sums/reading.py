@@ -19,14 +19,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from genclf.sums import loops
+from genclf.numerics import loops
+from genclf.numerics.compensated import Pair, rounded
+from genclf.numerics.double import gram, gram_and_sums, is_small, product, symmetric, unwhiten
+from genclf.numerics.products import matmul
+from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import ClassWeights
-from genclf.sums.compensated import Pair, rounded
-from genclf.sums.double import gram, gram_and_sums, is_small, product, symmetric, unwhiten
 from genclf.sums.factors import any_member, by_classes, digits_lost, whitener
 from genclf.sums.near import ALL_ROWS, near_classes
-from genclf.sums.products import matmul
-from genclf.sums.sizes import is_at_most
 from genclf.sums.statistics import Moments
 
 _MANY_FEATURES = 512  # with as many, products are computed in pieces

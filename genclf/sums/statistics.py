@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
-from genclf.sums.compensated import (
+from genclf.numerics.compensated import (
     Low,
     Pair,
     add_each,
@@ -27,7 +27,7 @@ from genclf.sums.compensated import (
     no_rounding,
     single,
 )
-from genclf.sums.double import gram, scaled
+from genclf.numerics.double import gram, scaled
 
 _SMALL = 2**20  # most numbers of an outer product that has a low part
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from genclf.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.base import Family
-from genclf.families.bernoulli import Bernoulli
-from genclf.families.categorical import Categorical
-from genclf.families.gaussian import Gaussian
-from genclf.families.multinomial import Multinomial
-from genclf.families.product import Product
+from genclf.families.combined.product import Product
+from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.families.counts.bernoulli import Bernoulli
+from genclf.families.counts.categorical import Categorical
+from genclf.families.counts.multinomial import Multinomial
+from genclf.families.gaussian.gaussian import Gaussian
 from genclf.tables.columns import Column
 from genclf.tables.frames import Table
 from genclf.tables.readers import Codes, Nothing, Numbers, Parts, Reader, Words

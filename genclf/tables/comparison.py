@@ -10,11 +10,11 @@ from jaxtyping import Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import summary
-from genclf.classifier import Classifier, ClassifierParams
-from genclf.entry.verb import verb
-from genclf.explanation import Explanation, explain, place_of
-from genclf.fitting import fit
-from genclf.scores import log_posterior
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.explanation import Explanation, explain, place_of
+from genclf.classifier.scores import log_posterior
+from genclf.classifier.verb import verb
+from genclf.fitting.fit import fit
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.tables.candidates import candidates
 from genclf.tables.columns import Column, read_columns

@@ -11,11 +11,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.classifier import Classifier
+from genclf.classifier.classifier import Classifier
+from genclf.classifier.scores import log_posterior
 from genclf.families.capabilities import is_hidden
-from genclf.families.gaussian import Gaussian, GaussianDiagnosis
-from genclf.latent.em import em, em_step
-from genclf.scores import log_posterior
+from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
+from genclf.fitting.em import em, em_step
 from genclf.select.cross_validation import Layout, cross_validate, in_row_order, layout, take
 from genclf.select.folds import folds as folds_of
 

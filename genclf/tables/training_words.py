@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
 from genclf.families.base import Family, Parametric, Params
-from genclf.families.bernoulli import Bernoulli
-from genclf.families.multinomial import Multinomial
+from genclf.families.counts.bernoulli import Bernoulli
+from genclf.families.counts.multinomial import Multinomial
 from genclf.families.support import Support
 from genclf.sums.blocks import ClassWeights
 from genclf.sums.merging import merge

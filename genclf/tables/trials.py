@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import PyTree
 
-from genclf.classifier import Classifier
+from genclf.classifier.classifier import Classifier
 from genclf.families.base import Family
 from genclf.tables.candidates import Candidate
 from genclf.tables.held_out import HeldOut, held_out

@@ -12,7 +12,7 @@ from scipy.stats import kstest
 import genclf as gcf
 from genclf.families.base import Params
 from genclf.families.capabilities import HasConjugatePrior
-from genclf.families.priors import priors
+from genclf.families.combined.priors import priors
 from tests.registry import (
     BY_NAME,
     DISTINCT,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.families.distances import distances
-from genclf.families.mahalanobis import Means
+from genclf.covariance.scales import SCALES
+from genclf.families.gaussian.distances import distances
+from genclf.families.gaussian.mahalanobis import Means
 from genclf.sums.blocks import Hard
-from genclf.sums.scales import SCALES
 from genclf.sums.tiles import class_tiles
 from tests.registry import BY_NAME, FAMILIES, K, assert_close, assert_near, assert_same, spoil, take
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from genclf.classifier import log_prior_density
+from genclf.classifier.classifier import log_prior_density
 from genclf.families.capabilities import is_additive
-from genclf.latent.em import em_step
+from genclf.fitting.em import em_step
 from genclf.roads.problem import arrays, declared, set_arrays
 from tests.registry import (
     BY_NAME,

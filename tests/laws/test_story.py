@@ -16,7 +16,7 @@ from scipy.stats import chi2_contingency, ks_2samp, kstest
 
 import genclf as gcf
 from genclf.families.capabilities import HasConjugatePrior
-from genclf.families.student_t import FINITE
+from genclf.families.gaussian.student_t import FINITE
 from genclf.roads.problem import arrays, set_arrays
 from tests.registry import BY_NAME, DISTINCT, FAMILIES, K, having, leaves_of
 

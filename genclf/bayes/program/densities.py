@@ -13,14 +13,14 @@ from jaxtyping import Array, PyTree
 from numpyro.distributions import constraints
 
 from genclf.families.base import Density
-from genclf.families.bernoulli_params import BernoulliParams
-from genclf.families.categorical_params import CategoricalParams
-from genclf.families.dirichlet_multinomial import DirichletMultinomialParams
-from genclf.families.gaussian import GaussianParams
-from genclf.families.independent import IndependentParams
-from genclf.families.multinomial_params import MultinomialParams
-from genclf.families.product import ProductParams
-from genclf.families.student_t import StudentTParams
+from genclf.families.combined.independent import IndependentParams
+from genclf.families.combined.product import ProductParams
+from genclf.families.counts.bernoulli_params import BernoulliParams
+from genclf.families.counts.categorical_params import CategoricalParams
+from genclf.families.counts.dirichlet_multinomial import DirichletMultinomialParams
+from genclf.families.counts.multinomial_params import MultinomialParams
+from genclf.families.gaussian.gaussian import GaussianParams
+from genclf.families.gaussian.student_t import StudentTParams
 from genclf.families.tokens import Tokens, counts_of
 
 

@@ -12,13 +12,10 @@ import numpyro.distributions as dist
 from jaxtyping import Array, PyTree
 from numpyro.distributions import constraints
 
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
-from genclf.conjugate.base import Conjugate
-from genclf.conjugate.beta import BetaDistribution
-from genclf.conjugate.dirichlet import DirichletDistribution
-from genclf.conjugate.gaussian import NormalInverseWishartDistribution
-from genclf.families.combinator import leaf_families
-from genclf.families.priors import (
+from genclf.arguments.parameters import Parameter
+from genclf.classifier.classifier import Classifier, ClassifierParams, ClassifierStats
+from genclf.families.combined.combinator import leaf_families
+from genclf.families.combined.priors import (
     check_proper,
     is_conjugate,
     named,
@@ -26,7 +23,10 @@ from genclf.families.priors import (
     params_of,
     priors,
 )
-from genclf.parameters import Parameter
+from genclf.families.conjugate.base import Conjugate
+from genclf.families.conjugate.beta import BetaDistribution
+from genclf.families.conjugate.dirichlet import DirichletDistribution
+from genclf.families.conjugate.gaussian import NormalInverseWishartDistribution
 from genclf.roads.problem import CLASS_PRIOR, PRIOR
 
 

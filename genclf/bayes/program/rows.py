@@ -15,14 +15,14 @@ from numpyro.distributions import constraints
 
 from genclf.bayes.program.densities import sample_examples
 from genclf.bayes.program.priors import sample_hyperparameters, sample_parameters
-from genclf.classifier import Classifier, ClassifierParams, ClassifierStats
-from genclf.discriminative.softmax import SoftmaxParams, SoftmaxRegression
-from genclf.entry.conversion import as_arrays
-from genclf.entry.rows import check_examples
-from genclf.estimation import stats as make_stats
+from genclf.classifier.classifier import Classifier, ClassifierParams, ClassifierStats
+from genclf.classifier.conversion import as_arrays
+from genclf.classifier.estimation import stats as make_stats
+from genclf.classifier.model import Fitted, Model
+from genclf.classifier.rows import check_examples
 from genclf.families.base import Density
 from genclf.families.structure import blocks
-from genclf.model import Fitted, Model
+from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 
 
 def program(

@@ -1,0 +1,1 @@
+"""The classifier: its parts, how its arguments are checked, and what it answers."""

@@ -1,0 +1,105 @@
+"""Pad NumPy batches to a few sizes, so that few programs are compiled.
+
+A compiled program is for one number of rows. NumPy batches may have any number of rows, so they are
+scored in pieces of one of six sizes, with the last piece padded. JAX arrays are not padded: a
+program is compiled for each of their sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float, PyTree
+
+from genclf.arguments.static import static
+from genclf.classifier.conversion import host_arrays, host_or_device, maybe_sparse
+from genclf.classifier.rows import check_examples
+from genclf.families.base import Density
+from genclf.families.support import Support
+from genclf.families.tokens import is_dense
+from genclf.sums.sparse import HostRows, is_traced
+
+SIZES = (64, 256, 1024, 4096, 16384, 65536)  # above 64 rows, padding less than quadruples a piece
+
+
+def by_rows(
+    f: Callable[[PyTree, PyTree], Array], params: PyTree, x: PyTree, form: str = "discriminant"
+) -> Array:
+    """`f(params, x)` for a compiled function that works row by row.
+
+    Args:
+        f: a function of params and rows; its result has the leading axes of the rows.
+        params: the first argument of f.
+        x: one example, or an array with leading batch axes, from NumPy or JAX; or sparse rows,
+            which are scored on the host by NumPy and SciPy if they are SciPy's.
+        form: the method of a density that f uses, "discriminant" or "log_prob".
+    """
+    traced = is_traced(params)
+    if not traced and _is_host_batch(x):
+        x = host_arrays(x, "x")
+    else:
+        x = (maybe_sparse if traced else host_or_device)(x, "x")
+    check_examples(params, x)
+    if isinstance(x, HostRows):
+        x = getattr(params.conditional, form)(x)
+        params = replace(params, conditional=_Scores(x.shape[1]))
+    if traced or not _is_host_batch(x):
+        return f(params, x)
+    found = [(f(params, piece), rows) for piece, rows in _pieces(x)]
+    if any(isinstance(values, Tracer) for values, _ in found):  # called inside jit
+        return jnp.concatenate([values[:rows] for values, rows in found])
+    # Cut on the host: a cut on the device would compile a program for each number of rows.
+    cut = [np.asarray(values)[:rows] for values, rows in found]
+    return jax.device_put(cut[0] if len(cut) == 1 else np.concatenate(cut))
+
+
+class _Scores(Density):
+    """A density whose examples are their own scores of the K classes."""
+
+    num_classes: int = static()
+
+    @property
+    def support(self) -> Support:
+        return Support(jnp.ones_like, "a score")
+
+    @property
+    def num_features(self) -> int:
+        return self.num_classes
+
+    def log_prob(self, x: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
+        """X itself."""
+        return x
+
+    def sample(self, key: Array, y: Array) -> Array:
+        raise NotImplementedError("scores of given examples have no draws")
+
+
+def _is_host_batch(x: PyTree) -> bool:
+    """Whether x holds rows of NumPy arrays, with a number of rows that is not in `SIZES`."""
+    leaves = jax.tree.leaves(x)
+    if not is_dense(x) or not all(type(a) is np.ndarray for a in leaves):
+        return False
+    rows = {a.shape[0] if a.ndim == 2 else 0 for a in leaves}
+    return len(rows) == 1 and rows.isdisjoint({0, *SIZES})
+
+
+def _pieces(x: PyTree) -> Iterator[tuple[PyTree, int]]:
+    """Pieces of x padded to one of the sizes, and the number of rows of each before padding."""
+    n = len(jax.tree.leaves(x)[0])
+    for start in range(0, n, SIZES[-1]):
+        rows = min(n - start, SIZES[-1])
+        size = min(size for size in SIZES if size >= rows)
+
+        def piece(
+            a: np.ndarray, start: int = start, rows: int = rows, size: int = size
+        ) -> np.ndarray:
+            own = np.empty((size, *a.shape[1:]), a.dtype)
+            own[:rows], own[rows:] = a[start : start + rows], a[start]
+            return own
+
+        yield jax.tree.map(piece, x), rows

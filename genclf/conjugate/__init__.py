@@ -1,1 +1,0 @@
-"""Conjugate priors of parameters, and their posteriors given statistics of data."""

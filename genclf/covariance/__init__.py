@@ -1,0 +1,1 @@
+"""Covariances: from moments to estimates, regularised, shrunk, and their square roots."""

@@ -1,0 +1,245 @@
+"""Covariances from moments, regularised, and made nonsingular by the rules of `Gaussian`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from genclf.arguments.domains import Scalar
+from genclf.covariance.estimate import CovarianceEstimate
+from genclf.covariance.magnitudes import Magnitudes, rounding_of
+from genclf.covariance.shrinkage import Estimated, Target, intensities, target_variances
+from genclf.numerics.batched import cholesky
+from genclf.numerics.compensated import Pair, add_to
+from genclf.numerics.double import scaled
+from genclf.sums.factors import Covariances
+from genclf.sums.statistics import Moments, divide
+
+_EPS64 = 2.0**-52
+
+
+class Regularisation(NamedTuple):
+    """Hyper-parameters of covariances.
+
+    Let `S_k = scatter_k / (n_k - ddof)` be the classes' own covariances, their pooled covariance
+    `S = Σ_k scatter_k / Σ_k (n_k - ddof)`, and V the variances within classes. The estimate is
+    `(1 - shrinkage) M_k + shrinkage T_k + ridge V`, where `M_k = (1 - pooling) S_k + pooling S` and
+    T_k is the target made of the variances of M_k. `num_features` is d if the statistics have fewer
+    features, since the other ones do not vary.
+    """
+
+    ridge: Scalar | Array = 0.0
+    ddof: Scalar | Array = 0.0
+    pooling: Scalar | None = None
+    shrinkage: Scalar | Estimated | None = None
+    target: Target = "identity"
+    num_features: int | Array | None = None
+    least_shrinkage: float = 0.0
+
+
+class _Spread(NamedTuple):
+    """Scatters as high and low, their divisors and numbers of rows, (copies, 1 or d)."""
+
+    scatter: Pair
+    divisor: Array
+    rows: Array
+
+    @property
+    def matrix(self) -> Array:
+        """The scatters over the divisors."""
+        high = self.scatter[0]
+        return divide(high, _broadcast(self.divisor, high))
+
+
+def estimate_covariance(
+    stats: Moments, rule: Regularisation, *, spherical: bool, shared: bool
+) -> CovarianceEstimate:
+    """Covariances of the classes, or one that they share; see `Gaussian` for the rules.
+
+    A class without weight gets the pooled within-class covariance. A class with weight but no
+    observed value of a feature gets the variance of all observed cells of that feature.
+    """
+    d = stats.mean.shape[-1] if rule.num_features is None else rule.num_features
+    shrinkage = intensities(stats, rule.shrinkage, rule.target, shared, d)
+    stats = stats.pool_classes() if shared else stats
+    size, mean = Magnitudes(stats), _over_features(spherical)
+    spread, pooled = _spreads(stats, size, rule.ddof, spherical)
+    from_double = _from_double(stats)
+    if rule.pooling is not None:
+        spread, from_double = (
+            _mixed(spread, pooled, rule.pooling),
+            jnp.broadcast_to(from_double.all(), from_double.shape),
+        )
+    matrix, typical = spread.matrix, mean(size.typical[None])
+    variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
+    floor = mean(rounding_of(size.square_of_class))
+    no_spread = size.no_spread[None]
+    no_spread = no_spread.all(-1, keepdims=True) if spherical else no_spread
+
+    added = jnp.asarray(rule.ridge, matrix.dtype) * typical
+    intensity, scale = jnp.zeros(len(matrix), matrix.dtype), typical
+    if shrinkage is not None:
+        shrinkage = jnp.maximum(shrinkage, rule.least_shrinkage)
+        intensity = jnp.broadcast_to(shrinkage, intensity.shape)
+        scale = target_variances(variance, rule.target, d)
+        towards = intensity[:, None] * scale
+        added, no_spread = added + towards, no_spread & ~(towards > floor)
+    matrix = _broadcast(1 - intensity, matrix) * matrix
+    variance = (1 - intensity)[:, None] * variance + added
+    singular = no_spread | (variance <= floor)
+    # n equal values show that the variance is below v / n, where v is the within-class variance;
+    # they do not show that it is 0. A feature that is constant over all the data gives no scale for
+    # deviations. Its variance is set to its mean square, so that the feature does not affect the
+    # posterior, even in new rows where it differs.
+    apart = mean(jnp.where(size.square == 0, 1, size.square)[None])
+    least = jnp.where(no_spread, apart, typical / (spread.rows + 1))
+    lost = size.vanishing[None]
+    lost = lost.any(-1, keepdims=True) if spherical else lost
+    info = jnp.finfo(matrix.dtype)  # a vanished part is negligible in a variance above tiny / ε²
+    lost = lost & ~(added > info.tiny / info.eps**2)
+    variance = jnp.where(lost, jnp.nan, jnp.where(singular, least, variance))
+    exact = None
+    if stats.is_full:
+        exact = Covariances(
+            *spread.scatter,
+            spread.divisor[:, 0],
+            1 - intensity,
+            added,
+            jnp.sqrt(variance),
+            singular,
+        )
+    return CovarianceEstimate(
+        matrix,
+        exact,
+        from_double,
+        intensity,
+        added,
+        scale,
+        size.square_of_class,
+        variance,
+        _constant(stats, size),
+        size.mean,
+        singular,
+        size.vanishing,
+    )
+
+
+def pseudo_examples(
+    stats: Moments, rule: Regularisation, *, spherical: bool, shared: bool
+) -> Moments:
+    """The regularisation as pseudo-statistics: examples at the means of the classes, and a scatter.
+
+    Merged with the statistics of the data, they give the covariance as scatter over count. If the
+    share a of the own covariance is kept, there are `(n_k - ddof) / a - n_k` such examples: the
+    regularised covariance maximises a penalised likelihood, with the penalty held fixed. If the
+    scatter is pooled, each class has its share of these examples.
+    """
+    found = estimate_covariance(stats, rule, spherical=spherical, shared=shared)
+    stats = stats.pool_classes() if shared else stats
+    _, pooled = _spreads(stats, Magnitudes(stats), rule.ddof, spherical)
+    count = stats.per_feature(stats.count)
+    rows = jnp.broadcast_to(count.sum(0, keepdims=True), count.shape) if shared else count
+    ddof = jnp.asarray(rule.ddof, count.dtype)
+    pooling = jnp.asarray(0.0 if rule.pooling is None else rule.pooling, count.dtype)
+    from_own = (1 - found.shrinkage)[:, None]
+    kept = from_own * (1 - pooling)
+    more = divide(count, rows) * (rows * (1 - kept) - ddof) / kept
+    scatter = jnp.broadcast_to(found.added, (*kept.shape[:1], stats.mean.shape[-1]))
+    if stats.is_full:
+        scatter = scatter[:, :, None] * jnp.eye(scatter.shape[-1], dtype=scatter.dtype)[None]
+    if rule.pooling is not None:
+        scatter = scatter + _broadcast(from_own * pooling, scatter) * pooled.matrix
+    # Callers that sum over classes add up the shares of the classes in a pooled scatter again.
+    times = jnp.where(count == 0, 0, rows - ddof)[: len(kept)] / kept
+    scatter = _broadcast(times, scatter) * scatter
+    return Moments(more if stats.of_cells else more[:, 0], stats.mean, scatter)
+
+
+def sqrt_total_covariance(overall: Moments, *, spherical: bool) -> Float[Array, "..."]:
+    """Invertible root of the covariance of all examples: Cholesky factor or standard deviations."""
+    variance = divide(overall.diagonal, overall.count)
+    if spherical:
+        variance = variance.mean(keepdims=True)
+    sd = jnp.sqrt(jnp.where(variance > 0, variance, 1))
+    if not overall.is_full:
+        return sd
+    eps = jnp.finfo(sd.dtype).eps
+    correlation = divide(overall.scatter, overall.count) / (sd[:, None] * sd[None, :])
+    regular = correlation + jnp.sqrt(eps) * jnp.eye(len(sd), dtype=sd.dtype)
+    return sd[:, None] * cholesky(regular)
+
+
+def _spreads(
+    stats: Moments, size: Magnitudes, ddof: Scalar | Array, spherical: bool
+) -> tuple[_Spread, _Spread]:
+    """Scatters of the classes, or a shared one; and the pooled one, divisor `Σ_k (n_k - ddof)`."""
+    pooled, count = stats.pool_classes(), stats.per_feature(stats.count)
+    ddof, n = jnp.asarray(ddof, count.dtype), count.sum(0, keepdims=True)
+    ddof = ddof[:, None] if ddof.ndim == 1 else ddof
+    of_all, mean = _pair(pooled), _over_features(spherical)
+    taken = jnp.where(count == 0, 0, count - ddof).sum(0, keepdims=True)
+    together = _Spread(of_all, taken, n)
+    if stats.is_pooled:
+        own = _Spread(of_all, _divisor(n, ddof), n)
+        return jax.tree.map(mean, own), jax.tree.map(mean, together)
+    empty, divisor, other = count == 0, _divisor(count, ddof), of_all
+    if stats.of_cells:
+        unseen = empty & ~empty.all(-1, keepdims=True)
+        total = (n * size.total[None], jnp.zeros_like(other[1]))
+        other = jax.tree.map(lambda a, b: jnp.where(unseen, a, b), total, other)
+        if spherical:  # such a feature has no share in the mean over cells
+            empty, divisor = empty & ~unseen, jnp.where(unseen, 0, divisor)
+    replace = lambda a, b: jnp.where(_broadcast(empty, a), b, a)  # noqa: E731
+    own = _Spread(_pair(stats), divisor, count)
+    own = jax.tree.map(replace, own, _Spread(other, n, n))
+    return jax.tree.map(mean, own), jax.tree.map(mean, together)
+
+
+def _mixed(own: _Spread, pooled: _Spread, pooling: Scalar) -> _Spread:
+    """The covariances `(1 - pooling) own + pooling pooled`, with a divisor of 1."""
+    pooling = jnp.asarray(pooling, own.divisor.dtype)
+    share = jnp.broadcast_to(divide(pooling, pooled.divisor), own.divisor.shape)
+    others = jax.tree.map(lambda a, b: jnp.broadcast_to(a, b.shape), pooled.scatter, own.scatter)
+    # A class without a divisor has no own covariance; at pooling = 1 its weight is 0.
+    of_own = jnp.where(pooling == 1, 0, divide(1 - pooling, own.divisor))
+    both = add_to(scaled(of_own, own.scatter), scaled(share, others))
+    return own._replace(scatter=both, divisor=jnp.ones_like(own.divisor))
+
+
+def _constant(stats: Moments, size: Magnitudes) -> Array:
+    """Features whose spread is rounding error, in each class or in all together."""
+    rows = stats.per_feature(stats.count)
+    rows = rows.sum(0, keepdims=True) if stats.is_pooled else rows
+    rows = jnp.broadcast_to(rows, stats.diagonal.shape)
+    variance = jnp.where(rows == 0, size.typical[None], divide(stats.diagonal, rows))
+    return size.no_spread[None] | (variance <= rounding_of(size.square_of_class))
+
+
+def _pair(stats: Moments) -> Pair:
+    low = stats.rounding
+    return stats.scatter, jnp.zeros_like(stats.scatter) if low is None else low[2]
+
+
+def _from_double(stats: Moments) -> Array:
+    """Whether the scatters have the digits of float64; products in float32 have no low part."""
+    low = _pair(stats)[1]
+    return (low != 0).any(tuple(range(1, low.ndim))) | (jnp.finfo(low.dtype).eps < 2 * _EPS64)
+
+
+def _over_features(spherical: bool) -> Callable[[Array], Array]:
+    return lambda a: a.mean(-1, keepdims=True) if spherical else a
+
+
+def _divisor(count: Array, ddof: Array) -> Array:
+    """Count - ddof; NaN where a class has too little weight for it."""
+    divisor = count - ddof
+    return jnp.where((divisor <= 0) & (count > 0), jnp.nan, divisor)
+
+
+def _broadcast(of_class: Array, like: Array) -> Array:
+    more = range(of_class.ndim, like.ndim)
+    return jnp.broadcast_to(jnp.expand_dims(of_class, more), like.shape)

@@ -1,0 +1,109 @@
+"""Coordinates in the space that rows span, for more features than rows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Shaped
+
+from genclf.arguments.domains import POSITIVES
+from genclf.arguments.reprs import ShowsNumbers
+from genclf.numerics.products import matmul
+from genclf.sums.blocks import broadcast_rows, ignore_absent, over_rows
+from genclf.sums.statistics import divide
+
+
+class Rotation(ShowsNumbers):
+    """Coordinates `z = Vᵀ (x - origin) / unit` of rows, V with orthonormal columns.
+
+    Attributes:
+        origin: the point with coordinates 0, shape (d,).
+        unit: the units of the features, shape (d,).
+        basis: V, shape (d, r).
+    """
+
+    domains: ClassVar = {"unit": POSITIVES}
+
+    origin: Float[Array, "d"]
+    unit: Float[Array, "d"]
+    basis: Float[Array, "d r"]
+
+    def _problems(self) -> list[str]:
+        basis = np.asarray(self.basis, float)
+        length = np.square(basis).sum(-2)
+        # A column of zeros stands for a direction that no row has.
+        is_unit = (np.abs(length - 1) < 1e-3) | (length == 0)
+        return [] if is_unit.all() else ["basis has columns whose length is neither 0 nor 1"]
+
+    def centred(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+        """`(x - origin) / unit`."""
+        x = x.astype(self.origin.dtype)
+        return (x - broadcast_rows(self.origin, x)) / broadcast_rows(self.unit, x)
+
+    def coordinates(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch r"]:
+        """The coordinates z of each row."""
+        return matmul(self.centred(x), self.basis)
+
+    def beyond(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch"]:
+        """`|(x - origin) / unit|² - |z|²`, the squared distance from the space."""
+
+        def rows(x: Array) -> Array:
+            centred = self.centred(x)
+            rest = centred - matmul(matmul(centred, self.basis), self.basis.T)
+            return (rest**2).sum(-1)
+
+        return over_rows(rows, x, 1, 4 * x.shape[-1])
+
+    def back(self, z: Float[Array, "*batch r"]) -> Float[Array, "*batch d"]:
+        """The points of the space with coordinates z."""
+        centred = matmul(z, self.basis.T)
+        unit = broadcast_rows(self.unit, centred)
+        return broadcast_rows(self.origin, centred) + unit * centred
+
+
+def rotation_of(
+    x: Shaped[Array, "n d"], weight: Float[Array, "n"], unit: Float[Array, "d"] | None = None
+) -> Rotation:
+    """The rotation to the space of the rows about their mean.
+
+    Its r = min(n, d) columns are orthonormal up to rounding, whatever the condition of the rows.
+    """
+    dtype = weight.dtype
+    x = ignore_absent(x.astype(dtype), weight != 0)
+    x = jnp.where(jnp.isfinite(x), x, 0)
+    # The mean of large numbers has a rounding error, which a second mean, of deviations, corrects.
+    origin = jnp.zeros(x.shape[1], dtype)
+    for _ in range(2):
+        origin = origin + divide(matmul(weight, x - origin[None]), weight.sum())
+    unit = jnp.ones_like(origin) if unit is None else unit
+    return Rotation(origin, unit, _basis((x - origin[None]) / unit[None], weight))
+
+
+def power_of_two(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, ""]:
+    """The unit in which the largest deviation in the rows is about 1; 1 if they are equal."""
+    present = weight != 0
+    x = x.astype(weight.dtype)
+    largest = jnp.where(present[:, None], jnp.abs(x - x[present.argmax()][None]), 0).max()
+    usable = (largest > 0) & jnp.isfinite(largest)
+    exponent = jnp.round(jnp.log2(jnp.where(usable, largest, 1)))
+    return lax.stop_gradient(jnp.exp2(exponent))
+
+
+@jax.custom_jvp
+def _basis(rows: Float[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d r"]:
+    return jnp.linalg.qr(rows.T, mode="reduced")[0]
+
+
+@_basis.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    # V turns only as much as keeps the moved rows in its space: dV Lᵀ = (I - V Vᵀ) dxᵀ for rows
+    # L Vᵀ. The derivative of the QR factors would also turn V within the space, and is infinite if
+    # rows are linearly dependent, as centred rows are. For equal rows, their weighted mean stays.
+    (rows, weight), (moved, _) = primals, tangents
+    basis, root = _basis(rows, weight), jnp.sqrt(weight)[:, None]
+    out = moved - matmul(matmul(moved, basis), basis.T)
+    return basis, matmul(jnp.linalg.pinv(root * matmul(rows, basis)), root * out).T

@@ -1,0 +1,226 @@
+"""The arithmetic of square roots of covariances: triangular, diagonal and spherical ones.
+
+A scale is such a root, an array with a class axis of length 1 where the classes share it. What a
+user calls its covariance says what its other axes are:
+
+    ===========  ============================  ===========
+    covariance   scale                         axes
+    ===========  ============================  ===========
+    "full"       lower Cholesky factor         (K or 1, d, d)
+    "diag"       standard deviations           (K or 1, d)
+    "spherical"  one standard deviation        (K or 1, 1)
+    ===========  ============================  ===========
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from genclf.numerics import loops
+from genclf.numerics.batched import inverse_lower
+from genclf.numerics.products import einsum, matmul
+
+Covariance = Literal["full", "diag", "spherical"]
+
+
+class Scale:
+    """The arithmetic of scales that are standard deviations of the features.
+
+    Attributes:
+        is_full: whether a scale holds correlations.
+        is_spherical: whether it is one number for all features.
+        is_product: whether the density is a product over the features.
+        of_scale: the name of the set that a scale is in.
+        event_ndim: number of its axes beside that of classes.
+        spread: what a scatter of it is, in words.
+    """
+
+    is_full, is_spherical, is_product = False, False, True
+    of_scale, event_ndim, spread = "positive", 1, "scatter of each"
+
+    def shape(self, d: int) -> tuple[int, ...]:
+        """The shape of one scale of d features."""
+        return (d,)
+
+    def axes(self, shared: bool) -> str:
+        """The axes of scales, by their names."""
+        names = "d d" if self.is_full else "1" if self.is_spherical else "d"
+        return f"{'1' if shared else 'K'} {names}"
+
+    def num_parameters(self, d: int) -> int:
+        """Free numbers of one covariance of d features."""
+        return d
+
+    def dimension(self, d: int) -> int:
+        """The order of the matrices whose prior is an inverse Wishart distribution."""
+        return 1
+
+    def coordinates(self, d: int) -> int:
+        """The number of features that one variance stands for."""
+        return 1
+
+    def row_size(self, d: int) -> int:
+        """Multiplications that whiten a row of d features, of one class."""
+        return d
+
+    def inverse(self, scale: Array) -> Array:
+        """The inverse of each scale."""
+        return 1 / scale
+
+    def whiten(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n _"]:
+        """Whitened deviations z of one class, `|z|² = deviationᵀ Σ⁻¹ deviation`."""
+        return deviation * inverse[None]
+
+    def squared_lengths(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
+        """`deviationᵀ Σ⁻¹ deviation`, of one class."""
+        return squares(self.whiten(inverse, deviation))
+
+    def diagonal(self, scale: Array) -> Float[Array, "..."]:
+        """The diagonal of each scale, of one number if it is spherical."""
+        return scale
+
+    def deviations(self, scale: Array) -> Float[Array, "..."]:
+        """Standard deviations, of one number if they are spherical."""
+        return scale
+
+    def matrices(self, scale: Array, d: int) -> Float[Array, "... d d"]:
+        """The covariance matrices `L Lᵀ`."""
+        return self.triangular(scale**2, d)
+
+    def triangular(self, scale: Array, d: int) -> Float[Array, "... d d"]:
+        """The scales as triangular ones."""
+        scale = jnp.broadcast_to(scale, (*scale.shape[:-1], d))
+        eye = jnp.eye(d, dtype=scale.dtype)
+        return scale[..., None] * jnp.broadcast_to(eye, (*scale.shape, d))
+
+    def precisions(self, inverse: Array, d: int) -> Float[Array, "copies d d"]:
+        """The matrices `L⁻ᵀ L⁻¹`, of the inverse scales."""
+        return self.triangular(inverse**2, d)
+
+    def traces(self, inverse: Array, scatter: Array) -> Float[Array, "K"]:
+        """`tr Σ_k⁻¹ S_k`, of the inverse scales."""
+        return (scatter * inverse**2).sum(-1)
+
+    def noise(
+        self, noise: Float[Array, "*shape d"], scale: Array, y: Int[Array, "*shape"]
+    ) -> Float[Array, "*shape d"]:
+        """`L_y ε`."""
+        own = y if len(scale) > 1 else jnp.zeros_like(y)
+        return jnp.broadcast_to(scale, (len(scale), noise.shape[-1]))[own] * noise
+
+    def log_determinants(
+        self, scale: Array, d: int
+    ) -> tuple[Float[Array, "copies"], Float[Array, ""]]:
+        """`½ log |Σ_k|` as two terms: one per class, free of units, and one that all share."""
+        diagonal = self.diagonal(scale)
+        diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
+        if len(diagonal) == 1:
+            return jnp.zeros(1, scale.dtype), jnp.log(diagonal).sum()
+        common = diagonal.mean(0, keepdims=True)
+        return jnp.log(diagonal / common).sum(-1), jnp.log(common).sum()
+
+
+class Spherical(Scale):
+    """The arithmetic of scales that are one standard deviation for all features."""
+
+    is_spherical, is_product = True, False
+
+    def shape(self, d: int) -> tuple[int, ...]:
+        return (1,)
+
+    def num_parameters(self, d: int) -> int:
+        return 1
+
+    def coordinates(self, d: int) -> int:
+        return d
+
+
+class Triangular(Scale):
+    """The arithmetic of scales that are lower Cholesky factors."""
+
+    is_full, is_product = True, False
+    of_scale, event_ndim, spread = "lower_cholesky", 2, "scatter matrix"
+
+    def shape(self, d: int) -> tuple[int, ...]:
+        return (d, d)
+
+    def num_parameters(self, d: int) -> int:
+        return d * (d + 1) // 2
+
+    def dimension(self, d: int) -> int:
+        return d
+
+    def row_size(self, d: int) -> int:
+        return d * d
+
+    def inverse(self, scale: Array) -> Array:
+        return inverse_lower(scale)
+
+    def whiten(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n _"]:
+        return matmul(deviation, inverse.T)
+
+    def squared_lengths(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
+        # With many features most zeros of the triangle are left out.
+        d = len(inverse)
+        pieces = 4 if d >= 256 else 1
+        total = jnp.zeros(deviation.shape[0], deviation.dtype)
+        for start, end in pairwise(d * i // pieces for i in range(pieces + 1)):
+            z = self.whiten(inverse[start:end, :end], deviation[:, :end])
+            # A sum can overflow before it reaches a finite number; a single product cannot.
+            total = total + squares(finite(z))
+        return total
+
+    def diagonal(self, scale: Array) -> Float[Array, "..."]:
+        return jnp.diagonal(scale, axis1=-2, axis2=-1)
+
+    def deviations(self, scale: Array) -> Float[Array, "..."]:
+        return jnp.sqrt((scale**2).sum(-1))
+
+    def matrices(self, scale: Array, d: int) -> Float[Array, "... d d"]:
+        return einsum("...ij,...lj->...il", scale, scale)
+
+    def triangular(self, scale: Array, d: int) -> Float[Array, "... d d"]:
+        return scale
+
+    def precisions(self, inverse: Array, d: int) -> Float[Array, "copies d d"]:
+        return einsum("kji,kjl->kil", inverse, inverse)
+
+    def traces(self, inverse: Array, scatter: Array) -> Float[Array, "K"]:
+        inverse = jnp.broadcast_to(inverse, scatter.shape)
+        return einsum("kij,kil,kjl->k", inverse, inverse, scatter)
+
+    def noise(
+        self, noise: Float[Array, "*shape d"], scale: Array, y: Int[Array, "*shape"]
+    ) -> Float[Array, "*shape d"]:
+        if len(scale) == 1:
+            return matmul(noise, scale[0].T)
+
+        def add_class(k: Array, out: Array) -> Array:
+            return jnp.where((y == k)[..., None], matmul(noise, scale[k].T), out)
+
+        return loops.fori_loop(0, len(scale), add_class, noise)
+
+
+SCALES: dict[Covariance, Scale] = {
+    "full": Triangular(),
+    "diag": Scale(),
+    "spherical": Spherical(),
+}
+
+
+def finite(z: Array) -> Array:
+    """Replace infinite numbers by NaN, since comparing infinite scores would pick some class.
+
+    If a cell is infinite, or if a number overflows during the computation, the class of the row is
+    unknown.
+    """
+    return jnp.where(jnp.isfinite(z), z, jnp.nan)
+
+
+def squares(z: Float[Array, "n d"]) -> Float[Array, "n"]:
+    """|z|² of each row, as a matrix product, which is faster than a sum."""
+    return matmul(z * z, jnp.ones(z.shape[1], z.dtype))

@@ -1,1 +1,0 @@
-"""p(y | x) alone: softmax regression, and the likelihood that it maximises."""

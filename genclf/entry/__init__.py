@@ -1,1 +1,0 @@
-"""Checks and padding of arguments, the first step of every public function."""

@@ -1,0 +1,30 @@
+"""Columns of several kinds, independent within classes: a `Product` with a part for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genclf.families.base import Scalar
+from genclf.families.combined.product import Product
+from genclf.families.counts.categorical import Categorical
+from genclf.families.counts.multinomial import Multinomial
+from genclf.families.gaussian.gaussian import Gaussian
+
+
+def mixed_product(
+    parts: Iterable[str], num_values: tuple[int, ...], *, alpha: Scalar, ridge: Scalar
+) -> Product:
+    """The product of the families of these parts.
+
+    Args:
+        parts: "numeric", "categorical", "count", or another name for the words of a text.
+        num_values: the number of values of each categorical column.
+        alpha: smoothing of categories, counts and words.
+        ridge: share of the variance of a number that is added to its variances.
+    """
+    words = Multinomial(alpha=alpha)
+    families: dict[str, Any] = {"numeric": Gaussian("diag", ridge=ridge, missing="marginalize")}
+    if num_values:
+        families["categorical"] = Categorical(num_values, alpha=alpha, missing="marginalize")
+    return Product({part: families.get(part, words) for part in parts})

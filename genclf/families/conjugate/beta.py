@@ -1,0 +1,144 @@
+"""Beta distributions of probabilities that are kept as logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from genclf.arguments.arrays import numbers
+from genclf.arguments.domains import POSITIVES
+from genclf.families.conjugate.base import (
+    Conjugate,
+    Interval,
+    Prior,
+    central,
+    quantile,
+)
+from genclf.numerics.logarithms import (
+    log_gamma_remainder,
+    log_pochhammer_remainder,
+    weighted_log_shares,
+)
+from genclf.sums.statistics import Sums
+
+
+class Beta(Prior):
+    """A beta prior of probabilities: `p(p_kj) ∝ p_kj^(a-1) (1 - p_kj)^(b-1)`.
+
+    With `total` ones among `count` it gives the mode `(total + a - 1) / (count + a + b - 2)`, which
+    `fit` returns, and the mean `(total + a) / (count + a + b)`, which `predictive` uses. Smoothing
+    by `alpha` is the mode under a = b = alpha + 1, and the mean under a = b = alpha.
+
+    Args:
+        a: > 0, equivalent to a - 1 extra ones. A number, or an array of shape (d,) or (K, d).
+        b: > 0, equivalent to b - 1 extra zeros.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.Classifier(gcf.Bernoulli(prior=gcf.Beta(2.0, 4.0)), num_classes=1)
+        >>> params = gcf.fit(clf, jnp.array([[1], [1]]), jnp.array([0, 0]))
+        >>> print(params.conditional.probs)  # (2 + 1) / (2 + 4)
+        [[0.5]]
+
+    References:
+        Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.3.
+    """
+
+    domains: ClassVar = {"a": POSITIVES, "b": POSITIVES}
+
+    a: Any = eqx.field(converter=numbers)
+    b: Any = eqx.field(converter=numbers)
+
+    def pseudo_counts(self, ones: Array, zeros: Array) -> tuple[Array, Array]:
+        """`a - 1` and `b - 1`, but not below `-ones` and `-zeros`: no sum becomes negative."""
+        prior = self.resolve(ones)
+        return jnp.maximum(prior.a - 1, -ones), jnp.maximum(prior.b - 1, -zeros)
+
+    def resolve(self, like: Array) -> BetaDistribution:
+        """The prior of probabilities in the shape of `like`."""
+        return BetaDistribution(*self.in_shape_of(like))
+
+
+class BetaDistribution(Conjugate):
+    """Independent beta distributions of probabilities, which the params class keeps as logits.
+
+    Attributes:
+        a: shape (K, d).
+        b: shape (K, d).
+    """
+
+    a: Float[Array, "..."]
+    b: Float[Array, "..."]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.a.shape[:-2]
+
+    @property
+    def proper(self) -> Bool[Array, "..."]:
+        return ((self.a > 0) & (self.b > 0)).all(-1)
+
+    def why_improper(self, k: int) -> str:
+        return "a parameter of the beta distribution is not above 0"
+
+    @property
+    def example(self) -> str:
+        return "Beta(1.0, 1.0)"
+
+    def update(self, stats: Sums) -> BetaDistribution:
+        return BetaDistribution(self.a + stats.total, self.b + zeros_of(stats))
+
+    def log_evidence(self, stats: Sums) -> Float[Array, ""]:
+        """`Σ log B(a + ones, b + zeros) - log B(a, b)`."""
+        ones, zeros = stats.total, zeros_of(stats)
+        beyond = log_pochhammer_remainder(self.a, ones) + log_pochhammer_remainder(self.b, zeros)
+        beyond = beyond - log_pochhammer_remainder(self.a + self.b, ones + zeros)
+        return (
+            beyond.sum()
+            + weighted_log_shares(ones, ones + zeros)
+            + weighted_log_shares(zeros, ones + zeros)
+        )
+
+    def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
+        """`Σ (a-1) log p + (b-1) log (1-p) - log B(a, b)`."""
+        logits, a, b = arrays["logits"], self.a, self.b
+        total = a + b
+
+        def main(a: Array, log_p: Array) -> Array:
+            # Combine a log p with the largest part of log B(a, b): both are large and cancel.
+            return jnp.where(a == 1, jnp.log(total), a * (log_p + jnp.log(total / a)) - log_p)
+
+        found = main(a, jax.nn.log_sigmoid(logits)) + main(b, jax.nn.log_sigmoid(-logits))
+        beyond = log_gamma_remainder(a) + log_gamma_remainder(b) - log_gamma_remainder(a + b)
+        return (found - beyond).sum()
+
+    def expected(self) -> dict[str, Array]:
+        """The logit of `a / (a + b)`."""
+        return {"logits": jnp.log(self.a) - jnp.log(self.b)}
+
+    def sample(self, key: Array) -> dict[str, Array]:
+        """The difference of the logarithms of two gamma variables."""
+        keys = jax.random.split(key)
+        return {
+            "logits": jax.random.loggamma(keys[0], self.a) - jax.random.loggamma(keys[1], self.b)
+        }
+
+    def interval(self, level: Array) -> dict[str, Interval]:
+        """The central interval of each probability."""
+        return {"probs": central(level, lambda p: quantile("betaincinv", self.a, self.b, p))}
+
+
+def zeros_of(stats: Sums) -> Float[Array, "*batch K d"]:
+    """Weight of the zeros, `count - total`; a difference within rounding is 0."""
+    # Pseudo-counts of a prior have a count for each feature.
+    alone = stats.count.ndim == stats.total.ndim
+    count = stats.count if alone else stats.count[..., None]
+    zeros = count - stats.total
+    rounding = 8 * jnp.finfo(zeros.dtype).eps * count
+    zeros = jnp.where(jnp.abs(zeros) <= rounding, 0, zeros)
+    return jnp.where(zeros < 0, jnp.nan, zeros)  # not statistics of 0/1 data

@@ -1,0 +1,1 @@
+"""Densities of counts, words, categories and bits."""

@@ -1,0 +1,66 @@
+"""What the families of counts share: smoothing by alpha or a prior, and missing cells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree
+
+from genclf.families.base import Params
+from genclf.families.capabilities import (
+    HasConditionals,
+    HasConjugatePrior,
+    HasLinearForm,
+    HasRoads,
+    HasTerms,
+    Latent,
+)
+from genclf.families.conjugate.base import Prior
+from genclf.families.conjugate.dirichlet import smoothing_problems
+from genclf.families.missing import MayMiss, is_missing
+
+
+class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):
+    """Params of features that are independent given the class, and that may be missing."""
+
+    @property
+    def coupled(self) -> bool:
+        return False
+
+    def marginalized(self: Any) -> Any:
+        return replace(self, missing="marginalize")
+
+    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*batch"]) -> PyTree:
+        """Draw each missing cell on its own; the others stay."""
+        drawn = self.sample(key, y).astype(x.dtype)
+        return jnp.where(is_missing(x, self.missing_code), drawn, x)
+
+
+class Smoothed(MayMiss, HasRoads, HasConjugatePrior, Latent):
+    """A family with smoothing or a prior, and with missing cells.
+
+    Its fields are `alpha` (1 where a prior stands in its place), `prior`, `missing` and
+    `missing_code`.
+    """
+
+    @property
+    def num_codes(self) -> int | float:
+        """The codes 0..num_codes-1 are values; none of them can stand for a missing cell."""
+        return math.inf
+
+    def plain(self: Any) -> Any:
+        return replace(self, alpha=0.0, prior=None)
+
+    def with_prior(self: Any, prior: Prior | None) -> Any:
+        return replace(self, alpha=1.0, prior=prior)
+
+    @property
+    def determined_by_prior(self: Any) -> bool | Bool[Array, ""]:
+        return self.prior is not None or self.alpha > 0
+
+    def problems(self: Any, d: PyTree[int] | None = None) -> list[str]:
+        wrong = smoothing_problems(self.alpha, self.prior)
+        return wrong + self.missing_problems(self.num_codes)

@@ -1,0 +1,1 @@
+"""Densities of directions: rows of length 1."""

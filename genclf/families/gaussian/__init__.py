@@ -1,0 +1,1 @@
+"""Gaussian densities, and the Student-t densities that predict."""

@@ -1,0 +1,214 @@
+"""Squared Mahalanobis distances of rows from class means.
+
+With a scale that classes share, and with diagonals, the square is multiplied out about the centre
+of the means, `|x-c|² - 2 (x-c)ᵀ Σ⁻¹ (μ_k-c) + |μ_k-c|²`, and the sum is two products. It cancels
+for rows that are much nearer to a class than to the centre.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Shaped
+
+from genclf.covariance.scales import SCALES, Scale
+from genclf.families.gaussian.mahalanobis import Means, from_one, over_classes
+from genclf.families.gaussian.shared_scale import SharedForm
+from genclf.numerics import loops
+from genclf.numerics.products import matmul
+from genclf.numerics.sizes import is_at_most
+from genclf.sums.blocks import over_rows
+from genclf.sums.factors import any_member
+from genclf.sums.far import nearer
+from genclf.sums.largest import argmax
+
+_QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
+_CANCELS = 16  # a difference of numbers this many times as large is computed in another way
+
+
+def distances(
+    x: Shaped[Array, "*batch d"],
+    means: Means,
+    scale: Array,
+    structure: Scale,
+    then: Callable[[Array], Array] = lambda squared: squared,
+    *,
+    compared: bool = False,
+) -> Array:
+    """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)` of every row and class.
+
+    A distance too large for the dtype is infinite, and NaN if a cell of the row is not finite.
+
+    Args:
+        x: examples.
+        means: class means.
+        scale: one for each class, or one for all.
+        structure: the arithmetic of the scale.
+        then: a function of the distances of each row, whose result is returned in their place.
+        compared: whether only the distances of a row from different classes are compared; where
+            they overflow, those of a nearer row in the same direction are returned.
+    """
+    (num_classes, d), inverse = means.high.shape, structure.inverse(scale)
+    deviation = structure.deviations(scale)
+
+    def in_range(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        def rows(x: Array) -> Array:
+            squared = f(x)
+            overflows = ~jnp.isfinite(squared).all()
+            far = lambda: f(nearer(x, deviation))  # noqa: E731
+            return loops.cond(any_member(overflows), far, lambda: squared)
+
+        return rows if compared else f
+
+    def found() -> Array:
+        if len(scale) > 1 and structure.is_full:
+            each = lambda x: _from_each_class(x, means, inverse, structure)  # noqa: E731
+            return _by_blocks(in_range(each), x, means, then, 4 * d)
+        # What does not depend on rows is computed once, not in each block of them.
+        own = len(scale) > 1
+        form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], structure)
+        size = max(d, num_classes) // 2
+        by = lambda f: _by_blocks(in_range(f), x, means, then, size)  # noqa: E731
+        if is_at_most(x.size * num_classes * (d if structure.is_full else 4), _QUICK):
+            return by(form.one_by_one)
+        checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
+        return loops.cond(any_member(form.may_cancel), checked, unchecked)
+
+    return found() if compared else _unless_not_finite(x, found())
+
+
+def _unless_not_finite(x: Shaped[Array, "*batch d"], out: Array) -> Array:
+    """NaN for each row that has a cell that is not finite."""
+
+    def of_finite_rows() -> Array:
+        known = jnp.isfinite(x).all(-1)
+        return jnp.where(known.reshape(known.shape + (1,) * (out.ndim - known.ndim)), out, jnp.nan)
+
+    # Nothing that is computed from such a row is finite: a look at what is found is enough.
+    return loops.cond(any_member(~jnp.isfinite(out).all()), of_finite_rows, lambda: out)
+
+
+def _by_blocks(
+    f: Callable[[Array], Array],
+    x: Array,
+    means: Means,
+    then: Callable[[Array], Array],
+    row_size: int,
+) -> Array:
+    return over_rows(lambda x: then(f(x.astype(means.high.dtype))), x, 1, row_size)
+
+
+def _from_each_class(
+    x: Float[Array, "n d"], means: Means, inverse: Array, structure: Scale
+) -> Float[Array, "n K"]:
+    """Distances from differences of rows and means, of classes with scales of their own."""
+
+    def of_class(means: Means, inverse: Array) -> Array:
+        return structure.squared_lengths(inverse, from_one(x, means))
+
+    return over_classes(of_class, means, inverse, x=x)
+
+
+class _Form(abc.ABC):
+    """Squared distances, multiplied out.
+
+    Attributes:
+        may_cancel: whether there can be a row whose terms are `_CANCELS` times as large as its
+            distance from a class and d together.
+    """
+
+    may_cancel: Bool[Array, ""]
+
+    @abc.abstractmethod
+    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """Distances from differences of rows and means."""
+
+    @abc.abstractmethod
+    def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """Distances from products."""
+
+    @abc.abstractmethod
+    def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """Distances from products, if they do not cancel for any of the rows."""
+
+
+class _Shared(_Form):
+    """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; if it cancels, by that of the nearest class.
+
+    Since `|x-c|² <= 2 |x-μ_k|² + 2 |μ_k-c|²`, it cannot cancel if the classes are near the centre.
+    """
+
+    def __init__(self, means: Means, inverse: Array, structure: Scale):
+        """From the means and the inverse of the common scale."""
+        self.means, self.linear = means, SharedForm(means, inverse, structure)
+        self.may_cancel = (-2 * self.linear.intercept).max() > _CANCELS / 2 * means.high.shape[1]
+
+    def _lengths(self, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
+        return self.linear.structure.squared_lengths(self.linear.inverse, deviation)
+
+    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        apart = jax.tree.map(lambda a: a[None], self.means).subtracted_from(x[:, None])
+        return self._lengths(apart.reshape(-1, x.shape[1])).reshape(apart.shape[:2])
+
+    def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        z = x - self.means.centre
+        return self._lengths(z)[:, None] - 2 * self.linear.about_centre(z)
+
+    def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        z = x - self.means.centre
+        score, length = self.linear.about_centre(z), self._lengths(z)
+        best = score.max(1)
+
+        def from_nearest() -> Array:
+            nearest = lax.stop_gradient(argmax(score))
+            best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
+            own = self.linear.of_classes(nearest).subtracted_from(x)
+            less = loops.cond(
+                any_member(self.linear.are_far_apart),
+                lambda: self.linear.about_classes(x, nearest, self.linear.between()),
+                lambda: score - best,
+            )
+            return self._lengths(own)[:, None] - 2 * less
+
+        cancels = length > _CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
+        as_it_is = lambda: length[:, None] - 2 * score  # noqa: E731
+        return loops.cond(any_member(cancels.any()), from_nearest, as_it_is)
+
+
+class _OwnDiagonals(_Form):
+    """`Σ_j (x_j - μ_kj)² / σ_kj²` of classes with variances of their own, as two products."""
+
+    def __init__(self, means: Means, scale: Array):
+        """From the means and the standard deviations."""
+        self.means, self.scale = means, jnp.broadcast_to(scale, means.high.shape)
+        self.centre, unit = means.centre, self.scale.mean(0, keepdims=True)
+        self.per_unit, apart = 1 / unit, means.about(means.centre) / unit
+        self.of_squares = (unit / self.scale) ** 2
+        self.of_rows = self.of_squares * apart
+        self.intercept = (self.of_rows * apart).sum(1)
+        # |x-c|² + |μ-c|² <= 2 |x-μ|² + 3 |μ-c|², in the units of each class.
+        self.may_cancel = self.intercept.max() > _CANCELS / 3 * means.high.shape[1]
+
+    def _terms(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n K"], Float[Array, "n K"]]:
+        """Positive terms, and what is subtracted from them."""
+        z = (x - self.centre) * self.per_unit
+        more = matmul(z * z, self.of_squares.T) + self.intercept[None]
+        return more, 2 * matmul(z, self.of_rows.T)
+
+    def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        more, less = self._terms(x)
+        return more - less
+
+    def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        more, less = self._terms(x)
+        apart = more - less
+        # The nearest class need not be the likeliest: a class of large variances is near to all.
+        cancels = more > _CANCELS * (apart + x.shape[1])  # False on NaN
+        return loops.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: apart)
+
+    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        return _from_each_class(x, self.means, 1 / self.scale, SCALES["diag"])

@@ -1,0 +1,395 @@
+"""Gaussian class densities: full, diagonal or spherical covariance, per class or shared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree, Shaped
+
+from genclf.arguments.domains import (
+    FLAG,
+    NON_NEGATIVE,
+    OPTIONAL_NON_NEGATIVE,
+    OPTIONAL_SHARE,
+    one_of,
+)
+from genclf.arguments.hyperparameters import is_concrete, kind_of
+from genclf.arguments.static import static
+from genclf.covariance.estimate import CovarianceEstimate, GaussianDiagnosis
+from genclf.covariance.fourth import FourthMoments, fourth_moments
+from genclf.covariance.regularise import (
+    Regularisation,
+    estimate_covariance,
+    pseudo_examples,
+    sqrt_total_covariance,
+)
+from genclf.covariance.scales import Covariance
+from genclf.covariance.shrinkage import SHRINKAGE, Estimated, Method, Target, estimated
+from genclf.families.base import Params, Scalar
+from genclf.families.capabilities import (
+    HasConjugatePrior,
+    HasRoads,
+)
+from genclf.families.conjugate.gaussian import NormalInverseWishartDistribution, flat_prior
+from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.families.gaussian.latent import LatentGaussian
+from genclf.families.gaussian.params import GaussianParams, describe_moments
+from genclf.families.gaussian.prior import pseudo_and_others, pseudo_moments, student_t
+from genclf.families.gaussian.row_space import diagnose_in_row_space, fit_in_row_space
+from genclf.families.gaussian.rules import contradictions, rules_in_use
+from genclf.families.gaussian.shrunken_centroids import shrink_centroids
+from genclf.families.gaussian.student_t import StudentTParams
+from genclf.families.missing import MISSING, Missing
+from genclf.families.support import FINITE, Support
+from genclf.numerics.sizes import is_at_most
+from genclf.sums.accumulate import moments, moments_of_cells
+from genclf.sums.blocks import ClassWeights, masked
+from genclf.sums.merging import merge, pool
+from genclf.sums.statistics import Moments
+
+
+class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
+    """Gaussian class densities: discriminant analysis and Gaussian naive Bayes.
+
+    `p(x | y=k) = N(x; μ_k, Σ_k)` with `μ_k = Σ_n w_nk x_n / n_k` and, by maximum likelihood,
+    `Σ_k = Σ_n w_nk (x_n-μ_k)(x_n-μ_k)ᵀ / n_k`, n_k the weight of the class; `shared=True` pools
+    the scatters, `Σ = Σ_k scatter_k / n`. The divisor is the count unless `ddof` says otherwise.
+
+    ::
+
+        covariance   per class                 shared
+        full         QDA                       LDA
+        diag         Gaussian naive Bayes      diagonal LDA
+        spherical    spheres of their own      nearest centroid
+
+    All rules of rank and regularisation are relative to the scale of the data, so x and 1000 x
+    give the same posterior:
+
+    * A feature that is constant in a class has the variance `v_j / (n_k + 1)` there. v_j is its
+      variance within classes, or its total variance if it is constant in every class. This is about
+      the variance of n_k equal values and one value a typical deviation away, in every dtype. With
+      a ridge or a target it has what these add, and nothing else.
+      Constant means a variance of at most (ε · root mean square)², ε the dtype's epsilon.
+    * A feature that is constant over all the data changes no posterior.
+    * A direction in which nothing varies has no maximum: features are linearly dependent, or the
+      class has fewer rows than features, and the density becomes infinitely thin. In such
+      directions, and in no others, the ridge is at least ε^(2/3), so that scores stay finite. The
+      directions are the eigenvectors of the correlation matrix whose eigenvalue is not above
+      rounding.
+
+    A float32 fit loses no more digits than its scores do, whatever the condition number of the
+    covariances and the offset of the features: see the page "How many digits".
+
+    `genclf.diagnose` reports all three, and `genclf.validate` raises.
+
+    Args:
+        covariance: "full", "diag" or "spherical" (one variance, the mean over the features).
+        shared: one covariance for all classes.
+        ridge: added to each variance, as a share of that feature's pooled within-class variance
+            (of its total variance, where it is constant within every class). 0: none.
+        ddof: subtracted from the count: the divisor is n_k - ddof, or n - ddof where shared. 1
+            gives the unbiased class covariance, K the unbiased pooled one, 0 maximum likelihood.
+        prior: a `NormalInverseWishart`, instead of ridge, ddof, pooling and shrinkage; the estimate
+            is then the posterior mode.
+        missing: "marginalize" treats NaN as a missing cell and integrates it out: scores are those
+            of the observed cells, and a fit maximises their likelihood, in closed form for "diag"
+            and "spherical", by EM for "full". "error" makes NaN invalid. If a class has no observed
+            value of a feature, the class gets the mean of that feature's observed cells in all
+            classes and, unless the covariance is shared or spherical, their variance;
+            `genclf.validate` raises.
+        pooling: λ from 0 to 1, the share of the pooled covariance in that of each class,
+            `(1 - λ) Σ_k + λ Σ`: 0 is QDA, 1 is LDA. Only where classes have covariances of their
+            own; the divisor of the pooled one is the sum of theirs. None: 0.
+        shrinkage: γ from 0 to 1, the share of the target in each covariance, `(1 - γ) Σ + γ T`,
+            after pooling; instead of a ridge. Or the name of an estimate of γ from the data, for
+            each covariance: "ledoit-wolf", "oas", or "james-stein" towards the diagonal. None: 0.
+        target: "identity", `T = tr(Σ) / d · I`, which depends on the units of the features; or
+            "diagonal", the variances, which shrinks the correlations alone.
+        soft_threshold: Δ >= 0 of nearest shrunken centroids, for a shared diagonal covariance: a
+            class mean becomes `μ_j + m_k (s_j + s_0) sign(d_kj) max(|d_kj| - Δ, 0)`, μ_j the mean
+            of all rows, `d_kj = (μ_kj - μ_j) / (m_k (s_j + s_0))`, `m_k = √(1/n_k - 1/n)`, s_0 the
+            median of the standard deviations s_j, which become `s_j + s_0`. Features of which no
+            mean differs any more have no part in the posterior. None: no such rule.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> clf = gcf.Classifier(gcf.Gaussian(shared=True), num_classes=2)
+        >>> x = jnp.array([[0.0], [2.0], [4.0], [6.0]])
+        >>> params = gcf.fit(clf, x, jnp.array([0, 0, 1, 1]))
+        >>> print(params.conditional.mean.ravel(), params.conditional.covariances.ravel())
+        [1. 5.] [1. 1.]
+
+    References:
+        Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning, §4.3; Friedman
+        (1989), "Regularized discriminant analysis", with weights of the covariances in place of
+        his of the scatters. The estimates of γ: Ledoit & Wolf (2004), "A well-conditioned estimator
+        for large-dimensional covariance matrices", eq. 14; Chen, Wiesel, Eldar & Hero (2010),
+        "Shrinkage algorithms for MMSE covariance estimation", eq. 23, as in scikit-learn; Schäfer &
+        Strimmer (2005), "A shrinkage approach to large-scale covariance matrix estimation", table
+        2, target D. Tibshirani, Hastie, Narasimhan & Chu (2002), "Diagnosis of multiple cancer
+        types by shrunken centroids of gene expression".
+    """
+
+    domains: ClassVar = {
+        "covariance": one_of("full", "diag", "spherical"),
+        "shared": FLAG,
+        "ridge": NON_NEGATIVE,
+        "ddof": NON_NEGATIVE,
+        "pooling": OPTIONAL_SHARE,
+        "shrinkage": SHRINKAGE,
+        "target": one_of("identity", "diagonal"),
+        "soft_threshold": OPTIONAL_NON_NEGATIVE,
+        "prior": kind_of(NormalInverseWishart, such_as="NormalInverseWishart()", optional=True),
+        "missing": MISSING,
+    }
+
+    covariance: Covariance = static(default="full")
+    shared: bool = static(default=False)
+    ridge: Scalar = 0.0
+    ddof: Scalar = 0.0
+    prior: NormalInverseWishart | None = None
+    missing: Missing = static(default="error")
+    pooling: Scalar | None = None
+    shrinkage: Scalar | Method | Estimated | None = eqx.field(converter=estimated, default=None)
+    target: Target = static(default="identity")
+    soft_threshold: Scalar | None = None
+
+    @property
+    def support(self) -> Support:
+        return self.allowing(FINITE)
+
+    def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
+        """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full).
+
+        The scatter is pooled over the classes if they share a covariance. If cells may be missing,
+        the count beside a diagonal is that of observed cells, (K, d). Where the data tell the
+        shrinkage, third and fourth moments stand beside scatters of each class: merged ones need
+        these.
+        """
+        if self.needs_fourth:
+            return fourth_moments(x, w, each=self.target == "diagonal")
+        if not self.may_miss:
+            return moments(x, w, full=self.structure.is_full, pooled=self.shared)
+        seen = ~jnp.isnan(x)
+        if not self.structure.is_full:
+            return self.pooled(moments_of_cells(x, seen, w))
+        if x.shape[1] > 1:
+            raise ValueError(
+                "rows with missing cells have no scatter without params: use fit or em"
+            )
+        return moments(x, masked(seen[:, 0], w), full=True, pooled=self.shared)
+
+    @property
+    def needs_fourth(self) -> bool:
+        return isinstance(self.shrinkage, Estimated) and self.shrinkage.method != "oas"
+
+    def per_class(self) -> Gaussian:
+        return replace(self, shared=False)
+
+    def pooled(self, stats: Moments) -> Moments:
+        return stats.pool_classes() if self.shared and not self.needs_fourth else stats
+
+    @property
+    def determined_by_prior(self) -> bool:
+        return self.prior is not None
+
+    def heuristics(self) -> list[str]:
+        """The names of the rules that regularise, where they are concrete and do something."""
+        return rules_in_use(self)
+
+    def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
+        """The estimate from the statistics; if `prefers_rows`, in the space of the rows."""
+        return fit_in_row_space(self, x, w) if self.prefers_rows(x) else super().fit(x, w)
+
+    def prefers_rows(self, x: PyTree) -> bool:
+        """Whether a fit needs no (d, d) array: more features than rows, and a shrinkage."""
+        in_units = self.shared and replace(self, target="identity").is_equivariant
+        return (self.is_equivariant or in_units) and is_at_most(x.shape[0], x.shape[1] - 1)
+
+    @property
+    def is_equivariant(self) -> bool:
+        """Whether the scores of rotated rows are the same, and shrunk in every direction."""
+        shrinks = self.shrinkage is not None and self.target == "identity"
+        complete = self.structure.is_full and not self.may_miss
+        return shrinks and complete and self.prior is None
+
+    def diagnose_rows(self, x: Shaped[Array, "n d"], w: ClassWeights) -> GaussianDiagnosis:
+        return (
+            diagnose_in_row_space(self, x, w)
+            if self.prefers_rows(x)
+            else super().diagnose_rows(x, w)
+        )
+
+    def estimate(self, stats: Moments) -> GaussianParams:
+        """Means and square roots of the covariances.
+
+        A class without weight takes the mean and the covariance of all classes together: its
+        prior is zero, so they only have to be finite.
+        """
+        stats, ddof = self._with_prior(stats)
+        params = self.of_covariances(stats, self._covariance(stats, ddof))
+        if self.soft_threshold is None:
+            return params
+        return shrink_centroids(params, stats.count, self.soft_threshold)
+
+    def of_covariances(self, stats: Moments, found: CovarianceEstimate) -> GaussianParams:
+        """Params with the means of the statistics and these covariances."""
+        empty = stats.per_feature(stats.count) == 0
+        mean = jnp.where(empty, found.overall_mean[None], stats.mean)
+        low = stats.rounding
+        rounding = None if low is None else jnp.where(empty, 0, low[1])
+        return self._params(mean, found.square_root(), rounding)
+
+    def _params(self, mean: Array, scale: Array, rounding: Array | None = None) -> GaussianParams:
+        return GaussianParams(mean, scale, self.covariance, self.shared, self.missing, rounding)
+
+    def _with_prior(self, stats: Moments) -> tuple[Moments, Scalar | Array]:
+        """The statistics merged with the prior's, and the ddof to subtract from their count."""
+        if self.prior is None:
+            return stats, self.ddof
+        pseudo, ddof = pseudo_moments(self._given(stats), stats)
+        return merge(stats, pseudo), ddof
+
+    def start(self, stats: Moments) -> GaussianParams:
+        """The mean and the covariance of all examples together, in every class."""
+        overall = pool(stats)
+        root = sqrt_total_covariance(overall, spherical=self.structure.is_spherical)
+        copies = 1 if self.shared else len(stats.count)
+        return self._params(
+            jnp.broadcast_to(overall.mean, stats.mean.shape),
+            jnp.broadcast_to(root, (copies, *root.shape)),
+        )
+
+    def prior_stats(self, stats: Moments) -> Moments:
+        """The prior as pseudo-examples; or what regularises as such, see `pseudo_examples`.
+
+        The divisor of the mode counts more than the κ pseudo-examples of a prior. The extra ones
+        are placed at the mode of the means, so that they move no mean.
+        """
+        if self.prior is None:
+            return pseudo_examples(stats, self._regularisation(self.ddof), **self._form)
+        pseudo, others = pseudo_and_others(self._given(stats), stats)
+        at_mode = merge(stats, pseudo).mean
+        return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
+
+    def log_prior_density(self, params: GaussianParams, stats: Moments) -> Float[Array, ""]:
+        """`params.log_lik` of `prior_stats`, with its extra examples at the means of the params."""
+        if self.prior is None:
+            return params.log_lik(self.prior_stats(stats))
+        pseudo, others = pseudo_and_others(self._given(stats), stats)
+        there = Moments(others, params.mean, jnp.zeros_like(stats.scatter))
+        return params.log_lik(pseudo) + params.log_lik(there)
+
+    def plain(self) -> Gaussian:
+        return self.with_prior(None)
+
+    def conjugate_prior(self, stats: Moments) -> NormalInverseWishartDistribution:
+        """The given prior; without one, the flat prior changed by ridge and ddof."""
+        rules = ("pooling", "shrinkage", "soft_threshold")
+        if used := [name for name in rules if getattr(self, name) is not None]:
+            raise ValueError(
+                f"Gaussian has no conjugate prior that stands for {' and '.join(used)}: give "
+                "prior=NormalInverseWishart() instead"
+            )
+        if self.may_miss:
+            raise ValueError(
+                'the posterior of Gaussian(missing="marginalize") is not conjugate: use fit, or '
+                "drop the rows with missing cells"
+            )
+        if self.prior is not None:
+            return self._given(stats)
+        return flat_prior(
+            stats, self.prior_stats(stats).scatter, self.ddof, self.covariance, self.shared
+        )
+
+    def _given(self, stats: Moments) -> NormalInverseWishartDistribution:
+        return self.given_prior.resolve(stats, self.covariance, self.shared)
+
+    @property
+    def given_prior(self) -> NormalInverseWishart:
+        if self.prior is None:
+            raise ValueError("Gaussian has no proper prior: give prior=NormalInverseWishart()")
+        return self.prior
+
+    def with_prior(self, prior: NormalInverseWishart | None) -> Gaussian:
+        plain = replace(self, ridge=0.0, ddof=0.0, pooling=None, shrinkage=None)
+        return replace(plain, soft_threshold=None, prior=prior)
+
+    def predictive(
+        self, posterior: NormalInverseWishartDistribution, stats: Moments
+    ) -> StudentTParams:
+        """Student-t densities; see `StudentTParams`."""
+        return student_t(posterior)
+
+    def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
+        return estimate_covariance(stats, self._regularisation(ddof), **self._form)
+
+    @property
+    def _form(self) -> dict[str, bool]:
+        return {"spherical": self.structure.is_spherical, "shared": self.shared}
+
+    def regularisation(self) -> Regularisation:
+        """The hyper-parameters of the covariances."""
+        return self._regularisation(self.ddof)
+
+    def _regularisation(self, ddof: Scalar | Array) -> Regularisation:
+        if self.prior is not None:
+            return Regularisation(ddof=ddof)
+        ridge = self.ridge
+        if self.shrinkage is not None and not is_concrete(ridge):
+            ridge = jnp.where(ridge == 0, 0.0, jnp.nan)  # they exclude each other
+        return Regularisation(ridge, ddof, self.pooling, estimated(self.shrinkage), self.target)
+
+    def unpenalised(self) -> list[str]:
+        """A threshold; and pooling and shrinkage of 1, with which no own covariance is left."""
+        rules = [("pooling", self.pooling), ("shrinkage", self.shrinkage)]
+        ones = [f"{name} is 1" for name, value in rules if is_concrete(value) and value == 1]
+        return ones + ["a soft_threshold is given"] * (self.soft_threshold is not None)
+
+    def statistic(self, stats: Moments) -> str:
+        d = stats.mean.shape[-1]
+        return describe_moments(d, self.structure, self.shared, self.may_miss)
+
+    def check_stats(self, stats: PyTree) -> None:
+        if not isinstance(stats, Moments) or stats.is_full != self.structure.is_full:
+            form = "whole" if self.structure.is_full else "diagonal"
+            raise ValueError(
+                f"Gaussian({self.covariance!r}) estimates from Moments with {form} scatters, "
+                f"got {stats!r}"
+            )
+        if self.needs_fourth and not isinstance(stats, FourthMoments):
+            raise ValueError(
+                f"shrinkage={self.shrinkage!r} needs fourth moments, which these statistics do not "
+                "have: make them with this model"
+            )
+        have_all = isinstance(stats, FourthMoments)
+        if len(stats.mean) > 1 and stats.is_pooled != self.shared and not have_all:
+            have, need = ("pooled", "one per class") if stats.is_pooled else ("per class", "pooled")
+            raise ValueError(
+                f"Gaussian(shared={self.shared}) estimates from Moments with scatters {need}, and "
+                f"these are {have}" + ("; use pool_classes" if self.shared else "")
+            )
+        if wrong := self.problems(stats.mean.shape[-1]):
+            raise ValueError("; ".join(wrong))
+
+    def num_parameters(self, num_classes: int, d: int) -> int:
+        """Means, plus d(d+1)/2, d or 1 numbers for each covariance."""
+        copies = 1 if self.shared else num_classes
+        return num_classes * d + copies * self.structure.num_parameters(d)
+
+    def diagnose(self, stats: Moments) -> GaussianDiagnosis:
+        """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
+        count = stats.count.min(-1) if stats.of_cells else stats.count
+        found = self._covariance(*self._with_prior(stats))
+        return found.diagnose(count, stats.mean, self.shared)
+
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
+        if self.prior is None:
+            return contradictions(self)
+        wrong = [
+            f"{name} and a prior are given, expected one of them" for name in self.heuristics()
+        ]
+        return wrong + self.prior.problems(d if self.structure.is_full else 1)

@@ -1,0 +1,75 @@
+"""Gaussian classes of rows that have columns of zeros beyond their features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree, Shaped
+
+from genclf.covariance.regularise import estimate_covariance
+from genclf.families.base import Density, Parametric
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.params import GaussianParams
+from genclf.families.support import Support
+from genclf.sums.blocks import ClassWeights
+from genclf.sums.statistics import Moments
+
+
+def can_pad(family: object) -> bool:
+    """Whether `PaddedGaussian(family, d)` gives the scores of the family for the features alone."""
+    if not isinstance(family, Gaussian) or family.structure.is_spherical:
+        return False
+    plain = family.prior is None and family.soft_threshold is None
+    return plain and not family.may_miss
+
+
+class PaddedGaussian(Parametric):
+    """A `Gaussian` of the first features, so that numbers of features can differ in one program.
+
+    Args:
+        family: a `Gaussian` that `can_pad`.
+        num_features: d; all further columns are 0.
+    """
+
+    family: Any
+    num_features: Int[Array, ""]
+
+    @property
+    def support(self) -> Support:
+        return self.family.support
+
+    def stats(self, x: Shaped[Array, "n D"], w: ClassWeights) -> Moments:
+        """Those of the family, of all columns."""
+        return self.family.stats(x, w)
+
+    def estimate(self, stats: Moments) -> GaussianParams:
+        """The densities of the features; a standard normal in all further columns."""
+        rule = self.family.regularisation()
+        d = self.num_features.astype(stats.mean.dtype)
+        found = estimate_covariance(
+            stats, rule._replace(num_features=d), spherical=False, shared=self.family.shared
+        )
+        params = self.family.of_covariances(stats, found)
+        is_feature = jnp.arange(stats.mean.shape[-1], dtype=jnp.int32) < self.num_features
+        one = jnp.ones((1, len(is_feature)), params.scale.dtype)
+        if params.structure.is_full:
+            is_feature, one = is_feature[:, None] & is_feature[None], jnp.eye(len(is_feature))[None]
+        scale = jnp.where(is_feature[None], params.scale, one.astype(params.scale.dtype))
+        return replace(params, scale=scale)
+
+    def plain(self) -> PaddedGaussian:
+        return replace(self, family=self.family.plain())
+
+    def log_prior_density(self, params: Density, stats: Moments) -> Float[Array, ""]:
+        raise ValueError("the penalty of a shrinkage is not known of padded rows")
+
+    def num_parameters(self, num_classes: int, d: int) -> int:
+        return self.family.num_parameters(num_classes, d)
+
+    def statistic(self, stats: Moments) -> str:
+        return self.family.statistic(stats)
+
+    def check_stats(self, stats: PyTree) -> None:
+        self.family.check_stats(stats)

@@ -1,0 +1,360 @@
+"""Fitted Gaussian densities: scores, forms, likelihoods and draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree, Shaped
+from numpy.typing import ArrayLike
+
+from genclf.arguments.parameters import Parameter
+from genclf.arguments.static import static
+from genclf.covariance.scales import SCALES, Covariance, Scale
+from genclf.families.base import Condition, Params
+from genclf.families.capabilities import (
+    HasConditionals,
+    HasLinearForm,
+    HasQuadraticForm,
+    HasTerms,
+)
+from genclf.families.gaussian.distances import distances
+from genclf.families.gaussian.mahalanobis import Means
+from genclf.families.gaussian.marginal import (
+    Completion,
+    Densities,
+    GaussianFeatures,
+    cell_scores,
+    common_norms,
+    completed,
+    expected_features,
+    in_units,
+    linear_marginal_scores,
+    marginal_scores,
+    missing_given_seen,
+    nothing_to_complete,
+    of_far_rows,
+)
+from genclf.families.gaussian.shared_scale import linear_form, linear_scores
+from genclf.families.gaussian.terms import independent_terms, shared_terms, terms_of_seen
+from genclf.families.given import mean_and_factor
+from genclf.families.missing import MayMiss, Missing
+from genclf.families.support import FINITE, Support
+from genclf.numerics import loops
+from genclf.numerics.compensated import no_rounding
+from genclf.numerics.products import einsum
+from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.sums.far import nearer
+from genclf.sums.largest import argmax
+from genclf.sums.statistics import Moments
+
+_LOG_2PI = math.log(2 * math.pi)
+Scores = Callable[[Array], Array]
+
+
+def describe_moments(d: int, structure: Scale, shared: bool, may_miss: bool) -> str:
+    """A description of what the `Moments` of a Gaussian of d features hold."""
+    spread = f"pooled {structure.spread}" if shared else structure.spread
+    by_cell = may_miss and not structure.is_full
+    return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
+
+
+class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, Params):
+    """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
+
+    Attributes:
+        mean: class means, shape (K, d).
+        scale: a square root of the covariance, with a class axis of length 1 where the classes
+            share it. "full": lower Cholesky factor L, Σ = L Lᵀ, shape (K or 1, d, d); "diag":
+            standard deviations, (K or 1, d); "spherical": one standard deviation, (K or 1, 1).
+        covariance: "full", "diag" or "spherical".
+        shared: whether all classes have one covariance.
+        missing: "marginalize" where NaN stands for a missing cell, else "error".
+        rounding: what rounding took from the means, shape (K, d): the scores are those of
+            `mean + rounding`, so that in float32 an offset common to all rows costs no digits. None
+            in float64.
+    """
+
+    conditions: ClassVar = {
+        HasLinearForm: Condition(
+            "with shared=True",
+            lambda self: self.shared,
+            "use quadratic_form, or fit Gaussian(shared=True)",
+        ),
+        HasTerms: Condition(
+            "with shared=True or independent features",
+            lambda self: self.shared or self.covariance != "full" or self.num_features == 1,
+            'fit Gaussian(shared=True) or Gaussian("diag")',
+        ),
+    }
+
+    mean: Float[Array, "K d"]
+    scale: Float[Array, "..."]
+    covariance: Covariance = static()
+    shared: bool = static()
+    missing: Missing = static()
+    rounding: Float[Array, "K d"] | None  # type: ignore[misc]
+
+    def __init__(
+        self,
+        mean: Array,
+        scale: Array,
+        covariance: Covariance,
+        shared: bool,
+        missing: Missing = "error",
+        rounding: Array | None = None,
+    ):
+        """By default the means are exact."""
+        self.mean, self.scale = mean, scale
+        self.covariance, self.shared, self.missing = covariance, shared, missing
+        self.rounding = next(iter(no_rounding(mean) or ()), None) if rounding is None else rounding
+
+    @classmethod
+    def of(cls, mean: ArrayLike, covariance: ArrayLike) -> GaussianParams:
+        """The Gaussian densities of given means and covariance matrices.
+
+        Args:
+            mean: class means, shape (K, d).
+            covariance: one matrix for all classes, shape (d, d), or one per class, (K, d, d).
+
+        Returns:
+            Params with `covariance="full"`, shared if there is one matrix. All NaN where traced
+            arguments are no means and covariance matrices.
+
+        Raises:
+            ValueError: a shape does not fit, a number is not finite, or a matrix is not symmetric
+                and positive definite.
+
+        Example:
+            >>> import jax.numpy as jnp, genclf as gcf
+            >>> density = gcf.GaussianParams.of([[0.0, 0.0], [1.0, 2.0]], [[1.0, 0.5], [0.5, 1.0]])
+            >>> print(density.log_prob(jnp.zeros(2)))
+            [-1.694 -3.694]
+        """
+        mean, factor = mean_and_factor(mean, covariance)
+        return cls(mean, factor, "full", shared=np.ndim(covariance) == 2)
+
+    @property
+    def structure(self) -> Scale:
+        """The arithmetic of the scale."""
+        return SCALES[self.covariance]
+
+    @property
+    def support(self) -> Support:
+        return self.allowing(FINITE)
+
+    def marginalized(self) -> GaussianParams:
+        return replace(self, missing="marginalize")
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        scale = Parameter(self.structure.of_scale, event_ndim=self.structure.event_ndim)
+        return {"mean": Parameter("real"), "scale": scale}
+
+    @property
+    def axes(self) -> dict[str, str]:
+        return {"scale": self.structure.axes(self.shared)}
+
+    def _problems(self) -> list[str]:
+        mean, low = np.abs(self.mean), 0 if self.rounding is None else np.abs(self.rounding)
+        is_rounding = np.all(low <= 1e-3 * mean.max(initial=0))
+        return [] if is_rounding else ["rounding is larger than any rounding of mean"]
+
+    @property
+    def coupled(self) -> bool:
+        return not self.structure.is_product
+
+    @property
+    def covariances(self) -> Float[Array, "*batch K d d"]:
+        """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
+        d = self.mean.shape[-1]
+        return jnp.broadcast_to(self.structure.matrices(self.scale, d), (*self.mean.shape, d))
+
+    def _means(self) -> Means:
+        return Means(self.mean, lax.stop_gradient(self.rounding))
+
+    def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
+        """`-½ log |2π Σ_k|` as two terms: one per class, free of units, and one that all share."""
+        own, common = self.structure.log_determinants(self.scale, self.mean.shape[-1])
+        return -own, -common - 0.5 * self.mean.shape[-1] * _LOG_2PI
+
+    def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
+
+        def complete(rows: Array) -> Array:
+            return self._log_prob_less_common(rows) + self._log_norms()[1]
+
+        def seen(rows: Array) -> Array:
+            common = common_norms(rows, self.in_units().unit)
+            return self._seen_less_common(rows) + common[:, None]
+
+        def infinitely_far(rows: Array) -> Array:
+            return jnp.where(jnp.isfinite(self._seen_compared_far(rows)), -jnp.inf, jnp.nan)
+
+        if not self.may_miss:
+            return complete(x)
+        return self._marginal(x, complete, seen, infinitely_far)
+
+    def _log_prob_less_common(
+        self, x: Array, then: Scores = lambda score: score, compared: bool = False
+    ) -> Array:
+        norms = self._log_norms()[0]
+
+        def scores(squared: Array) -> Array:
+            half = -0.5 * squared
+            return then(half + broadcast_rows(norms, half))
+
+        means = self._means()
+        return distances(x, means, self.scale, self.structure, scores, compared=compared)
+
+    def _quadratic_scores(self, x: Array) -> Array:
+        return self._log_prob_less_common(x, compared=True)
+
+    def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
+        complete = self._linear_scores if self.shared else self._quadratic_scores
+        if not self.may_miss:
+            return complete(x)
+        most = 0.01 / float(jnp.finfo(self.mean.dtype).eps) if self.shared else math.inf
+        return self._marginal(x, complete, self._seen_less_common, self._seen_compared_far, most)
+
+    def _linear_scores(self, x: Array, then: Scores = lambda score: score) -> Array:
+        return linear_scores(x, self._means(), self.scale, self.structure, then)
+
+    def reduced(self, x: PyTree, then: Scores, *, normalised: bool, num_classes: int) -> Array:
+        """The same, without the scores of each branch in memory."""
+        if self.may_miss:
+            return super().reduced(x, then, normalised=normalised, num_classes=num_classes)
+        if self.shared and not normalised:
+            return self._linear_scores(x, then)
+        common = self._log_norms()[1] if normalised else 0
+        whole = lambda score: then(score + common)  # noqa: E731
+        return self._log_prob_less_common(x, whole, compared=not normalised)
+
+    def _marginal(
+        self, x: Array, complete: Scores, seen: Scores, far: Scores, most: float = math.inf
+    ) -> Float[Array, "*batch K"]:
+        """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`.
+
+        Rows are scored by `far` whose scores overflow, or are all below `-most`.
+        """
+
+        def rows(x: Array) -> Array:
+            return loops.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
+
+        d = self.mean.shape[-1]
+        by_blocks = lambda f: over_rows(f, x, 1, 2 * self.structure.row_size(d))  # noqa: E731
+        scores = by_blocks(rows)
+        is_far = ~jnp.isfinite(scores).all(-1) | (scores.max(-1) <= -most)
+        return of_far_rows(x, scores, is_far, lambda: by_blocks(far))
+
+    def terms(
+        self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """Terms that depend neither on the origin nor on the units of x; see `gaussian_terms`."""
+        if not self.structure.is_full or self.num_features == 1:
+            scale = self.structure.diagonal(self.scale)
+            return independent_terms(x, y, other, self._means(), scale, self.may_miss)
+        if self.may_miss:
+            return terms_of_seen(x, y, other, self._means(), self.covariances[0])
+        return shared_terms(x, y, other, self._means(), self.linear()[0])
+
+    def complete(self, x: Shaped[Array, "n d"]) -> tuple[Float[Array, "n K"], Completion]:
+        """`log_prob` of rows with missing cells, and their conditional means and covariances."""
+        given = self.in_units()
+
+        def without_holes() -> tuple[Array, Completion]:
+            score = self._log_prob_less_common(x) + self._log_norms()[1]
+            return score, nothing_to_complete(x, given)
+
+        def with_holes() -> tuple[Array, Completion]:
+            score, completion = completed(x, given)
+            return score + common_norms(x, given.unit)[:, None], completion
+
+        return loops.cond(jnp.isnan(x).any(), with_holes, without_holes)
+
+    def in_units(self) -> Densities:
+        """The densities in units of typical deviations, for any covariance structure."""
+        return in_units(self._means(), self.scale, self.structure)
+
+    def _seen_less_common(self, rows: Array) -> Array:
+        given = self.in_units()
+        if self.structure.is_full:
+            return marginal_scores(rows, given)
+        return cell_scores(rows, self._means(), self.scale, given.unit)
+
+    def _seen_compared_far(self, rows: Array) -> Array:
+        """Scores of rows that are far from all means, to be compared alone.
+
+        If classes share Σ, the distances differ by little of their size, so the scores that are
+        linear in x are computed. Where squares or products overflow, those of a nearer row are.
+        """
+        given = self.in_units()
+        near = nearer(rows.astype(given.unit.dtype), given.unit[None])
+        if not self.shared:
+            return self._seen_less_common(near)
+        score = self._seen_less_common(rows)
+        label = argmax(jnp.where(jnp.isnan(score), -jnp.inf, score))
+        linear = linear_marginal_scores(rows, given, label)
+        overflows = ~jnp.isfinite(linear).all(1, keepdims=True)
+        return jnp.where(overflows, linear_marginal_scores(near, given, label), linear)
+
+    def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
+        """Mean and covariance of the features, for examples with class probabilities r."""
+        batch, d = x.shape[:-1], x.shape[-1]
+        rows = x.reshape(-1, d), r.reshape(-1, r.shape[-1])
+        found = expected_features(*rows, self.in_units())
+        return jax.tree.map(lambda a: a.reshape(*batch, *a.shape[1:]), found)
+
+    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
+        """Draw each missing cell of x, given y and the observed cells."""
+        drawn, d = self.sample(key, y), x.shape[-1]
+        # For a complete draw x, x_m + Σ_mo Σ_oo⁻¹ (seen - x_o) has that distribution.
+        apart = (x.astype(drawn.dtype) - drawn).reshape(-1, d)
+        more = missing_given_seen(apart, y.reshape(-1), self.in_units())
+        return jnp.where(jnp.isnan(x), drawn + more.reshape(drawn.shape), x.astype(drawn.dtype))
+
+    def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
+        """`Σ⁻¹ (μ_k - m)` and `-½ (μ_k - m)ᵀ Σ⁻¹ (μ_k + m)`, m the mean of the class means."""
+        centre = self.mean.mean(0, keepdims=True)
+        inverse = self.structure.inverse(self.scale)[0]
+        coef, _ = linear_form(self._means(), inverse, self.structure, centre)
+        return coef, -0.5 * (coef * (self.mean + centre)).sum(-1)
+
+    def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
+        """`-½ Σ_k⁻¹`, `Σ_k⁻¹ μ_k` and `-½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k|`."""
+        num_classes, d = self.mean.shape
+        precision = self.structure.precisions(self.structure.inverse(self.scale), d)
+        precision = jnp.broadcast_to(precision, (num_classes, d, d))
+        coef = einsum("kij,kj->ki", precision, self.mean)
+        intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self._log_norms())
+        return -0.5 * precision, coef, intercept
+
+    @property
+    def statistic(self) -> str:
+        return describe_moments(self.num_features, self.structure, self.shared, self.may_miss)
+
+    def log_lik(self, stats: Moments) -> Float[Array, ""]:
+        """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""
+        inverse = self.structure.inverse(self.scale)
+        if stats.of_cells:
+            scale = jnp.broadcast_to(self.scale, stats.mean.shape)
+            norms = stats.count * (-jnp.log(scale) - 0.5 * _LOG_2PI)
+        else:
+            norms = stats.count * sum(self._log_norms())
+        centred = self._means().subtracted_from(stats.mean)
+        if stats.rounding is not None:
+            centred = centred + stats.rounding[1]
+        about_mean = stats.scatter + stats.outer(stats.count, centred)
+        return norms.sum() - 0.5 * self.structure.traces(inverse, about_mean).sum()
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
+        """`mean_y + L_y ε` with standard normal ε."""
+        noise = jax.random.normal(key, (*y.shape, self.mean.shape[-1]), self.mean.dtype)
+        return self.mean[y] + self.structure.noise(noise, self.scale, y)

@@ -1,0 +1,321 @@
+"""Gaussian classes with more features than rows, in coordinates of the space of the rows.
+
+Where a covariance is shrunk towards a multiple of the identity, nothing but that multiple is known
+of directions that no row has. So all is computed in the r <= n coordinates of the rows: no (d, d)
+array is made, and the answers are those of the full computation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree, Shaped
+
+from genclf.arguments.domains import POSITIVES, SHARES, whole
+from genclf.arguments.static import static
+from genclf.covariance.estimate import CovarianceEstimate, GaussianDiagnosis
+from genclf.covariance.magnitudes import Magnitudes
+from genclf.covariance.regularise import estimate_covariance
+from genclf.covariance.rotation import Rotation, power_of_two, rotation_of
+from genclf.covariance.scales import SCALES
+from genclf.covariance.shrinkage import Estimated, estimated, intensity, sizes_of_rows
+from genclf.families.base import Condition, Density, Parametric, Params
+from genclf.families.capabilities import HasLinearForm, HasTerms
+from genclf.families.gaussian.mahalanobis import Means
+from genclf.families.gaussian.params import GaussianParams, describe_moments
+from genclf.families.gaussian.terms import shared_terms
+from genclf.families.support import Support
+from genclf.numerics.products import einsum, matmul
+from genclf.sums.accumulate import moments
+from genclf.sums.blocks import ClassWeights, broadcast_rows, row_weights
+from genclf.sums.statistics import Moments, divide
+
+_LOG_2PI = math.log(2 * math.pi)
+
+
+class RowSpaceParams(HasLinearForm, HasTerms, Params):
+    """Gaussian densities whose covariance is a multiple of the identity outside some space.
+
+    In units of the features, `Σ_k = V Σ'_k Vᵀ + τ_k (I - V Vᵀ)`, V the basis of the space.
+
+    Attributes:
+        inside: the densities of the r coordinates in the space, with covariances Σ'.
+        outside: τ, the variance in all other directions, shape (K or 1,).
+        shrinkage: the shrinkage of each covariance, shape (K or 1,).
+        rotation: the space; None if rows are given as their coordinates in it.
+        width: d.
+        of_correlations: whether the units are the standard deviations of the features.
+    """
+
+    domains: ClassVar = {"outside": POSITIVES, "shrinkage": SHARES, "width": whole(1)}
+    conditions: ClassVar = {
+        HasTerms: Condition(
+            "with one covariance", lambda self: self.inside.shared, "fit Gaussian(shared=True)"
+        ),
+    }
+
+    inside: GaussianParams
+    outside: Float[Array, "copies"]
+    shrinkage: Float[Array, "copies"]
+    rotation: Rotation | None
+    width: int = static()
+    of_correlations: bool = static(default=False)
+
+    def _problems(self) -> list[str]:
+        copies = self.inside.scale.shape[-3:-2]
+        expected = {"outside": copies, "shrinkage": copies}
+        shapes = {name: getattr(self, name).shape[-1:] for name in expected}
+        if self.rotation is not None:
+            expected["rotation.basis"] = self.width, self.inside.num_features
+            shapes["rotation.basis"] = self.rotation.basis.shape[-2:]
+        return [
+            f"{name} has the shape {shapes[name]}, expected {wanted}"
+            for name, wanted in expected.items()
+            if shapes[name] != wanted
+        ]
+
+    @property
+    def support(self) -> Support:
+        return self.inside.support
+
+    @property
+    def num_features(self) -> int:
+        return self.inside.num_features if self.rotation is None else self.width
+
+    @property
+    def mean(self) -> Float[Array, "*batch K d"]:
+        """Class means, shape (K, d)."""
+        mean = self.inside.mean
+        return mean if self.rotation is None else self.rotation.back(mean)
+
+    @property
+    def covariances(self) -> Float[Array, "K d d"]:
+        """Covariance matrices Σ_k, shape (K, d, d), or (K, r, r) in coordinates of the space."""
+        inside = self.inside.covariances
+        if self.rotation is None:
+            return inside
+        basis, unit = self.rotation.basis, self.rotation.unit
+        eye = jnp.eye(len(basis), dtype=basis.dtype)
+        tau = jnp.broadcast_to(self.outside, inside.shape[:1])[:, None, None]
+        rest = tau * (eye - matmul(basis, basis.T))[None]
+        scaled = einsum("ia,kab,jb->kij", basis, inside, basis) + rest
+        return scaled * (unit[:, None] * unit[None, :])[None]
+
+    def _coordinates(self, x: Array) -> Array:
+        return x if self.rotation is None else self.rotation.coordinates(x)
+
+    def _log_norm(self) -> Float[Array, "copies"]:
+        """The log-density at no distance in the other directions, and of the units."""
+        others = self.width - self.inside.num_features
+        units = 0.0 if self.rotation is None else jnp.log(self.rotation.unit).sum()
+        return -0.5 * others * (jnp.log(self.outside) + _LOG_2PI) - units
+
+    def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`log N(z; m_k, Σ'_k) - ½ |x - Vz|² / τ_k - ½ (d-r) log 2πτ_k`, z the coordinates."""
+        score = self.inside.log_prob(self._coordinates(x))
+        score = score + broadcast_rows(self._log_norm(), score)
+        if self.rotation is None:
+            return score
+        beyond = jnp.broadcast_to(self.rotation.beyond(x)[..., None], score.shape)
+        return score - 0.5 * beyond / broadcast_rows(self.outside, score)
+
+    def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
+        """`log_prob` up to a common term; if Σ is shared, the discriminant in the space."""
+        shared = self.inside.shared
+        return self.inside.discriminant(self._coordinates(x)) if shared else self.log_prob(x)
+
+    def terms(
+        self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch d"]:
+        """As of `GaussianParams` with one covariance."""
+        return shared_terms(x, y, other, Means(self.mean), self.linear()[0])
+
+    def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
+        """`V a_k / unit` and `b_k - a_kᵀ Vᵀ origin / unit`, a and b those in the space."""
+        coef, intercept = self.inside.linear()
+        if self.rotation is None:
+            return coef, intercept
+        coef = matmul(coef, self.rotation.basis.T) / self.rotation.unit[None]
+        return coef, intercept - matmul(coef, self.rotation.origin)
+
+    def log_lik(self, stats: Moments) -> Float[Array, ""]:
+        """`log_prob` summed over the rows, from their moments."""
+        inside, norms = self.inside, (stats.count * self._log_norm()).sum()
+        if self.rotation is None:
+            return inside.log_lik(stats) + norms
+        basis, unit = self.rotation.basis, self.rotation.unit
+        mean = self.rotation.centred(stats.mean)
+        z = matmul(mean, basis)
+        scatter = stats.scatter / (unit[:, None] * unit[None, :])[None]
+        turned = einsum("ia,kij,jb->kab", basis, scatter, basis)
+        trace = lambda a: jnp.trace(a, axis1=-2, axis2=-1)  # noqa: E731
+        off = ((mean - matmul(z, basis.T)) ** 2).sum(-1) * stats.count
+        rest = (trace(scatter) - trace(turned)) / self.outside
+        rest = rest.sum() + (off / self.outside).sum()
+        return inside.log_lik(Moments(stats.count, z, turned)) + norms - 0.5 * rest
+
+    @property
+    def statistic(self) -> str:
+        return describe_moments(self.num_features, SCALES["full"], self.inside.shared, False)
+
+    def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
+        """A draw in the space, and noise with variance τ_y in the other directions."""
+        key_inside, key_outside = jax.random.split(key)
+        z = self.inside.sample(key_inside, y)
+        if self.rotation is None:
+            return z
+        basis = self.rotation.basis
+        noise = jax.random.normal(key_outside, (*y.shape, self.num_features), z.dtype)
+        tau = jnp.broadcast_to(self.outside, self.inside.mean.shape[:1])[y][..., None]
+        noise = jnp.sqrt(tau) * (noise - matmul(matmul(noise, basis), basis.T))
+        return self.rotation.back(z) + broadcast_rows(self.rotation.unit, noise) * noise
+
+
+class RowSpaceGaussian(Parametric):
+    """A `Gaussian` of rows that are given by their coordinates in the space that they span.
+
+    The shrinkage is at least ε^(2/3), ε the dtype's epsilon: with less no maximum exists.
+
+    Args:
+        family: a `Gaussian` with a shrinkage towards the identity.
+        num_features: d, of the rows before the rotation.
+        num_varying: how many of these vary, if the variances of the target are those of the
+            features: in their units; None if not.
+    """
+
+    family: Any
+    num_features: int = static()
+    num_varying: Float[Array, ""] | None = None
+
+    @property
+    def support(self) -> Support:
+        return self.family.support
+
+    def stats(self, x: Shaped[Array, "n r"], w: ClassWeights) -> Moments:
+        """Those of the family, of the coordinates."""
+        return self.family.stats(x, w)
+
+    def estimate(self, stats: Moments) -> RowSpaceParams:
+        """Densities in the space, and the variance that shrinkage gives other directions."""
+        found = self._covariance(stats)
+        inside = self.family.of_covariances(stats, found)
+        return RowSpaceParams(inside, found.added[:, 0], found.shrinkage, None, self.num_features)
+
+    def _covariance(self, stats: Moments) -> CovarianceEstimate:
+        eps = float(jnp.finfo(stats.mean.dtype).eps)
+        rule = self.family.regularisation()._replace(
+            target="identity",
+            num_features=self.num_features if self.num_varying is None else self.num_varying,
+            least_shrinkage=eps ** (2 / 3),
+        )
+        found = estimate_covariance(stats, rule, spherical=False, shared=self.family.shared)
+        # The scale is the mean variance before shrinkage, which may leave nothing of the matrix.
+        still = found.scale[:, :1] * rule.num_features <= _rounding(found.square)
+        least = self._substitute(stats) if self.num_varying is None else found.shrinkage[:, None]
+        pick = lambda a: jnp.where(still, least, a)  # noqa: E731
+        return replace(found, variance=pick(found.variance), added=pick(found.added))
+
+    def _substitute(self, stats: Moments) -> Float[Array, "copies 1"]:
+        """One variance for all features where none varies: v / (n_k + 1), v a mean over them.
+
+        If all rows are equal, 1 in every class, so that no feature is evidence.
+        """
+        size, n = Magnitudes(stats), stats.count.sum()
+        within = _sum(divide(stats.diagonal.sum(0), n))
+        typical = jnp.where(within > _rounding(size.square), within, _sum(size.total))
+        rows = n[None] if self.family.shared else stats.count
+        least = typical[None] / (self.num_features * (rows[:, None] + 1))
+        return jnp.where(typical[None] > 0, least, 1)
+
+    def diagnose(self, stats: Moments) -> GaussianDiagnosis:
+        """As of rows before the rotation, but of each coordinate in place of each feature."""
+        of_each = _features_of(self.family).diagnose(stats.of_features())
+        return _diagnosis(of_each, self.estimate(stats), self.num_features)
+
+    def plain(self) -> RowSpaceGaussian:
+        return replace(self, family=self.family.plain())
+
+    def log_prior_density(self, params: Density, stats: Moments) -> Float[Array, ""]:
+        raise ValueError("the penalty of a shrinkage is not known in the space of the rows")
+
+    def num_parameters(self, num_classes: int, d: int) -> int:
+        return self.family.num_parameters(num_classes, self.num_features)
+
+    def statistic(self, stats: Moments) -> str:
+        return self.family.statistic(stats)
+
+    def check_stats(self, stats: PyTree) -> None:
+        self.family.check_stats(stats)
+
+
+def _sum(of_features: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:
+    return of_features.sum(-1, keepdims=True)
+
+
+def _rounding(square: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:
+    """The sum of variances that rounding of coordinates gives equal rows."""
+    return 16 * jnp.finfo(square.dtype).eps ** 2 * _sum(square)
+
+
+def fit_in_row_space(family: Any, x: Shaped[Array, "n d"], w: ClassWeights) -> RowSpaceParams:
+    """The fit of a `Gaussian` with a shrinkage, without a (d, d) array: O(n² d)."""
+    d, weight = x.shape[1], row_weights(w)
+    if family.target == "identity":
+        unit = jnp.full(d, power_of_two(x, weight))
+        rotation, inside = rotation_of(x, weight, unit), RowSpaceGaussian(family, d)
+    else:
+        unit, shrinkage, num_varying = _in_units(family, x, w)
+        rotation = rotation_of(x, weight, unit)
+        inside = RowSpaceGaussian(replace(family, shrinkage=shrinkage), d, num_varying)
+    found = inside.estimate(inside.stats(rotation.coordinates(x), w))
+    return replace(found, rotation=rotation, of_correlations=family.target == "diagonal")
+
+
+def diagnose_in_row_space(
+    family: Any, x: Shaped[Array, "n d"], w: ClassWeights
+) -> GaussianDiagnosis:
+    """The diagnosis of such a fit; its condition is that of the covariances, not correlations."""
+    features = _features_of(family)
+    return _diagnosis(
+        features.diagnose(features.stats(x, w)), fit_in_row_space(family, x, w), x.shape[1]
+    )
+
+
+def _features_of(family: Any) -> Any:
+    """The family of the features one by one."""
+    return replace(family, covariance="diag", shrinkage=None)
+
+
+def _diagnosis(of_each: GaussianDiagnosis, params: RowSpaceParams, d: int) -> GaussianDiagnosis:
+    """The diagnosis of each feature, with the rank, condition and shrinkage of the covariances."""
+    spread = jnp.linalg.svd(params.inside.scale, compute_uv=False) ** 2
+    largest = jnp.maximum(spread.max(-1), params.outside)
+    smallest = jnp.minimum(spread.min(-1), params.outside)
+    of_class = lambda a: jnp.broadcast_to(a, of_each.condition.shape)  # noqa: E731
+    return replace(
+        of_each,
+        too_few=jnp.ones_like(of_each.too_few),
+        rank=jnp.full_like(of_each.rank, d),
+        condition=of_class(largest / smallest),
+        shrinkage=of_class(params.shrinkage),
+    )
+
+
+def _in_units(family: Any, x: Array, w: ClassWeights) -> tuple[Array, Array, Array]:
+    """Units in which the target is the identity, the intensity, and the number of features."""
+    stats = moments(x, w, full=False, pooled=True)
+    rule = family.regularisation()._replace(shrinkage=None)
+    found = estimate_covariance(stats, rule, spherical=False, shared=True)
+    varies = ~found.is_singular[0]
+    shrinkage = estimated(family.shrinkage)
+    if isinstance(shrinkage, Estimated):
+        shrinkage = intensity(shrinkage.method, sizes_of_rows(x, w, stats), x.shape[1])[0]
+    shrinkage = jnp.asarray(shrinkage, stats.mean.dtype)
+    # A feature that does not vary keeps its variance, though of its unit a share is taken.
+    share = jnp.where(varies, 1, jnp.maximum(shrinkage, jnp.finfo(stats.mean.dtype).eps ** (2 / 3)))
+    num_varying = jnp.maximum(varies.sum(), 1).astype(shrinkage.dtype)
+    return jnp.sqrt(found.variance[0] / share), shrinkage, num_varying

@@ -1,0 +1,64 @@
+"""Which regularising hyper-parameters of a `Gaussian` are in use, and which exclude each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genclf.arguments.hyperparameters import is_concrete
+from genclf.covariance.shrinkage import Estimated
+
+
+def rules_in_use(family: Any) -> list[str]:
+    """The names of the rules that are concrete and not 0; of a threshold, also if it is 0."""
+
+    def in_use(value: object) -> bool:
+        return isinstance(value, Estimated) or (is_concrete(value) and value not in (None, 0))
+
+    names = ("ridge", "ddof", "pooling", "shrinkage")
+    used = [name for name in names if in_use(getattr(family, name))]
+    return used + ["soft_threshold"] * (family.soft_threshold is not None)
+
+
+def contradictions(family: Any) -> list[str]:
+    """What is wrong with hyper-parameters that are valid one by one, in words."""
+    used, method = rules_in_use(family), getattr(family.shrinkage, "method", None)
+    name, shrinks = f"shrinkage={family.shrinkage!r}", "shrinkage" in used
+    diagonal = family.target == "diagonal"
+    rules = [
+        (
+            family.shared and family.pooling is not None,
+            "pooling is between own and shared covariances, expected shared=False",
+        ),
+        (
+            shrinks and "ridge" in used,
+            "ridge and shrinkage are given, expected one of them",
+        ),
+        (
+            shrinks and family.structure.is_spherical,
+            'shrinkage changes no spherical covariance, expected "full" or "diag"',
+        ),
+        (
+            shrinks and family.structure.is_product and diagonal,
+            'target="diagonal" changes no diagonal covariance, expected "identity"',
+        ),
+        (
+            method is not None and (not family.structure.is_full or family.may_miss),
+            f'{name} needs a full covariance and complete rows, expected covariance="full" and '
+            'missing="error", or a number',
+        ),
+        (
+            method is not None and "pooling" in used,
+            f"{name} is of covariances before pooling, expected a number beside pooling",
+        ),
+        (
+            method == "james-stein" and not diagonal,
+            f'{name} shrinks correlations, expected Gaussian({name}, target="diagonal")',
+        ),
+        (
+            family.soft_threshold is not None
+            and not (family.structure.is_product and family.shared and not family.may_miss),
+            "soft_threshold needs one variance for all classes and complete rows, expected "
+            'covariance="diag", shared=True and missing="error"',
+        ),
+    ]
+    return [text for wrong, text in rules if wrong]

@@ -1,0 +1,113 @@
+"""Scores of classes that share a scale, which are linear in x."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from genclf.covariance.scales import Scale, finite, squares
+from genclf.families.gaussian.mahalanobis import Means
+from genclf.numerics import loops
+from genclf.numerics.products import matmul
+from genclf.numerics.sizes import is_at_most
+from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
+from genclf.sums.factors import any_member
+from genclf.sums.largest import argmax
+
+_SMALL = 2**16  # numbers of rows that are centred in no time
+_SOME_CLASSES = 33  # from so many on, scores are reduced block by block
+
+
+def linear_form(
+    means: Means, inverse: Array, structure: Scale, centre: Float[Array, "1 d"]
+) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
+    """(coef, intercept) of `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of x - c."""
+    z = structure.whiten(inverse, means.about(centre))
+    return structure.whiten(inverse.T, z), -0.5 * squares(z)
+
+
+class SharedForm:
+    """Scores that are linear in x, of classes with one covariance."""
+
+    def __init__(self, means: Means, inverse: Array, structure: Scale):
+        """From the means and the inverse of the common scale."""
+        self.means, self.inverse, self.structure = means, inverse, structure
+        self.coef, self.intercept = linear_form(means, inverse, structure, means.centre)
+
+    @property
+    def are_far_apart(self) -> Bool[Array, ""]:
+        """Whether a class is so far from the centre that scores about it have too few digits."""
+        squared_distance = (-2 * self.intercept).max()
+        return squared_distance > 4 * jnp.finfo(self.coef.dtype).eps ** -0.5
+
+    def about_centre(self, z: Float[Array, "n d"]) -> Float[Array, "n K"]:
+        """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of z = x - c."""
+        return finite(matmul(z, self.coef.T) + self.intercept[None])
+
+    def of_classes(self, k: Int[Array, "n"]) -> Means:
+        """The means of the classes k."""
+        return jax.tree.map(lambda a: a.at[k].get(mode="promise_in_bounds"), self.means)
+
+    def between(self) -> Float[Array, "K K"]:
+        """`|μ_k - μ_l|²_Σ`."""
+        z = self.structure.whiten(self.inverse, self.means.about(self.means.centre))
+        return lax.map(lambda own: squares(z - own[None]), z)
+
+    def about_classes(
+        self, x: Float[Array, "n d"], k: Int[Array, "n"], between: Float[Array, "K K"]
+    ) -> Float[Array, "n K"]:
+        """The same with c = μ_k, the mean of one class for each row; 0 for this class."""
+        score = finite(matmul(self.of_classes(k).subtracted_from(x), self.coef.T))
+        own = jnp.take_along_axis(score, k[:, None], 1, mode="promise_in_bounds")
+        return score - own - 0.5 * between.at[k].get(mode="promise_in_bounds")
+
+
+def linear_scores(
+    x: Shaped[Array, "*batch d"],
+    means: Means,
+    scale: Array,
+    structure: Scale,
+    then: Callable[[Array], Array],
+) -> Array:
+    """`then` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
+
+    c is the centre of the means; if classes are far apart, the mean of the class with most weight.
+    """
+    centre = means.centre
+    form = SharedForm(means, structure.inverse(scale)[0], structure)
+    spread = structure.deviations(scale)[0] + jnp.abs(means.about(centre)).max(0)
+    x = x.astype(centre.dtype)
+
+    intercept = form.intercept - matmul(form.coef, centre[0])
+
+    def as_they_are() -> Array:
+        def rows(x: Array) -> Array:
+            score = matmul(x, form.coef.T)
+            return then(finite(score + broadcast_rows(intercept, score)))
+
+        return reduce_scores(rows, x, len(form.coef), _SOME_CLASSES)
+
+    def centred() -> Array:
+        return over_rows(lambda x: then(form.about_centre(x - centre)), x, 1, x.shape[-1])
+
+    def about_nearest() -> Array:
+        between = form.between()
+
+        def rows(x: Array) -> Array:
+            nearest = lax.stop_gradient(argmax(form.about_centre(x - centre)))
+            return then(form.about_classes(x, nearest, between))
+
+        return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))
+
+    def near() -> Array:
+        if is_at_most(x.size, _SMALL):
+            return centred()
+        # Centring is a pass over x. It gains no digit where the centre is about 0.
+        offset = any_member((jnp.abs(centre[0]) > spread).any())
+        return loops.cond(offset, centred, as_they_are)
+
+    return loops.cond(any_member(form.are_far_apart), about_nearest, near)

@@ -1,0 +1,59 @@
+"""Nearest shrunken centroids: class means that differ in few features, by a soft threshold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from genclf.families.base import Scalar
+from genclf.families.gaussian.mahalanobis import Means
+from genclf.families.gaussian.params import GaussianParams
+from genclf.sums.statistics import divide
+
+
+def shrink_centroids(
+    params: GaussianParams, count: Float[Array, "K"], threshold: Scalar
+) -> GaussianParams:
+    """Means `μ_j + m_k (s_j + s_0) sign(d_kj) max(|d_kj| - Δ, 0)` and deviations `s_j + s_0`."""
+    found = deviations(params, count)
+    kept = jnp.sign(found) * jnp.maximum(jnp.abs(found) - threshold, 0)
+    centre, overall, _ = _about_centre(params, count)
+    apart = overall + kept * _standard_errors(params, count)
+    mean = centre + apart
+    # A feature with one mean for all classes has no part in the posterior, however far a row is.
+    plays = (kept != 0).any(0, keepdims=True)
+    low = jnp.where(plays, (centre - mean) + apart, 0)
+    rounding = None if params.rounding is None else low
+    return replace(params, mean=mean, scale=_widened(params.scale), rounding=rounding)
+
+
+def deviations(params: GaussianParams, count: Float[Array, "K"]) -> Float[Array, "K d"]:
+    """`d_kj = (μ_kj - μ_j) / (m_k (s_j + s_0))`, μ_j the mean of all; 0 for absent classes.
+
+    `m_k = √(1/n_k - 1/n)`, and s_0 is the median of the standard deviations s.
+    """
+    _, overall, apart = _about_centre(params, count)
+    return divide(apart - overall, _standard_errors(params, count))
+
+
+def _about_centre(
+    params: GaussianParams, count: Float[Array, "K"]
+) -> tuple[Float[Array, "1 d"], Float[Array, "1 d"], Float[Array, "K d"]]:
+    """A point, and from it the mean of all and the class means."""
+    means = Means(params.mean, params.rounding)
+    apart = means.about(means.centre)
+    share = divide(count, jnp.broadcast_to(count.sum(), count.shape))
+    return means.centre, (share[:, None] * apart).sum(0, keepdims=True), apart
+
+
+def _standard_errors(params: GaussianParams, count: Float[Array, "K"]) -> Float[Array, "K d"]:
+    n = count.sum(keepdims=True)
+    squared = divide(n - count, n * count)
+    root = jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1)), 0)
+    return root[:, None] * _widened(params.scale)
+
+
+def _widened(deviation: Float[Array, "1 d"]) -> Float[Array, "1 d"]:
+    return deviation + jnp.median(deviation, axis=-1, keepdims=True)

@@ -1,0 +1,1 @@
+"""Fits: in closed form, by EM where something is not observed, and of p(y | x) alone."""

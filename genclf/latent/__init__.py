@@ -1,1 +1,0 @@
-"""Unobserved labels, components and cells: EM, imputation, and the prior under label shift."""

@@ -1,0 +1,1 @@
+"""Numbers: sums of two floats, float64 inside float32, loops, batches of LAPACK calls, L-BFGS."""

@@ -1,0 +1,199 @@
+"""Factorizations of many matrices, without a deadlock in XLA's thread pool.
+
+On a CPU, jaxlib spreads a batch of LAPACK calls over XLA's thread pool, from a thread of that pool,
+and waits for them. If as many such calls run at once as there are threads (two, on a machine of two
+cores), they wait for each other for ever. So LAPACK gets batches that are small enough to be
+computed in the calling thread. Accelerators get the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, PyTree
+
+from genclf.numerics import loops
+from genclf.numerics.products import matmul
+
+_INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
+_LARGE = 64  # features; a triangular matrix of as many is inverted by blocks,
+_BLOCK = 7  # and the smallest blocks have at most this size
+_THREADED = 128  # features; a float32 matrix of as many is factorised by panels
+_PANEL = 64  # columns
+_TOGETHER = 512  # columns of a loop
+
+
+Of = Callable[[Array], PyTree]
+
+
+def _in_parts(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
+    """A function of one batch of square matrices, for matrices with any leading axes.
+
+    Args:
+        flops: flops for one matrix, divided by the cube of its size; at least jaxlib's estimate.
+        by_cpu: the function for a CPU, if it is another one.
+    """
+
+    def of(function: Of) -> Of:
+        own = function if by_cpu is None else by_cpu
+
+        def on_cpu(a: Array) -> PyTree:
+            d = a.shape[-1]
+            part = max(1, int(_INLINE / (flops * max(d, 1) ** 3)))
+            if len(a) <= part:
+                return own(a)
+            eye = jnp.broadcast_to(jnp.eye(d, dtype=a.dtype), (-len(a) % part, d, d))
+            found = lax.map(own, jnp.concatenate([a, eye]).reshape(-1, part, d, d))
+            return jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[: len(a)], found)
+
+        @custom_vmap
+        def whole(a: Array) -> PyTree:
+            flat = a.reshape(-1, *a.shape[-2:])
+            if any(axis is not None for axis in jax.typeof(flat).sharding.spec):
+                found = function(flat)  # each device has its part of the batch
+            else:
+                found = lax.platform_dependent(flat, cpu=on_cpu, default=function)
+            return jax.tree.map(lambda r: r.reshape(*a.shape[:-2], *r.shape[1:]), found)
+
+        @whole.def_vmap
+        def _(size: int, batched: list[bool], a: Array) -> tuple[PyTree, PyTree]:
+            found = whole(a)
+            return found, jax.tree.map(lambda _: True, found)
+
+        return whole
+
+    return of
+
+
+def _cholesky_by_cpu(a: Array) -> Array:
+    is_threaded = a.shape[-1] >= _THREADED and a.dtype == jnp.float32  # which comes one by one
+    return _cholesky_by_panels(a[0])[None] if is_threaded else _direct_cholesky(a)
+
+
+def _direct_cholesky(a: Array) -> Array:
+    return lax.linalg.cholesky(a, symmetrize_input=False)
+
+
+_cholesky = _in_parts(1, _cholesky_by_cpu)(_direct_cholesky)
+
+
+def _padded(a: Float[Array, "*batch d d"], size: int) -> Float[Array, "*batch size size"]:
+    """The matrix with the identity as a further block on its diagonal."""
+    d = a.shape[-1]
+    padded = jnp.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, size - d)] * 2)
+    ones = jnp.diag((jnp.arange(size) >= d).astype(a.dtype))
+    return padded + jnp.broadcast_to(ones, padded.shape)
+
+
+def _cholesky_by_panels(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """The Cholesky factor, `_PANEL` columns after the other.
+
+    OpenBLAS factorises larger matrices in threads of its own, which then spin; see
+    `_inverse_by_blocks`.
+    """
+    d = len(a)
+    size = -(-d // _PANEL) * _PANEL
+    a = _padded(a, size)
+    factor = jnp.zeros_like(a)
+    for first in range(0, size, _TOGETHER):
+        last = min(first + _TOGETHER, size)
+        panel = partial(_add_panel, a[first:, first:last], first)
+        part = loops.fori_loop(0, (last - first) // _PANEL, panel, factor[first:, :last])
+        factor = factor.at[first:, :last].set(part)
+    return factor[:d, :d]
+
+
+def _add_panel(a: Array, first: int, j: Array, factor: Array) -> Array:
+    """Rows of a factor from row `first` on, with the columns of panel j of those in `a`."""
+    start = j * _PANEL
+    rows = lax.dynamic_slice_in_dim(factor, start, _PANEL)
+    columns = lax.dynamic_slice_in_dim(a, start, _PANEL, 1) - matmul(factor, rows.T)
+    own = _direct_cholesky(lax.dynamic_slice_in_dim(columns, start, _PANEL))
+    inverse = inverse_lower(own).T
+    below = matmul(columns, inverse)
+    below = below + matmul(columns - matmul(below, own.T), inverse)  # as exact as a solution
+    below = jnp.where(jnp.arange(len(a))[:, None] < start + _PANEL, 0, below)
+    below = lax.dynamic_update_slice_in_dim(below, own, start, 0)
+    return lax.dynamic_update_slice_in_dim(factor, below, first + start, 1)
+
+
+@_in_parts(1)
+def _inverse_lower(factor: Array) -> Array:
+    eye = jnp.zeros_like(factor) + jnp.eye(factor.shape[-1], dtype=factor.dtype)[None]
+    return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
+
+
+def _inverse_by_blocks(factor: Array) -> Array:
+    """`[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [-C⁻¹ B A⁻¹, C⁻¹]]`, from small blocks up.
+
+    OpenBLAS solves triangular systems of 8 rows or more in threads of its own, and these then spin
+    for some 30 ms, on cores that the products of rows need.
+    """
+    d = factor.shape[-1]
+    levels = (-(-d // _BLOCK) - 1).bit_length()
+    size = -(-d // 2**levels)
+    padded = _padded(factor, size * 2**levels)
+    inverse = _inverse_lower(_on_diagonal(padded, size))
+    for level in range(levels):
+        pairs = _on_diagonal(padded, size * 2 ** (level + 1))
+        half = size * 2**level
+        first, second = inverse[..., 0::2, :, :], inverse[..., 1::2, :, :]
+        below = -matmul(matmul(second, pairs[..., half:, :half]), first)
+        rows = [first, jnp.zeros_like(first)], [below, second]
+        inverse = jnp.concatenate([jnp.concatenate(row, -1) for row in rows], -2)
+    return inverse[..., 0, :d, :d]
+
+
+def _on_diagonal(a: Array, size: int) -> Array:
+    """The blocks of a matrix on its diagonal, (..., number of blocks, size, size)."""
+    count = a.shape[-1] // size
+    blocks = a.reshape(*a.shape[:-2], count, size, count, size)
+    return jnp.moveaxis(jnp.diagonal(blocks, axis1=-4, axis2=-2), -1, -3)
+
+
+@jax.custom_jvp
+def cholesky(a: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """The lower triangular L with `L Lᵀ = a`, NaN if there is none; reads a's lower triangle."""
+    return _cholesky(a)
+
+
+@cholesky.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    factor = cholesky(*primals)
+    return factor, tangent_of_cholesky(factor, tangents[0])
+
+
+def tangent_of_cholesky(factor: Array, change: Array) -> Array:
+    """`dL = L Φ(L⁻¹ da L⁻ᵀ)`, Φ the lower triangle with half the diagonal."""
+    inverse = inverse_lower(factor)
+    middle = matmul(matmul(inverse, change), inverse.mT)
+    return matmul(factor, jnp.tril(middle, -1) + jnp.tril(0.5 * jnp.triu(middle)))
+
+
+@jax.custom_jvp
+def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """L⁻¹ of lower triangular L, with derivatives that are matrix products."""
+    return (_inverse_by_blocks if factor.shape[-1] >= _LARGE else _inverse_lower)(factor)
+
+
+@inverse_lower.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    inverse = inverse_lower(*primals)
+    return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
+
+
+@_in_parts(10)
+def eigh(a: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices; without derivatives."""
+    return tuple(jnp.linalg.eigh(a))
+
+
+@_in_parts(2)
+def upper_of_qr(a: Array) -> Array:
+    """The upper triangular factor of square matrices; without derivatives."""
+    return jnp.linalg.qr(a, mode="r")

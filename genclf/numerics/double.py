@@ -1,0 +1,220 @@
+"""The few steps of a float32 program that need float64: products of rows, and factors of matrices.
+
+A scatter in float32 loses as many digits as its condition number has, and its factor half as many.
+So a scatter is a sum of two floats, high and low, and these functions compute in float64 between
+pairs. The process-wide setting of JAX is neither read nor changed. Each derivative is that of the
+same formula in the dtype of the arguments, so no float64 leaves this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jax.sharding import NamedSharding, PartitionSpec
+from jaxtyping import Array, Float, PyTree
+
+from genclf.numerics.batched import inverse_lower
+from genclf.numerics.compensated import Pair, single
+from genclf.numerics.loops import zeros_like
+from genclf.numerics.products import matmul
+from genclf.numerics.sizes import is_at_most
+
+R = TypeVar("R")
+_FEW_FEATURES = 8  # with so few, most of the time is spent reading rows
+_FEW_PRODUCTS = 2**24
+
+
+def in_double(function: Callable[..., R]) -> Callable[..., R]:
+    """The function computed in float64, for a function that accepts further leading axes.
+
+    It has to convert its results to their dtypes itself. A batch axis becomes a leading axis, since
+    JAX's own batching would trace the code again, where float64 is off.
+    """
+
+    @custom_vmap
+    def computed(*args: PyTree) -> R:
+        with jax.enable_x64(True):
+            return function(*args)
+
+    @computed.def_vmap
+    def _(size: int, batched: list[PyTree], *args: PyTree) -> tuple[R, PyTree]:
+        pairs = zip(jax.tree.leaves(args), jax.tree.leaves(batched), strict=True)
+        of_batched = [jax.typeof(a).sharding for a, has in pairs if has]
+        over = next((s for s in of_batched if s.spec and s.spec[0] is not None), None)
+
+        def with_axis(a: Array, has: bool) -> Array:
+            if has:
+                return a
+            every = jnp.broadcast_to(a, (size, *a.shape))
+            if over is None:
+                return every
+            spec = PartitionSpec(over.spec[0], *jax.typeof(a).sharding.spec)
+            return jax.reshard(every, NamedSharding(over.mesh, spec))
+
+        found = computed(*jax.tree.map(with_axis, args, tuple(batched)))
+        return found, jax.tree.map(lambda _: True, found)
+
+    return computed
+
+
+def widen(a: Array) -> Array:
+    """The array in float64; for functions that are computed `in_double`."""
+    return lax.convert_element_type(a, jnp.float64)
+
+
+def narrow(a: Array, dtype: jnp.dtype) -> Pair:
+    """A float64 array as high and low."""
+    if dtype == a.dtype:
+        return single(a)
+    # On a GPU, XLA takes a number that was converted to float32 and back for the number itself.
+    high = lax.reduce_precision(a, exponent_bits=8, mantissa_bits=23)
+    return lax.convert_element_type(high, dtype), lax.convert_element_type(a - high, dtype)
+
+
+def is_small(n: object, d: int) -> bool:
+    """Whether the products of n rows of d numbers are so few that float64 costs little."""
+    return d <= _FEW_FEATURES or is_at_most(n, _FEW_PRODUCTS // (d * d))
+
+
+def product(a: Float[Array, "*batch n d"], b: Float[Array, "*batch n e"], exact: bool) -> Pair:
+    """`Σ_n a_n b_nᵀ`, with a low part of 0 unless `exact`."""
+    return _exact_product(a, b) if exact else single(matmul(a.mT, b))
+
+
+def one_matrix(pair: Pair) -> Pair:
+    """A matrix with a class axis of length 1."""
+    return pair[0][None], pair[1][None]
+
+
+@jax.custom_jvp
+@in_double
+def _exact_product(a: Array, b: Array) -> Pair:
+    return narrow(matmul(widen(a).mT, widen(b)), a.dtype)
+
+
+@_exact_product.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
+    (a, b), (da, db) = primals, tangents
+    high, low = _exact_product(a, b)
+    return (high, low), (matmul(da.mT, b) + matmul(a.mT, db), zeros_like(low))
+
+
+def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pair:
+    """`Σ_n weight_n z_n z_nᵀ`, with a low part of 0 unless `exact`.
+
+    With `exact`, the same rows may have several weights, (*batch, K, n).
+    """
+    high, low = z if isinstance(z, tuple) else single(z)
+    if exact:
+        return _exact_gram(weight, high, low)
+    return single(matmul((weight[..., None] * high).mT, high))
+
+
+def gram_and_sums(
+    weight: Array,
+    z: Float[Array, "n d"] | Pair,
+    columns: Float[Array, "n m"],
+    exact: bool,
+    pieces: int,
+) -> tuple[Pair, Pair]:
+    """`gram`, for `symmetric`, and `Σ_n columns_n z_nᵀ`.
+
+    Both are one product unless `exact`. Where d is a power of two, that takes a third less time
+    than `gram` alone: rows whose length is such a power compete for the same lines of the cache.
+    With several pieces of the features, products of one with earlier ones are left out.
+    """
+    high, _ = z if isinstance(z, tuple) else single(z)
+    if exact:
+        return gram(weight, z, exact), product(columns, high, exact)
+    weighted, rows = weight[:, None] * high, []
+    for first, last in _pieces(high.shape[1], pieces):
+        left = jnp.concatenate([weighted[:, first:last], columns], 1)
+        found = matmul(left.T, high[:, first:])
+        rows.append(jnp.pad(found[: last - first], ((0, 0), (first, 0))))
+        if first == 0:
+            sums, columns = found[last:], columns[:, :1]
+    return single(jnp.concatenate(rows)), single(sums)
+
+
+def symmetric(upper: Float[Array, "*batch d d"], pieces: int) -> Float[Array, "*batch d d"]:
+    """The matrices of `gram_and_sums`, with what was left out."""
+    for first, last in _pieces(upper.shape[-1], pieces)[1:]:
+        # XLA compiles a transposition for minutes if it is part of something else.
+        above = lax.optimization_barrier(upper[..., :first, first:last].mT)
+        upper = upper.at[..., first:last, :first].set(above)
+    return upper
+
+
+def _pieces(d: int, pieces: int) -> list[tuple[int, int]]:
+    return list(pairwise(d * i // pieces for i in range(pieces + 1)))
+
+
+@jax.custom_jvp
+@in_double
+def _exact_gram(weight: Array, z: Array, low: Array) -> Pair:
+    wide, weight = widen(z) + widen(low), widen(weight)
+    if weight.ndim == z.ndim:  # several weights of the same rows: one product
+        spread = jnp.moveaxis(weight, -2, -1)[..., None] * wide[..., None, :]
+        d, copies = z.shape[-1], weight.shape[-2]
+        found = matmul(spread.reshape(*z.shape[:-1], copies * d).mT, wide)
+        found = found.reshape(*weight.shape[:-1], d, d)
+        return narrow(found, z.dtype)
+    return narrow(matmul((weight[..., None] * wide).mT, wide), z.dtype)
+
+
+@_exact_gram.defjvp
+def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
+    (weight, z, _), (dw, dz, _) = primals, tangents
+    high, low = _exact_gram(*primals)
+    if weight.ndim == z.ndim:
+        every = (*weight.shape[:-1], *z.shape[-2:])
+        z, dz = (jnp.broadcast_to(a[..., None, :, :], every) for a in (z, dz))
+    half = matmul((weight[..., None] * z).mT, dz)
+    return (high, low), (half + half.mT + matmul((dw[..., None] * z).mT, z), zeros_like(low))
+
+
+@jax.custom_jvp
+@in_double
+def scaled(weight: Array, pair: Pair) -> Pair:
+    """`weight · (high + low)`, the weight having the leading axes of the pair."""
+    high, low = pair
+    return narrow(_beside(widen(weight), high) * (widen(high) + widen(low)), high.dtype)
+
+
+@scaled.defjvp
+def _(primals: tuple[Array, Pair], tangents: tuple[Array, Pair]) -> tuple[Pair, Pair]:
+    (weight, pair), (dw, moved) = primals, tangents
+    high, low = scaled(weight, pair)
+    change = _beside(dw, pair[0]) * pair[0] + _beside(weight, pair[0]) * moved[0]
+    return (high, low), (change, zeros_like(low))
+
+
+def _beside(weight: Array, a: Array) -> Array:
+    return jnp.broadcast_to(lax.expand_dims(weight, range(weight.ndim, a.ndim)), a.shape)
+
+
+@jax.custom_jvp
+@in_double
+def unwhiten(inverse: Float[Array, "K d d"], core: Float[Array, "K d d"]) -> Pair:
+    """`A C Aᵀ` of symmetric C and the lower triangular A that has the given inverse.
+
+    Derivatives are with respect to C alone.
+    """
+    return narrow(_between(widen(inverse), widen(core)), core.dtype)
+
+
+def _between(inverse: Array, core: Array) -> Array:
+    whole = inverse_lower(inverse)
+    return matmul(matmul(whole, core), whole.mT)
+
+
+@unwhiten.defjvp
+def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
+    high, low = unwhiten(*primals)
+    return (high, low), (_between(primals[0], tangents[1]), zeros_like(low))
