@@ -8,7 +8,6 @@ edges e, are closed on the left and open on the right, so a value on an edge is 
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -175,7 +174,7 @@ def _host_floating(x: np.ndarray) -> np.ndarray:
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(np.float64)
 
 
-def _concrete(x: Any, name: str) -> np.ndarray:
+def _concrete(x: object, name: str) -> np.ndarray:
     """The numbers on the host."""
     if isinstance(x, jax.core.Tracer):
         raise ValueError(f"{name} is traced, but edges are learned on the host, outside of jit")

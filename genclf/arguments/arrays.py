@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 
 from genclf.arguments.domains import shown
 
+T = TypeVar("T")
 DATES_TO_NUMBERS = (
     "subtract a reference date from dates, and divide durations by a unit, such as "
     "np.timedelta64(1, 'D')"
@@ -95,7 +96,7 @@ def _way_out(given: object, host: np.ndarray, name: str) -> str:
     )
 
 
-def numbers(value: object) -> Any:
+def numbers(value: T) -> T | np.ndarray:
     """Convert a list or tuple of numbers to an array; return anything else unchanged."""
     try:
         return np.asarray(value, float) if isinstance(value, list | tuple) else value

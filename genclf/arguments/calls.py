@@ -10,7 +10,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Signature
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,7 +44,7 @@ def checked_call(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def misfit(
-    name: str, signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+    name: str, signature: Signature, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> str | None:
     """The error message for a call that does not fit the signature of a function; else None."""
     parameters = signature.parameters

@@ -16,10 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Integer, Real
+from jaxtyping import Array, Integer, Real
 
 Scalar = float | int | Real[Array, ""]
 """A number, or an array or tracer of no axes."""
+Numbers = Array | np.ndarray
+Mask = Array | np.ndarray | np.bool_
 if TYPE_CHECKING:  # a static field makes it one of Python
     Whole = int
 else:
@@ -53,7 +55,7 @@ class Domain:
 
     expected: str
     contains: Callable[[Any], bool]
-    valid: Callable[[Array], Bool[Array, "..."]] | None = None
+    valid: Callable[[Array], Mask] | None = None
     optional: bool = False
     plural: bool = False
 
@@ -94,7 +96,7 @@ def _real(value: object) -> np.ndarray | None:
 
 
 def _numbers(
-    expected: str, valid: Callable[[Any], Any], *, optional: bool = False, plural: bool = False
+    expected: str, valid: Callable[[Any], Mask], *, optional: bool = False, plural: bool = False
 ) -> Domain:
     def contains(value: object) -> bool:
         found = _real(value)
@@ -106,23 +108,23 @@ def _numbers(
     return Domain(expected, contains, valid, optional, plural)
 
 
-def _not_negative(a: Any) -> Any:
+def _not_negative(a: Numbers) -> Mask:
     return (a >= 0) & (a < math.inf)
 
 
-def _positive(a: Any) -> Any:
+def _positive(a: Numbers) -> Mask:
     return (a > 0) & (a < math.inf)
 
 
-def _finite(a: Any) -> Any:
+def _finite(a: Any) -> Mask:
     return abs(a) < math.inf
 
 
-def _inside(a: Any) -> Any:
+def _inside(a: Numbers) -> Mask:
     return (a > 0) & (a < 1)
 
 
-def _share(a: Any) -> Any:
+def _share(a: Numbers) -> Mask:
     return (a >= 0) & (a <= 1)
 
 

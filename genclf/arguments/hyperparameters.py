@@ -87,6 +87,6 @@ def kind_of(*kinds: type, such_as: str, optional: bool = False) -> Domain:
     return Domain(expected, contains, optional=optional)
 
 
-def _fields(node: Declared) -> list[tuple[str, Any]]:
+def _fields(node: Declared) -> list[tuple[str, object]]:
     values = vars(node)  # faster than attribute access, which calls a function of the module
     return [(field.name, values.get(field.name)) for field in dataclasses.fields(node)]

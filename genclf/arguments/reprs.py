@@ -10,13 +10,14 @@ import dataclasses
 import re
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import numpy as np
 from jax.core import Tracer
 
+T = TypeVar("T")
 _LINES, _WIDTH, _FEW = 12, 100, 10
 _MANY = 40  # items of a container
 # What the axes of arrays count, by their names in annotations: one, and several.
@@ -53,7 +54,7 @@ class _Node(NamedTuple):
 
     title: str
     ends: tuple[str, str]
-    items: list[tuple[str, Any]]
+    items: list[tuple[str, str | _Node]]
 
     @property
     def line(self) -> str:
@@ -113,7 +114,7 @@ def _lines(node: _Node, opened: list[_Node], flowing: bool, indent: int = 1) -> 
         yield row
 
 
-def _named(name: str, item: Any) -> str:
+def _named(name: str, item: str | _Node) -> str:
     text = item if isinstance(item, str) else item.line
     return f"{name}: {text}" if name else text
 
@@ -133,7 +134,7 @@ def _wrapped(lines: list[str]) -> Iterator[str]:
         yield from parts
 
 
-def _node(given: object) -> Any:
+def _node(given: object) -> str | _Node:
     """A result or a container as a node, anything else as text."""
     if _is_result(given):
         items = [(name, _node(value)) for name, _, value in _fields(given)]
@@ -146,7 +147,7 @@ def _node(given: object) -> Any:
     return _text(given)
 
 
-def _some(items: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+def _some(items: list[tuple[str, object]]) -> list[tuple[str, str | _Node]]:
     """The items of a container as nodes, of very many the first."""
     shown = [(name, _node(value)) for name, value in items[:_MANY]]
     return shown + ([("", f"… {len(items):,} in all")] if len(items) > _MANY else [])
@@ -183,7 +184,7 @@ def _text(given: object) -> str:
     return " ".join(repr(given).split())
 
 
-def _plain(leaf: object) -> Any:
+def _plain(leaf: object) -> object:
     """A single number of an array as that of Python, to four digits."""
     if not isinstance(leaf, jax.Array | np.ndarray) or leaf.ndim or _numbers(leaf) is None:
         return leaf
@@ -191,7 +192,7 @@ def _plain(leaf: object) -> Any:
     return float(_number(value)) if isinstance(value, float) else value
 
 
-def _array(given: Any) -> str:
+def _array(given: jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct) -> str:
     """The dtype and shape of an array, and its numbers or what they have in common."""
     dtype, shape = given.dtype, given.shape
     letter = {"f": "f", "i": "i", "u": "u", "c": "c"}.get(getattr(dtype, "kind", ""))
@@ -267,7 +268,7 @@ def _sizes(given: Any) -> dict[str, int]:
     return {axis: found[axis] for axis in _COUNTED if axis in found}
 
 
-def _asked(of: Callable[[], Any]) -> Any:
+def _asked(of: Callable[[], T]) -> T | None:
     try:
         return of()
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +23,7 @@ from jax.sharding import (
     reshard,
     use_abstract_mesh,
 )
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, ArrayLike, PyTree
 
 
 def compiled(
@@ -48,14 +47,14 @@ def compiled(
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
 
     @wraps(function)
-    def entry(*args: Any) -> Any:
+    def entry(*args: PyTree) -> PyTree:
         arrays = {place: arg for place, arg in enumerate(args) if place not in static}
         mesh = _explicit_mesh(arrays)
         if mesh is None:
             return function(*args)
         shape, spec = ((), ()) if batch_of is None else _batch(args[batch_of])
 
-        def of_type(a: Any) -> Array:
+        def of_type(a: ArrayLike) -> Array:
             batched = shape and jnp.shape(a)[: len(shape)] == shape
             return reshard(a, NamedSharding(mesh, PartitionSpec(*spec if batched else ())))
 
@@ -70,7 +69,7 @@ def compiled(
     soon = jax.jit(entry, static_argnums=static_argnums, compiler_options=_QUICK)
 
     @wraps(function)
-    def called(*args: object) -> Any:
+    def called(*args: PyTree) -> PyTree:
         return (soon if _is_small(args, quickly) else well)(*args)
 
     # The number of programs, as a function of `jax.jit` has it.

@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 
-def python_value(value: object) -> Any:
+def python_value(value: object) -> object:
     """A number of NumPy or JAX as the Python number that it is; several of them as a tuple.
 
     JAX compares structures by `==`, which of arrays is an array, and of no use as a truth value.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -264,7 +262,7 @@ def _raise_at(wrong: np.ndarray, values: ArrayLike, name: str, expected: str) ->
     raise ValueError(message)
 
 
-def _check_determined(found: Any, prefix: str, latent: bool) -> None:
+def _check_determined(found: PyTree, prefix: str, latent: bool) -> None:
     """Raise where a Gaussian's covariance is singular, or the dtype has too few digits for it."""
     if isinstance(found, dict):
         for name, part in found.items():

@@ -24,7 +24,7 @@ def as_arrays(x: PyTree, name: str) -> PyTree:
     return _converted(x, name, _array)
 
 
-def one_array(value: Any, name: str) -> Array:
+def one_array(value: object, name: str) -> Array:
     """`as_arrays` of what is one array; raise for a dict or tokens."""
     if isinstance(value, dict | Tokens):
         raise ValueError(f"{name} is a {type(value).__name__}, expected an array of numbers")
@@ -47,7 +47,7 @@ def host_or_device(x: PyTree, name: str) -> PyTree:
 
 
 def _converted(
-    x: PyTree, name: str, array: Callable[[Any, str], Any], sparse: bool = False
+    x: PyTree, name: str, array: Callable[[object, str], Array | np.ndarray], sparse: bool = False
 ) -> PyTree:
     if isinstance(x, dict):
         if not all(isinstance(key, str) for key in x):
@@ -72,14 +72,14 @@ def _converted(
     return numbers.astype(np.int8) if numbers.dtype == bool else numbers
 
 
-def _array(given: Any, name: str) -> Array:
+def _array(given: object, name: str) -> Array:
     found = real_array(given, name)
     if isinstance(found, jax.Array):
         return found
     return _copied(in_range(found, name))
 
 
-def _host_array(given: Any, name: str) -> np.ndarray:
+def _host_array(given: object, name: str) -> np.ndarray:
     return in_range(host_numbers(given, name), name)
 
 
@@ -131,7 +131,7 @@ def widen(labels: Array | np.ndarray) -> Any:
     return labels.astype(jnp.int32) if labels.dtype.itemsize < 4 else labels
 
 
-def float_dtype(x: PyTree) -> Any:
+def float_dtype(x: PyTree) -> np.dtype:
     """The dtype of sums of x: its widest floating dtype, at least float32; or else the default."""
     found = [a.dtype for a in jax.tree.leaves(x) if jnp.issubdtype(a.dtype, jnp.floating)]
     wide = [dtype for dtype in found if dtype.itemsize >= 4]

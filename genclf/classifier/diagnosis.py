@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -135,7 +134,7 @@ def diagnosed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
     )
 
 
-def unseen_columns(support: Support, x: Any, w: ClassWeights) -> Bool[Array, "K d"] | None:
+def unseen_columns(support: Support, x: PyTree, w: ClassWeights) -> Bool[Array, "K d"] | None:
     """Columns with no observed value in a class that has weight; None if no cell may be missing."""
     missing = support.missing
     if missing is None or not is_dense(x):

@@ -105,7 +105,7 @@ class Model(Declared):
         """What one example may hold, in the structure of x."""
 
     @abc.abstractmethod
-    def problems(self, d: Any = None) -> list[str]:
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
         """Error messages for invalid concrete hyper-parameters; d is the number of features."""
 
 
@@ -183,7 +183,7 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
     return nan_where_invalid(clf)
 
 
-def has_distributions(clf: Any) -> bool:
+def has_distributions(clf: object) -> bool:
     """Whether a hyper-parameter is a numpyro distribution, which only `bayes.story` takes."""
     numpyro = sys.modules.get("numpyro.distributions")  # None if it was never imported
     if numpyro is None:
@@ -192,7 +192,7 @@ def has_distributions(clf: Any) -> bool:
     return any(map(is_distribution, jax.tree.leaves(clf, is_leaf=is_distribution)))
 
 
-def check_params(params: Any, name: str, verb: str) -> None:
+def check_params(params: object, name: str, verb: str) -> None:
     """Raise unless these are params of one fit: arrays without a batch axis."""
     if _valid_params.get(params):
         return

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +28,7 @@ SIZES = (64, 256, 1024, 4096, 16384, 65536)  # above 64 rows, padding less than 
 
 
 def by_rows(
-    f: Callable[[Any, PyTree], Array], params: Any, x: PyTree, form: str = "discriminant"
+    f: Callable[[PyTree, PyTree], Array], params: PyTree, x: PyTree, form: str = "discriminant"
 ) -> Array:
     """`f(params, x)` for a compiled function that works row by row.
 
@@ -96,7 +95,9 @@ def _pieces(x: PyTree) -> Iterator[tuple[PyTree, int]]:
         rows = min(n - start, SIZES[-1])
         size = min(size for size in SIZES if size >= rows)
 
-        def piece(a: np.ndarray, start: int = start, rows: int = rows, size: int = size) -> Any:
+        def piece(
+            a: np.ndarray, start: int = start, rows: int = rows, size: int = size
+        ) -> np.ndarray:
             own = np.empty((size, *a.shape[1:]), a.dtype)
             own[:rows], own[rows:] = a[start : start + rows], a[start]
             return own

@@ -5,7 +5,7 @@ The checks need only shapes and dtypes, so they also raise while a function is t
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -14,7 +14,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.classifier.conversion import float_dtype, widen
 from genclf.classifier.labels import AnyArray, check_supervised, valid_labels, valid_weights
-from genclf.families.base import Scalar
+from genclf.classifier.model import Fitted, Model
+from genclf.families.base import Density, Scalar
 from genclf.families.structure import blocks
 from genclf.sums.blocks import ClassWeights, Hard, class_rows, row_weights
 from genclf.sums.class_sums import class_counts
@@ -104,7 +105,7 @@ def filled(x: PyTree, used: Bool[Array, "n"]) -> PyTree:
 
 
 def check_rows(
-    model: Any, x: PyTree, y: AnyArray | jax.ShapeDtypeStruct, weights: AnyArray | None
+    model: Model | Fitted, x: PyTree, y: AnyArray | jax.ShapeDtypeStruct, weights: AnyArray | None
 ) -> None:
     """Raise unless x holds rows of the model, and y and weights fit them."""
     n, num_classes = None, model.num_classes
@@ -144,13 +145,15 @@ def check_rows(
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
 
 
-def check_supervised_rows(model: Any, x: PyTree, y: AnyArray, weights: AnyArray | None) -> None:
+def check_supervised_rows(
+    model: Model | Fitted, x: PyTree, y: AnyArray, weights: AnyArray | None
+) -> None:
     """`check_rows` and `check_supervised`."""
     check_rows(model, x, y, weights)
     check_supervised(y, weights, model.num_classes)
 
 
-def check_examples(params: Any, x: PyTree) -> None:
+def check_examples(params: Model | Fitted | Density, x: PyTree) -> None:
     """Raise unless x holds examples with the number of features that the params were fitted to."""
     batch, of_fit = None, params.num_features
     if not isinstance(of_fit, dict) and isinstance(x, AnyArray) and x.shape[-1:] == (of_fit,):

@@ -36,7 +36,7 @@ Labels = Literal["checked", "supervised", "unread"]
 def verb(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def verb(
-    *, any_model: bool = False, labels: Labels = "checked", **checks: Any
+    *, any_model: bool = False, labels: Labels = "checked", **checks: Domain | Check | None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
@@ -46,7 +46,7 @@ def verb(
     *,
     any_model: bool = False,
     labels: Labels = "checked",
-    **checks: Any,
+    **checks: Domain | Check | None,
 ) -> Any:
     """Decorate a public function, so that its arguments are checked and converted.
 
@@ -67,7 +67,10 @@ def verb(
 
 
 def _checked(
-    function: Callable[P, R], any_model: bool, labels: Labels, checks: dict[str, Any]
+    function: Callable[P, R],
+    any_model: bool,
+    labels: Labels,
+    checks: dict[str, Domain | Check | None],
 ) -> Callable[P, R]:
     called = function.__name__
     signature = inspect.signature(function)
@@ -87,8 +90,8 @@ def _checked(
             raise TypeError(misfit(called, signature, args, kwargs))
         for name, check in own_checks.items():
             if name in given and check is not None:
-                is_domain = isinstance(check, Domain)
-                given[name] = (check.checked if is_domain else check)(given[name], name)
+                convert = check.checked if isinstance(check, Domain) else check
+                given[name] = convert(given[name], name)
         for name in ("clf", "params"):
             if given.get(name) is not None and not any_model:
                 require_generative(given[name], called)
@@ -98,8 +101,8 @@ def _checked(
         if "params" in names and "params" not in checks:
             check_params(given["params"], "params", called)
         if takes_rows:
-            check = check_supervised_rows if labels == "supervised" else check_rows
-            check(given["clf"], given["x"], given["y"], given.get("weights"))
+            check_all = check_supervised_rows if labels == "supervised" else check_rows
+            check_all(given["clf"], given["x"], given["y"], given.get("weights"))
             if labels == "checked":
                 check_labels(given["y"], given["clf"].num_classes)
         elif takes_examples:
@@ -116,7 +119,7 @@ def _optional(check: Check) -> Check:
 optional_key = _optional(random_key)
 
 
-def statistics(value: Any, name: str) -> ClassifierStats:
+def statistics(value: object, name: str) -> ClassifierStats:
     """Return the statistics of one data set; raise for another type, or for a batch axis."""
     if not isinstance(value, ClassifierStats):
         raise ValueError(

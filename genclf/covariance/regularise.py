@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -229,7 +230,7 @@ def _from_double(stats: Moments) -> Array:
     return (low != 0).any(tuple(range(1, low.ndim))) | (jnp.finfo(low.dtype).eps < 2 * _EPS64)
 
 
-def _over_features(spherical: bool) -> Any:
+def _over_features(spherical: bool) -> Callable[[Array], Array]:
     return lambda a: a.mean(-1, keepdims=True) if spherical else a
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import equinox as eqx
 import jax
@@ -19,6 +19,7 @@ from genclf.sums.blocks import ClassWeights, ignore_absent, one_label_each, row_
 from genclf.sums.class_sums import of_rows
 from genclf.sums.statistics import Moments, divide
 
+T = TypeVar("T")
 Method = Literal["ledoit-wolf", "oas", "james-stein"]
 Target = Literal["identity", "diagonal"]
 
@@ -32,13 +33,13 @@ class Estimated(eqx.Module):
         return repr(self.method)
 
 
-def estimated(shrinkage: Any) -> Any:
+def estimated(shrinkage: str | T) -> T | Estimated:
     """A hyper-parameter: the name of a method as `Estimated`, other values as they are."""
     method: Any = shrinkage  # of any name: its domain says which there are
     return Estimated(method) if isinstance(shrinkage, str) else shrinkage
 
 
-def _is_method(value: Any) -> bool:
+def _is_method(value: object) -> bool:
     return isinstance(value, Estimated) and value.method in get_args(Method)
 
 

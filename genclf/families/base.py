@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -110,6 +110,8 @@ if TYPE_CHECKING:  # which density it is depends on the family
 else:
     AnyDensity = Density
 
+D = TypeVar("D", bound=Density)
+
 
 class Params(Density):
     """A density of finitely many parameters, with a likelihood from sufficient statistics."""
@@ -150,7 +152,7 @@ class Family(Declared):
         """Whether a prior determines the density of a class that has no rows."""
         return False
 
-    def problems(self, d: Any = None) -> list[str]:
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
         """Error messages for hyper-parameters that are valid separately, but not together.
 
         They contradict each other, or the number of features d if that is known.
@@ -169,7 +171,7 @@ class Parametric(Family):
     def estimate(self, stats: PyTree) -> Params:
         """The closed-form estimate from the statistics."""
 
-    def log_prior_density(self, params: Any, stats: PyTree) -> Float[Array, ""]:
+    def log_prior_density(self, params: AnyDensity, stats: PyTree) -> Float[Array, ""]:
         """Prior log-density of any params, up to a constant: 0, of a family without a prior.
 
         The statistics determine what the hyper-parameters leave open, such as the scale of a
@@ -177,7 +179,7 @@ class Parametric(Family):
         """
         return jnp.zeros((), jnp.result_type(*jax.tree.leaves(stats)))
 
-    def num_parameters(self, num_classes: int, d: Any) -> int:
+    def num_parameters(self, num_classes: int, d: PyTree[int]) -> int:
         """Number of free parameters of p(x | y) for d features.
 
         Those in the sets that `parameters` of the params names; if it names none, all numbers.
@@ -218,7 +220,7 @@ class Parametric(Family):
         return self.diagnose(self.stats(x, w))
 
 
-def set_fields(params: Any, prefix: str, values: Mapping[str, Array]) -> Any:
+def set_fields(params: D, prefix: str, values: Mapping[str, Array]) -> D:
     """The params with new values for the fields that `values` names, each after the prefix."""
     fields = [field for field in params.parameters if prefix + field in values]
     new = tuple(values[prefix + field] for field in fields)

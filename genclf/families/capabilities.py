@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.registered import REGISTERED
-from genclf.families.base import Condition, Density, Family, Parametric, Params
+from genclf.families.base import AnyDensity, Condition, Density, Family, Parametric, Params
 from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.parts import InParts
 from genclf.sums.blocks import ClassWeights
@@ -48,7 +48,7 @@ class HasRoads(Parametric):
         """
         return jax.tree.map(jnp.zeros_like, stats)
 
-    def log_prior_density(self, params: Any, stats: PyTree) -> Float[Array, ""]:
+    def log_prior_density(self, params: AnyDensity, stats: PyTree) -> Float[Array, ""]:
         """`params.log_lik` of the pseudo-statistics."""
         return params.log_lik(self.prior_stats(stats))
 
@@ -81,7 +81,7 @@ class HasConjugatePrior(Parametric):
         """
 
     @abc.abstractmethod
-    def predictive(self, posterior: Any, stats: PyTree) -> Density:
+    def predictive(self, posterior: PyTree[Conjugate], stats: PyTree) -> Density:
         """The density of one more example, the parameters integrated out."""
 
 
@@ -134,7 +134,7 @@ class Latent(Parametric):
         """Whether examples have unobserved parts, so that their statistics depend on params."""
         return False
 
-    def complete(self, params: Any, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
+    def complete(self, params: AnyDensity, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
         """`log_prob` of the rows, and the completed rows."""
         return params.log_prob(x), Observed(self, x)
 
@@ -155,7 +155,7 @@ class SharesScatter(Parametric):
         return replace(self, shared=False)
 
     @abc.abstractmethod
-    def pooled(self, stats: Any) -> Any:
+    def pooled(self, stats: PyTree) -> PyTree:
         """Statistics of this family, from those of `per_class()`."""
 
 
@@ -215,7 +215,7 @@ class HasTerms(Density):
         return jnp.zeros(y.shape)
 
 
-def lacking(node: Family | Density, capability: Any) -> Family | Density | None:
+def lacking(node: Family | Density, capability: type) -> Family | Density | None:
     """The first family or density, among `node` and its parts, without the capability.
 
     A capability that is `by_part` is not required of a combinator, only of its parts.
@@ -232,7 +232,7 @@ def lacking(node: Family | Density, capability: Any) -> Family | Density | None:
     return next((found for a in inside if (found := lacking(a, capability))), None)
 
 
-def has(node: Family | Density, capability: Any) -> bool:
+def has(node: Family | Density, capability: type) -> bool:
     """Whether a family or density, with its hyper-parameters, has the capability."""
     return lacking(node, capability) is None
 
@@ -253,7 +253,7 @@ def require(node: Family | Density, capability: Any, verb: str) -> None:
     )
 
 
-def _condition(node: Any, capability: type) -> Condition | None:
+def _condition(node: object, capability: type) -> Condition | None:
     return node.conditions.get(capability) if isinstance(node, Density) else None
 
 

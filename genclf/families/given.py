@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +13,13 @@ from jaxtyping import Array, Float
 from genclf.arguments.arrays import real_array
 from genclf.arguments.hyperparameters import is_concrete
 
+A = TypeVar("A", Array, np.ndarray)
 _OFF_ONE = 1e-5  # how far a sum of probabilities may be from 1
 _ASYMMETRY = 1e-5  # largest difference of two entries, in units of the two standard deviations
 
 
 def mean_and_factor(
-    mean: Any, covariance: Any
+    mean: object, covariance: object
 ) -> tuple[Float[Array, "K d"], Float[Array, "... d d"]]:
     """The means, and the lower Cholesky factor of each covariance; NaN where traced ones have none.
 
@@ -44,7 +46,7 @@ def mean_and_factor(
     return jnp.where(finite, mean, jnp.nan), jnp.where(finite, factor, jnp.nan)
 
 
-def probabilities(value: Any, name: str, *, tables: bool) -> Float[Array, "K _"]:
+def probabilities(value: object, name: str, *, tables: bool) -> Float[Array, "K _"]:
     """Probabilities of each class, shape (K, m); NaN where traced ones are none.
 
     Args:
@@ -71,7 +73,7 @@ def probabilities(value: Any, name: str, *, tables: bool) -> Float[Array, "K _"]
     return jnp.where(valid, p, jnp.nan)
 
 
-def _dtype(*arrays: Any) -> Any:
+def _dtype(*arrays: Array | np.ndarray) -> np.dtype:
     """The widest dtype of some arrays, at least float32."""
     widest = np.dtype(np.float32)
     for array in arrays:
@@ -79,7 +81,7 @@ def _dtype(*arrays: Any) -> Any:
     return jax.dtypes.canonicalize_dtype(widest)
 
 
-def _correlations(covariance: Any, xp: Any) -> tuple[Any, Any]:
+def _correlations(covariance: A, xp: ModuleType) -> tuple[A, A]:
     """Standard deviations and correlation matrices, so that units do not matter."""
     sd = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
     return sd, covariance / sd[..., :, None] / sd[..., None, :]

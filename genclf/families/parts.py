@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, PyTree
 
-from genclf.families.base import Family
+from genclf.families.base import AnyDensity, Family
 
 
 class InParts(eqx.Module):
     """A family or density made of parts, each of which has its own part of x."""
 
     @abc.abstractmethod
-    def map(self, f: Callable[..., Any], *trees: PyTree) -> PyTree:
+    def map(self, f: Callable[..., PyTree], *trees: PyTree) -> PyTree:
         """`f(part, *own)` for every part, where `own` is its part of each tree."""
 
     @abc.abstractmethod
-    def assemble(self, parts: PyTree) -> Any:
+    def assemble(self, parts: PyTree) -> AnyDensity:
         """The density made of these densities of the parts."""
 
     @abc.abstractmethod
@@ -43,14 +42,14 @@ class InParts(eqx.Module):
         """The sum over the parts."""
 
 
-def over_parts(family: Family, f: Callable[..., Any], *trees: PyTree) -> PyTree:
+def over_parts(family: Family, f: Callable[..., PyTree], *trees: PyTree) -> PyTree:
     """`f(inner, *own)` for each family inside that has no parts, in the structure of the parts."""
     if not isinstance(family, InParts):
         return f(family, *trees)
     return family.map(lambda part, *own: over_parts(part, f, *own), *trees)
 
 
-def assemble(family: Family, parts: PyTree) -> Any:
+def assemble(family: Family, parts: PyTree) -> AnyDensity:
     """The params of the family, from those that `over_parts` returned for the families inside."""
     if not isinstance(family, InParts):
         return parts

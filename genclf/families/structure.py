@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 from jaxtyping import PyTree
@@ -15,7 +14,7 @@ from genclf.sums.sparse import Sparse
 
 def blocks(
     support: PyTree[Support], x: PyTree, name: str = "x", path: tuple = ()
-) -> Iterator[tuple[str, tuple, Support, Any]]:
+) -> Iterator[tuple[str, tuple, Support, PyTree]]:
     """The arrays of x: for each, its name in messages, its path of keys, its support and itself."""
     if isinstance(support, Support):
         if isinstance(x, dict):
@@ -40,7 +39,7 @@ def widths(x: PyTree) -> PyTree[int | None]:
     return jax.tree.map(width, x, is_leaf=lambda a: hasattr(a, "shape"))
 
 
-def check_names(x: Any, parts: dict, argument: str = "x") -> None:
+def check_names(x: object, parts: dict, argument: str = "x") -> None:
     """Raise unless x is a dict with the keys of the parts."""
     if not isinstance(x, dict) or x.keys() != parts.keys():
         given = sorted(x) if isinstance(x, dict) else f"a {type(x).__name__}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import Scalar as Scalar
 from genclf.sums.sparse import SparseRows
@@ -28,14 +27,14 @@ class Support:
         repeats: whether a cell of n stands for n equal terms of a score, whose rounding adds up.
     """
 
-    valid: Callable[[Any], Bool[Array, "..."]]
+    valid: Callable[[PyTree], Bool[Array, "..."]]
     expected: str
     tokens: bool = False
     sparse: bool = False
-    missing: Callable[[Any], Bool[Array, "..."]] | None = None
+    missing: Callable[[PyTree], Bool[Array, "..."]] | None = None
     repeats: bool = False
 
-    def holds(self, x: Any) -> Bool[Array, "..."]:
+    def holds(self, x: PyTree) -> Bool[Array, "..."]:
         """Which cells of x are allowed; of sparse rows, which of the given ones."""
         return self.valid(x.values if isinstance(x, SparseRows) else x)
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import python_value, static
@@ -24,7 +24,7 @@ from genclf.sums.sparse import HostRows, Sparse, SparseRows, is_sparse
 from genclf.sums.statistics import Sums
 
 
-def _vocab_size(given: Any) -> int:
+def _vocab_size(given: object) -> int:
     given = python_value(given)
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
         raise ValueError(f"vocab_size is {given!r}, expected the number of words, an integer >= 1")
@@ -56,7 +56,7 @@ class Tokens(eqx.Module):
         return *self.ids.shape[:-1], self.vocab_size
 
     @classmethod
-    def from_lengths(cls, ids: Any, lengths: Any, vocab_size: Any) -> Tokens:
+    def from_lengths(cls, ids: object, lengths: object, vocab_size: Any) -> Tokens:
         """Tokens in which the first `lengths[n]` ids of row n are words and the rest is padding.
 
         Args:
@@ -104,7 +104,7 @@ class Tokens(eqx.Module):
         return Tokens(ids, (position < length) & ~repeated, self.vocab_size)
 
 
-def _integers(given: Any, name: str) -> Array:
+def _integers(given: object, name: str) -> Array:
     """An array of signed integers, of 32 bits or more."""
     if np.ma.isMaskedArray(given):
         raise ValueError(
@@ -140,7 +140,7 @@ def _counts(x: Tokens) -> Float[Array, "*batch V"]:
     return counts.reshape(*x.ids.shape[:-1], x.vocab_size)
 
 
-def is_dense(x: Any) -> TypeGuard[Array]:
+def is_dense(x: object) -> TypeGuard[Array]:
     """Whether x has a cell for each column, so that one may be missing."""
     return not (isinstance(x, Tokens) or is_sparse(x))
 
@@ -228,7 +228,7 @@ def lengths_of(x: Array | Tokens | SparseRows) -> Float[np.ndarray, "n"]:
     return np.array([np.linalg.norm(own) for own in counts])
 
 
-def presence_distance(x: Array | Tokens | SparseRows, seed: Any) -> Float[Array, "n"]:
+def presence_distance(x: Array | Tokens | SparseRows, seed: PyTree) -> Float[Array, "n"]:
     """1 - |A ∩ B| / √(|A| |B|) of the sets of words of each row and of the seed."""
     sizes: tuple[Array, Array, Array]
     if isinstance(x, Tokens):

@@ -51,7 +51,7 @@ class Axes:
 
 
 @cache
-def field_types(kind: type) -> dict[str, Any]:
+def field_types(kind: type) -> dict[str, object]:
     """The annotation of each field of a class."""
     try:
         hints = typing.get_type_hints(kind)
@@ -96,7 +96,7 @@ def mismatch(value: object, hint: object, axes: Axes, dims: str | None = None) -
     return None if _is_of(value, origin or hint, inner) else _is_not(value, hint)
 
 
-def _is_of(value: object, kind: object, words: tuple[Any, ...]) -> bool:
+def _is_of(value: object, kind: object, words: tuple[object, ...]) -> bool:
     if kind is Literal:
         return isinstance(value, str) and value in words
     if kind in (int, float):  # truth values are ints of Python
@@ -106,7 +106,7 @@ def _is_of(value: object, kind: object, words: tuple[Any, ...]) -> bool:
     return kind is Any or kind.__name__ == "PyTree" or isinstance(value, kind)
 
 
-def _of_array(value: Any, hint: Any, axes: Axes, dims: str | None) -> str | None:
+def _of_array(value: object, hint: type[AbstractArray], axes: Axes, dims: str | None) -> str | None:
     if isinstance(value, float):  # a scalar of NumPy in float64 is saved as a float
         value = np.asarray(value)
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):

@@ -14,7 +14,8 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -62,28 +63,28 @@ def _header(body: bytes) -> dict[str, Any]:
     size = int.from_bytes(body[:8], "little")
     if len(body) < 8 or size > min(len(body) - 8, _LONGEST_HEADER):
         raise FileError(f"its header is said to have {size} bytes, more than there can be")
-    header = _json(body[8 : 8 + size])
+    header: Any = _json(body[8 : 8 + size])
     metadata = header.get("__metadata__") if isinstance(header, dict) else None
     if not isinstance(metadata, dict) or not isinstance(metadata.get("structure"), str):
         raise FileError("it has no structure")
     return header
 
 
-def _json(text: str | bytes) -> Any:
+def _json(text: str | bytes) -> object:
     try:
         return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise FileError(f"its structure cannot be read: {str(error) or 'it is too deep'}") from None
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is there twice")
     return found
 
 
-def _refuse(constant: str) -> Any:
+def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"it holds {constant}")
 
 
@@ -126,7 +127,7 @@ def _mode(path: Path) -> int:
     return 0o666 & ~mask
 
 
-def _safetensors() -> Any:
+def _safetensors() -> ModuleType:
     try:
         import safetensors.numpy
     except ImportError as error:

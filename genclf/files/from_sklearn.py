@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,9 +19,20 @@ from genclf.families.counts.multinomial_params import MultinomialParams
 from genclf.families.gaussian.params import GaussianParams
 from genclf.fitting.softmax import SoftmaxParams
 
+if TYPE_CHECKING:  # only who has an estimator needs scikit-learn
+    from sklearn.base import BaseEstimator
+    from sklearn.discriminant_analysis import (
+        LinearDiscriminantAnalysis,
+        QuadraticDiscriminantAnalysis,
+    )
+    from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
+else:
+    BaseEstimator = LinearDiscriminantAnalysis = QuadraticDiscriminantAnalysis = object
+    BernoulliNB = CategoricalNB = GaussianNB = MultinomialNB = object
+
 
 @verb(estimator=None)
-def from_sklearn(estimator: Any) -> Fitted:
+def from_sklearn(estimator: BaseEstimator) -> Fitted:
     """Params with the same posteriors as a fitted estimator of scikit-learn.
 
     Takes `LinearDiscriminantAnalysis`, `QuadraticDiscriminantAnalysis`, `GaussianNB`,
@@ -59,7 +70,7 @@ def from_sklearn(estimator: Any) -> Fitted:
     return convert(estimator)
 
 
-def _linear(fitted: Any) -> Fitted:
+def _linear(fitted: LinearDiscriminantAnalysis) -> Fitted:
     covariance = getattr(fitted, "covariance_", None)
     if covariance is not None and np.linalg.matrix_rank(covariance, hermitian=True) == len(
         covariance
@@ -83,7 +94,7 @@ def _linear(fitted: Any) -> Fitted:
     )
 
 
-def _quadratic(fitted: Any) -> ClassifierParams:
+def _quadratic(fitted: QuadraticDiscriminantAnalysis) -> ClassifierParams:
     mean = np.asarray(fitted.means_, float)
     scale = []
     pairs = zip(fitted.rotations_, fitted.scalings_, strict=True)
@@ -97,32 +108,32 @@ def _quadratic(fitted: Any) -> ClassifierParams:
     return ClassifierParams(_array(np.log(fitted.priors_)), density)
 
 
-def _gaussian(fitted: Any) -> ClassifierParams:
+def _gaussian(fitted: GaussianNB) -> ClassifierParams:
     mean, scale = _array(fitted.theta_), _array(np.sqrt(fitted.var_))
     density = GaussianParams(mean, scale, "diag", shared=False)
     return ClassifierParams(_array(np.log(fitted.class_prior_)), density)
 
 
-def _bernoulli(fitted: Any) -> ClassifierParams:
+def _bernoulli(fitted: BernoulliNB) -> ClassifierParams:
     log_p = np.asarray(fitted.feature_log_prob_, float)
     threshold = None if fitted.binarize is None else _array(fitted.binarize)
     density = BernoulliParams(_array(log_p - np.log1p(-np.exp(log_p))), threshold)
     return ClassifierParams(_class_log_prior(fitted), density)
 
 
-def _multinomial(fitted: Any) -> ClassifierParams:
+def _multinomial(fitted: MultinomialNB) -> ClassifierParams:
     length = _array(fitted.feature_count_.sum() / fitted.class_count_.sum())
     density = MultinomialParams(_array(fitted.feature_log_prob_), length, presence=False)
     return ClassifierParams(_class_log_prior(fitted), density)
 
 
-def _categorical(fitted: Any) -> ClassifierParams:
+def _categorical(fitted: CategoricalNB) -> ClassifierParams:
     columns = Columns(tuple(map(int, fitted.n_categories_)), "error")
     density = CategoricalParams(_array(np.concatenate(fitted.feature_log_prob_, 1)), columns)
     return ClassifierParams(_class_log_prior(fitted), density)
 
 
-def _class_log_prior(fitted: Any) -> Array:
+def _class_log_prior(fitted: BernoulliNB | MultinomialNB | CategoricalNB) -> Array:
     return _array(fitted.class_log_prior_)
 
 

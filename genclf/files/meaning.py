@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PyTree
 
 from genclf.arguments.hyperparameters import Declared, invalid_fields
 from genclf.arguments.parameters import Parameter
@@ -19,6 +21,8 @@ from genclf.families.combined.mixture import MixtureParams
 from genclf.files.annotations import Axes, field_types, is_array, mismatch
 from genclf.files.sums import problem_of_stats, problem_of_sums
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
+
+T = TypeVar("T")
 
 
 def problem(given: object, where: str, axes: Axes | None = None) -> str | None:
@@ -47,11 +51,11 @@ def problem(given: object, where: str, axes: Axes | None = None) -> str | None:
     )
 
 
-def _first(problems: Any) -> str | None:
+def _first(problems: Iterable[str | None]) -> str | None:
     return next((found for found in problems if found), None)
 
 
-def _fields(given: object) -> dict[str, Any]:
+def _fields(given: object) -> dict[str, object]:
     """The fields of an object of any kind."""
     if dataclasses.is_dataclass(given) and not isinstance(given, type):
         return {f.name: getattr(given, f.name) for f in dataclasses.fields(given)}
@@ -60,7 +64,7 @@ def _fields(given: object) -> dict[str, Any]:
     return vars(given) if hasattr(given, "get_params") else {}
 
 
-def _of_annotations(given: object, fields: dict[str, Any], where: str, axes: Axes) -> str | None:
+def _of_annotations(given: object, fields: dict[str, object], where: str, axes: Axes) -> str | None:
     """A field that has another type, dtype or shape than its class says."""
     kind: Any = type(given)
     hints = field_types(kind)
@@ -80,7 +84,7 @@ def _of_annotations(given: object, fields: dict[str, Any], where: str, axes: Axe
     return None
 
 
-def _of_parts(given: object, fields: dict[str, Any], where: str, axes: Axes) -> str | None:
+def _of_parts(given: object, fields: dict[str, object], where: str, axes: Axes) -> str | None:
     """A problem of an object that this one holds."""
     if isinstance(given, Sums | Moments):
         return problem_of_sums(given, where)
@@ -105,7 +109,7 @@ def _axes_inside(given: object, axes: Axes) -> Axes | None:
     return axes
 
 
-def _of_declarations(given: object, fields: dict[str, Any], where: str) -> str | None:
+def _of_declarations(given: object, fields: dict[str, PyTree], where: str) -> str | None:
     """A value outside the set that its class declares, alone or beside the others."""
     if isinstance(given, Declared):
         wrong = invalid_fields(given) or given.problems()  # type: ignore[attr-defined]
@@ -130,12 +134,14 @@ def _of_declarations(given: object, fields: dict[str, Any], where: str) -> str |
     return _of_class_prior(given, where) if isinstance(given, ClassifierParams) else None
 
 
-def _plain(value: object) -> Any:
+def _plain(value: T) -> T | np.ndarray:
     """An array as one of a dtype that NumPy knows."""
     return np.asarray(value, float) if getattr(value, "dtype", None) == jnp.bfloat16 else value
 
 
-def _of_parameter(parameter: Parameter, stored: Any, where: str) -> str | None:
+def _of_parameter(
+    parameter: Parameter, stored: Array | np.ndarray | np.generic, where: str
+) -> str | None:
     allowed = float(np.sqrt(jnp.finfo(stored.dtype).eps))
     with np.errstate(all="ignore"):
         worst = float(parameter.infeasibility(np.asarray(stored, float)))

@@ -13,7 +13,7 @@ from genclf.files.meaning import problem
 from genclf.files.structure import Writer, read
 
 
-def _path(given: object, name: str) -> Any:
+def _path(given: object, name: str) -> str | os.PathLike:
     if not isinstance(given, str | os.PathLike):
         raise ValueError(f"{name} is {given!r:.80}, expected the path of a file")
     return given

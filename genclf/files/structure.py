@@ -55,7 +55,7 @@ class Writer:
             return {"preset": preset}
         raise ValueError(f"{where} is {type(value).__name__}, which cannot be saved{_hint(value)}")
 
-    def _array(self, value: Any, where: str) -> Any:
+    def _array(self, value: np.ndarray | np.generic | jax.Array, where: str) -> dict[str, object]:
         if isinstance(value, jax.core.Tracer):
             raise ValueError(f"{where} is traced: save outside jit and vmap")
         if isinstance(value, np.ma.MaskedArray):
@@ -79,7 +79,7 @@ class Writer:
         return {node: name}
 
 
-def read(node: object, arrays: dict[str, np.ndarray]) -> Any:
+def read(node: object, arrays: dict[str, np.ndarray]) -> object:
     """The object of a JSON node; each array is taken out of `arrays`."""
     if node is None or isinstance(node, bool | int | str):
         return node
@@ -208,7 +208,7 @@ def _made(kind: str, cls: Any, fields: dict[str, Any]) -> Any:
     return made
 
 
-def _estimator(cls: type, parameters: dict[str, Any], state: dict[str, Any]) -> Any:
+def _estimator(cls: type, parameters: dict[str, object], state: dict[str, object]) -> object:
     made = cls(**parameters)
     if unknown := state.keys() - field_types(cls).keys():
         raise FileError(f"its {cls.__name__} has {min(unknown)!r:.80}, which none has")

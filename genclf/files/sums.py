@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _LARGEST_LOW = 1e-3  # of the largest number beside it: a low part is far below that
 
@@ -113,7 +114,7 @@ def _of_moments(shapes: dict[str, tuple[int, ...]], where: str) -> str | None:
     return None
 
 
-def _of_rounding(rounding: Any, whole: list[np.ndarray], where: str) -> str | None:
+def _of_rounding(rounding: object, whole: list[np.ndarray], where: str) -> str | None:
     if not isinstance(rounding, tuple) or len(rounding) != len(whole):
         return f"{where} is {type(rounding).__name__}, expected {len(whole)} arrays"
     for i, (low, high) in enumerate(zip(rounding, whole, strict=True)):
@@ -143,7 +144,7 @@ def _of_scatter(moments: list[np.ndarray], where: str) -> str | None:
     return f"{where} is not symmetric" if (apart > allowed).any() else None
 
 
-def _of_fourth(fourth: Any, where: str) -> str | None:
+def _of_fourth(fourth: ArrayLike, where: str) -> str | None:
     values = np.asarray(fourth)
     if (values < -_tolerance(values)).any():
         return f"{where} is negative, {values.min():.3g}"

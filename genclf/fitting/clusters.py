@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,7 +68,7 @@ def check_clusters(
         raise ValueError(_too_few(clf, here, int(wanted.sum())))
 
 
-def check_components(clf: Classifier, num_rows: Any) -> None:
+def check_components(clf: Classifier, num_rows: object) -> None:
     """`check_clusters` if every row's class is known; only the number of rows is checked."""
     each = most_components(clf.family)
     if is_at_most(num_rows, each - 1) and num_rows:

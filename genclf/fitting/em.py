@@ -179,7 +179,7 @@ def em(
     elif restarts > 1:
         raise ValueError("init gives a single start: leave it out, or leave restarts at 1")
     else:
-        check_examples(init, x)
+        check_examples(given, x)
     return _em(clf, x, y, weights, unlabelled_weight, tol, key, given, way, max_steps, restarts)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +39,7 @@ class Minimum(NamedTuple):
     evaluations: Int[Array, ""]
 
 
-def tolerance(dtype: Any) -> float:
+def tolerance(dtype: jnp.dtype) -> float:
     """The norm of the gradient, in white features, at which the search stops."""
     return 1e-9 if dtype == jnp.float64 else 3e-6
 
@@ -49,7 +50,7 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
     def gradient(v: Array) -> Array:
         return problem.value_and_grad(v)[1]
 
-    def solve(_: Any, start: Array) -> tuple[Array, tuple[Array, ...]]:
+    def solve(_: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, ...]]:
         end, last = _search(lax.stop_gradient(problem), start)
         # At a minimum the steps vanish with the gradient. Without a minimum they do not, however
         # small the gradient, and no row loses log-odds along them. The start may already separate
@@ -65,11 +66,11 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
         others = end.value, jnp.linalg.norm(end.grad), separable, end.evaluations
         return end.at, tuple(other.astype(start.dtype) for other in others)
 
-    def conjugate_gradients(hessian: Any, y: Array) -> Array:
+    def conjugate_gradients(hessian: Callable[[Array], Array], y: Array) -> Array:
         tol = tolerance(y.dtype)
         return jax.scipy.sparse.linalg.cg(hessian, y, tol=tol, maxiter=MAX_EVALUATIONS)[0]
 
-    def tangent_solve(hessian: Any, y: Array) -> Array:
+    def tangent_solve(hessian: Callable[[Array], Array], y: Array) -> Array:
         # Declare the Hessian symmetric here too: transposition does not see what `cg` declares.
         return lax.custom_linear_solve(hessian, y, conjugate_gradients, symmetric=True)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, Real
+from jaxtyping import Array, Bool, Float, Int, PyTree, Real
 
 from genclf.arguments.domains import (
     FINITE_OR_NAN,
@@ -206,7 +206,7 @@ class SoftmaxRegression(Model):
     def support(self) -> Support:
         return FINITE
 
-    def problems(self, d: Any = None) -> list[str]:
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
         return []
 
 

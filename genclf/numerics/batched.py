@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from genclf.numerics import loops
 from genclf.numerics.products import matmul
@@ -29,7 +28,7 @@ _PANEL = 64  # columns
 _TOGETHER = 512  # columns of a loop
 
 
-Of = Callable[[Array], Any]
+Of = Callable[[Array], PyTree]
 
 
 def _in_parts(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
@@ -43,7 +42,7 @@ def _in_parts(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
     def of(function: Of) -> Of:
         own = function if by_cpu is None else by_cpu
 
-        def on_cpu(a: Array) -> Any:
+        def on_cpu(a: Array) -> PyTree:
             d = a.shape[-1]
             part = max(1, int(_INLINE / (flops * max(d, 1) ** 3)))
             if len(a) <= part:
@@ -53,7 +52,7 @@ def _in_parts(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
             return jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[: len(a)], found)
 
         @custom_vmap
-        def whole(a: Array) -> Any:
+        def whole(a: Array) -> PyTree:
             flat = a.reshape(-1, *a.shape[-2:])
             if any(axis is not None for axis in jax.typeof(flat).sharding.spec):
                 found = function(flat)  # each device has its part of the batch
@@ -62,7 +61,7 @@ def _in_parts(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
             return jax.tree.map(lambda r: r.reshape(*a.shape[:-2], *r.shape[1:]), found)
 
         @whole.def_vmap
-        def _(size: int, batched: list[bool], a: Array) -> tuple[Any, Any]:
+        def _(size: int, batched: list[bool], a: Array) -> tuple[PyTree, PyTree]:
             found = whole(a)
             return found, jax.tree.map(lambda _: True, found)
 

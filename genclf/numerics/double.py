@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from genclf.numerics.batched import inverse_lower
 from genclf.numerics.compensated import Pair, single
@@ -25,11 +25,12 @@ from genclf.numerics.loops import zeros_like
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 
+R = TypeVar("R")
 _FEW_FEATURES = 8  # with so few, most of the time is spent reading rows
 _FEW_PRODUCTS = 2**24
 
 
-def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+def in_double(function: Callable[..., R]) -> Callable[..., R]:
     """The function computed in float64, for a function that accepts further leading axes.
 
     It has to convert its results to their dtypes itself. A batch axis becomes a leading axis, since
@@ -37,12 +38,12 @@ def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @custom_vmap
-    def computed(*args: Any) -> Any:
+    def computed(*args: PyTree) -> R:
         with jax.enable_x64(True):
             return function(*args)
 
     @computed.def_vmap
-    def _(size: int, batched: list[Any], *args: Any) -> tuple[Any, Any]:
+    def _(size: int, batched: list[PyTree], *args: PyTree) -> tuple[R, PyTree]:
         pairs = zip(jax.tree.leaves(args), jax.tree.leaves(batched), strict=True)
         of_batched = [jax.typeof(a).sharding for a, has in pairs if has]
         over = next((s for s in of_batched if s.spec and s.spec[0] is not None), None)
@@ -67,7 +68,7 @@ def widen(a: Array) -> Array:
     return lax.convert_element_type(a, jnp.float64)
 
 
-def narrow(a: Array, dtype: Any) -> Pair:
+def narrow(a: Array, dtype: jnp.dtype) -> Pair:
     """A float64 array as high and low."""
     if dtype == a.dtype:
         return single(a)
@@ -76,7 +77,7 @@ def narrow(a: Array, dtype: Any) -> Pair:
     return lax.convert_element_type(high, dtype), lax.convert_element_type(a - high, dtype)
 
 
-def is_small(n: Any, d: int) -> bool:
+def is_small(n: object, d: int) -> bool:
     """Whether the products of n rows of d numbers are so few that float64 costs little."""
     return d <= _FEW_FEATURES or is_at_most(n, _FEW_PRODUCTS // (d * d))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from genclf.numerics import loops
 
@@ -70,12 +70,12 @@ class Minimiser:
         """Continue the search while the condition holds."""
         return loops.while_loop(lambda at: at.may_go_on & cond(at), self._body, search)
 
-    def _begin(self, grad: Array, at: Array) -> tuple[Array, Any]:
+    def _begin(self, grad: Array, at: Array) -> tuple[Array, PyTree]:
         """A step along the gradient, and a memory that holds this gradient alone."""
         to_dtype = lambda a: a.astype(at.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a  # noqa: E731
         return self._direction(grad, jax.tree.map(to_dtype, self.lbfgs.init(at)), at)
 
-    def _direction(self, grad: Array, memory: Any, at: Array) -> tuple[Array, Any]:
+    def _direction(self, grad: Array, memory: PyTree, at: Array) -> tuple[Array, PyTree]:
         with any_promotion():
             step, new = self.lbfgs.update(grad, memory, at)
         step = -step

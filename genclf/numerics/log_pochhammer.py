@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -42,7 +40,9 @@ def log_rising_sums(
     return _sums(x, a, table)
 
 
-def _jvp(primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+def _jvp(
+    primals: tuple[Array, ...], tangents: tuple[Array | SymbolicZero, ...]
+) -> tuple[Array, Array]:
     x, a, table = primals
     dx, *rest = tangents
     rest = [jnp.zeros(t.shape, t.dtype) if isinstance(t, SymbolicZero) else t for t in rest]

@@ -52,11 +52,16 @@ def fori_loop(lower: int | Array, upper: int | Array, body: Callable, start: S) 
 
 
 def scan(
-    body: Callable[[S, Any], tuple[S, Any]], start: S, xs: PyTree, **options: Any
-) -> tuple[S, Any]:
+    body: Callable[[S, PyTree], tuple[S, PyTree]],
+    start: S,
+    xs: PyTree,
+    *,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[S, PyTree]:
     """`jax.lax.scan`."""
     if not _is_mapped():
-        return lax.scan(body, start, xs, **options)
+        return lax.scan(body, start, xs, reverse=reverse, unroll=unroll)
 
     def one(a: Array) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(
@@ -65,15 +70,17 @@ def scan(
 
     first = jax.tree.map(lambda a: one(jnp.asarray(a)), xs)
     start = _started(lambda at, x: body(at, x)[0], start, first)
-    return lax.scan(body, start, xs, **options)
+    return lax.scan(body, start, xs, reverse=reverse, unroll=unroll)
 
 
-def cond(which: Array, if_true: Callable, if_false: Callable, *operands: Any) -> Any:
+def cond(
+    which: Array, if_true: Callable[..., S], if_false: Callable[..., S], *operands: PyTree
+) -> S:
     """`jax.lax.cond`."""
     return lax.cond(which, *_alike(which, (if_true, if_false), operands), *operands)
 
 
-def switch(which: Array, branches: Sequence[Callable], *operands: Any) -> Any:
+def switch(which: Array, branches: Sequence[Callable[..., S]], *operands: PyTree) -> S:
     """`jax.lax.switch`."""
     return lax.switch(which, _alike(which, branches, operands), *operands)
 
@@ -90,7 +97,9 @@ def _started(step: Callable[..., S], start: S, *more: PyTree) -> S:
     return start
 
 
-def _alike(which: Array, branches: Sequence[Callable], operands: Any) -> Sequence[Callable]:
+def _alike(
+    which: Array, branches: Sequence[Callable[..., S]], operands: tuple[PyTree, ...]
+) -> Sequence[Callable[..., S]]:
     """The branches, with results that vary over the same axes."""
     if not _is_mapped():
         return branches

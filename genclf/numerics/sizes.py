@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 
 
-def is_symbolic(size: Any) -> bool:
+def is_symbolic(size: object) -> bool:
     """Whether this number of rows or cells is unknown until a program of `jax.export` is called."""
     return not isinstance(size, int)
 
 
-def is_at_most(size: Any, most: int) -> bool:
+def is_at_most(size: object, most: int) -> bool:
     """Whether there are so few rows or cells; False if their number is symbolic."""
-    return not is_symbolic(size) and size <= most
+    return isinstance(size, int) and size <= most
 
 
-def at_most(size: Any, most: int) -> int:
+def at_most(size: object, most: int) -> int:
     """The number of rows or cells, but `most` if there are more or their number is symbolic."""
-    return most if is_symbolic(size) else min(size, most)
+    return min(size, most) if isinstance(size, int) else most
 
 
 def on_cpu() -> bool:

@@ -71,7 +71,9 @@ def generative(value: object, name: str) -> ClassifierParams:
     return value
 
 
-def rows_and_labels(x: Any, y: Any, num_features: int, num_classes: int) -> tuple[Any, Any]:
+def rows_and_labels(
+    x: object, y: object, num_features: int, num_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows and labels as arrays of NumPy, -1 where y is None; raise where their shapes do not fit.
 
     Without rows there are no labels.
@@ -88,7 +90,7 @@ def rows_and_labels(x: Any, y: Any, num_features: int, num_classes: int) -> tupl
     return x, np.full(len(x), -1) if y is None else labels(y, len(x), num_classes)
 
 
-def labels(y: Any, num_rows: int, num_classes: int) -> np.ndarray:
+def labels(y: object, num_rows: int, num_classes: int) -> np.ndarray:
     """Labels as an array of NumPy; raise for another shape or dtype, or a class out of range."""
     y = np.asarray(y)
     if y.shape != (num_rows,) or y.dtype.kind not in "iu":

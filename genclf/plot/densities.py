@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from genclf.arguments.domains import shown
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.verb import ArrayLike, verb
-from genclf.families.base import Density
+from genclf.families.base import AnyDensity, Density
 from genclf.families.capabilities import HasConditionals, require
 from genclf.families.counts.multinomial_params import MultinomialParams
 from genclf.families.missing import marginalized
@@ -110,7 +109,12 @@ def is_discrete(density: Density) -> bool:
 
 
 def draw_densities(
-    ax: Axes, params: ClassifierParams, feature: int, kinds: Sequence[Look], x: Any, y: Any
+    ax: Axes,
+    params: ClassifierParams,
+    feature: int,
+    kinds: Sequence[Look],
+    x: np.ndarray | None,
+    y: np.ndarray | None,
 ) -> None:
     """The density of each class, over histograms of any rows; only classes are labelled."""
     values = drawn_values(params, feature, x)
@@ -133,7 +137,9 @@ def discrete_bars(ax: Axes, values: np.ndarray, heights: np.ndarray, kinds: Sequ
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def drawn_values(params: ClassifierParams, feature: int, x: Any) -> Float[np.ndarray, "points"]:
+def drawn_values(
+    params: ClassifierParams, feature: int, x: np.ndarray | None
+) -> Float[np.ndarray, "points"]:
     """The values of a feature that are drawn.
 
     If they are discrete, those that are probable in some class; or else the range of the rows, or
@@ -156,7 +162,7 @@ def drawn_values(params: ClassifierParams, feature: int, x: Any) -> Float[np.nda
 
 
 def log_densities(
-    density: Any, feature: int, values: Float[np.ndarray, "n"]
+    density: AnyDensity, feature: int, values: Float[np.ndarray, "n"]
 ) -> Float[np.ndarray, "n K"]:
     """`log p(x_j | y=k)` at values of one feature, the others integrated out."""
     d = density.num_features
@@ -165,7 +171,7 @@ def log_densities(
     return np.asarray(alone(density).log_prob(jnp.asarray(rows)))
 
 
-def alone(density: Any) -> Any:
+def alone(density: AnyDensity) -> AnyDensity:
     """The density that takes NaN for features that are integrated out."""
     if density.num_features == 1:
         return density

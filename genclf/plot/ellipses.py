@@ -16,9 +16,9 @@ from genclf.plot.classes import AX, Look, generative, legend, looks, names_of, n
 from genclf.plot.plane import View, checked_pair, name_axes, pair_of_numbers, show
 
 
-def levels(value: Any, name: str) -> list[float]:
+def levels(value: object, name: str) -> list[float]:
     """Shares of a density, ascending; raise for anything but one or several between 0 and 1."""
-    given = list(value) if isinstance(value, list | tuple) else [value]
+    given: list[Any] = list(value) if isinstance(value, list | tuple) else [value]
     for share in given:
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
             raise ValueError(
@@ -91,7 +91,13 @@ def ellipses(
 
 
 def draw_levels(
-    ax: Axes, density: GaussianParams, pair: Any, kinds: Sequence[Look], level: Any, *, named: bool
+    ax: Axes,
+    density: GaussianParams,
+    pair: tuple[int, int],
+    kinds: Sequence[Look],
+    level: Sequence[float],
+    *,
+    named: bool,
 ) -> None:
     """The ellipses of each level, an entry of the legend for all, and one per class if need be."""
     for share in level:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import Domain, whole
@@ -17,6 +16,7 @@ from genclf.classifier.explanation import Explanation
 from genclf.classifier.forms import linear_form
 from genclf.classifier.model import Fitted
 from genclf.classifier.verb import verb
+from genclf.families.base import Density
 from genclf.families.counts.categorical_params import CategoricalParams
 from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import AX, as_text, looks, names_of, new_axes
@@ -93,7 +93,7 @@ def log_odds(
     return ax
 
 
-def _coefficient_names(density: Any, given: object, size: int) -> list[str]:
+def _coefficient_names(density: Density | None, given: object, size: int) -> list[str]:
     """A name for each coefficient; a categorical column has one for each value."""
     if not isinstance(density, CategoricalParams):
         return names_of(given, size, "feature_names", "feature {}")
@@ -171,7 +171,7 @@ def explanation(
     return ax
 
 
-def _flat(features: Any, names: Any) -> tuple[Float[np.ndarray, "terms"], list[str]]:
+def _flat(features: PyTree, names: PyTree) -> tuple[Float[np.ndarray, "terms"], list[str]]:
     """The concatenated terms of all parts, and their names."""
     if not isinstance(features, dict):
         return np.asarray(features), names_of(names, len(features), "feature_names", "feature {}")

@@ -124,7 +124,7 @@ def name_axes(ax: Axes, names: Sequence[str]) -> None:
     ax.set(xlabel=ax.get_xlabel() or names[0], ylabel=ax.get_ylabel() or names[1])
 
 
-def pair_of_numbers(value: object, name: str) -> Any:
+def pair_of_numbers(value: object, name: str) -> tuple[int, int]:
     """Two numbers of features; raise for anything else."""
     pair = tuple(value) if isinstance(value, tuple | list) else ()
     if len(pair) != 2 or any(isinstance(j, bool) or not isinstance(j, int) for j in pair):

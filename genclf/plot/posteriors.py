@@ -121,8 +121,8 @@ def _counts(value: object, name: str) -> Float[np.ndarray, "3"]:
     return counts.astype(float)
 
 
-def _alphas(value: Any, name: str) -> list[float]:
-    given = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+def _alphas(value: object, name: str) -> list[float]:
+    given: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     if not given or any(isinstance(a, str) or not 0 <= a < np.inf for a in given):
         raise ValueError(f"{name} is {shown(value)}, expected numbers >= 0, such as [0, 1, 5]")
     return sorted(map(float, given))

@@ -297,7 +297,7 @@ def confusion(
     return ax
 
 
-def _numbered(y: Any, predicted: object) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def _numbered(y: object, predicted: object) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Labels and predicted classes by the numbers of their distinct values, and these as names."""
     of_y, of_predicted = distinct(y, "y"), distinct(predicted, "predicted")
     # As objects, numbers and strings are not made one kind.

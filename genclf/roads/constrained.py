@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -174,7 +173,7 @@ def _solve(
     constraints: Callable[[PyTree], PyTree] | None,
     block_size: int | None,
     max_steps: int,
-    tol: Any,
+    tol: Array | float | None,
     init: PyTree,
     lower: PyTree,
     upper: PyTree,

@@ -134,7 +134,7 @@ def _ascend(
     x: PyTree,
     y: Array,
     weights: Array | None,
-    tol: Any,
+    tol: Array | float | None,
     key: Array | None,
 ) -> GradientSolution:
     ascent = Ascent(settings, problem(clf, x, y, weights), tol)
@@ -156,7 +156,7 @@ def _continue(
     x: PyTree,
     y: Array,
     weights: Array | None,
-    tol: Any,
+    tol: Array | float | None,
     key: Array | None,
     state: State,
     until: Int[Array, ""],
@@ -174,7 +174,7 @@ def _end(
     x: PyTree,
     y: Array,
     weights: Array | None,
-    tol: Any,
+    tol: Array | float | None,
     state: State,
 ) -> GradientSolution:
     return Ascent(settings, problem(clf, x, y, weights), tol).end(state)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +82,7 @@ class System:
             jnp.maximum(self.upper - theta, self.tiny),
         )
 
-    def per_bound(self, function: Callable[..., Array], *pairs: Any) -> list[Array]:
+    def per_bound(self, function: Callable[..., Array], *pairs: Sequence[Array]) -> list[Array]:
         """`function` for the lower and for the upper bounds; 0 for entries without that bound."""
         found = [(b, function(*values)) for b, *values in zip(self.bounded, *pairs, strict=True)]
         return [jnp.where(bounded, value, jnp.zeros_like(value)) for bounded, value in found]

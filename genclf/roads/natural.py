@@ -6,7 +6,8 @@ even from the overall mean; on the natural parameters it converges from any star
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -128,7 +129,7 @@ def precision_multipliers(
 
 
 def solve_gaussian(
-    reference: GaussianParams, stats: Any, prior_stats: Any
+    reference: GaussianParams, stats: Moments, prior_stats: Moments
 ) -> tuple[GaussianParams, dict[str, Array], ConstrainedSolution]:
     """The estimate of each class alone, or of all classes constrained to share a precision.
 
@@ -140,7 +141,7 @@ def solve_gaussian(
     stats, prior_stats = stats.in_shares(share), prior_stats.in_shares(share)
 
     def together(
-        init: Natural, reference: GaussianParams, stats: Any, prior_stats: Any
+        init: Natural, reference: GaussianParams, stats: Moments, prior_stats: Moments
     ) -> ConstrainedSolution:
         classes = lambda flat: Natural(*jnp.split(flat, [init.eta.shape[1]], axis=1))  # noqa: E731
         start = jnp.concatenate(init, axis=1)
@@ -188,7 +189,9 @@ def _check_size(reference: GaussianParams) -> None:
         )
 
 
-def _for_each_class(solve: Any) -> Any:
+def _for_each_class(
+    solve: Callable[..., ConstrainedSolution],
+) -> Callable[..., ConstrainedSolution]:
     """Solve the problem of each class alone, with a class axis of length 1."""
 
     def one(*trees: PyTree) -> ConstrainedSolution:
@@ -198,7 +201,9 @@ def _for_each_class(solve: Any) -> Any:
     return jax.vmap(one)
 
 
-def _for_each_feature(solve: Any) -> Any:
+def _for_each_feature(
+    solve: Callable[..., ConstrainedSolution],
+) -> Callable[..., ConstrainedSolution]:
     """Solve the problem of each feature alone; counts have no feature axis and serve all."""
 
     def all_features(*trees: PyTree) -> ConstrainedSolution:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import singledispatch
-from typing import Any
 
 import jax.numpy as jnp
 
+from genclf.families.base import AnyDensity, Params
 from genclf.families.gaussian.params import GaussianParams
 from genclf.numerics.products import einsum, matmul
 
 
 @singledispatch
-def standardise(reference: Any) -> Any:
+def standardise(reference: Params) -> Params:
     """The params that `transform` maps to the reference."""
     return reference
 
@@ -32,7 +32,7 @@ def _(reference: GaussianParams) -> GaussianParams:
 
 
 @singledispatch
-def transform(params: Any, reference: Any) -> Any:
+def transform(params: Params, reference: Params) -> AnyDensity:
     """The params of draws that are scaled by the reference scale and shifted by its location."""
     return params
 

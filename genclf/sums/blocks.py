@@ -48,6 +48,7 @@ class Hard(eqx.Module):
 
 ClassWeights = Hard | Float[Array, "n K"]
 """Weights w[n, k] of rows in classes: `Hard` labels, or a dense array of responsibilities."""
+W = TypeVar("W", bound=ClassWeights)
 
 
 def class_rows(w: ClassWeights) -> Float[Array, "K n"]:
@@ -66,7 +67,7 @@ def row_weights(w: ClassWeights) -> Float[Array, "n"]:
     return w.weight if isinstance(w, Hard) else w.sum(1)
 
 
-def map_weights(f: Callable[[Array], Array], w: ClassWeights) -> ClassWeights:
+def map_weights(f: Callable[[Array], Array], w: W) -> W:
     """The class weights with `f` of the array of weights, which has rows as its first axis."""
     return jax.tree.map(lambda a: f(a) if eqx.is_inexact_array(a) else a, w)
 
@@ -109,7 +110,7 @@ def zeros_as(function: Callable, *args: PyTree) -> PyTree:
     return jax.tree.map(jnp.zeros_like, jax.eval_shape(function, *args))
 
 
-def masked(rows: Bool[Array, "n"], w: ClassWeights) -> ClassWeights:
+def masked(rows: Bool[Array, "n"], w: W) -> W:
     """The weights, with 0 for the rows outside the mask `rows`."""
     return map_weights(lambda a: jnp.where(jnp.expand_dims(rows, range(1, a.ndim)), a, 0), w)
 
@@ -139,9 +140,7 @@ def fold_rows(
     return scan_rows(step, zeros_as(block_stats, *first), x, w, block)
 
 
-def scan_rows(
-    step: Callable[[S, Any, Any], S], start: S, x: PyTree, w: ClassWeights, block: int
-) -> S:
+def scan_rows(step: Callable[[S, PyTree, W], S], start: S, x: PyTree, w: W, block: int) -> S:
     """Repeat `total = step(total, x_block, w_block)` over blocks of `block` rows, from `start`."""
     n = num_rows(w)
     if is_symbolic(n) or n <= block:
@@ -151,10 +150,10 @@ def scan_rows(
 
 
 def sum_rows(
-    step: Callable[[Sum, Any, Any], Sum],
+    step: Callable[[Sum, PyTree, W], Sum],
     zero: Sum,
     x: PyTree,
-    w: ClassWeights,
+    w: W,
     block: int,
     together: int,
 ) -> Sum:
@@ -180,10 +179,10 @@ def sum_rows(
 
 
 def _scan(
-    step: Callable[[S, Any, Any], S],
+    step: Callable[[S, PyTree, W], S],
     start: S,
     x: PyTree,
-    w: ClassWeights,
+    w: W,
     block: int,
     starts: Int[Array, "blocks"],
 ) -> S:
@@ -249,7 +248,7 @@ def ignore_absent(x: Array, present: Array) -> Array:
 
 
 def reduce_scores(
-    f: Callable[[Any], Array], x: PyTree, num_classes: int, from_classes: int
+    f: Callable[[PyTree], Array], x: PyTree, num_classes: int, from_classes: int
 ) -> Array:
     """A row-wise f that has scores of all classes on its way.
 
@@ -261,7 +260,7 @@ def reduce_scores(
     return lax.platform_dependent(x, cpu=by_blocks, default=f)
 
 
-def over_rows(f: Callable[[Any], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
+def over_rows(f: Callable[[PyTree], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
     """A row-wise f applied over all leading axes of x, in blocks of rows."""
     leaf = jax.tree.leaves(x)[0]
     batch = leaf.shape[: leaf.ndim - event_ndim]

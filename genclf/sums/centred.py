@@ -6,8 +6,6 @@ them, from which the scatter about the true means follows exactly.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
@@ -171,7 +169,9 @@ def soft_pooled_moments(
     def read(centre: Array, products: Products) -> Moments:
         apart = centre - centre[:1]
 
-        def add(total: tuple[Any, ...], x: Array, w: Array) -> tuple[Any, ...]:
+        def add(
+            total: tuple[Pair, Array, Pair, Array], x: Array, w: Array
+        ) -> tuple[Pair, Array, Pair, Array]:
             sums, overlap, scatter, clean = total
             usable = jnp.isfinite(x)
             weight = row_weights(w)[:, None]

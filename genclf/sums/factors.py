@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,9 @@ from genclf.numerics import batched, loops
 from genclf.numerics.double import in_double, widen
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import map_in_blocks
+
+R = TypeVar("R")
+T = TypeVar("T")
 
 _THIN = 1e-6  # squared pivot below which a matrix may be singular
 _TOGETHER = (
@@ -65,7 +68,7 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
     return by_classes(_cholesky, (correlation, exact, rule))
 
 
-def by_classes(f: Callable[[Any], Any], of: Any) -> Any:
+def by_classes(f: Callable[[T], R], of: T) -> R:
     """`f(of)`, a few classes at a time where their matrices are large."""
     matrices = jax.tree.leaves(of)[0]
     num_classes, d = matrices.shape[:2]
@@ -112,7 +115,9 @@ def _spectrum(exact: Covariances) -> tuple[Array, Array]:
 
 
 @cholesky.defjvp
-def _(primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _(
+    primals: tuple[Array, Covariances, RankRule], tangents: tuple[Array, Covariances, RankRule]
+) -> tuple[Array, Array]:
     # This is finite wherever L is; the derivative of a failed factorization would be NaN.
     factor = cholesky(*primals)
     return factor, batched.tangent_of_cholesky(factor, tangents[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
 from genclf.numerics.compensated import fold, over_axis
-from genclf.sums.statistics import Add, ClassifierStats, Sums, is_statistic
+from genclf.sums.statistics import Add, ClassifierStats, Moments, Sums, is_statistic
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ def scale(stats: T, weight: Scalar) -> T:
     _check_statistics(stats, "stats")
     weight = NON_NEGATIVE.checked(weight, "weight")
 
-    def one(s: Any) -> Any:
+    def one(s: Sums | Moments) -> Sums | Moments:
         return s._scale(jnp.asarray(weight, s.count.dtype))
 
     return jax.tree.map(one, stats, is_leaf=is_statistic)
@@ -169,7 +169,7 @@ def _pool(stats: T, add: Add) -> T:
     return jax.tree.map(lambda s: s._pool(add), stats, is_leaf=is_statistic)
 
 
-def _check_statistics(stats: Any, name: str) -> None:
+def _check_statistics(stats: object, name: str) -> None:
     """Raise unless these are the statistics of one set of examples, or of a batch of sets."""
     nodes = jax.tree.leaves(stats, is_leaf=is_statistic)
     if not nodes or not all(map(is_statistic, nodes)):
@@ -204,7 +204,7 @@ def _alike(a: T, b: T) -> tuple[T, T]:
 def _outline(stats: PyTree) -> str:
     """A description of statistics for a message, with the shapes and dtypes of their arrays."""
 
-    def of_node(s: Any) -> str:
+    def of_node(s: Sums | Moments) -> str:
         main = (s.count, s.total) if isinstance(s, Sums) else (s.count, s.mean, s.scatter)
         return f"{type(s).__name__}{[jnp.shape(a) for a in main]} of {main[0].dtype}"
 
@@ -213,7 +213,7 @@ def _outline(stats: PyTree) -> str:
     return (f"{words}: " if words else "") + ", ".join(map(of_node, nodes))
 
 
-def _check_batch_axis(stats: Any, axis: Any) -> None:
+def _check_batch_axis(stats: object, axis: object) -> None:
     """Raise unless the axis is a whole number and, for `ClassifierStats`, a batch axis."""
     if not isinstance(axis, int) or isinstance(axis, bool):
         raise ValueError(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -64,6 +62,6 @@ def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array,
     return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]
 
 
-def _finite_rows(x: Array, rows: Int[Array, "m"], dtype: Any) -> Float[Array, "m d"]:
+def _finite_rows(x: Array, rows: Int[Array, "m"], dtype: jnp.dtype) -> Float[Array, "m d"]:
     found = lax.stop_gradient(x.at[rows].get(mode="promise_in_bounds"))
     return jnp.where(jnp.isfinite(found), found, 0).astype(dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -20,6 +20,15 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from genclf.arguments.static import static
 from genclf.sums.blocks import ClassWeights, Hard, row_weights
+
+if TYPE_CHECKING:  # slow to import
+    from jax.experimental.sparse import BCOO
+    from scipy.sparse import csr_array, csr_matrix, sparray, spmatrix
+
+    Csr: TypeAlias = csr_array | csr_matrix
+    Matrix: TypeAlias = sparray | spmatrix
+else:
+    BCOO = Csr = Matrix = object
 
 R = TypeVar("R")
 
@@ -46,7 +55,7 @@ class SparseRows(eqx.Module):
         return len(self.starts) - 1, self.num_columns
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         return self.values.dtype
 
     def with_values(self, f: Callable[[Array], Array]) -> SparseRows:
@@ -85,7 +94,7 @@ class SparseRows(eqx.Module):
 class HostRows:
     """Sparse rows as a matrix of SciPy, whose values are converted part by part, on use."""
 
-    def __init__(self, matrix: Any, convert: Callable[[np.ndarray], np.ndarray] = lambda a: a):
+    def __init__(self, matrix: Csr, convert: Callable[[np.ndarray], np.ndarray] = lambda a: a):
         """From a CSR matrix of numbers, with each cell at most once."""
         self.matrix, self.convert = matrix, convert
         self.shape: tuple[int, int] = matrix.shape
@@ -104,7 +113,7 @@ class HostRows:
 
         return np.concatenate(self._parts(part, _CELLS))
 
-    def _matrix(self, rows: slice, cells: tuple[np.ndarray, ...]) -> Any:
+    def _matrix(self, rows: slice, cells: tuple[np.ndarray, ...]) -> Csr:
         return type(self.matrix)(cells, (rows.stop - rows.start, self.shape[1]))
 
     def _parts(self, f: Callable[[slice, tuple[np.ndarray, ...]], R], size: int) -> list[R]:
@@ -172,7 +181,7 @@ THREADS = min(os.cpu_count() or 1, 8)
 _CELLS = 2**19  # cells of a part, whose arrays should stay in the cache
 
 
-def is_sparse(given: Any) -> bool:
+def is_sparse(given: object) -> bool:
     """Whether these are sparse rows, a sparse matrix of SciPy, or of JAX (`BCOO`)."""
     return isinstance(given, Sparse) or hasattr(given, "tocsr") or _is_bcoo(given)
 
@@ -192,11 +201,11 @@ def sparse_rows(given: Any, name: str) -> Sparse:
     return _of_bcoo(given) if is_traced(given) or _is_elsewhere(given) else _on_host(given, name)
 
 
-def _is_bcoo(given: Any) -> bool:
+def _is_bcoo(given: object) -> bool:
     return type(given).__name__ == "BCOO" and hasattr(given, "n_batch")
 
 
-def _of_scipy(given: Any, name: str) -> HostRows:
+def _of_scipy(given: Matrix, name: str) -> HostRows:
     matrix = canonical(given)
     if matrix.nnz > np.iinfo(np.int32).max or max(matrix.shape) > np.iinfo(np.int32).max:
         raise ValueError(
@@ -208,7 +217,7 @@ def _of_scipy(given: Any, name: str) -> HostRows:
     return HostRows(matrix)
 
 
-def canonical(given: Any) -> Any:
+def canonical(given: Matrix) -> Csr:
     """A CSR matrix of SciPy with the sum of the entries of each cell, and columns in order."""
     if given.dtype.kind in "iu" and given.dtype.itemsize < 4:
         given = given.astype(np.float32)  # a sum may not fit in the dtype of its terms
@@ -219,12 +228,12 @@ def canonical(given: Any) -> Any:
     return matrix
 
 
-def _is_elsewhere(given: Any) -> bool:
+def _is_elsewhere(given: BCOO) -> bool:
     """Whether the cells are not in the memory of this process."""
     return any(device.platform != "cpu" for device in given.data.devices())
 
 
-def _on_host(given: Any, name: str) -> HostRows:
+def _on_host(given: BCOO, name: str) -> HostRows:
     from scipy.sparse import coo_array  # slow to import
 
     values, (rows, columns) = np.asarray(given.data), np.asarray(given.indices).T
@@ -233,7 +242,7 @@ def _on_host(given: Any, name: str) -> HostRows:
     return _of_scipy(coo_array(cells, shape=given.shape), name)
 
 
-def _of_bcoo(given: Any) -> SparseRows:
+def _of_bcoo(given: BCOO) -> SparseRows:
     if not given.unique_indices:
         # Sums of small integers may not fit, and the sum of truth values is whether one is true.
         small = given.data.dtype.itemsize < 4 and not jnp.issubdtype(given.dtype, jnp.floating)
@@ -265,10 +274,10 @@ def map_blocks(f: Callable, x: PyTree, *others: PyTree, sparse: Callable) -> PyT
     return jax.tree.map(pick, x, *others, is_leaf=_is_rows)
 
 
-def _is_rows(a: Any) -> bool:
+def _is_rows(a: object) -> bool:
     return isinstance(a, SparseRows)
 
 
-def is_traced(*given: Any) -> bool:
+def is_traced(*given: PyTree) -> bool:
     """Whether any array is traced."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -254,7 +254,7 @@ def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
     return jnp.where((value < 0) & ~below, 0, value), below
 
 
-def _nan_where(impossible: Array, stats: Any) -> Any:
+def _nan_where(impossible: Array, stats: T) -> T:
     """The statistics, with NaN in all numbers of the batch members that are impossible."""
 
     def spoil(leaf: Array) -> Array:

@@ -106,7 +106,8 @@ def outcome(name, parameter, value):
 @pytest.fixture(scope="module")
 def outcomes():
     program = (
-        "import sys, json, warnings; sys.path.insert(0, 'tests/arguments'); warnings.simplefilter('error');"
+        "import sys, json, warnings; sys.path.insert(0, 'tests/arguments');"
+        "warnings.simplefilter('error');"
         "import test_module_arguments as t;"
         "print(json.dumps([[case, t.outcome(*case)] for case in t.cases()]))"
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import abc
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.families.base import Family, Parametric, Params
+from genclf.families.base import AnyDensity, Family, Parametric, Params
 from genclf.families.capabilities import (
     Completed,
     HasConditionals,
@@ -80,7 +80,7 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
         return self.join(self.map(draw, keys, self.split(x)))
 
 
-def _terms_of(part: Any, x: PyTree, y: Array, other: Array) -> PyTree:
+def _terms_of(part: AnyDensity, x: PyTree, y: Array, other: Array) -> PyTree:
     if has(part, HasTerms):
         return part.terms(x, y, other)
     score = part.discriminant(x)
@@ -116,15 +116,15 @@ class Combinator(InParts, HasRoads, Latent):
         """The statistics of each part."""
         return self.map(lambda part, x: part.stats(x, w), self.split(x))
 
-    def fit(self, x: PyTree, w: ClassWeights) -> Any:
+    def fit(self, x: PyTree, w: ClassWeights) -> AnyDensity:
         """The density of each part."""
         return self.assemble(self.map(lambda part, x: part.fit(x, w), self.split(x)))
 
-    def estimate(self, stats: PyTree) -> Any:
+    def estimate(self, stats: PyTree) -> AnyDensity:
         """The estimate of each part."""
         return self.assemble(self.map(lambda part, s: part.estimate(s), stats))
 
-    def start(self, stats: PyTree) -> Any:
+    def start(self, stats: PyTree) -> AnyDensity:
         """The start of each part."""
         return self.assemble(self.map(lambda part, s: part.start(s), stats))
 

@@ -44,10 +44,10 @@ class IndependentParams(_Columns, CombinedParams):
     columns: AnyDensity
 
     @property
-    def inside(self) -> Any:
+    def inside(self) -> AnyDensity:
         return self.columns
 
-    def map(self, f: Callable[..., Any], *trees: PyTree) -> PyTree:
+    def map(self, f: Callable[..., PyTree], *trees: PyTree) -> PyTree:
         return jax.vmap(f)(self.columns, *trees)
 
     @property
@@ -99,7 +99,7 @@ class Independent(_Columns, Combinator):
 
     family: Any
 
-    def map(self, f: Callable[..., Any], *trees: PyTree) -> PyTree:
+    def map(self, f: Callable[..., PyTree], *trees: PyTree) -> PyTree:
         return jax.vmap(partial(f, self.family))(*trees)
 
     def assemble(self, parts: PyTree) -> IndependentParams:
@@ -135,5 +135,5 @@ class Independent(_Columns, Combinator):
         """The number for one column, times d."""
         return d * self.family.num_parameters(num_classes, 1)
 
-    def problems(self, d: Any = None) -> list[str]:
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
         return self.family.problems(None if d is None else 1)

@@ -248,7 +248,7 @@ class Mixture(Latent):
     def distance(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
         return self.family.distance(x, seed)
 
-    def num_parameters(self, num_classes: int, d: Any) -> int:
+    def num_parameters(self, num_classes: int, d: PyTree[int]) -> int:
         """J - 1 weights per class, plus the parameters of K J components."""
         each = self.family.num_parameters(num_classes * self.num_components, d)
         return num_classes * (self.num_components - 1) + each
@@ -261,7 +261,7 @@ class Mixture(Latent):
             )
         self.family.check_stats(stats.conditional)
 
-    def problems(self, d: Any = None) -> list[str]:
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
         found = lacking(self.family, Latent)
         if found is not None:
             return [f"a Mixture of {found}, expected a family that EM can fit, such as Gaussian()"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import Any
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -15,6 +15,8 @@ from genclf.arguments.sharding import compiled
 from genclf.families.base import Density, Family, set_fields
 from genclf.families.conjugate.base import Conjugate
 from genclf.families.parts import assemble, over_parts
+
+T = TypeVar("T")
 
 
 def priors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
@@ -40,7 +42,7 @@ def params_of(family: Family, stats: PyTree, arrays: PyTree) -> Density:
     return assemble(family, over_parts(family, of_part, stats, arrays))
 
 
-def over_columns(f: Callable[..., Any], node: Conjugate, *others: PyTree) -> Any:
+def over_columns(f: Callable[..., T], node: Conjugate, *others: PyTree) -> T:
     """`f(node, *others)`, mapped over the columns of `Independent` if there are any."""
     for _ in node.batch_shape:
         f = jax.vmap(f)
@@ -54,7 +56,7 @@ def named(parts: PyTree[Conjugate]) -> Iterator[tuple[str, Conjugate]]:
         yield "".join(f"{key.key}." for key in path), node
 
 
-def is_conjugate(node: Any) -> bool:
+def is_conjugate(node: object) -> bool:
     """Whether a node of a pytree is a conjugate distribution."""
     return isinstance(node, Conjugate)
 

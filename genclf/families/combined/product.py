@@ -22,7 +22,7 @@ class _Named(InParts):
 
     parts: eqx.AbstractVar[dict[str, Any]]
 
-    def map(self, f: Callable[..., Any], *trees: PyTree) -> dict[str, PyTree]:
+    def map(self, f: Callable[..., PyTree], *trees: PyTree) -> dict[str, PyTree]:
         return {name: f(*own) for name, own in self._each(*trees)}
 
     def _each(self, *trees: PyTree) -> list[tuple[str, tuple]]:
@@ -32,11 +32,11 @@ class _Named(InParts):
         named = sorted(self.parts.items())
         return [(name, (part, *(tree[name] for tree in trees))) for name, part in named]
 
-    def split(self, x: dict[str, Any]) -> dict[str, Any]:
+    def split(self, x: dict[str, PyTree]) -> dict[str, PyTree]:
         check_names(x, self.parts)
         return x
 
-    def join(self, parts: dict[str, Any]) -> dict[str, Any]:
+    def join(self, parts: dict[str, PyTree]) -> dict[str, PyTree]:
         return parts
 
     def split_key(self, key: Array, parts: dict[str, PyTree]) -> dict[str, Array]:
@@ -57,7 +57,7 @@ class ProductParams(_Named, CombinedParams):
     parts: dict[str, AnyDensity]
 
     @property
-    def inside(self) -> dict[str, Any]:
+    def inside(self) -> dict[str, AnyDensity]:
         return self.parts
 
     @property
@@ -65,7 +65,7 @@ class ProductParams(_Named, CombinedParams):
         return self.map(lambda part: part.support)
 
     @property
-    def num_features(self) -> dict[str, Any]:
+    def num_features(self) -> dict[str, PyTree[int]]:
         return self.map(lambda part: part.num_features)
 
     @property
@@ -122,7 +122,7 @@ class Product(_Named, Combinator):
         """Raise at once for keys that are not str: JAX sorts keys before a function is called."""
         self.parts = _PARTS.checked(parts, "parts")
 
-    def assemble(self, parts: dict[str, Any]) -> ProductParams:
+    def assemble(self, parts: dict[str, AnyDensity]) -> ProductParams:
         return ProductParams(parts)
 
     def children(self, *trees: PyTree) -> list[tuple]:
@@ -143,7 +143,7 @@ class Product(_Named, Combinator):
         return [f"{name}: {rule}" for name, rules in named.items() for rule in rules]
 
     def resolve_prior(
-        self, x: dict[str, Any], weight: Float[Array, "n"], num_classes: int
+        self, x: dict[str, PyTree], weight: Float[Array, "n"], num_classes: int
     ) -> Product:
         """Resolve the prior of each part separately."""
         resolved = lambda part, x: part.resolve_prior(x, weight, num_classes)  # noqa: E731
@@ -154,7 +154,7 @@ class Product(_Named, Combinator):
         check_names(d, self.parts, "d")
         return sum(self.map(lambda part, d: part.num_parameters(num_classes, d), d).values())
 
-    def problems(self, d: Any = None) -> list[str]:
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
         known = {name: d.get(name) if isinstance(d, dict) else None for name in self.parts}
         named = self.map(lambda part, d: part.problems(d), known)
         return [f"{name}: {wrong}" for name, found in named.items() for wrong in found]

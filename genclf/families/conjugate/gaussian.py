@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import multigammaln
 from jaxtyping import Array, Bool, Float
 
+from genclf.arguments.domains import Scalar
 from genclf.arguments.static import static
 from genclf.covariance.scales import SCALES, Covariance, Scale
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile
@@ -231,7 +231,7 @@ class NormalInverseWishartDistribution(Conjugate):
 
 
 def flat_prior(
-    stats: Moments, scatter: Array, ddof: Any, covariance: Covariance, shared: bool
+    stats: Moments, scatter: Array, ddof: Scalar | Array, covariance: Covariance, shared: bool
 ) -> NormalInverseWishartDistribution:
     """The improper prior whose joint mode has the divisor count - ddof, with extra scatter."""
     num_classes, d = stats.mean.shape

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
+from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import FINITES
 from genclf.arguments.parameters import Parameter
@@ -95,7 +96,7 @@ class BernoulliParams(CountParams):
     missing_code: int = static(default=-1)
 
     @classmethod
-    def of(cls, probs: Any) -> BernoulliParams:
+    def of(cls, probs: ArrayLike) -> BernoulliParams:
         """The densities of given probabilities, of features that are 0 or 1.
 
         Args:

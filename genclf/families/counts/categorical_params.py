@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import Domain, whole
 from genclf.arguments.parameters import Parameter
@@ -102,7 +104,7 @@ class CategoricalParams(CountParams):
     columns: Columns
 
     @classmethod
-    def of(cls, tables: Any) -> CategoricalParams:
+    def of(cls, tables: Iterable[ArrayLike]) -> CategoricalParams:
         """The densities of given tables, one per column.
 
         Args:

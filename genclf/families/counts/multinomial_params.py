@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+from numpy.typing import ArrayLike
 
-from genclf.arguments.domains import NON_NEGATIVE, NON_NEGATIVES
+from genclf.arguments.domains import NON_NEGATIVE, NON_NEGATIVES, Scalar
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
 from genclf.families.counts.smoothed import CountParams
@@ -53,7 +54,7 @@ class MultinomialParams(CountParams):
     missing_code: int = static(default=-1)
 
     @classmethod
-    def of(cls, theta: Any, *, mean_length: Any) -> MultinomialParams:
+    def of(cls, theta: ArrayLike, *, mean_length: Scalar) -> MultinomialParams:
         """The densities of given word distributions.
 
         Args:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -83,7 +84,7 @@ class PoissonParams(CountParams):
     def _typical(self) -> Float[Array, "d"]:
         return self.rate.mean(0)
 
-    def _scored(self, x: Array, common: Any) -> Array:
+    def _scored(self, x: Array, common: Callable[[Array, Array], Array]) -> Array:
         # Relative to a typical rate m: x log (λ / m) - (λ - m), summed over the observed cells.
         typical = self._typical()[None]
         never = jnp.isneginf(self.log_rate)

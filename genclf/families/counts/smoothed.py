@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PyTree
 
 from genclf.families.base import Params
 from genclf.families.capabilities import (
@@ -18,6 +18,7 @@ from genclf.families.capabilities import (
     HasTerms,
     Latent,
 )
+from genclf.families.conjugate.base import Prior
 from genclf.families.conjugate.dirichlet import smoothing_problems
 from genclf.families.missing import MayMiss, is_missing
 
@@ -29,7 +30,7 @@ class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):
     def coupled(self) -> bool:
         return False
 
-    def sample_missing(self, key: Array, x: Any, y: Int[Array, "*batch"]) -> Any:
+    def sample_missing(self, key: Array, x: Array, y: Int[Array, "*batch"]) -> PyTree:
         """Draw each missing cell on its own; the others stay."""
         drawn = self.sample(key, y).astype(x.dtype)
         return jnp.where(is_missing(x, self.missing_code), drawn, x)
@@ -50,13 +51,13 @@ class Smoothed(MayMiss, HasRoads, HasConjugatePrior, Latent):
     def plain(self: Any) -> Any:
         return replace(self, alpha=0.0, prior=None)
 
-    def with_prior(self: Any, prior: Any) -> Any:
+    def with_prior(self: Any, prior: Prior | None) -> Any:
         return replace(self, alpha=1.0, prior=prior)
 
     @property
     def determined_by_prior(self: Any) -> bool | Bool[Array, ""]:
         return self.prior is not None or self.alpha > 0
 
-    def problems(self: Any, d: Any = None) -> list[str]:
+    def problems(self: Any, d: PyTree[int] | None = None) -> list[str]:
         wrong = smoothing_problems(self.alpha, self.prior)
         return wrong + self.missing_problems(self.num_codes)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, NON_NEGATIVES, Scalar
 from genclf.arguments.static import static
@@ -243,7 +243,7 @@ class VonMisesFisher(Latent):
 
         return fold_rows(block, x, w, 2 * x.shape[-1])
 
-    def check_stats(self, stats: Any) -> None:
+    def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full or stats.of_cells:
             raise ValueError(
                 "VonMisesFisher estimates from Moments with diagonal scatters, and stats are "

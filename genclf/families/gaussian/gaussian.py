@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -201,7 +201,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         """The estimate from the statistics; if `prefers_rows`, in the space of the rows."""
         return fit_in_row_space(self, x, w) if self.prefers_rows(x) else super().fit(x, w)
 
-    def prefers_rows(self, x: Any) -> bool:
+    def prefers_rows(self, x: PyTree) -> bool:
         """Whether a fit needs no (d, d) array: more features than rows, and a shrinkage."""
         in_units = self.shared and replace(self, target="identity").is_equivariant
         return (self.is_equivariant or in_units) and is_at_most(x.shape[0], x.shape[1] - 1)
@@ -311,7 +311,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             raise ValueError("Gaussian has no proper prior: give prior=NormalInverseWishart()")
         return self.prior
 
-    def with_prior(self, prior: Any) -> Gaussian:
+    def with_prior(self, prior: NormalInverseWishart | None) -> Gaussian:
         plain = replace(self, ridge=0.0, ddof=0.0, pooling=None, shrinkage=None)
         return replace(plain, soft_threshold=None, prior=prior)
 
@@ -386,7 +386,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         found = self._covariance(*self._with_prior(stats))
         return found.diagnose(count, stats.mean, self.shared)
 
-    def problems(self, d: Any = None) -> list[str]:
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
         if self.prior is None:
             return contradictions(self)
         wrong = [

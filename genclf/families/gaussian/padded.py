@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from genclf.covariance.regularise import estimate_covariance
-from genclf.families.base import Parametric
+from genclf.families.base import Density, Parametric
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.support import Support
@@ -17,7 +17,7 @@ from genclf.sums.blocks import ClassWeights
 from genclf.sums.statistics import Moments
 
 
-def can_pad(family: Any) -> bool:
+def can_pad(family: object) -> bool:
     """Whether `PaddedGaussian(family, d)` gives the scores of the family for the features alone."""
     if not isinstance(family, Gaussian) or family.structure.is_spherical:
         return False
@@ -62,7 +62,7 @@ class PaddedGaussian(Parametric):
     def plain(self) -> PaddedGaussian:
         return replace(self, family=self.family.plain())
 
-    def log_prior_density(self, params: Any, stats: Moments) -> Float[Array, ""]:
+    def log_prior_density(self, params: Density, stats: Moments) -> Float[Array, ""]:
         raise ValueError("the penalty of a shrinkage is not known of padded rows")
 
     def num_parameters(self, num_classes: int, d: int) -> int:
@@ -71,5 +71,5 @@ class PaddedGaussian(Parametric):
     def statistic(self, stats: Moments) -> str:
         return self.family.statistic(stats)
 
-    def check_stats(self, stats: Any) -> None:
+    def check_stats(self, stats: PyTree) -> None:
         self.family.check_stats(stats)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree, Shaped
+from numpy.typing import ArrayLike
 
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
@@ -114,7 +115,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         self.rounding = next(iter(no_rounding(mean) or ()), None) if rounding is None else rounding
 
     @classmethod
-    def of(cls, mean: Any, covariance: Any) -> GaussianParams:
+    def of(cls, mean: ArrayLike, covariance: ArrayLike) -> GaussianParams:
         """The Gaussian densities of given means and covariance matrices.
 
         Args:

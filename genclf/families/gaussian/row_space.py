@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import POSITIVES, SHARES, whole
 from genclf.arguments.static import static
@@ -23,7 +23,7 @@ from genclf.covariance.regularise import estimate_covariance
 from genclf.covariance.rotation import Rotation, power_of_two, rotation_of
 from genclf.covariance.scales import SCALES
 from genclf.covariance.shrinkage import Estimated, estimated, intensity, sizes_of_rows
-from genclf.families.base import Condition, Parametric, Params
+from genclf.families.base import Condition, Density, Parametric, Params
 from genclf.families.capabilities import HasLinearForm, HasTerms
 from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.params import GaussianParams, describe_moments
@@ -239,7 +239,7 @@ class RowSpaceGaussian(Parametric):
     def plain(self) -> RowSpaceGaussian:
         return replace(self, family=self.family.plain())
 
-    def log_prior_density(self, params: Any, stats: Moments) -> Float[Array, ""]:
+    def log_prior_density(self, params: Density, stats: Moments) -> Float[Array, ""]:
         raise ValueError("the penalty of a shrinkage is not known in the space of the rows")
 
     def num_parameters(self, num_classes: int, d: int) -> int:
@@ -248,7 +248,7 @@ class RowSpaceGaussian(Parametric):
     def statistic(self, stats: Moments) -> str:
         return self.family.statistic(stats)
 
-    def check_stats(self, stats: Any) -> None:
+    def check_stats(self, stats: PyTree) -> None:
         self.family.check_stats(stats)
 
 

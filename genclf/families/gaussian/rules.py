@@ -11,7 +11,7 @@ from genclf.covariance.shrinkage import Estimated
 def rules_in_use(family: Any) -> list[str]:
     """The names of the rules that are concrete and not 0; of a threshold, also if it is 0."""
 
-    def in_use(value: Any) -> bool:
+    def in_use(value: object) -> bool:
         return isinstance(value, Estimated) or (is_concrete(value) and value not in (None, 0))
 
     names = ("ridge", "ddof", "pooling", "shrinkage")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -38,6 +38,7 @@ from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles
 from genclf.sums.units import moments_in_units
 
+T = TypeVar("T")
 _LOG_2PI = 1.8378770664093453
 _TILE = 512  # maximum rows of a tile
 
@@ -154,7 +155,7 @@ _BANDWIDTH = replace(
 )
 
 
-def _rule_or_number(bandwidth: Any) -> Any:
+def _rule_or_number(bandwidth: str | T) -> _Rule | T:
     return _Rule(bandwidth) if isinstance(bandwidth, str) else bandwidth
 
 
