@@ -1,1 +1,4 @@
-"""The classifier: its parts, how its arguments are checked, and what it answers."""
+"""The classifier: its parts, how its arguments are checked, and what it answers.
+
+The reasons are in docs/design/classifier.md.
+"""

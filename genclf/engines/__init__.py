@@ -1,4 +1,7 @@
-"""Fits on engines that read rows in parallel; each engine needs its own extra."""
+"""Fits on engines that read rows in parallel; each engine needs its own extra.
+
+The reasons are in docs/design/engines.md.
+"""
 
 import lazy_loader as _lazy
 

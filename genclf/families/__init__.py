@@ -2,6 +2,8 @@
 
 The page "A family of your own" writes one. `Density` and `Params` are the base classes of what is
 fitted, `Family` and `Parametric` those of what fits it.
+
+The reasons are in docs/design/families.md.
 """
 
 from genclf.arguments.domains import (

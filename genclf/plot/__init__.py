@@ -1,4 +1,7 @@
-"""Figures with matplotlib; needs `genclf[plot]`. Each takes `ax` and returns it."""
+"""Figures with matplotlib; needs `genclf[plot]`. Each takes `ax` and returns it.
+
+The reasons are in docs/design/plot.md.
+"""
 
 from genclf.plot.densities import densities as densities
 from genclf.plot.discriminant_space import axes as axes

@@ -1,1 +1,4 @@
-"""Model selection: calibration, and error against the number of training examples."""
+"""Model selection: calibration, and error against the number of training examples.
+
+The reasons are in docs/design/select.md.
+"""

@@ -1,4 +1,7 @@
-"""Beyond one machine: fits to streams of batches, with checkpoints."""
+"""Beyond one machine: fits to streams of batches, with checkpoints.
+
+The reasons are in docs/design/stream.md.
+"""
 
 import lazy_loader as _lazy
 
