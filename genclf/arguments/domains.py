@@ -129,6 +129,7 @@ def _share(a: Numbers) -> Mask:
 
 
 PROBABILITY = _numbers("one probability between 0 and 1", _inside)
+SHARE = _numbers("one number from 0 to 1", _share)
 OPTIONAL_SHARE = _numbers("one number from 0 to 1, or None", _share, optional=True)
 NON_NEGATIVE = _numbers(">= 0, a finite number", _not_negative)
 POSITIVE = _numbers("> 0, a finite number", _positive)

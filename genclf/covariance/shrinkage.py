@@ -46,7 +46,7 @@ def _is_method(value: object) -> bool:
 SHRINKAGE = replace(
     OPTIONAL_SHARE,
     expected=f"one number from 0 to 1, {', '.join(map(repr, get_args(Method)))} or None",
-    contains=lambda value: _is_method(value) or OPTIONAL_SHARE.contains(value),
+    contains=lambda value: _is_method(estimated(value)) or OPTIONAL_SHARE.contains(value),
 )
 """The domain of a shrinkage."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.tree_util import PyTreeDef
 from jaxtyping import Float, PyTree, Shaped
 from sklearn.utils.validation import check_is_fitted
 
@@ -141,21 +139,13 @@ class Attributes:
 
 def _linear_scores(params: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
     """`linear_form`, None if the scores are not linear in the rows."""
-    leaves, form = jax.tree.flatten(params)
-    shapes = tuple((a.shape, a.dtype) for a in leaves)
-    return on_host(_linear_form(params)) if _is_linear(form, shapes) else None
-
-
-@lru_cache
-def _is_linear(form: PyTreeDef, shapes: tuple[tuple[object, ...], ...]) -> bool:
-    """Whether params with arrays of these shapes have scores that are linear in the rows."""
-    params = jax.tree.unflatten(form, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
     if isinstance(params, SoftmaxParams):
         is_linear = params.matrix is None
     else:
         is_linear = has(params.conditional, HasLinearForm)
     if not is_linear:
-        return False
-    coef, _ = jax.eval_shape(linear_form, params)
+        return None
+    coef, intercept = on_host(_linear_form(params))
     # Scores of categories are linear in indicators of values, which are more than the columns.
-    return isinstance(coef, jax.ShapeDtypeStruct) and coef.shape[1] == params.num_features
+    of_columns = isinstance(coef, np.ndarray) and coef.shape[1] == params.num_features
+    return (coef, intercept) if of_columns else None

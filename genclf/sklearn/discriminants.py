@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import jax
 import numpy as np
 from jaxtyping import Float, PyTree
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
+from genclf.arguments.domains import SHARE, whole
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.multivariate.axes import discriminant_axes, transform
 from genclf.sklearn.estimator import FamilyEstimator
@@ -27,26 +25,31 @@ from genclf.sklearn.types import (
     Whole,
 )
 
-NON_NEGATIVE = Interval(Real, 0, None, closed="left")
-SHARE = Interval(Real, 0, 1, closed="both")
-TARGET = StrOptions({"identity", "diagonal"})
-METHODS = StrOptions({"ledoit-wolf", "oas", "james-stein"})
-CLASSES: dict[str, list[Any]] = {
-    "class_prior": ["array-like", None],
-    "class_alpha": [NON_NEGATIVE],
-    "semi_supervised": ["boolean"],
-}
-_COVARIANCE: dict[str, list[Any]] = {
-    "shrinkage": [SHARE, METHODS, None],
-    "target": [TARGET],
-    "ridge": [NON_NEGATIVE],
-    "ddof": [NON_NEGATIVE],
-    "missing": [StrOptions({"error", "marginalize"})],
-}
-
 
 class _Covariances(FamilyEstimator):
     """Whole covariances, from rows that may have missing cells."""
+
+    _kind: ClassVar = Gaussian
+
+    def __init__(
+        self,
+        shrinkage: Shrinkage = None,
+        *,
+        target: Target = "identity",
+        ridge: Number = 0.0,
+        ddof: Number = 0.0,
+        missing: Missing = "error",
+        class_prior: PriorLike = None,
+        class_alpha: Number = 0.0,
+        semi_supervised: Flag = False,
+    ):
+        """Keep the parameters, which `fit` checks."""
+        self.shrinkage = shrinkage
+        self.target = target
+        self.ridge = ridge
+        self.ddof = ddof
+        self.missing = missing
+        super().__init__(class_prior, class_alpha, semi_supervised)
 
     @property
     def _takes_holes(self) -> bool:
@@ -92,11 +95,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
 
-    _parameter_constraints: ClassVar = {
-        **_COVARIANCE,
-        **CLASSES,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    _fixed: ClassVar = {"shared": True}
+    _domains: ClassVar = {"n_components": whole(1, optional=True)}
 
     def __init__(
         self,
@@ -112,25 +112,17 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         semi_supervised: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
-        self.shrinkage = shrinkage
-        self.target = target
-        self.ridge = ridge
-        self.ddof = ddof
-        self.missing = missing
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.n_components = n_components
-        self.semi_supervised = semi_supervised
-
-    def _family(self) -> Gaussian:
-        return Gaussian(
-            shared=True,
-            ridge=self.ridge,
-            ddof=self.ddof,
-            shrinkage=self.shrinkage,
-            target=self.target,
-            missing=self.missing,
+        super().__init__(
+            shrinkage,
+            target=target,
+            ridge=ridge,
+            ddof=ddof,
+            missing=missing,
+            class_prior=class_prior,
+            class_alpha=class_alpha,
+            semi_supervised=semi_supervised,
         )
+        self.n_components = n_components
 
     def transform(self, X: RowsLike) -> Float[np.ndarray, "n m"]:
         """Scores on the discriminant axes.
@@ -145,23 +137,21 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         Raises:
             ValueError: a cell is missing: an axis needs all of its row.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         x = self._rows(X)
         for row, column in np.argwhere(np.isnan(x)):
             raise ValueError(f"X[{row}, {column}] is missing, and an axis needs all cells of a row")
         with jax.enable_x64(True):
             return np.asarray(transform(discriminant_axes(self.params_), x, self._n_features_out))
 
-    def _estimate(
-        self, x: PyTree, labels: Labels, w: np.ndarray, before: PyTree, parts: bool
-    ) -> None:
+    def _estimate(self, x: PyTree, labels: Labels, *more: Any, **how: Any) -> None:
         classes, d = len(labels.classes), x.shape[1]
         if self.n_components is not None and self.n_components > min(classes - 1, d):
             raise ValueError(
                 f"n_components cannot be larger than min(n_features, n_classes - 1), and is "
                 f"{self.n_components} for {d} columns and {classes} classes"
             )
-        super()._estimate(x, labels, w, before, parts)
+        super()._estimate(x, labels, *more, **how)
 
     @property
     def _n_features_out(self) -> int:
@@ -204,39 +194,6 @@ class QuadraticDiscriminant(_Covariances):
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
 
-    _parameter_constraints: ClassVar = _COVARIANCE | CLASSES
-
-    def __init__(
-        self,
-        shrinkage: Shrinkage = None,
-        *,
-        target: Target = "identity",
-        ridge: Number = 0.0,
-        ddof: Number = 0.0,
-        missing: Missing = "error",
-        class_prior: PriorLike = None,
-        class_alpha: Number = 0.0,
-        semi_supervised: Flag = False,
-    ):
-        """Keep the parameters, which `fit` checks."""
-        self.shrinkage = shrinkage
-        self.target = target
-        self.ridge = ridge
-        self.ddof = ddof
-        self.missing = missing
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
-
-    def _family(self) -> Gaussian:
-        return Gaussian(
-            ridge=self.ridge,
-            ddof=self.ddof,
-            shrinkage=self.shrinkage,
-            target=self.target,
-            missing=self.missing,
-        )
-
 
 class RegularizedDiscriminant(FamilyEstimator):
     """Friedman's regularised discriminant analysis: between quadratic and linear.
@@ -271,12 +228,8 @@ class RegularizedDiscriminant(FamilyEstimator):
         Friedman (1989), "Regularized discriminant analysis".
     """
 
-    _parameter_constraints: ClassVar = {
-        "pooling": [SHARE],
-        "shrinkage": [SHARE],
-        "target": [TARGET],
-        **CLASSES,
-    }
+    _kind: ClassVar = Gaussian
+    _domains: ClassVar = {"pooling": SHARE, "shrinkage": SHARE}
 
     def __init__(
         self,
@@ -292,12 +245,7 @@ class RegularizedDiscriminant(FamilyEstimator):
         self.pooling = pooling
         self.shrinkage = shrinkage
         self.target = target
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
-
-    def _family(self) -> Gaussian:
-        return Gaussian(pooling=self.pooling, shrinkage=self.shrinkage, target=self.target)
+        super().__init__(class_prior, class_alpha, semi_supervised)
 
 
 class GaussianNB(FamilyEstimator):
@@ -324,11 +272,8 @@ class GaussianNB(FamilyEstimator):
         0.96
     """
 
-    _parameter_constraints: ClassVar = {
-        "ridge": [NON_NEGATIVE],
-        "ddof": [NON_NEGATIVE],
-        **CLASSES,
-    }
+    _kind: ClassVar = Gaussian
+    _fixed: ClassVar = {"covariance": "diag"}
 
     def __init__(
         self,
@@ -342,9 +287,4 @@ class GaussianNB(FamilyEstimator):
         """Keep the parameters, which `fit` checks."""
         self.ridge = ridge
         self.ddof = ddof
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
-
-    def _family(self) -> Gaussian:
-        return Gaussian("diag", ridge=self.ridge, ddof=self.ddof)
+        super().__init__(class_prior, class_alpha, semi_supervised)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree, Shaped
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from genclf.arguments.domains import NON_NEGATIVE, Domain, whole
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.model import Model
 from genclf.classifier.presets import lda
@@ -22,13 +21,10 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.fitting.em import em
 from genclf.fitting.fit import fit
 from genclf.fitting.softmax import SoftmaxRegression as SoftmaxModel
-from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import Estimator, FamilyEstimator, warn_unless
 from genclf.sklearn.labels import Labels
 from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import Covariance, Features, Flag, Number, PriorLike, RowsLike, Whole
-
-_COUNT = Interval(Integral, 1, None, closed="left")
 
 
 class MixtureDiscriminant(FamilyEstimator):
@@ -70,16 +66,14 @@ class MixtureDiscriminant(FamilyEstimator):
     """
 
     _adds_up: ClassVar[bool] = False
-    _parameter_constraints: ClassVar = {
-        "num_components": [_COUNT],
-        "covariance": [StrOptions({"full", "diag", "spherical"})],
-        "shared": ["boolean"],
-        "alpha": [NON_NEGATIVE],
-        "num_restarts": [_COUNT],
-        "max_steps": [_COUNT],
-        "tol": [NON_NEGATIVE],
-        **CLASSES,
-        "random_state": [Interval(Integral, 0, None, closed="left")],
+    _kind: ClassVar = Mixture
+    _domains: ClassVar = {
+        "covariance": Gaussian.domains["covariance"],
+        "shared": Gaussian.domains["shared"],
+        "num_restarts": whole(1),
+        "max_steps": whole(1),
+        "tol": NON_NEGATIVE,
+        "random_state": whole(0),
     }
 
     def __init__(
@@ -105,9 +99,7 @@ class MixtureDiscriminant(FamilyEstimator):
         self.num_restarts = num_restarts
         self.max_steps = max_steps
         self.tol = tol
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
+        super().__init__(class_prior, class_alpha, semi_supervised)
         self.random_state = random_state
 
     def _family(self) -> Mixture:
@@ -181,10 +173,7 @@ class SoftmaxRegression(Estimator):
 
     _adds_up: ClassVar[bool] = False
     _generative: ClassVar[bool] = False
-    _parameter_constraints: ClassVar = {
-        "l2": [NON_NEGATIVE],
-        "features": [StrOptions({"linear", "quadratic"})],
-    }
+    _kind: ClassVar = SoftmaxModel
 
     def __init__(self, l2: Number = 0.01, *, features: Features = "linear"):
         """Keep the parameters, which `fit` checks."""
@@ -224,9 +213,11 @@ class GenerativeClassifier(Estimator):
         0.98
     """
 
-    _parameter_constraints: ClassVar = {
-        "model": [Classifier, callable],
-        "semi_supervised": ["boolean"],
+    _domains: ClassVar = {
+        "model": Domain(
+            "a Classifier, or a function from the number of classes to one",
+            lambda model: isinstance(model, Classifier) or callable(model),
+        )
     }
 
     def __init__(
@@ -250,11 +241,9 @@ class GenerativeClassifier(Estimator):
             self._check_holes(self._fitted_model, x)
         return x
 
-    def _estimate(
-        self, x: PyTree, labels: Labels, w: np.ndarray, before: PyTree, parts: bool
-    ) -> None:
+    def _estimate(self, x: PyTree, labels: Labels, *more: Any, **how: Any) -> None:
         self._check_holes(self._model(labels.classes), x)
-        super()._estimate(x, labels, w, before, parts)
+        super()._estimate(x, labels, *more, **how)
 
     def _check_holes(self, clf: Classifier, x: np.ndarray) -> None:
         if not _has_missing(clf) and (holes := np.argwhere(np.isnan(x))).size:

@@ -8,10 +8,12 @@ import numpy as np
 from jaxtyping import PyTree
 from sklearn.utils.validation import validate_data
 
+from genclf.arguments.hyperparameters import kind_of
 from genclf.families.combined.mixed import mixed_product
 from genclf.families.combined.product import Product
+from genclf.families.counts.multinomial import Multinomial
+from genclf.families.gaussian.gaussian import Gaussian
 from genclf.sklearn.columns import Column, arrays_of, as_rows, columns_of
-from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.rows import check_names, checked_rows
 from genclf.sklearn.types import Flag, Kinds, Number, PriorLike, RowsLike, Seed
@@ -61,11 +63,10 @@ class MixedNB(FamilyEstimator):
         ['cat' 'dog']
     """
 
-    _parameter_constraints: ClassVar = {
-        "alpha": [NON_NEGATIVE],
-        "ridge": [NON_NEGATIVE],
-        "kinds": [dict, None],
-        **CLASSES,
+    _kind: ClassVar = Multinomial
+    _domains: ClassVar = {
+        "ridge": Gaussian.domains["ridge"],
+        "kinds": kind_of(dict, such_as='{"age": "numeric"}', optional=True),
     }
 
     columns_: list[Column]
@@ -89,9 +90,7 @@ class MixedNB(FamilyEstimator):
         self.alpha = alpha
         self.ridge = ridge
         self.kinds = kinds
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
+        super().__init__(class_prior, class_alpha, semi_supervised)
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> dict[str, PyTree]:
         check_names(X)

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int, PyTree
 from scipy.sparse import issparse
 from sklearn.preprocessing import binarize
-from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval
 
+from genclf.arguments.domains import Domain, whole
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
-from genclf.sklearn.discriminants import CLASSES, NON_NEGATIVE
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import Flag, Number, NumValues, PriorLike, RowsLike
 
 
-class _Counts(FamilyEstimator):
-    """Naive Bayes of counts, which may be sparse."""
-
-    _takes_sparse: ClassVar[bool] = True
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
-        return tags
-
-
-class _Positive(_Counts):
-    """Rows are not negative.
+class _Positive(FamilyEstimator):
+    """Naive Bayes of rows that are not negative.
 
     `decision_function` is there after a fit alone: scikit-learn's check of it gives negative rows.
     """
@@ -43,13 +29,8 @@ class _Positive(_Counts):
     def _has_log_odds(self) -> bool:  # type: ignore[override]
         return hasattr(self, "classes_")
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
 
-
-class BernoulliNB(_Counts):
+class BernoulliNB(FamilyEstimator):
     """Bernoulli naive Bayes: each feature is 0 or 1, and zeros affect the posterior too.
 
     `p_kj = (n_kj + alpha) / (n_k + 2 alpha)`.
@@ -76,11 +57,10 @@ class BernoulliNB(_Counts):
         [[0.25 0.75]]
     """
 
-    _parameter_constraints: ClassVar = {
-        "alpha": [NON_NEGATIVE],
-        "binarize": [Interval(Real, None, None, closed="neither"), None],
-        **CLASSES,
-    }
+    _kind: ClassVar = Bernoulli
+    _domains: ClassVar = {"binarize": Bernoulli.domains["threshold"]}
+    _input_tags: ClassVar = {"sparse": True}
+    _scores_poorly: ClassVar[bool] = True  # as their rows are neither 0 nor 1
 
     def __init__(
         self,
@@ -94,12 +74,7 @@ class BernoulliNB(_Counts):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.binarize = binarize
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
-
-    def _family(self) -> Bernoulli:
-        return Bernoulli(alpha=self.alpha)
+        super().__init__(class_prior, class_alpha, semi_supervised)
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         x = checked_rows(self, X, reset=reset, dtype="numeric", accept_sparse="csr")
@@ -110,11 +85,6 @@ class BernoulliNB(_Counts):
         else:
             x = x > self.binarize
         return x.astype(np.float64 if issparse(x) else np.int8)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # for rows that are neither 0 nor 1
-        return tags
 
 
 def _check_bits(x: Any) -> None:
@@ -155,11 +125,9 @@ class MultinomialNB(_Positive):
         ['spam' 'ham']
     """
 
-    _parameter_constraints: ClassVar = {
-        "alpha": [NON_NEGATIVE],
-        "presence": ["boolean"],
-        **CLASSES,
-    }
+    _kind: ClassVar = Multinomial
+    _input_tags: ClassVar = {"sparse": True, "positive_only": True}
+    _scores_poorly: ClassVar[bool] = True  # as their rows are no counts
 
     def __init__(
         self,
@@ -173,21 +141,11 @@ class MultinomialNB(_Positive):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.presence = presence
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
-
-    def _family(self) -> Multinomial:
-        return Multinomial(alpha=self.alpha, presence=self.presence)
+        super().__init__(class_prior, class_alpha, semi_supervised)
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         how = dict(dtype=np.float64, accept_sparse="csr", ensure_non_negative=True)
         return checked_rows(self, X, reset=reset, **how)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # for rows that are not counts
-        return tags
 
 
 class CategoricalNB(_Positive):
@@ -217,13 +175,16 @@ class CategoricalNB(_Positive):
         ['a' 'b']
     """
 
-    _takes_sparse: ClassVar[bool] = False
-    num_values_: Int[np.ndarray, "columns"]
-    _parameter_constraints: ClassVar = {
-        "alpha": [NON_NEGATIVE],
-        "num_values": [Interval(Integral, 1, None, closed="left"), "array-like", None],
-        **CLASSES,
+    _kind: ClassVar = Categorical
+    _domains: ClassVar = {
+        "num_values": Domain(
+            f"{whole(1).expected}, or one for each column, or None",
+            lambda given: np.ndim(given) > 0 or whole(1).contains(given),
+            optional=True,
+        )
     }
+    _input_tags: ClassVar = {"categorical": True, "positive_only": True}
+    num_values_: Int[np.ndarray, "columns"]
 
     def __init__(
         self,
@@ -237,9 +198,7 @@ class CategoricalNB(_Positive):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.num_values = num_values
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
+        super().__init__(class_prior, class_alpha, semi_supervised)
 
     def _family(self) -> Categorical:
         values = tuple(self.num_values_.tolist())
@@ -272,8 +231,3 @@ class CategoricalNB(_Positive):
                 "num_values, if there are more than the training rows hold"
             )
         return x
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        return tags

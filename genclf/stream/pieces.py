@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from genclf.classifier.classifier import Classifier, ClassifierStats
 from genclf.classifier.estimation import stats, sums
-from genclf.classifier.padding import SIZES
+from genclf.classifier.padding import SIZES, by_rows
 from genclf.families.tokens import is_dense
 from genclf.many.packing import padded_size
 from genclf.sums import merging
@@ -40,10 +40,10 @@ def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray,
     return jax.tree.map(longer, x), longer(y), np.append(w, np.zeros(more))
 
 
-def by_pieces(function: Any, params: PyTree, x: PyTree) -> np.ndarray:
-    """The values of a compiled row-wise function of (params, x), by pieces padded to few sizes."""
+def by_pieces(function: Any, params: PyTree, x: PyTree, form: str = "discriminant") -> np.ndarray:
+    """`by_rows` of rows that need no check, faster for a few rows."""
     if _holds_sparse(x):
-        return np.asarray(function.__wrapped__(params, x))
+        return np.asarray(by_rows(function, params, x, form))
     leaves, form = jax.tree.flatten(x)
     count, found = len(leaves[0]), []
     for start in range(0, count, SIZES[-1]):

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
 from genclf.arguments.domains import Domain
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.scores import discriminant
+from genclf.classifier.scores import discriminants
 from genclf.classifier.verb import verb
 from genclf.stream.batches import ArrowTable, Batches
 from genclf.stream.columns import Place
@@ -27,7 +26,6 @@ from genclf.stream.units import ROWS, units
 
 NAME = Domain("a string", lambda value: isinstance(value, str))
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
-discriminants = jax.jit(discriminant)
 
 
 @verb(schema=SCHEMA, prediction=NAME, posterior=OPTIONAL_NAME)

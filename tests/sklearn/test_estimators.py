@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks, get_tags
+from sklearn.utils._param_validation import InvalidParameterError
 
 import genclf as gcf
 from genclf import sklearn as estimators
@@ -343,6 +344,30 @@ def test_weights_are_routed():
 def test_errors_name_what_is_wrong(call, message):
     with pytest.raises(ValueError, match=message):
         call(*data())
+
+
+@pytest.mark.parametrize("one", CLASSES)
+def test_parameters_have_the_domains_of_the_model(one):
+    x, y = data()
+    valid = {("binarize", -1), ("shrinkage", "oas"), ("model", object)}
+    for name in one().get_params(deep=False):
+        for wrong in (-1, np.nan, "oas", object):
+            if (name, wrong) not in valid:
+                with pytest.raises(
+                    InvalidParameterError, match=f"'{name}' parameter of {one.__name__}"
+                ):
+                    one().set_params(**{name: wrong}).fit(x, y)
+
+
+def test_a_subclass_may_have_more_parameters():
+    class Mine(estimators.GaussianNB):
+        def __init__(self, ridge=0.0, more="anything"):
+            super().__init__(ridge)
+            self.more = more
+
+    x, y = data()
+    expected = estimators.GaussianNB(0.5).fit(x, y).predict_proba(x)
+    np.testing.assert_array_equal(Mine(0.5).fit(x, y).predict_proba(x), expected)
 
 
 def test_mixtures_start_at_the_parts_of_each_class():

@@ -170,7 +170,8 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
     def covariances(self) -> Float[Array, "*batch K d d"]:
         """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
         d = self.mean.shape[-1]
-        return jnp.broadcast_to(self.structure.matrices(self.scale, d), (*self.mean.shape, d))
+        each = self.structure.matrices(jnp.asarray(self.scale), d)  # of NumPy in an estimator
+        return jnp.broadcast_to(each, (*self.mean.shape, d))
 
     def _means(self) -> Means:
         return Means(self.mean, lax.stop_gradient(self.rounding))

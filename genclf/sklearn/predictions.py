@@ -1,0 +1,221 @@
+"""What a fitted estimator says of rows: classes, probabilities, densities and explanations."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, PyTree, Shaped
+from scipy.special import log_softmax, softmax
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+
+from genclf.classifier.explanation import Explanation, explain, place_of
+from genclf.classifier.scores import log_marginals, log_posteriors, sample
+from genclf.sklearn.attributes import Attributes
+from genclf.sklearn.labels import numbers_in
+from genclf.sklearn.types import LabelsLike, RowsLike, Seed, WeightsLike
+from genclf.stream.pieces import by_pieces, on_host
+from genclf.sums.sparse import is_sparse
+
+F = TypeVar("F", bound=Callable)
+
+
+def only_if(flag: str, problem: str) -> Callable[[F], F]:
+    """A decorator for a method that exists only if the flag of the estimator is set."""
+
+    def check(self: Any) -> bool:
+        if not getattr(self, flag):
+            raise AttributeError(f"{type(self).__name__} {problem}")
+        return True
+
+    return available_if(check)
+
+
+class Predictions(Attributes, abc.ABC):
+    """The methods of a fitted estimator that take or draw rows."""
+
+    _generative: ClassVar[bool] = True
+    _has_log_odds: bool = True
+
+    @abc.abstractmethod
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
+        """The rows as the model takes them; raise for invalid ones."""
+
+    def _scores(self, X: RowsLike) -> Float[np.ndarray, "n K"]:
+        """Log-posteriors of the rows, or linear scores, which differ by a constant for each row.
+
+        Raises:
+            ValueError: a row is impossible in every class, or no number of float64 has its score.
+        """
+        self._check_fitted()
+        x = self._rows(X)
+        coef, intercept = self._form or (None, None)
+        if coef is not None and np.isfinite(coef).all():
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = x @ coef.T + intercept
+            if _is_decided(scores).all():  # a missing cell makes NaN
+                return scores
+        scores = self._computed(log_posteriors, x)
+        if len(rows := np.flatnonzero(~_is_decided(scores))):
+            raise ValueError(f"row {rows[0]} of X {self._why_undecided(x, int(rows[0]))}")
+        return scores
+
+    def _why_undecided(self, x: PyTree, row: int) -> str:
+        """Why a row has no posterior, and what to do."""
+        family = getattr(self._fitted_model, "family", None)
+        if getattr(self, "alpha", getattr(family, "alpha", None)) == 0:
+            one = jax.tree.map(lambda a: a[row : row + 1], x)
+            if self._computed(log_marginals, one, "log_prob")[0] == -np.inf:
+                return (
+                    "is impossible in every class, as alpha is 0: give alpha > 0, or leave out the "
+                    "rows whose score_samples is -inf"
+                )
+        return (
+            "has no posterior: its cells, or the parameters of the fit, are outside the range of "
+            "float64; give X in other units, or leave out far rows"
+        )
+
+    def _computed(self, function: Any, x: PyTree, form: str = "discriminant") -> np.ndarray:
+        """The values of a compiled function of params and rows; see `by_rows` for `form`."""
+        with jax.enable_x64(True):
+            if "params" not in self._cache:
+                self._cache["params"] = jax.device_put(self.params_)
+            return by_pieces(function, self._cache["params"], x, form)
+
+    def predict(self, X: RowsLike) -> Shaped[np.ndarray, "n"]:
+        """The most probable class of each row.
+
+        Args:
+            X: rows, (n, d).
+
+        Raises:
+            ValueError: a row is impossible in every class, as may be if alpha is 0, or has no
+                posterior in float64. So do the methods for probabilities, log-odds and the score.
+        """
+        scores = self._scores(X)
+        return self.classes_[scores.argmax(1)]
+
+    def score(self, X: RowsLike, y: LabelsLike, sample_weight: WeightsLike = None) -> float:
+        """The share of rows whose most probable class is their label.
+
+        Args:
+            X: rows, (n, d).
+            y: labels, (n,).
+            sample_weight: weight of each row, (n,); None for ones.
+
+        Raises:
+            ValueError: as for `predict`; or y has labels of another kind than the classes.
+        """
+        found = self._scores(X).argmax(1)
+        number = numbers_in(self.classes_, y)
+        if len(number) != len(found):
+            raise ValueError(f"X has {len(found)} rows and y {len(number)} labels")
+        given = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(found == number, weights=given))
+
+    def predict_log_proba(self, X: RowsLike) -> Float[np.ndarray, "n K"]:
+        """`log p(y | x)`, natural logarithms.
+
+        Args:
+            X: rows, (n, d).
+        """
+        return log_softmax(self._scores(X), axis=1)
+
+    def predict_proba(self, X: RowsLike) -> Float[np.ndarray, "n K"]:
+        """`p(y | x)`, by Bayes' rule.
+
+        Args:
+            X: rows, (n, d).
+        """
+        return softmax(self._scores(X), axis=1)
+
+    @only_if("_has_log_odds", "has no decision_function: take predict_log_proba")
+    def decision_function(self, X: RowsLike) -> Float[np.ndarray, "..."]:
+        """Log-odds `log p(y=k | x) - log (1 - p(y=k | x))`.
+
+        Args:
+            X: rows, (n, d).
+
+        Returns:
+            The log-odds of each class, (n, K); with two classes, those of the second one, (n,).
+        """
+        scores = self._scores(X)
+        if scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        others = np.repeat(scores[:, None], scores.shape[1], 1)
+        others[:, np.arange(scores.shape[1]), np.arange(scores.shape[1])] = -np.inf
+        return scores - np.logaddexp.reduce(others, -1)
+
+    def explain(self, X: RowsLike, *, of: Hashable = None, against: Hashable = None) -> Explanation:
+        """How much each column contributes to the class of each row; see `genclf.explain`.
+
+        Args:
+            X: a few rows, (n, d).
+            of: a class of `classes_`; None for the most probable one other than `against`.
+            against: a class of `classes_`; None for the most probable one other than `of`.
+
+        Returns:
+            `Explanation` with arrays of NumPy; `features` is (n, d), and `of` and `against` are
+            indices in `classes_`. It has the names of the classes, and of the columns if X had any.
+
+        Raises:
+            ValueError: the log-odds are not a sum over the columns, as with QDA; or there is no
+                such class.
+        """
+        self._check_fitted()
+        dense = lambda a: np.asarray(a.toarray() if is_sparse(a) else a)  # noqa: E731
+        x = jax.tree.map(dense, self._rows(X), is_leaf=is_sparse)
+        places = {"of": of, "against": against}
+        given = {name: place_of(a, self.classes_, name) for name, a in places.items()}
+        with jax.enable_x64(True):
+            found = on_host(explain(self.params_, x, **given))
+        columns = getattr(self, "feature_names_in_", None)
+        return replace(
+            found,
+            features=self._terms_of_columns(found.features),
+            class_names=[str(label) for label in self.classes_],
+            feature_names=None if columns is None else [str(name) for name in columns],
+        )
+
+    def _terms_of_columns(self, features: Any) -> Float[np.ndarray, "n d"]:
+        """The terms of the columns of X, from the terms of the parts of the model."""
+        return features
+
+    @only_if("_generative", "has no density of rows")
+    def score_samples(self, X: RowsLike) -> Float[np.ndarray, "n"]:
+        """`log p(x)`, natural logarithms: a low value means that a row is unusual.
+
+        Args:
+            X: rows, (n, d).
+        """
+        self._check_fitted()
+        return self._computed(log_marginals, self._rows(X), "log_prob")
+
+    @only_if("_generative", "has no density of rows")
+    def sample(
+        self, n_samples: int = 1, random_state: Seed = None
+    ) -> tuple[PyTree, Shaped[np.ndarray, "n"]]:
+        """Draw rows and their labels from the fitted model.
+
+        Args:
+            n_samples: number of rows.
+            random_state: a seed, a `RandomState` or None.
+
+        Returns:
+            (X, y).
+        """
+        self._check_fitted()
+        seed = check_random_state(random_state).randint(2**31)
+        with jax.enable_x64(True):
+            x, y = on_host(sample(jax.random.key(seed), self.params_, (n_samples,)))
+        return x, self.classes_[y]
+
+
+def _is_decided(scores: Float[np.ndarray, "n K"]) -> Bool[np.ndarray, "n"]:
+    """Whether each row has a class of finite score: else it has no posterior."""
+    return np.isfinite(scores.max(1))
