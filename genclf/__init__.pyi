@@ -7,6 +7,8 @@ from . import (
     distributed as distributed,
     engines as engines,
     families as families,
+    plot as plot,
+    sklearn as sklearn,
     stream as stream,
     text as text,
 )

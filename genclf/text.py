@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import FLAG, whole_number
+from genclf.arguments.extras import imported
 from genclf.arguments.texts import (
     check_dtype,
     check_frequency,
@@ -298,8 +299,5 @@ class Vocabulary:
 
 
 def _count_vectorizer(**options):
-    try:
-        from sklearn.feature_extraction.text import CountVectorizer
-    except ImportError as error:
-        raise ImportError('genclf.text needs scikit-learn: pip install "genclf[text]"') from error
-    return CountVectorizer(**options)
+    module = imported("sklearn.feature_extraction.text", "text", "genclf.text needs")
+    return module.CountVectorizer(**options)

@@ -72,7 +72,7 @@ def story(
         The program.
 
     Raises:
-        ImportError: numpyro is not installed, or funsor is not and there are unlabelled rows.
+        ImportError: funsor is not installed, and there are unlabelled rows.
         ValueError: a prior is invalid or improper, or the rows do not fit the model.
 
     Example:
@@ -104,10 +104,6 @@ def story(
         check_params(model, "model", "bayes.story")
     elif not isinstance(model, Model) or not has_distributions(model):
         check_hyperparameters(model, name="model")
-    try:
-        import numpyro  # noqa: F401
-    except ImportError as error:
-        raise ImportError("genclf.bayes.story needs numpyro: pip install numpyro") from error
     from genclf.bayes.program.rows import program  # this module imports numpyro
 
     return program(model, stats, density)

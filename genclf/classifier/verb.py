@@ -13,7 +13,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from genclf.arguments.calls import misfit
-from genclf.arguments.domains import Domain, draw_shape, random_key, shown
+from genclf.arguments.domains import Domain, draw_shape, random_key, shown, whole
 from genclf.classifier.conversion import as_arrays, one_array
 from genclf.classifier.labels import check_labels
 from genclf.classifier.model import check_hyperparameters, check_params, require_generative
@@ -133,11 +133,12 @@ def statistics(value: object, name: str) -> ClassifierStats:
     return value
 
 
-_CHECKS: dict[str, Check] = {
+_CHECKS: dict[str, Check | Domain] = {
     "x": as_arrays,
     "y": one_array,
     "weights": _optional(one_array),
     "stats": statistics,
     "key": random_key,
     "shape": draw_shape,
+    "batch_size": whole(1, optional=True),
 }

@@ -19,6 +19,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from genclf.arguments.extras import imported
+
 VERSION = 1
 _FIRST_LINE = re.compile(rb"genclf file (\d{1,4}) sha256:([0-9a-f]{64})\n")
 _LONGEST_HEADER = 2**26  # bytes: enough for a vocabulary, which is in the structure
@@ -128,8 +130,4 @@ def _mode(path: Path) -> int:
 
 
 def _safetensors() -> ModuleType:
-    try:
-        import safetensors.numpy
-    except ImportError as error:
-        raise ImportError('files need safetensors: pip install "genclf[files]"') from error
-    return safetensors.numpy
+    return imported("safetensors.numpy", "files", "files need")

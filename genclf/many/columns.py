@@ -19,10 +19,11 @@ from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.poisson import Poisson
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.many.scan import Found, Shared
+from genclf.many.scan import Found
 from genclf.select.chunks import Progress, over_chunks, sizes
-from genclf.select.cross_validation import each_by_others, has_statistics, in_row_order
-from genclf.select.permutation import labelling
+from genclf.select.cross_validation import each_by_others, has_statistics
+from genclf.select.data import Data
+from genclf.select.permutation import Permutations, labelling
 from genclf.select.score import ScoreFunction, score_of
 
 _TOGETHER = 2**18  # numbers in the scores of places that are computed together
@@ -45,7 +46,8 @@ def of_one_column(family: Family) -> Family | None:
 def scan_columns(
     clf: Classifier,
     function: ScoreFunction,
-    shared: Shared,
+    data: Data,
+    permuted: Permutations | None,
     index: Int[np.ndarray, "C m"],
     progress: Progress | None,
 ) -> Found | None:
@@ -54,41 +56,40 @@ def scan_columns(
     if column is None or any(np.ndim(leaf) for leaf in jax.tree.leaves(clf.family)):
         return None
     clf = replace(clf, family=Independent(column))
-    if not has_statistics(clf, shared.data.x):
+    if not has_statistics(clf, data.x):
         return None
-    places = jnp.asarray(np.where(index < 0, shared.data.x.shape[1], index))
-    observed = _observed(function, clf, shared, places)
-    if shared.labels is None:
+    places = jnp.asarray(np.where(index < 0, data.x.shape[1], index))
+    observed = _scores(function, clf, data, places)
+    if permuted is None:
         return Found(observed, None)
-    num = len(shared.numbers)
+    num = len(permuted.numbers)
     size = sizes(num, jax.ShapeDtypeStruct((num, 1), jnp.float32), 1)
-    of_chunk = partial(_permuted, function, clf, shared, places, size.chunk)
+    of_chunk = partial(_permuted, function, clf, data, places, permuted, size.chunk)
     return Found(observed, over_chunks(of_chunk, num, size.chunk, progress).T)
 
 
-@partial(compiled, static_argnums=0)
-def _observed(function: ScoreFunction, clf: Classifier, shared: Shared, places: Array) -> Array:
-    return _scores(function, clf, shared, places, shared.y)
-
-
-@partial(compiled, static_argnums=(0, 4))
+@partial(compiled, static_argnums=(0, 5))
 def _permuted(
-    function: ScoreFunction, clf: Classifier, shared: Shared, places: Array, size: int, first: Array
+    function: ScoreFunction,
+    clf: Classifier,
+    data: Data,
+    places: Array,
+    permuted: Permutations,
+    size: int,
+    first: Array,
 ) -> Array:
-    assert shared.labels is not None
-    labels = shared.labels
-
     def one(number: Array) -> Array:
-        y = labelling(shared.key, number, labels)
-        return _scores(function, clf, shared, places, y)
+        y = labelling(permuted.key, number, permuted.labels)
+        return _scores(function, clf, data._replace(y=y), places)
 
-    return lax.map(one, lax.dynamic_slice_in_dim(shared.numbers, first, size))
+    return lax.map(one, lax.dynamic_slice_in_dim(permuted.numbers, first, size))
 
 
+@partial(compiled, static_argnums=0)
 def _scores(
-    function: ScoreFunction, clf: Classifier, shared: Shared, places: Int[Array, "C m"], y: Array
+    function: ScoreFunction, clf: Classifier, data: Data, places: Int[Array, "C m"]
 ) -> Float[Array, "C"]:
-    x, w, where, counts, _ = shared.data
+    y, counts = data.y, data.counts
     n, (num_places, m) = len(y), places.shape
 
     def of_columns(params: ClassifierParams, x: Array) -> Array:
@@ -98,9 +99,8 @@ def _scores(
         table = jnp.concatenate([columns, jnp.zeros_like(prior), prior])
         return jnp.moveaxis(table, 1, 0).reshape(len(x), -1)
 
-    found, _ = each_by_others(clf, x, y, w, where, of_columns)
-    table = in_row_order(found, where.rows, n).reshape(n, -1, clf.num_classes)
-    table = jnp.moveaxis(table, 1, 0)
+    found, _ = each_by_others(clf, data, of_columns)
+    table = jnp.moveaxis(data.in_row_order(found).reshape(n, -1, clf.num_classes), 1, 0)
     log_prior = table[-1]
 
     def one(place: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int, PyTree
 
-from genclf.arguments.domains import shown, whole
+from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import as_arrays
@@ -26,10 +26,8 @@ from genclf.many.packing import Datasets, Stack, padded_size, stacked, stacks
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
 
-_BATCH = whole(1, optional=True)
 
-
-@verb(any_model=True, batch_size=_BATCH, progress=PROGRESS)
+@verb(any_model=True, progress=PROGRESS)
 def fit_many(
     clf: Model,
     datasets: Datasets,
@@ -70,11 +68,10 @@ def fit_many(
         (3, 3, 2)
     """
     packed = stacks(clf, datasets, fitted)
-    clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
-    return _in_order([_fits(clf, stack, batch_size, progress) for stack in packed], packed)
+    return _of_stacks(_fits, clf, packed, batch_size, progress)
 
 
-@verb(batch_size=_BATCH, progress=PROGRESS)
+@verb(progress=PROGRESS)
 def diagnose_many(
     clf: Model,
     datasets: Datasets,
@@ -105,12 +102,10 @@ def diagnose_many(
         [[1, 1], [2, 2]] [0]
     """
     packed = stacks(clf, datasets)
-    clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
-    found = [_mapped(_diagnoses, clf, stack, batch_size, progress) for stack in packed]
-    return _in_order(found, packed)
+    return _of_stacks(partial(_mapped, diagnosed), clf, packed, batch_size, progress)
 
 
-@verb(any_model=True, params=None, x=None, batch_size=_BATCH)
+@verb(any_model=True, params=None, x=None)
 def predict_many(params: Any, x: Any, *, batch_size: int | None = None) -> Any:
     """The most probable class of each row of each data set, by the fit to that data set.
 
@@ -146,18 +141,19 @@ def predict_many(params: Any, x: Any, *, batch_size: int | None = None) -> Any:
             f"the {count} fits"
         )
     size = sizes(count, x, batch_size, params)
-    return over_chunks(lambda first: _predictions(params, x, first, size), count, size.chunk)
+    of_chunk = lambda first: _of_members(predictions, (), (params, x), first, size)  # noqa: E731
+    return over_chunks(of_chunk, count, size.chunk)
 
 
 def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Progress | None) -> PyTree:
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stack.x)
     if not has_statistics(clf, one):
-        return _mapped(_fitted, clf, stack, batch_size, progress)
+        return _mapped(fitted, clf, stack, batch_size, progress)
     size = sizes(len(stack.y), stack.data, batch_size, clf)
 
     def estimates(first: Array) -> PyTree:
         # Two programs: in a single one, XLA would recompute the statistics wherever they are used.
-        return _estimates(clf, _statistics(clf, stack.data, first, size), size)
+        return _estimates(clf, _of_members(sums, (clf,), stack.data, first, size), size)
 
     return over_chunks(estimates, len(stack.y), size.chunk, progress)
 
@@ -170,13 +166,16 @@ def _mapped(
     progress: Progress | None,
 ) -> PyTree:
     size = sizes(len(stack.y), stack.data, batch_size, clf)
-    of_chunk = lambda first: function(clf, stack.data, first, size)  # noqa: E731
+    of_chunk = lambda first: _of_members(function, (clf,), stack.data, first, size)  # noqa: E731
     return over_chunks(of_chunk, len(stack.y), size.chunk, progress)
 
 
-@partial(compiled, static_argnums=3)
-def _statistics(clf: Classifier, data: PyTree, first: Array, size: Sizes) -> PyTree:
-    return map_chunk(lambda one: sums(clf, *one), data, first, size)
+@partial(compiled, static_argnums=(0, 4))
+def _of_members(
+    function: Callable[..., PyTree], shared: tuple, data: PyTree, first: Array, size: Sizes
+) -> PyTree:
+    """The function of what all share and of the data of each member of a chunk."""
+    return map_chunk(lambda one: function(*shared, *one), data, first, size)
 
 
 @partial(compiled, static_argnums=2)
@@ -184,23 +183,10 @@ def _estimates(clf: Classifier, found: PyTree, size: Sizes) -> PyTree:
     return lax.map(partial(estimate, clf), found, batch_size=size.batch)
 
 
-@partial(compiled, static_argnums=3)
-def _fitted(clf: Model, data: PyTree, first: Array, size: Sizes) -> PyTree:
-    return map_chunk(lambda one: fitted(clf, *one), data, first, size)
-
-
-@partial(compiled, static_argnums=3)
-def _diagnoses(clf: Classifier, data: PyTree, first: Array, size: Sizes) -> PyTree:
-    return map_chunk(lambda one: diagnosed(clf, *one), data, first, size)
-
-
-@partial(compiled, static_argnums=3)
-def _predictions(params: Fitted, x: PyTree, first: Array, size: Sizes) -> Array:
-    return map_chunk(lambda one: predictions(*one), (params, x), first, size)
-
-
-def _in_order(found: list[PyTree], packed: list[Stack]) -> PyTree:
+def _of_stacks(of_stack: Callable[..., PyTree], clf: Model, packed: list[Stack], *how: Any) -> Any:
     """The results of all stacks, in the order of the data sets."""
+    clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
+    found = [of_stack(clf, stack, *how) for stack in packed]
     if packed[0].places is None:
         return found[0]
     index = np.concatenate([stack.places for stack in packed if stack.places is not None])

@@ -27,10 +27,13 @@ def padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
     if lists is None:
         try:
             lists = [np.asarray(each) for each in neighbours]
-        except TypeError as error:
-            raise ValueError(_of_neighbours(neighbours)) from error
+        except TypeError:
+            lists = []
     if not lists:
-        raise ValueError(_of_neighbours(neighbours))
+        raise ValueError(
+            f"neighbours is {shown(neighbours)}, expected the column numbers of each "
+            "neighbourhood, or a matrix of them"
+        )
     for place, each in enumerate(lists):
         if each.ndim != 1 or not len(each) or not np.issubdtype(each.dtype, np.integer):
             raise ValueError(
@@ -66,10 +69,3 @@ def _rows_of_matrix(neighbours: Any, num_columns: int) -> list[np.ndarray] | Non
             f"neighbours has {width} columns, expected {num_columns}: one for each column of x"
         )
     return lists
-
-
-def _of_neighbours(neighbours: object) -> str:
-    return (
-        f"neighbours is {shown(neighbours)}, expected the column numbers of each neighbourhood, or "
-        "a matrix of them"
-    )

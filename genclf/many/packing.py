@@ -62,7 +62,7 @@ def stacks(
         smallest, largest = (jax.eval_shape(result, clf, *one) for one in ends)
         if not _are_alike(smallest, largest):
             padded[:] = padded.max()
-    return [_stack(given, np.flatnonzero(padded == n), int(n)) for n in np.unique(padded)]
+    return [_stack(given, np.flatnonzero(padded == n)) for n in np.unique(padded)]
 
 
 def _is_stacked(datasets: object) -> bool:
@@ -150,7 +150,7 @@ def _are_alike(one: PyTree, other: PyTree) -> bool:
     return form(one) == form(other)
 
 
-def _stack(given: list[tuple], index: np.ndarray, size: int) -> Stack:
+def _stack(given: list[tuple], index: np.ndarray) -> Stack:
     xs, ys, ws = zip(*(given[i] for i in index), strict=True)
     size = max(map(len, ys))
     x = as_arrays(jax.tree.map(lambda *a: stacked(a, size), *xs), "x")

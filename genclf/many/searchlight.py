@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -22,11 +21,11 @@ from genclf.classifier.verb import ArrayLike, optional_key, verb
 from genclf.families.gaussian.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
 from genclf.many.neighbours import Neighbours, padded_index
-from genclf.many.scan import Found, Shared, scan, shared_by_places
+from genclf.many.scan import At, Found, scan
 from genclf.select.chunks import PROGRESS, Progress
-from genclf.select.folds import checked_folds
-from genclf.select.groups import groups_of_rows
-from genclf.select.permutation import lower_is_better, p_values
+from genclf.select.data import Data, labelled_data
+from genclf.select.groups import checked_folds, groups_of_rows
+from genclf.select.permutation import Permutations, lower_is_better, p_values, permutations_of
 from genclf.select.score import Score, ScoreFunction, number_function
 
 _CHECKS: dict[str, Any] = {
@@ -35,7 +34,6 @@ _CHECKS: dict[str, Any] = {
     "num": whole(0),
     "key": optional_key,
     "whole_blocks": FLAG,
-    "batch_size": whole(1, optional=True),
     "progress": PROGRESS,
 }
 
@@ -130,9 +128,10 @@ def searchlight(
     """
     _require_values(clf, x, y, weights)
     index = padded_index(neighbours, x.shape[1])
-    function = number_function(metric, _log_posteriors(clf, x, y))
-    shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
-    found = scan_neighbourhoods(clf, function, shared, index, batch_size, progress)
+    data = labelled_data(x, y, folds, weights)
+    function = number_function(metric, clf.num_classes, data)
+    permuted = permutations_of(y, key, num, blocks, whole_blocks)
+    found = scan_neighbourhoods(clf, function, data, permuted, index, batch_size, progress)
     return _result(found, metric)
 
 
@@ -194,20 +193,17 @@ def sliding(
     x = jnp.moveaxis(jnp.asarray(x), -1, 0)
     check_supervised_rows(clf, x[0], y, weights)
     _require_values(clf, x, y, weights)
-    function = number_function(metric, _log_posteriors(clf, x, y))
-    shared = shared_by_places(x, y, folds, weights, key, num, blocks, whole_blocks)
-    times = jnp.arange(len(x))
-    found = scan(_at_time, function, clf, shared, times, x.shape[2], batch_size, progress)
+    data = labelled_data(x, y, folds, weights)
+    function = number_function(metric, clf.num_classes, data)
+    permuted = permutations_of(y, key, num, blocks, whole_blocks)
+    times, width = jnp.arange(len(x)), x.shape[2]
+    found = scan(_at_time, function, clf, data, permuted, times, width, batch_size, progress)
     return _result(found, metric)
 
 
 def _require_values(*given: PyTree) -> None:
     if any(isinstance(a, Tracer) for a in jax.tree.leaves(given)):
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
-
-
-def _log_posteriors(clf: Model, x: Array, y: Array) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((len(y), clf.num_classes), float_dtype(x))
 
 
 def _result(found: Found, metric: Score | ScoreFunction) -> Searchlight:
@@ -224,25 +220,28 @@ def _result(found: Found, metric: Score | ScoreFunction) -> Searchlight:
 def scan_neighbourhoods(
     clf: Model,
     function: ScoreFunction,
-    shared: Shared,
+    data: Data,
+    permuted: Permutations | None,
     index: np.ndarray,
-    batch_size: int | None,
-    progress: Progress | None,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
 ) -> Found:
     """The scores of all neighbourhoods, given by columns that are padded by -1."""
-    run = partial(scan, function=function, shared=shared, batch_size=batch_size, progress=progress)
+
+    def run(at: At, places: np.ndarray, width: int) -> Found:
+        given = data, permuted, jnp.asarray(places), width, batch_size, progress
+        return scan(at, function, clf, *given)
+
     if isinstance(clf, Classifier) and clf.inference != "predictive":
-        if (found := scan_columns(clf, function, shared, index, progress)) is not None:
+        if (found := scan_columns(clf, function, data, permuted, index, progress)) is not None:
             return found
         if can_pad(clf.family):
-            return run(_padded, clf=clf, places=jnp.asarray(index), width=index.shape[1])
+            return run(_padded, index, index.shape[1])
     sizes = (index >= 0).sum(1)
     parts, order = [], []
     for size in np.unique(sizes):
         places = np.flatnonzero(sizes == size)
-        parts.append(
-            run(_chosen, clf=clf, places=jnp.asarray(index[places, :size]), width=int(size))
-        )
+        parts.append(run(_chosen, index[places, :size], int(size)))
         order.append(places)
     back = np.argsort(np.concatenate(order))
     return jax.tree.map(lambda *a: jnp.concatenate(a)[back], *parts)

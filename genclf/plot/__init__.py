@@ -3,6 +3,10 @@
 The reasons are in docs/design/plot.md.
 """
 
+from genclf.arguments.extras import imported
+
+imported("matplotlib", "plot", "genclf.plot needs")
+
 from genclf.plot.densities import densities as densities
 from genclf.plot.discriminant_space import axes as axes
 from genclf.plot.ellipses import ellipses as ellipses

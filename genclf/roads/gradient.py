@@ -32,7 +32,6 @@ _CALLS = 100  # maximum number of calls of a callback
     max_steps=whole(0),
     tol=OPTIONAL_NON_NEGATIVE,
     key=optional_key,
-    batch_size=whole(1, optional=True),
     callback=Domain("a function of (step, log_lik), or None", callable, optional=True),
 )
 def fit_gradient(

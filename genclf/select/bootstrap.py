@@ -9,15 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier.conversion import float_dtype
 from genclf.classifier.verb import ArrayLike, verb
-from genclf.select.chunks import PROGRESS, Progress, over_chunks, sizes
-from genclf.select.groups import groups_of_rows
+from genclf.select.chunks import PROGRESS, Progress, map_chunk, over_chunks, sizes
+from genclf.select.groups import first_of_groups, groups_of_rows
 
 _LEVEL = Domain(
     "a number between 0 and 1, such as 0.95",
@@ -49,7 +48,6 @@ class Bootstrap(ShowsNumbers):
     level=_LEVEL,
     groups=groups_of_rows,
     strata=groups_of_rows,
-    batch_size=whole(1, optional=True),
     progress=PROGRESS,
 )
 def bootstrap(
@@ -112,15 +110,14 @@ def bootstrap(
             raise ValueError(f"{name} has length {len(given)}, expected num_rows = {num_rows}")
     unit = np.arange(num_rows) if groups is None else np.asarray(groups)
     stratum = np.zeros(num_rows, int) if strata is None else np.asarray(strata)
-    first = np.unique(unit, return_index=True)[1]
-    mixed = np.flatnonzero(stratum != stratum[first][unit])
+    of_unit, mixed = first_of_groups(stratum, unit)
     if len(mixed):
         raise ValueError(f"groups: the group of row {mixed[0]} has rows in two strata")
-    order = np.argsort(stratum[first], kind="stable")
-    size = np.bincount(stratum[first])
-    start = (np.cumsum(size) - size)[stratum[first][order]]
+    order = np.argsort(of_unit, kind="stable")
+    size = np.bincount(of_unit)
+    start = (np.cumsum(size) - size)[of_unit[order]]
     units = jnp.asarray(unit), jnp.asarray(order), jnp.asarray(start)
-    many = jnp.asarray(size[stratum[first][order]])
+    many = jnp.asarray(size[of_unit[order]])
     dtype = float_dtype(())
     part = sizes(num, jax.ShapeDtypeStruct((num, num_rows), dtype), batch_size)
 
@@ -131,11 +128,8 @@ def bootstrap(
         times = jnp.zeros(len(order), dtype).at[order[drawn]].add(1)
         return statistic(times[place])
 
-    @jax.jit
-    def some(first: Array) -> PyTree:
-        numbers = first + jnp.arange(part.chunk, dtype=first.dtype)
-        return lax.map(one, numbers, batch_size=part.batch)
-
+    numbers = jnp.arange(num, dtype=jnp.int32)
+    some = jax.jit(lambda first: map_chunk(one, numbers, first, part))
     draws = over_chunks(some, num, part.chunk, progress)
     tail = (1 - level) / 2
     quantile = lambda q: jax.tree.map(partial(jnp.quantile, q=q, axis=0), draws)  # noqa: E731

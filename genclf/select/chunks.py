@@ -46,16 +46,12 @@ def sizes(count: int, stacked: PyTree, batch_size: int | None, traced: PyTree = 
     return Sizes(batch * min(_BATCHES, count // batch), batch)
 
 
-def cut(stacked: PyTree, first: Int[Array, ""], size: int) -> PyTree:
-    """The `size` members that start at `first`."""
-    return jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, first, size), stacked)
-
-
 def map_chunk(
     function: Callable[[PyTree], PyTree], stacked: PyTree, first: Int[Array, ""], size: Sizes
 ) -> PyTree:
     """The function of each member of the chunk that starts at `first`, batch after batch."""
-    return lax.map(function, cut(stacked, first, size.chunk), batch_size=size.batch)
+    chunk = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, first, size.chunk), stacked)
+    return lax.map(function, chunk, batch_size=size.batch)
 
 
 def over_chunks(

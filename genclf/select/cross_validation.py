@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import FLAG
 from genclf.arguments.reprs import ShowsNumbers
@@ -27,10 +28,9 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.fitting.fit import fitted
 from genclf.multivariate.row_space import row_space
 from genclf.numerics import loops
-from genclf.select.folds import KEPT, check_training, checked_folds, padded
+from genclf.select.data import Data, data_of, take
+from genclf.select.groups import checked_folds
 from genclf.sums.merging import merged
-
-_PART = 2**22  # numbers in the statistics of the fits that are computed together
 
 
 class CrossValidation(ShowsNumbers):
@@ -97,13 +97,12 @@ def cross_validate(
     to_model, rows = in_row_space(clf, x)
     if len(folds) != len(y):
         raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
-    w, where = ones(weights, x, len(y)), layout(folds)
-    check_training(folds, y, weights)
-    found, params = of_folds(to_model(clf), rows, y, w, where)
+    data = data_of(x, y, folds, weights)
+    found, params = posteriors_of_folds(to_model(clf), data._replace(x=rows))
     reasons = None
     if diagnosed:
         require_generative(clf, "a diagnosis")
-        reasons = _diagnoses(clf, x, y, w, where)
+        reasons = _diagnoses(clf, data)
     return CrossValidation(found, folds, params, reasons)
 
 
@@ -117,85 +116,38 @@ def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
     return space.model, space.rows
 
 
-def take(rows: PyTree, index: Array | np.ndarray) -> PyTree:
-    """Rows by index; an index past the end gives the last row."""
-    return jax.tree.map(lambda a: a.at[index].get(mode="clip"), rows)
-
-
-def ones(weights: Array | None, x: PyTree, n: int) -> Array:
-    """The weights of the rows, all 1 if `weights` is None."""
-    return jnp.ones(n, float_dtype(x)) if weights is None else weights.astype(float_dtype(x))
-
-
-class Layout(NamedTuple):
-    """The row numbers of each fold.
-
-    Attributes:
-        rows: the row numbers of each fold, padded by n.
-        real: which of them are not padding.
-        kept: the rows in every training set.
-        folds: the fold of each row.
-    """
-
-    rows: Int[Array, "F m"]
-    real: Bool[Array, "F m"]
-    kept: Int[Array, "r"]
-    folds: Int[Array, "n"]
-
-
-def layout(folds: np.ndarray) -> Layout:
-    """The layout of folds that are known on the host."""
-    kept = np.flatnonzero(folds == KEPT).astype(np.int32)
-    return Layout(*map(jnp.asarray, (*padded(folds), kept, folds)))
-
-
 def has_statistics(clf: Model, x: PyTree) -> bool:
     """Whether the model is fitted to such rows from statistics that add up."""
     additive = isinstance(clf, Classifier) and is_additive(clf.family)
     return additive and not any_prefers_rows(clf.family, x)
 
 
-def posteriors_of_folds(
-    clf: Model, x: PyTree, y: Array, w: Array, where: Layout
-) -> tuple[Float[Array, "n K"], PyTree]:
+@compiled
+def posteriors_of_folds(clf: Model, data: Data) -> tuple[Float[Array, "n K"], PyTree]:
     """The log-posteriors of all rows, each by the fit without its fold; and the params."""
-    if isinstance(clf, Classifier) and has_statistics(clf, x):
-        found, params = each_by_others(clf, x, y, w, where, log_posteriors)
+    if isinstance(clf, Classifier) and has_statistics(clf, data.x):
+        found, params = each_by_others(clf, data, log_posteriors)
     else:
-        found, params = _by_fits(clf, x, y, w, where)
-    return in_row_order(found, where.rows, len(y)), params
+        found, params = data.each_fold(partial(by_refit, clf, data))
+    return data.in_row_order(found), params
 
 
-of_folds = compiled(posteriors_of_folds)
+def by_refit(clf: Model, data: Data, w: Array, held: Array) -> tuple[Array, PyTree]:
+    """The log-posteriors of the rows held out, by a fit with these weights; and its params."""
+    params = fitted(clf, data.x, data.y, w)
+    return log_posteriors(params, take(data.x, held)), params
 
 
 @compiled
-def _diagnoses(clf: Classifier, x: PyTree, y: Array, w: Array, where: Layout) -> Diagnosis:
-    def one(fold: Array) -> Diagnosis:
-        trains = (where.folds >= KEPT) & (where.folds != fold)
-        return diagnosed(clf, x, y, jnp.where(trains, w, 0))
-
-    return lax.map(one, jnp.arange(len(where.rows), dtype=where.folds.dtype))
-
-
-def in_row_order(
-    found: Float[Array, "F m K"], rows: Int[Array, "F m"], n: int
-) -> Float[Array, "n K"]:
-    """The values of the rows of each fold, in the order of the rows; NaN for rows in no fold."""
-    empty = jnp.full((n, found.shape[-1]), jnp.nan, found.dtype)
-    return empty.at[rows].set(found, mode="drop")
+def _diagnoses(clf: Classifier, data: Data) -> Diagnosis:
+    return data.each_fold(lambda w, _: diagnosed(clf, data.x, data.y, w))
 
 
 def each_by_others(
-    clf: Classifier,
-    x: PyTree,
-    y: Array,
-    w: Array,
-    where: Layout,
-    scores: Callable[[ClassifierParams, PyTree], Array],
+    clf: Classifier, data: Data, scores: Callable[[ClassifierParams, PyTree], Array]
 ) -> tuple[Array, ClassifierParams]:
     """The scores of the rows of each fold by the fit to all others, and the params."""
-    found = fold_statistics(clf, x, y, w, where)
+    found = fold_statistics(clf, data)
     return by_others(clf, found.rows, others(found.shared, found.each), scores)
 
 
@@ -223,14 +175,13 @@ class FoldStatistics(NamedTuple):
     rows: PyTree
 
 
-def fold_statistics(
-    clf: Classifier, x: PyTree, y: Array, w: Array, where: Layout
-) -> FoldStatistics:
+def fold_statistics(clf: Classifier, data: Data) -> FoldStatistics:
     """The statistics of each fold, in one pass."""
-    rows, labels = take((x, y), where.rows)
-    weight = jnp.where(where.real, take(w, where.rows), 0)
-    each = lax.map(lambda data: sums(clf, *data), (rows, labels, weight))
-    return FoldStatistics(each, sums(clf, *take((x, y, w), where.kept)), rows)
+    every = data.x, data.y, data.w
+    rows, labels, weight = take(every, data.rows)
+    of_folds = rows, labels, jnp.where(data.real, weight, 0)
+    each = lax.map(lambda fold: sums(clf, *fold), of_folds)
+    return FoldStatistics(each, sums(clf, *take(every, data.kept)), rows)
 
 
 def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[PyTree, PyTree]:
@@ -244,16 +195,3 @@ def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[PyTree, PyTr
     _, before = loops.scan(add, shared, each)
     _, after = loops.scan(add, jax.tree.map(jnp.zeros_like, shared), each, reverse=True)
     return before, after
-
-
-def _by_fits(clf: Model, x: PyTree, y: Array, w: Array, where: Layout) -> tuple[Array, PyTree]:
-    w = jnp.where(where.folds >= KEPT, w, 0)
-
-    def one(fold: tuple[Array, Array]) -> tuple[PyTree, Array]:
-        held, own = fold
-        params = fitted(clf, x, y, jnp.where(where.folds == held, 0, w))
-        return params, log_posteriors(params, take(x, own))
-
-    numbers = jnp.arange(len(where.rows), dtype=where.folds.dtype)
-    params, found = lax.map(one, (numbers, where.rows))
-    return found, params

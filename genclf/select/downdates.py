@@ -24,6 +24,7 @@ from genclf.covariance.scales import SCALES
 from genclf.covariance.shrinkage import Estimated
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.mahalanobis import Means
+from genclf.families.gaussian.padded import PaddedGaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceGaussian
 from genclf.numerics import loops
@@ -38,17 +39,34 @@ def has_downdates(clf: Model, y: Array) -> bool:
     Its covariances are full, either unshrunk or shrunk by a given share towards the identity. A
     ridge and other targets are made of d variances, all of which change with each row.
     """
-    if not isinstance(clf, Classifier) or clf.is_predictive or y.ndim != 1:
+    family = unpenalised_gaussian(clf)
+    if family is None or y.ndim != 1:
         return False
-    family = clf.family
-    if isinstance(family, RowSpaceGaussian):
-        family = family.family if family.family.shared else None
-    if not isinstance(family, Gaussian) or not family.structure.is_full or family.prior is not None:
-        return False
+    given = not isinstance(family.shrinkage, Estimated) and family.pooling is None
+    inside = isinstance(clf.family, RowSpaceGaussian) and family.shared
+    return given and (inside or isinstance(clf.family, Gaussian))
+
+
+def unpenalised_gaussian(clf: Model) -> Gaussian | None:
+    """The Gaussian of a model whose covariances are full, and shrunk to the identity at most.
+
+    None for other models, and for fits that are not made of the covariances of complete rows.
+    """
+    if not isinstance(clf, Classifier) or clf.is_predictive:
+        return None
+    family, _ = gaussian_of(clf)
+    if family is None or not family.structure.is_full or family.prior is not None:
+        return None
     plain = is_concrete(family.ridge) and bool(family.ridge == 0)
-    given = not isinstance(family.shrinkage, Estimated)
-    known = given and (family.shrinkage is None or family.target == "identity")
-    return plain and known and family.pooling is None and not family.may_miss
+    known = family.shrinkage is None or family.target == "identity"
+    return family if plain and known and not family.may_miss else None
+
+
+def gaussian_of(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:
+    """The Gaussian, or None; and its number of features, or None if that is its columns'."""
+    if isinstance(clf.family, RowSpaceGaussian | PaddedGaussian):
+        return clf.family.family, clf.family.num_features
+    return (clf.family if isinstance(clf.family, Gaussian) else None), None
 
 
 def without_each(

@@ -7,15 +7,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Int
 
 from genclf.arguments.domains import shown, whole
 from genclf.classifier.labels import AnyArray, check_meaning_of_unlabelled, readable
 from genclf.classifier.verb import ArrayLike, verb
-from genclf.select.groups import distinct, groups_of_rows
-
-KEPT, LEFT_OUT = -1, -2
+from genclf.select.groups import KEPT, LEFT_OUT, check_on_host, groups_of_rows
 
 
 @verb(num_folds=whole(2), groups=groups_of_rows)
@@ -52,7 +49,7 @@ def kfold(
         >>> print(gcf.kfold(jax.random.key(0), y, 3, groups=subjects))
         [1 1 2 2 0 0]
     """
-    _on_host("kfold", y, key)
+    check_on_host("kfold", y, key)
     labels = np.asarray(y)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(
@@ -170,30 +167,6 @@ def folds(
     return found
 
 
-def checked_folds(folds: object, name: str) -> np.ndarray:
-    """Folds as an array; raise unless they are concrete integers >= -2, each fold with a row."""
-    _on_host(name, folds)
-    values, number = distinct(folds, name)
-    found = values[number]
-    if not np.issubdtype(found.dtype, np.integer):
-        raise ValueError(
-            f"{name} is {shown(folds)}, expected one integer per row, as kfold returns them; "
-            "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind, and "
-            "genclf.folds of the splits of scikit-learn"
-        )
-    if len(wrong := np.flatnonzero(found < LEFT_OUT)):
-        raise ValueError(f"{name}[{wrong[0]}] is {found[wrong[0]]}, expected a fold, -1 or -2")
-    numbers = values[values >= 0]
-    wrong = numbers != np.arange(len(numbers))
-    if not len(numbers) or wrong.any():
-        missing = wrong.argmax() if len(numbers) else 0
-        raise ValueError(
-            f"{name} has no row in fold {missing}, expected one in each, 0..F-1; "
-            "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind"
-        )
-    return found
-
-
 def check_training(
     folds: np.ndarray, y: AnyArray, weights: AnyArray | None, *, left_out: int = 1
 ) -> None:
@@ -217,18 +190,3 @@ def check_training(
             f"folds leave nothing to learn from: all rows with a label and a weight are in fold "
             f"{which}, expected some in other folds, or with -1, which are in every training set"
         )
-
-
-def _on_host(name: str, *values: object) -> None:
-    if any(isinstance(value, Tracer) for value in values):
-        raise ValueError(f"{name} is on the host: give concrete arrays, outside jit and vmap")
-
-
-def padded(folds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of each fold (F, m), and which of them are not padding; padding is row n."""
-    held = np.flatnonzero(folds >= 0)
-    order = held[np.argsort(folds[held], kind="stable")]
-    real = np.arange(np.bincount(folds[held]).max()) < np.bincount(folds[held])[:, None]
-    rows = np.full(real.shape, len(folds), np.int32)
-    rows[real] = order
-    return rows, real

@@ -1,6 +1,8 @@
-"""Values that group rows: of any kind, numbered by the distinct ones."""
+"""Values that group rows, such as folds: of any kind, numbered by the distinct ones."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from jax.core import Tracer
@@ -8,12 +10,73 @@ from jaxtyping import Int, Shaped
 
 from genclf.arguments.domains import shown
 
+KEPT, LEFT_OUT = -1, -2  # folds of rows in every training set, and of rows that are not used
 _EXPECTED = "expected one value of each row, such as integers or strings"
 
 
 def groups_of_rows(given: object, name: str) -> Int[np.ndarray, "n"] | None:
     """The number of each row's group, in the order of the distinct values; None for None."""
     return None if given is None else distinct(given, name)[1]
+
+
+def groups_to_score(by: object, name: str) -> np.ndarray | None:
+    """The number of each row's group; -1 where the value is that of a row without a fold."""
+    if by is None:
+        return None
+    values, number = distinct(by, name)
+    if values.dtype.kind != "i":
+        return number
+    if values[0] < LEFT_OUT or values[-1] < 0:
+        raise ValueError(
+            f"{name}[{(number == 0).argmax()}] is {values[0]}, expected integers >= 0, and -1 or "
+            f"-2 for rows that do not count; as strings, {name}.astype(str), any values are groups"
+        )
+    return np.maximum(number - (values < 0).sum(), -1)
+
+
+def checked_folds(folds: object, name: str) -> np.ndarray:
+    """Folds as an array; raise unless they are concrete integers >= -2, each fold with a row."""
+    check_on_host(name, folds)
+    values, number = distinct(folds, name)
+    found = values[number]
+    if not np.issubdtype(found.dtype, np.integer):
+        raise ValueError(
+            f"{name} is {shown(folds)}, expected one integer per row, as kfold returns them; "
+            "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind, and "
+            "genclf.folds of the splits of scikit-learn"
+        )
+    if len(wrong := np.flatnonzero(found < LEFT_OUT)):
+        raise ValueError(f"{name}[{wrong[0]}] is {found[wrong[0]]}, expected a fold, -1 or -2")
+    numbers = values[values >= 0]
+    wrong = numbers != np.arange(len(numbers))
+    if not len(numbers) or wrong.any():
+        missing = wrong.argmax() if len(numbers) else 0
+        raise ValueError(
+            f"{name} has no row in fold {missing}, expected one in each, 0..F-1; "
+            "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind"
+        )
+    return found
+
+
+def first_of_groups(
+    values: Shaped[np.ndarray, "n"], group: Int[np.ndarray, "n"]
+) -> tuple[Shaped[np.ndarray, "G"], Int[np.ndarray, "_"]]:
+    """The value of the first row of each group, and the rows whose values are others."""
+    found = values[np.unique(group, return_index=True)[1]]
+    return found, np.flatnonzero(values != found[group])
+
+
+def check_one_per_row(shape: tuple[int, ...], **given: Any) -> None:
+    """Raise unless each argument, if it is not None, has the shape of the labels."""
+    for name, value in given.items():
+        if value is not None and np.shape(value) != shape:
+            raise ValueError(f"{name} has shape {np.shape(value)}, expected {shape}")
+
+
+def check_on_host(name: str, *values: object) -> None:
+    """Raise for traced values, which a function that runs on the host cannot read."""
+    if any(isinstance(value, Tracer) for value in values):
+        raise ValueError(f"{name} is on the host: give concrete arrays, outside jit and vmap")
 
 
 def distinct(given: object, name: str) -> tuple[Shaped[np.ndarray, "G"], Int[np.ndarray, "n"]]:

@@ -46,12 +46,12 @@ class LearningCurve(ShowsNumbers):
     @property
     def standard_error(self) -> dict[str, Float[Array, "S"]]:
         """Standard error of the mean over the splits, `sd / sqrt(num_splits)`."""
-        return {name: _standard_error(errors) for name, errors in self.errors.items()}
+        return {name: standard_error(errors) for name, errors in self.errors.items()}
 
     def difference(self, a: str, b: str) -> tuple[Float[Array, "S"], Float[Array, "S"]]:
         """Mean of `error_a - error_b` over the splits, and its standard error."""
         difference = self.errors[a] - self.errors[b]
-        return difference.mean(1), _standard_error(difference)
+        return difference.mean(1), standard_error(difference)
 
     def crossings(self, a: str, b: str, *, z: float = 2.0) -> list[tuple[int, int]]:
         """The sizes between which the curves cross: `(m, M)` if one is lower at m, the other at M.
@@ -65,8 +65,9 @@ class LearningCurve(ShowsNumbers):
         return [(int(sizes[i]), int(sizes[i + 1])) for i in np.flatnonzero(np.diff(sign))]
 
 
-def _standard_error(values: Float[Array, "S splits"]) -> Float[Array, "S"]:
-    return values.std(1, ddof=1) / np.sqrt(values.shape[1]).astype(values.dtype)
+def standard_error(values: Float[Any, "*batch n"]) -> Float[Any, "*batch"]:
+    """`sd / √n` of n numbers along the last axis, where sd has the divisor n - 1."""
+    return values.std(-1, ddof=1) / np.sqrt(values.shape[-1]).astype(values.dtype)
 
 
 def _checked_models(models: object, name: str) -> Mapping[str, Model]:
@@ -92,7 +93,6 @@ def _checked_test(test: Any) -> tuple[PyTree, Array]:
     models=_checked_models,
     sizes=_checked_sizes,
     num_splits=whole(1),
-    batch_size=whole(1, optional=True),
 )
 def learning_curve(
     models: Mapping[str, Model],
@@ -147,18 +147,17 @@ def learning_curve(
         raise ValueError(
             "learning_curve runs on the host, and compiles what it needs: call it outside jit"
         )
-    rows, labels = x, y
     others = None if test is None else _checked_test(test)
     models = {
         name: check_hyperparameters(m, widths(x), f"models[{name!r}]") for name, m in models.items()
     }
     for model in models.values():
-        for x_given, y_given in ((rows, labels), others or (rows, labels)):
+        for x_given, y_given in ((x, y), others or (x, y)):
             check_rows(model, x_given, y_given, None)
             if y_given.ndim != 1:
                 raise ValueError("y holds responsibilities, expected the labels of all rows")
             check_labels(y_given, model.num_classes, unlabelled=False)
-    n, largest = len(labels), len(labels) - (test is None)
+    n, largest = len(y), len(y) - (test is None)
     if not len(sizes) or not models:
         raise ValueError("sizes or models is empty, expected at least one of each")
     for size in sizes:
@@ -168,7 +167,7 @@ def learning_curve(
     for i, size in enumerate(sizes):
         train = _draws(jax.random.fold_in(key, i), n, num_splits)[:, :size]
         for name, model in models.items():
-            found[name].append(_errors(model, rows, labels, others, train, batch_size))
+            found[name].append(_errors(model, x, y, others, train, batch_size))
     errors = {name: jnp.stack(of_sizes) for name, of_sizes in found.items()}
     return LearningCurve(jnp.asarray(sizes), errors)
 

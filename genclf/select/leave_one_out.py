@@ -11,26 +11,22 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int, PyTree
 
-from genclf.arguments.domains import whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated, sums
 from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posteriors
 from genclf.classifier.verb import ArrayLike, verb
-from genclf.fitting.fit import fitted
 from genclf.select.cross_validation import (
     CrossValidation,
+    by_refit,
     has_statistics,
     in_row_space,
-    layout,
-    of_folds,
-    ones,
     others,
-    take,
+    posteriors_of_folds,
 )
+from genclf.select.data import Data, data_of, take
 from genclf.select.downdates import has_downdates, without_each
-from genclf.select.folds import check_training
 from genclf.select.left_out_words import can_leave_out_words, without_each_document
 from genclf.sums.merging import merged
 
@@ -40,7 +36,7 @@ ClosedForm = Callable[..., tuple[Array, Array]]
 _PART = 2**22  # numbers in the statistics of the fits that are computed together
 
 
-@verb(any_model=True, labels="supervised", batch_size=whole(1, optional=True))
+@verb(any_model=True, labels="supervised")
 def leave_one_out(
     clf: Model,
     x: PyTree,
@@ -81,19 +77,18 @@ def leave_one_out(
     to_model, x = in_row_space(clf, x)
     clf = to_model(clf)
     folds = np.arange(len(y), dtype=np.int32)
-    w = ones(weights, x, len(y))
-    check_training(folds, y, weights)
+    data = data_of(x, y, folds, weights)
     if (closed_form := _closed_form(clf, x, y)) is not None:
-        found, exact = _by_closed_form(closed_form, clf, x, y, w)
+        found, exact = _by_closed_form(closed_form, clf, data)
         again = np.flatnonzero(~np.asarray(exact))
         if len(again) > len(y) ** 0.5:
-            found = _without_each(clf, x, y, w, batch_size)
+            found = _without_each(clf, data, batch_size)
         elif len(again):
-            found = found.at[again].set(_refitted(clf, x, y, w, jnp.asarray(again)))
+            found = found.at[again].set(_refitted(clf, data, jnp.asarray(again)))
     elif has_statistics(clf, x):
-        found = _without_each(clf, x, y, w, batch_size)
+        found = _without_each(clf, data, batch_size)
     else:
-        found, _ = of_folds(clf, x, y, w, layout(folds))
+        found, _ = posteriors_of_folds(clf, data)
     return CrossValidation(found, folds, None)
 
 
@@ -105,15 +100,15 @@ def _closed_form(clf: Model, x: PyTree, y: Array) -> ClosedForm | None:
 
 
 @partial(compiled, static_argnums=0)
-def _by_closed_form(
-    closed_form: ClosedForm, clf: Classifier, x: Array, y: Array, w: Array
-) -> tuple[Array, Array]:
-    return closed_form(clf, sums(clf, x, y, w), x, y, w)
+def _by_closed_form(closed_form: ClosedForm, clf: Classifier, data: Data) -> tuple[Array, Array]:
+    given = data.x, data.y, data.w
+    return closed_form(clf, sums(clf, *given), *given)
 
 
-@partial(compiled, static_argnums=4)
-def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: int | None) -> Array:
+@partial(compiled, static_argnums=2)
+def _without_each(clf: Classifier, data: Data, batch_size: int | None) -> Array:
     """Leave-one-out by merging: blocks of rows are folds, and so are the rows within a block."""
+    x, y, w = data.x, data.y, data.w
     n = len(y)
     row = jax.eval_shape(sums, clf, *take((x, y, w), jnp.arange(1)))
     size = sum(a.size for a in jax.tree.leaves(row))
@@ -138,9 +133,6 @@ def _without_each(clf: Classifier, x: PyTree, y: Array, w: Array, batch_size: in
 
 
 @compiled
-def _refitted(clf: Classifier, x: PyTree, y: Array, w: Array, held: Int[Array, "r"]) -> Array:
-    def one(row: Array) -> Array:
-        params = fitted(clf, x, y, w.at[row].set(0))
-        return log_posteriors(params, take(x, row[None]))[0]
-
+def _refitted(clf: Classifier, data: Data, held: Int[Array, "r"]) -> Array:
+    one = lambda row: by_refit(clf, data, data.w.at[row].set(0), row[None])[0][0]  # noqa: E731
     return lax.map(one, held)

@@ -18,29 +18,13 @@ from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posteriors
 from genclf.select.cross_validation import (
     FoldStatistics,
-    Layout,
     by_others,
     fold_statistics,
-    in_row_order,
     others,
     posteriors_of_folds,
 )
+from genclf.select.data import Data
 from genclf.sums.merging import merged
-
-
-class Shared(NamedTuple):
-    """Data that all candidates share: rows, labels, weights in fits and in scores, and folds."""
-
-    x: PyTree
-    y: Int[Array, "n"]
-    w: Float[Array, "n"]
-    counts: Float[Array, "n"]
-    where: Layout
-
-
-def size_of_one(statistics: PyTree) -> int:
-    """The number of numbers in the statistics of one fit."""
-    return sum(a.size // len(a) for a in jax.tree.leaves(statistics))
 
 
 class Merged(NamedTuple):
@@ -60,13 +44,13 @@ class Merged(NamedTuple):
 
 
 @partial(compiled, static_argnums=2)
-def statistics_of(clf: Classifier, data: Shared, nested: bool) -> Merged:
+def statistics_of(clf: Classifier, data: Data, nested: bool) -> Merged:
     """The statistics of all fits: of all folds but one and, if nested, of all folds but two."""
-    found = fold_statistics(clf, data.x, data.y, data.w, data.where)
+    found = fold_statistics(clf, data)
     without = others(found.shared, found.each)
     if not nested:
         return Merged(found, without, None, None)
-    num_folds = len(data.where.rows)
+    num_folds = len(data.rows)
     index = jnp.arange(num_folds, dtype=jnp.int32)
 
     def without_two(fold: Array) -> PyTree:
@@ -81,26 +65,18 @@ def statistics_of(clf: Classifier, data: Shared, nested: bool) -> Merged:
     return Merged(found, without, jnp.stack([jnp.asarray(i), jnp.asarray(j)], 1), pairs)
 
 
-def posteriors(clf: Any, data: Shared, sums: Merged | None) -> Float[Array, "n K"]:
+def posteriors(clf: Any, data: Data, sums: Merged | None) -> Float[Array, "n K"]:
     """Log-posteriors of the rows of each fold, by a fit to the others."""
     if sums is None:
-        return posteriors_of_folds(clf, data.x, data.y, data.w, data.where)[0]
-
+        return posteriors_of_folds(clf, data)[0]
     found, _ = by_others(clf, sums.folds.rows, sums.without, log_posteriors)
-    return in_row_order(found, data.where.rows, len(data.y))
+    return data.in_row_order(found)
 
 
-def posteriors_within(clf: Model, data: Shared, sums: Merged | None) -> Float[Array, "F n K"]:
+def posteriors_within(clf: Model, data: Data, sums: Merged | None) -> Float[Array, "F n K"]:
     """For each fold, the log-posteriors of the rows of all others, by fits without both folds."""
-    where = data.where
     if sums is None:
-        index = jnp.arange(len(where.rows), dtype=where.folds.dtype)
-
-        def without(fold: Array) -> Array:
-            w = jnp.where(where.folds == fold, 0, data.w)
-            return posteriors_of_folds(clf, data.x, data.y, w, where)[0]
-
-        return lax.map(without, index)
+        return data.each_fold(lambda w, _: posteriors_of_folds(clf, data._replace(w=w))[0])
 
     def one(both: tuple[PyTree, Array]) -> Array:
         rows = jax.tree.map(lambda a: a[both[1]], sums.folds.rows)
@@ -109,8 +85,8 @@ def posteriors_within(clf: Model, data: Shared, sums: Merged | None) -> Float[Ar
 
     pairs: Any = sums.pairs
     found = lax.map(one, (sums.without_pairs, pairs))
-    table = jnp.full((len(where.rows), len(data.y), found.shape[-1]), jnp.nan, found.dtype)
+    table = jnp.full((len(data.rows), len(data.y), found.shape[-1]), jnp.nan, found.dtype)
     i, j = pairs[:, 0], pairs[:, 1]
     # Both are held out: the rows of one are scored for the choice of the other.
-    table = table.at[i[:, None], where.rows[j]].set(found[:, 1], mode="drop")
-    return table.at[j[:, None], where.rows[i]].set(found[:, 0], mode="drop")
+    table = table.at[i[:, None], data.rows[j]].set(found[:, 1], mode="drop")
+    return table.at[j[:, None], data.rows[i]].set(found[:, 0], mode="drop")

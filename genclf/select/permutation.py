@@ -17,19 +17,17 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
 from genclf.classifier.verb import ArrayLike, verb
-from genclf.select.cross_validation import (
-    Layout,
-    has_statistics,
-    in_row_order,
-    in_row_space,
-    layout,
-    ones,
-    posteriors_of_folds,
+from genclf.select.cross_validation import has_statistics, in_row_space, posteriors_of_folds
+from genclf.select.data import Data, labelled_data
+from genclf.select.groups import (
+    check_one_per_row,
+    checked_folds,
+    first_of_groups,
+    groups_of_rows,
+    groups_to_score,
 )
-from genclf.select.folds import KEPT, check_training, checked_folds
-from genclf.select.groups import groups_of_rows
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
-from genclf.select.score import Score, ScoreFunction, groups_to_score, number_function, score_of
+from genclf.select.score import Score, ScoreFunction, number_function, score_of
 
 _PART = 2**22  # numbers in the one-hot labels of the permutations that are computed together
 _REFITS = 8  # permutations whose statistics are computed by one product
@@ -60,7 +58,6 @@ class PermutationTest(ShowsNumbers):
     blocks=groups_of_rows,
     num=whole(1),
     whole_blocks=FLAG,
-    batch_size=whole(1, optional=True),
 )
 def permutation_test(
     key: Array,
@@ -123,26 +120,24 @@ def permutation_test(
     """
     to_model, x = in_row_space(clf, x)
     clf = to_model(clf)
-    w = rows_and_labels(x, y, folds, weights)
-    labels, held = np.asarray(y), folds >= 0
-    if by is not None and np.shape(by) != labels.shape:
-        raise ValueError(f"by has shape {np.shape(by)}, expected {labels.shape}")
-    function = number_function(metric, jax.ShapeDtypeStruct((len(y), clf.num_classes), w.dtype))
-    num_groups = 0 if by is None else int(np.max(by)) + 1
-    movable = movable_labels(labels, blocks, whole_blocks)
-    counts = jnp.where(jnp.asarray(held), w, 0)
-    data = Data(x, w, layout(folds), counts, None if by is None else jnp.asarray(by))
-    numbers = jnp.arange(AS_GIVEN, num)
-    part = batch_size or max(1, min(num, _PART // (len(y) * clf.num_classes)))
+    data, num_groups = labelled_data(x, y, folds, weights), 0
+    check_one_per_row(y.shape, by=by)
+    if by is not None:
+        data, num_groups = data._replace(by=jnp.asarray(by)), int(np.max(by)) + 1
+    function = number_function(metric, clf.num_classes, data)
+    permuted = permutations_of(y, key, num, blocks, whole_blocks)
+    assert permuted is not None  # num is at least 1
+    given = function, num_groups, clf, data
     if not share_scatters(clf):
-        scores = by_refits(function, num_groups, clf, key, numbers, movable, data)
+        scores = by_refits(*given, permuted)
     else:
-        scores, exact = by_rotations(function, num_groups, part, clf, key, numbers, movable, data)
+        part = batch_size or max(1, min(num, _PART // (len(y) * clf.num_classes)))
+        scores, exact = by_rotations(*given, permuted, part)
         again = np.flatnonzero(~np.asarray(exact))
         if len(again):
-            refits = by_refits(function, num_groups, clf, key, numbers[again], movable, data)
+            refits = by_refits(*given, permuted._replace(numbers=permuted.numbers[again]))
             scores = scores.at[again].set(refits)
-    observed = observed_score(function, num_groups, clf, y, data)
+    observed = observed_score(*given)
     return PermutationTest(observed, scores[1:], p_values(scores[0], scores[1:], metric))
 
 
@@ -162,30 +157,6 @@ def p_values(observed: Array, null: Array, metric: Score | ScoreFunction) -> Arr
     worse = sign * null > (sign * observed + rounding)[None]
     found = ((~worse).sum(0) + 1) / (len(null) + 1)
     return jnp.where(jnp.isnan(observed), jnp.nan, found.astype(observed.dtype))
-
-
-def rows_and_labels(
-    x: PyTree, y: Array, folds: np.ndarray, weights: Array | None
-) -> Float[Array, "n"]:
-    """The weights of the rows; raise unless each row has a label and a fold."""
-    labels = np.asarray(y)
-    if labels.ndim != 1 or (labels < 0).any() or len(labels) != len(folds):
-        raise ValueError(
-            f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label of each "
-            "row, 0..K-1, without -1"
-        )
-    check_training(folds, y, weights)
-    return ones(weights, x, len(labels))
-
-
-class Data(NamedTuple):
-    """Data that all labellings share: rows, weights in fits, folds, weights in scores, groups."""
-
-    x: PyTree
-    w: Float[Array, "n"]
-    where: Layout
-    counts: Float[Array, "n"]
-    by: Int[Array, "n"] | None
 
 
 class Movable(NamedTuple):
@@ -209,24 +180,23 @@ def movable_labels(labels: np.ndarray, block: np.ndarray | None, whole_blocks: b
         if whole_blocks:
             raise ValueError("whole_blocks is True without blocks: give the block of each row")
         return Movable(y, None, None)
-    if block.shape != labels.shape:
-        raise ValueError(f"blocks has shape {block.shape}, expected {labels.shape}")
-    first = np.unique(block, return_index=True)[1]
+    check_one_per_row(labels.shape, blocks=block)
+    of_block, mixed = first_of_groups(labels, block)
     if not whole_blocks:
-        if (labels == labels[first][block]).all():
+        if not len(mixed):
             raise ValueError(
                 "blocks has no block with two labels, so no label can move: with whole_blocks=True "
                 "labels move from block to block"
             )
         order = np.argsort(block, kind="stable")
         return Movable(jnp.asarray(labels[order]), jnp.asarray(order), jnp.asarray(block[order]))
-    mixed = np.flatnonzero(labels != labels[first][block])
     if len(mixed):
+        row = mixed[0]
         raise ValueError(
-            f"blocks[{mixed[0]}] has the labels {labels[first][block][mixed[0]]} and "
-            f"{labels[mixed[0]]}, expected one in each block, as whole blocks are to move"
+            f"blocks[{row}] has the labels {of_block[block[row]]} and {labels[row]}, expected one "
+            "in each block, as whole blocks are to move"
         )
-    return Movable(jnp.asarray(labels[first]), None, jnp.asarray(block))
+    return Movable(jnp.asarray(of_block), None, jnp.asarray(block))
 
 
 def labelling(key: Array, number: Int[Array, ""], labels: Movable) -> Int[Array, "n"]:
@@ -243,61 +213,77 @@ def labelling(key: Array, number: Int[Array, ""], labels: Movable) -> Int[Array,
     return label if block is None else label[block]
 
 
+class Permutations(NamedTuple):
+    """Permutations of labels.
+
+    Attributes:
+        key: the random key of all of them.
+        numbers: their numbers, and `AS_GIVEN` for the labels as given.
+        labels: the labels to permute.
+    """
+
+    key: Array
+    numbers: Int[Array, "num"]
+    labels: Movable
+
+
+def permutations_of(
+    y: Array, key: Array | None, num: int, blocks: np.ndarray | None, whole: bool
+) -> Permutations | None:
+    """`num` permutations of the labels; None if that is 0."""
+    if num and key is None:
+        raise ValueError(f"num is {num}, and key is None: give a jax.random key for permutations")
+    if not num and (key is not None or blocks is not None or whole):
+        raise ValueError("key, blocks or whole_blocks is given without permutations: give num")
+    if key is None:
+        return None
+    movable = movable_labels(np.asarray(y), blocks, whole)
+    return Permutations(key, jnp.arange(AS_GIVEN, num), movable)
+
+
 @partial(compiled, static_argnums=(0, 1))
-def observed_score(
-    function: ScoreFunction, num_groups: int, clf: Model, y: Array, data: Data
-) -> Array:
-    """The cross-validated score of these labels."""
-    found, _ = posteriors_of_folds(clf, data.x, y, data.w, data.where)
-    return score_of(function, num_groups, found, y, data.counts, data.by)
+def observed_score(function: ScoreFunction, num_groups: int, clf: Model, data: Data) -> Array:
+    """The cross-validated score of the labels of the data."""
+    found, _ = posteriors_of_folds(clf, data)
+    return score_of(function, num_groups, found, data.y, data.counts, data.by)
 
 
 @partial(compiled, static_argnums=(0, 1))
 def by_refits(
-    function: ScoreFunction,
-    num_groups: int,
-    clf: Model,
-    key: Array,
-    numbers: Int[Array, "num"],
-    labels: Movable,
-    data: Data,
+    function: ScoreFunction, num_groups: int, clf: Model, data: Data, permuted: Permutations
 ) -> Array:
-    """Scores of the labellings of these numbers, each by a new cross-validation."""
+    """Scores of these labellings, each by a new cross-validation."""
 
     def one(number: Array) -> Array:
-        y = labelling(key, number, labels)
-        return observed_score(function, num_groups, clf, y, data)
+        y = labelling(permuted.key, number, permuted.labels)
+        return observed_score(function, num_groups, clf, data._replace(y=y))
 
     together = _REFITS if has_statistics(clf, data.x) else None
-    return lax.map(one, numbers, batch_size=together)
+    return lax.map(one, permuted.numbers, batch_size=together)
 
 
-@partial(compiled, static_argnums=(0, 1, 2))
+@partial(compiled, static_argnums=(0, 1, 5))
 def by_rotations(
     function: ScoreFunction,
     num_groups: int,
-    part: int,
     clf: Classifier,
-    key: Array,
-    numbers: Int[Array, "num"],
-    labels: Movable,
     data: Data,
+    permuted: Permutations,
+    part: int | None = None,
 ) -> tuple[Array, Bool[Array, "num"]]:
-    """Scores of the labellings of these numbers without refits, and whether they are accurate.
+    """Scores of these labellings without refits, and whether they are accurate.
 
-    Memory holds `part` labellings at once.
+    Memory holds `part` labellings at once; all, if it is None.
     """
-    x, w, where = data.x.astype(data.w.dtype), data.w, data.where
-    in_folds = jnp.arange(len(where.rows), dtype=where.folds.dtype)
-    trained = lambda f: (where.folds != f) & (where.folds >= KEPT)  # noqa: E731
-    each = lax.map(lambda f: rotated(clf, x, jnp.where(trained(f), w, 0)), in_folds)
+    key, numbers, labels = permuted
+    part = part or len(numbers)
+    x = data.x.astype(data.w.dtype)
+    each = data.each_fold(lambda w, _: rotated(clf, x, w))
 
     def some(numbers: Array) -> tuple[Array, Array]:
         y = jax.vmap(lambda number: labelling(key, number, labels))(numbers)
-        found, exact = lax.map(
-            lambda fold: posteriors(clf, fold[0], fold[1], y), (each, where.rows)
-        )
-        ordered = jax.vmap(lambda one: in_row_order(one, where.rows, len(x)), 1)(found)
+        found, exact = lax.map(lambda fold: posteriors(clf, fold[0], fold[1], y), (each, data.rows))
+        ordered = jax.vmap(data.in_row_order, 1)(found)
         of_labels = lambda p, y: score_of(function, num_groups, p, y, data.counts, data.by)  # noqa: E731
         return jax.vmap(of_labels)(ordered, y), exact.all(0)
 

@@ -15,15 +15,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.arguments.hyperparameters import is_concrete
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
 from genclf.covariance.shrinkage import Estimated, Sizes, intensity
-from genclf.families.gaussian.gaussian import Gaussian
-from genclf.families.gaussian.padded import PaddedGaussian
-from genclf.families.gaussian.row_space import RowSpaceGaussian
 from genclf.numerics.batched import cholesky, eigh, inverse_lower
 from genclf.numerics.products import einsum, matmul
+from genclf.select.downdates import gaussian_of, unpenalised_gaussian
 
 
 class Rotated(NamedTuple):
@@ -62,21 +59,8 @@ class Labelled(NamedTuple):
 
 def share_scatters(clf: Model) -> bool:
     """Whether `posteriors` applies to the model: one covariance, shrunk to the identity at most."""
-    if not isinstance(clf, Classifier) or clf.is_predictive:
-        return False
-    family, _ = _gaussian(clf)
-    if family is None or family.prior is not None:
-        return False
-    linear = family.structure.is_full and family.shared and not family.may_miss
-    plain = is_concrete(family.ridge) and bool(family.ridge == 0)
-    return linear and plain and (family.shrinkage is None or family.target == "identity")
-
-
-def _gaussian(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:
-    """The Gaussian, or None; and its number of features, or None if that is its columns'."""
-    if isinstance(clf.family, RowSpaceGaussian | PaddedGaussian):
-        return clf.family.family, clf.family.num_features
-    return (clf.family if isinstance(clf.family, Gaussian) else None), None
+    family = unpenalised_gaussian(clf)
+    return family is not None and family.shared
 
 
 def rotated(clf: Classifier, x: Float[Array, "n d"], weight: Float[Array, "n"]) -> Rotated:
@@ -89,7 +73,7 @@ def rotated(clf: Classifier, x: Float[Array, "n d"], weight: Float[Array, "n"]) 
         x: all rows.
         weight: the weights of the training rows; 0 for others.
     """
-    family, width = _gaussian(clf)
+    family, width = gaussian_of(clf)
     assert family is not None
     n, eps = weight.sum(), jnp.finfo(x.dtype).eps
     origin = matmul(weight, x) / n
@@ -108,7 +92,7 @@ def posteriors(
     clf: Classifier, fold: Rotated, test: Int[Array, "m"], y: Int[Array, "P n"]
 ) -> tuple[Float[Array, "P m K"], Bool[Array, "P"]]:
     """Log-posteriors of the test rows for each labelling, and whether they are accurate."""
-    family, width = _gaussian(clf)
+    family, width = gaussian_of(clf)
     assert family is not None
     width = jnp.asarray(fold.rows.shape[1] if width is None else width, fold.rows.dtype)
     at = labelled(fold, y, clf.num_classes)

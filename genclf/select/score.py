@@ -17,27 +17,12 @@ from genclf.classifier.labels import check_labels, check_meaning_of_unlabelled
 from genclf.classifier.verb import ArrayLike, verb
 from genclf.numerics.products import matmul
 from genclf.select.cross_validation import CrossValidation
-from genclf.select.folds import LEFT_OUT
-from genclf.select.groups import distinct
+from genclf.select.data import Data
+from genclf.select.groups import check_one_per_row, groups_to_score
 from genclf.sums.statistics import divide
 
 Score = Literal["accuracy", "balanced_accuracy", "log_loss", "brier", "auc", "mcc", "confusion"]
 ScoreFunction = Callable[[Array, Array, Array], Array]
-
-
-def groups_to_score(by: object, name: str) -> np.ndarray | None:
-    """The number of each row's group; -1 where the value is that of a row without a fold."""
-    if by is None:
-        return None
-    values, number = distinct(by, name)
-    if values.dtype.kind != "i":
-        return number
-    if values[0] < LEFT_OUT or values[-1] < 0:
-        raise ValueError(
-            f"{name}[{(number == 0).argmax()}] is {values[0]}, expected integers >= 0, and -1 or "
-            f"-2 for rows that do not count; as strings, {name}.astype(str), any values are groups"
-        )
-    return np.maximum(number - (values < 0).sum(), -1)
 
 
 @verb(found=None, by=groups_to_score)
@@ -104,9 +89,7 @@ def score(
             f"found has log-posteriors of shape {log_p.shape}, and y the shape {y.shape} and dtype "
             f"{y.dtype}; expected (n, K) and n integer labels"
         )
-    for name, value in (("weights", weights), ("by", by)):
-        if value is not None and np.shape(value) != y.shape:
-            raise ValueError(f"{name} has shape {np.shape(value)}, expected {y.shape}")
+    check_one_per_row(y.shape, weights=weights, by=by)
     check_labels(y, log_p.shape[1])
     check_meaning_of_unlabelled(y, weights, log_p.shape[1])
     y = widen(y)
@@ -128,10 +111,11 @@ def score_function(metric: object) -> ScoreFunction:
     return function
 
 
-def number_function(metric: object, log_posterior: jax.ShapeDtypeStruct) -> ScoreFunction:
-    """`score_function` of a metric that is one number for such log-posteriors; raise for others."""
+def number_function(metric: object, num_classes: int, data: Data) -> ScoreFunction:
+    """`score_function` of a metric that is one number for such data; raise for others."""
     function = score_function(metric)
-    n, dtype = log_posterior.shape[0], log_posterior.dtype
+    n, dtype = len(data.y), data.w.dtype
+    log_posterior = jax.ShapeDtypeStruct((n, num_classes), dtype)
     label, weight = jax.ShapeDtypeStruct((n,), jnp.int32), jax.ShapeDtypeStruct((n,), dtype)
     found = jax.eval_shape(function, log_posterior, label, weight)
     if jnp.shape(found):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.arguments.domains import FLAG, Domain, whole
+from genclf.arguments.domains import FLAG, Domain
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier.conversion import float_dtype
@@ -25,18 +25,11 @@ from genclf.select.cross_validation import (
     cross_validate,
     has_statistics,
     in_row_space,
-    layout,
-    ones,
 )
-from genclf.select.folds import check_training, checked_folds
-from genclf.select.nested import (
-    Merged,
-    Shared,
-    posteriors,
-    posteriors_within,
-    size_of_one,
-    statistics_of,
-)
+from genclf.select.data import Data, data_of
+from genclf.select.groups import checked_folds
+from genclf.select.learning_curve import standard_error
+from genclf.select.nested import Merged, posteriors, posteriors_within, statistics_of
 from genclf.select.permutation import lower_is_better
 from genclf.select.score import Score, ScoreFunction, number_function, score_of
 
@@ -74,7 +67,6 @@ class Tuning(ShowsNumbers):
     grid=candidates_of,
     folds=checked_folds,
     nested=FLAG,
-    batch_size=whole(1, optional=True),
     progress=PROGRESS,
 )
 def tune(
@@ -147,13 +139,9 @@ def tune(
             f"folds has shape {folds.shape}, and y has {y.shape}; expected a fold and a label of "
             "each row"
         )
-    w = ones(weights, x, len(y))
-    check_training(folds, y, weights, left_out=1 + nested)
-    scored = jax.ShapeDtypeStruct((len(y), models[0].num_classes), w.dtype)
-    function = number_function(metric, scored)
-    counts = jnp.where(jnp.asarray(folds >= 0) & (y >= 0), w, 0)
-    data = Shared(x, y, w, counts, layout(folds))
-    num_folds = len(data.where.rows)
+    data = data_of(x, y, folds, weights, left_out=1 + nested)
+    function = number_function(metric, models[0].num_classes, data)
+    num_folds = len(data.rows)
     table = np.full((len(models), num_folds + 1), np.nan)
     inner = np.full((len(models), num_folds), np.nan)
     for group in grouped(models, float_dtype(x)):
@@ -164,12 +152,11 @@ def tune(
     columns: dict[str, Any]
     columns = {name: [one[name] for one in candidates] for name in candidates[0]}
     columns |= {"score": table[:, 0], "standard_error": error}
-    rows = best, one_se, metric
-    if not nested:
-        return Tuning(models[best], models[one_se], columns, None, None, *rows)
-    chosen = np.where(np.isnan(inner), -np.inf, sign * inner).argmax(0)
-    outer = CrossValidation(_by_chosen(models, chosen, x, y, folds, w), folds, None)
-    return Tuning(models[best], models[one_se], columns, outer, chosen, *rows)
+    outer = chosen = None
+    if nested:
+        chosen = np.where(np.isnan(inner), -np.inf, sign * inner).argmax(0)
+        outer = CrossValidation(_by_chosen(models, chosen, data, folds), folds, None)
+    return Tuning(models[best], models[one_se], columns, outer, chosen, best, one_se, metric)
 
 
 def _choice(scores: np.ndarray, metric: Score | ScoreFunction) -> tuple[int, int, np.ndarray]:
@@ -178,7 +165,7 @@ def _choice(scores: np.ndarray, metric: Score | ScoreFunction) -> tuple[int, int
         raise ValueError(f"no candidate of grid has a score, by metric {metric!r}: all are NaN")
     of_folds = scores[:, 1:]
     with np.errstate(invalid="ignore"):  # infinite scores have no standard error
-        error = of_folds.std(1, ddof=1) / np.sqrt(of_folds.shape[1])
+        error = standard_error(of_folds)
     whole = np.where(np.isnan(scores[:, 0]), -np.inf, scores[:, 0])
     best = int(whole.argmax())
     margin = 0 if np.isnan(error[best]) else error[best]
@@ -189,7 +176,7 @@ def _scores(
     function: ScoreFunction,
     models: list[Model],
     group: Group,
-    data: Shared,
+    data: Data,
     nested: bool,
     batch_size: int | None,
     progress: Progress | None,
@@ -201,9 +188,10 @@ def _scores(
     statistics = None
     if has_statistics(first if x is data.x else to_model(first), x):
         statistics = statistics_of(to_model(first), data, nested)
-    count, num_folds = len(group.places), len(data.where.rows)
+    count, num_folds = len(group.places), len(data.rows)
     copies = num_folds if nested else 1
-    each = copies * first.num_classes * len(data.y) + size_of_one(statistics)
+    of_one_fit = sum(a.size // len(a) for a in jax.tree.leaves(statistics))
+    each = copies * first.num_classes * len(data.y) + of_one_fit
     size = sizes(count, jax.ShapeDtypeStruct((count, each), jnp.float32), batch_size, group.models)
     run = partial(_of_chunk, function, nested, clfs, data, statistics, size)
     return over_chunks(run, count, size.chunk, progress)
@@ -214,38 +202,35 @@ def _of_chunk(
     function: ScoreFunction,
     nested: bool,
     clfs: PyTree,
-    data: Shared,
+    data: Data,
     merged: Merged | None,
     size: Sizes,
     first: Array,
 ) -> tuple[Float[Array, "C scores"], Float[Array, "C F"]]:
     """For each candidate, the score of all rows, of each fold, and of all rows but each fold."""
-    folds, num_folds = data.where.folds, len(data.where.rows)
+    folds, counts, num_folds = data.folds, data.counts, len(data.rows)
 
     def one(clf: Model) -> tuple[Array, Array]:
         found = posteriors(clf, data, merged)
-        whole = score_of(function, 0, found, data.y, data.counts, None)
-        each = score_of(function, num_folds, found, data.y, data.counts, folds)
+        whole = score_of(function, 0, found, data.y, counts, None)
+        each = score_of(function, num_folds, found, data.y, counts, folds)
         scores = jnp.concatenate([whole[None], each])
         if not nested:
             return scores, jnp.zeros_like(each)
         table = posteriors_within(clf, data, merged)
-        counts = jnp.where(
-            jnp.arange(num_folds, dtype=folds.dtype)[:, None] == folds[None], 0, data.counts[None]
-        )
+        held = jnp.arange(num_folds, dtype=folds.dtype)[:, None] == folds[None]
+        of_all_but = jnp.where(held, 0, counts[None])
         of_others = lambda found, w: score_of(function, 0, found, data.y, w, None)  # noqa: E731
-        return scores, jax.vmap(of_others)(table, counts)
+        return scores, jax.vmap(of_others)(table, of_all_but)
 
     return map_chunk(one, clfs, first, size)
 
 
-def _by_chosen(
-    models: list[Model], chosen: np.ndarray, x: PyTree, y: Array, folds: np.ndarray, w: Array
-) -> Array:
+def _by_chosen(models: list[Model], chosen: np.ndarray, data: Data, folds: np.ndarray) -> Array:
     """The posteriors of the rows of each fold by the candidate that was chosen for it."""
     of_row = np.where(folds >= 0, chosen[folds], -1)
-    found: Array = jnp.full((len(y), models[0].num_classes), jnp.nan, w.dtype)
+    found: Array = jnp.full((len(folds), models[0].num_classes), jnp.nan, data.w.dtype)
     for candidate in np.unique(chosen):
-        cv = cross_validate(models[candidate], x, y, folds, w)
+        cv = cross_validate(models[candidate], data.x, data.y, folds, data.w)
         found = jnp.where(jnp.asarray(of_row == candidate)[:, None], cv.log_posterior, found)
     return found

@@ -1,5 +1,10 @@
 """Estimators for scikit-learn and related libraries; needs `genclf[sklearn]`."""
 
+from genclf.arguments.extras import imported
+
+imported("narwhals", "sklearn", "genclf.sklearn needs")
+imported("sklearn", "sklearn", "genclf.sklearn needs")
+
 from genclf.sklearn.discriminants import (
     GaussianNB as GaussianNB,
     LinearDiscriminant as LinearDiscriminant,

@@ -7,11 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from genclf.classifier.conversion import float_dtype
 from genclf.classifier.model import Model, check_hyperparameters
 from genclf.many.packing import padded_size
-from genclf.many.scan import shared_by_places
 from genclf.many.searchlight import scan_neighbourhoods
+from genclf.select.data import labelled_data
 from genclf.select.folds import kfold
 from genclf.select.score import Score, ScoreFunction, number_function
 from genclf.sklearn.labels import encoded
@@ -83,14 +82,11 @@ class CrossValidatedScore(BaseEstimator):
             folds = encoded(groups, False).number
         d = x.shape[1]
         more = ((0, 0), (0, padded_size(d) - d))
-        shared = shared_by_places(
-            jnp.asarray(np.pad(x, more)), jnp.asarray(labels), folds, None, None, 0, None, False
-        )
+        rows = jnp.asarray(np.pad(x, more))
+        data = labelled_data(rows, jnp.asarray(labels), folds, None)
         index = np.pad(np.arange(d, dtype=np.int32)[None], more, constant_values=-1)
-        dtype = jax.dtypes.canonicalize_dtype(float_dtype(x))
-        log_p = jax.ShapeDtypeStruct((len(x), clf.num_classes), dtype)
-        function = number_function(self.metric, log_p)
-        found = scan_neighbourhoods(clf, function, shared, index, None, None)
+        function = number_function(self.metric, clf.num_classes, data)
+        found = scan_neighbourhoods(clf, function, data, None, index)
         self.score_ = float(found.observed[0])
         return self
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from genclf.arguments.extras import imported
 from genclf.tables.frames import Frame, is_index
 
 if TYPE_CHECKING:  # PyArrow is imported where rows are read
@@ -121,8 +122,4 @@ def _array(name: object, cells: object) -> ArrowColumn:
 
 def arrow() -> ModuleType:
     """PyArrow, or an error that says how to install it."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError('record batches need pyarrow: pip install "genclf[stream]"') from error
-    return pyarrow
+    return imported("pyarrow", "stream", "record batches need")

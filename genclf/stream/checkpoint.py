@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from genclf.arguments.extras import imported
 from genclf.files.container import FileError, replace_file
 from genclf.stream.batches import Batches, Unit
 from genclf.stream.host import merge_host
@@ -174,8 +175,7 @@ def _parts(todo: Iterator[tuple[str, Unit]], summed: Summed, processes: int) -> 
     """The parts of the units, in the order of the units."""
     if processes == 1:
         return (summed(name, given) for name, given in todo)
-    import joblib
-
+    joblib = imported("joblib", "stream", "several processes need")
     run = joblib.Parallel(n_jobs=processes, return_as="generator", pre_dispatch="2*n_jobs")
     return run(joblib.delayed(summed)(name, given) for name, given in todo)
 

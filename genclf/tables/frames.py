@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from genclf.arguments.extras import imported
+
 if TYPE_CHECKING:  # narwhals is imported where a table is read
     import narwhals
     import narwhals.stable.v2 as nw
@@ -56,11 +58,7 @@ def make_table(columns: Mapping[str, Sequence[object]], like: Table) -> Frame:
 
 
 def _narwhals() -> ModuleType:
-    try:
-        import narwhals.stable.v2
-    except ImportError as error:
-        raise ImportError('tables need narwhals: pip install "genclf[sklearn]"') from error
-    return narwhals.stable.v2
+    return imported("narwhals.stable.v2", "sklearn", "tables need")
 
 
 def looks_like_text(strings: Sequence[str], num_distinct: int, num_rows: int) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.classifier.classifier import Classifier
@@ -16,8 +15,10 @@ from genclf.classifier.scores import log_posterior
 from genclf.families.capabilities import is_hidden
 from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
 from genclf.fitting.em import em, em_step
-from genclf.select.cross_validation import Layout, cross_validate, in_row_order, layout, take
+from genclf.select.cross_validation import cross_validate
+from genclf.select.data import Data, data_of, take
 from genclf.select.folds import folds as folds_of
+from genclf.select.learning_curve import standard_error
 
 EM_TOL = 1e-8  # gain in the mean log-likelihood per row, as in `fit`
 EM_STEPS = 200
@@ -66,15 +67,14 @@ class HeldOut:
     def error(self, name: str) -> float:
         """Standard error of that score over the folds: sd / √F, where sd has the divisor F - 1."""
         values = getattr(self, name)
-        if not np.isfinite(values).all():
-            return float("nan")
-        return float(values.std(ddof=1) / np.sqrt(len(values)))
+        return float(standard_error(values)) if np.isfinite(values).all() else float("nan")
 
 
 def held_out(clf: Classifier, x: PyTree, y: np.ndarray, folds: np.ndarray) -> HeldOut:
     """For each fold, fit on all others and score it."""
     if is_hidden(clf.family):
-        log_p, singular, converged = map(np.asarray, _by_em(clf, x, jnp.asarray(y), layout(folds)))
+        data = data_of(jax.tree.map(jnp.asarray, x), jnp.asarray(y), folds, None)
+        log_p, singular, converged = map(np.asarray, _by_em(clf, data))
     else:
         found = cross_validate(clf, x, y, folds, diagnosed=True)
         log_p = np.asarray(found.log_posterior)
@@ -86,28 +86,18 @@ def held_out(clf: Classifier, x: PyTree, y: np.ndarray, folds: np.ndarray) -> He
     right = ~undecided & (np.where(undecided[:, None], 0, log_p).argmax(1) == y)
     sizes = np.bincount(folds)
     per_fold = lambda a: np.bincount(folds, a) / sizes  # noqa: E731
-    return HeldOut(
-        accuracy=per_fold(right),
-        log_loss=per_fold(loss),
-        undecided=per_fold(undecided),
-        impossible=int(np.isinf(loss).sum()),
-        singular=singular,
-        fold_sizes=sizes,
-        converged=converged,
-        log_posterior=log_p,
-    )
+    scores = per_fold(right), per_fold(loss), per_fold(undecided)
+    return HeldOut(*scores, int(np.isinf(loss).sum()), singular, sizes, converged, log_p)
 
 
 @jax.jit
 def _by_em(
-    clf: Classifier, x: PyTree, y: Int[Array, "n"], where: Layout
+    clf: Classifier, data: Data
 ) -> tuple[Float[Array, "n K"], Bool[Array, "F"], Bool[Array, "F"]]:
     """The log-posterior of each row under the fit without its fold; singular and converged fits."""
-    dtype = jax.tree.leaves(x)[0].dtype
-    labels = jax.nn.one_hot(y, clf.num_classes, dtype=dtype)
+    x, labels = data.x, jax.nn.one_hot(data.y, clf.num_classes, dtype=data.w.dtype)
 
-    def one(fold: tuple[Array, Array]) -> tuple[Array, Array, Array]:
-        w = (where.folds != fold[0]).astype(dtype)
+    def one(w: Array, held: Array) -> tuple[Array, Array, Array]:
         found = em(clf, x, labels, key=jax.random.key(0), weights=w, tol=EM_TOL, max_steps=EM_STEPS)
         expect = em_step(clf, x, labels, w)
         family = expect.clf.family
@@ -119,19 +109,17 @@ def _by_em(
         if isinstance(family, Gaussian) and family.prior is None and not family.shared:
             # Missing cells add an expected variance, so full rank does not prove enough rows.
             singular |= diagnosis.too_few.any()
-        return log_posterior(found.params, take(x, fold[1])), singular, found.converged
+        return log_posterior(found.params, take(x, held)), singular, found.converged
 
-    numbers = jnp.arange(len(where.rows), dtype=where.folds.dtype)
-    log_p, singular, converged = lax.map(one, (numbers, where.rows))
-    return in_row_order(log_p, where.rows, len(y)), singular, converged
+    log_p, singular, converged = data.each_fold(one)
+    return data.in_row_order(log_p), singular, converged
 
 
 def _singular(found: PyTree, *batch: int) -> Bool[Array, "..."]:
     """Whether any Gaussian in a diagnosis has a covariance short of full rank."""
-    parts = jax.tree.leaves(found, is_leaf=lambda node: isinstance(node, GaussianDiagnosis))
+    is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
     singular = jnp.zeros(batch, bool)
-    for part in parts:
-        if isinstance(part, GaussianDiagnosis):
-            short = part.rank < part.constant.shape[-1]
-            singular |= short.reshape(*batch, -1).any(-1)
+    for part in filter(is_gaussian, jax.tree.leaves(found, is_leaf=is_gaussian)):
+        short = part.rank < part.constant.shape[-1]
+        singular |= short.reshape(*batch, -1).any(-1)
     return singular

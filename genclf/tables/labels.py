@@ -24,9 +24,8 @@ def label_of(table: Table, name: str) -> Series:
         lower = {column.lower(): column for column in map(str, names)}
         close = difflib.get_close_matches(str(name).lower(), lower, n=3)
         hint = f"did you mean {' or '.join(repr(lower[c]) for c in close)}? " if close else ""
-        raise TableError(
-            f"label: table has no column {name!r}; {hint}the columns are {_some(names)}"
-        )
+        every = some([*map(repr, names)], 20)
+        raise TableError(f"label: table has no column {name!r}; {hint}the columns are {every}")
     label = table[name]
     cells = read_cells(label)
     n = int((~cells.missing).sum()) + cells.infinite
@@ -102,6 +101,7 @@ def _classes(label: Series, cells: Cells) -> Shaped[np.ndarray, "K"]:
     return np.array(values)
 
 
-def _some(names: Sequence[str]) -> str:
-    shown = [repr(name) for name in names]
-    return ", ".join(shown[:20]) + (f" and {len(shown) - 20} more" if len(shown) > 20 else "")
+def some(names: Sequence[str], most: int = 10) -> str:
+    """The names, or the first of them and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -9,7 +9,7 @@ import numpy as np
 from genclf.tables.candidates import RIDGE
 from genclf.tables.columns import Column, codes_of
 from genclf.tables.held_out import EM_STEPS
-from genclf.tables.labels import UsableRows
+from genclf.tables.labels import UsableRows, some
 from genclf.tables.trials import SINGULAR, TOO_LONG, Trial
 
 
@@ -24,13 +24,13 @@ def table_notes(
     if usable.alone:
         notes.append(
             "Left out, classes of one row, which cannot be both learned and tested: "
-            f"{_some(usable.alone)}."
+            f"{some(usable.alone)}."
         )
     if infinite := [f"{c.name} {c.cells.infinite}" for c in columns if c.cells.infinite]:
-        notes.append(f"Infinite numbers are taken for missing: {_some(infinite)}.")
+        notes.append(f"Infinite numbers are taken for missing: {some(infinite)}.")
     if telling := [column.name for column in columns if _renames(column, usable.y)]:
         notes.append(
-            f"One value for each class, and one class for each value: {_some(telling)}. If that is "
+            f"One value for each class, and one class for each value: {some(telling)}. If that is "
             "the label under another name, remove the column."
         )
     of_folds = []
@@ -40,7 +40,7 @@ def table_notes(
         )
     if rare := [f"{usable.names[k]} {count[k]}" for k in np.flatnonzero(count < num_folds)]:
         of_folds.append(
-            f"Fewer rows than folds: {_some(rare)}. Such a class has no row in some test folds, "
+            f"Fewer rows than folds: {some(rare)}. Such a class has no row in some test folds, "
             "but at least one training row for every fold, so its rows are scored like all others."
         )
     return [*notes, " ".join(of_folds)] if of_folds else notes
@@ -84,8 +84,3 @@ def score_notes(trials: Sequence[Trial]) -> list[str]:
                 f"EM stopped after {EM_STEPS} steps."
             )
     return notes
-
-
-def _some(names: Sequence[str], most: int = 10) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -40,6 +40,28 @@ def test_rows_are_read_without_jax():
     assert imported_by(program).isdisjoint({"jax", "equinox", "sklearn", "pandas"})
 
 
+@pytest.mark.parametrize(
+    "use, package, extra",
+    [
+        ("import genclf.plot", "matplotlib", "plot"),
+        ("import genclf; genclf.plot", "matplotlib", "plot"),
+        ("import genclf.sklearn", "scikit-learn", "sklearn"),
+        ("import genclf.sklearn", "narwhals", "sklearn"),
+        ("from genclf.text import learn_vocabulary; learn_vocabulary(['a b'])", "sklearn", "text"),
+        ("import genclf; genclf.save('x', genclf.lda(2))", "safetensors", "files"),
+        ("from genclf.stream.batches import arrow; arrow()", "pyarrow", "stream"),
+    ],
+)
+def test_a_package_that_lacks_is_named_with_its_extra(use, package, extra):
+    module = {"scikit-learn": "sklearn"}.get(package, package)
+    program = f"import sys; sys.modules[{module!r}] = None; {use}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    name = {"sklearn": "scikit-learn"}.get(package, package)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert last.endswith(f'{name}: pip install "genclf[{extra}]"')
+
+
 @pytest.mark.slow
 def test_the_command_line_is_not_imported():
     mine = imported_by("import genclf")

@@ -13,6 +13,7 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, PyTree
 from numpyro.distributions import constraints
 
+from genclf.arguments.extras import imported
 from genclf.bayes.program.densities import sample_examples
 from genclf.bayes.program.priors import sample_hyperparameters, sample_parameters
 from genclf.classifier.classifier import Classifier, ClassifierParams, ClassifierStats
@@ -54,12 +55,7 @@ def program(
 
 def _require_funsor() -> None:
     """Raise if funsor, with which numpyro marginalises labels, cannot be imported."""
-    try:
-        import funsor  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'unlabelled rows are marginalised with funsor: pip install "genclf[bayes]"'
-        ) from error
+    imported("funsor", "bayes", "the marginalisation of unlabelled rows needs")
 
 
 def _mark_invalid(params: ClassifierParams, x: PyTree) -> None:

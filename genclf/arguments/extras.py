@@ -1,0 +1,21 @@
+"""Packages that only some users have: each comes with an extra of this library."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+
+def imported(module: str, extra: str, what: str) -> ModuleType:
+    """A module of another package; an error names the extra that installs it.
+
+    Args:
+        module: the full name of the module.
+        extra: the extra, such as "plot".
+        what: what needs it, with its verb, such as "genclf.plot needs".
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = {"sklearn": "scikit-learn"}.get(first := module.partition(".")[0], first)
+        raise ImportError(f'{what} {package}: pip install "genclf[{extra}]"') from error

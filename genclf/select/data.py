@@ -1,0 +1,90 @@
+"""Rows with their labels, weights and folds, which all cross-validations share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from genclf.classifier.conversion import float_dtype
+from genclf.select.folds import check_training
+from genclf.select.groups import KEPT
+
+
+class Data(NamedTuple):
+    """Rows with labels, weights and folds.
+
+    Attributes:
+        x: the rows.
+        y: their labels, (n,), or responsibilities, (n, K).
+        w: their weights in fits, (n,).
+        folds: the fold of each row, (n,).
+        rows: the row numbers of each fold, padded by n, (F, m).
+        real: which of them are not padding, (F, m).
+        kept: the numbers of the rows in every training set.
+        by: the group of each row, (n,), if each group has a score; else None.
+    """
+
+    x: PyTree
+    y: Array
+    w: Float[Array, "n"]
+    folds: Int[Array, "n"]
+    rows: Int[Array, "F m"]
+    real: Bool[Array, "F m"]
+    kept: Int[Array, "r"]
+    by: Int[Array, "n"] | None = None
+
+    @property
+    def counts(self) -> Float[Array, "n"]:
+        """The weights of labelled rows in scores: 0 for those that are never held out."""
+        return jnp.where((self.folds >= 0) & (self.y >= 0), self.w, 0)
+
+    def each_fold(self, function: Callable[[Array, Array], PyTree]) -> PyTree:
+        """A function of the weights of the rows outside each fold, and of its row numbers."""
+
+        def one(fold: tuple[Array, Array]) -> PyTree:
+            trains = (self.folds >= KEPT) & (self.folds != fold[0])
+            return function(jnp.where(trains, self.w, 0), fold[1])
+
+        return lax.map(one, (jnp.arange(len(self.rows), dtype=self.folds.dtype), self.rows))
+
+    def in_row_order(self, found: Float[Array, "F m K"]) -> Float[Array, "n K"]:
+        """The values of the rows of each fold, in the order of all rows; NaN for rows in none."""
+        empty = jnp.full((len(self.y), found.shape[-1]), jnp.nan, found.dtype)
+        return empty.at[self.rows].set(found, mode="drop")
+
+
+def data_of(
+    x: PyTree, y: Array, folds: np.ndarray, weights: Array | None, *, left_out: int = 1
+) -> Data:
+    """The data of checked arguments; raise as `check_training` does."""
+    check_training(folds, y, weights, left_out=left_out)
+    dtype = float_dtype(x)
+    w = jnp.ones(len(y), dtype) if weights is None else weights.astype(dtype)
+    kept, held = np.flatnonzero(folds == KEPT).astype(np.int32), np.flatnonzero(folds >= 0)
+    size = np.bincount(folds[held])
+    real = np.arange(size.max()) < size[:, None]
+    rows = np.full(real.shape, len(folds), np.int32)
+    rows[real] = held[np.argsort(folds[held], kind="stable")]
+    return Data(x, y, w, *map(jnp.asarray, (folds, rows, real, kept)))
+
+
+def labelled_data(x: PyTree, y: Array, folds: np.ndarray, weights: Array | None) -> Data:
+    """`data_of`; raise unless each row has a label and a fold."""
+    labels = np.asarray(y)
+    if labels.ndim != 1 or (labels < 0).any() or len(labels) != len(folds):
+        raise ValueError(
+            f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label of each "
+            "row, 0..K-1, without -1"
+        )
+    return data_of(x, y, folds, weights)
+
+
+def take(rows: PyTree, index: Array | np.ndarray) -> PyTree:
+    """Rows by index; an index past the end gives the last row."""
+    return jax.tree.map(lambda a: a.at[index].get(mode="clip"), rows)
