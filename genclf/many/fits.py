@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
-from genclf.classifier.classifier import Classifier
+from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.conversion import as_arrays
 from genclf.classifier.diagnosis import Diagnosis, diagnosed
 from genclf.classifier.estimation import estimate, sums
@@ -22,9 +22,28 @@ from genclf.classifier.model import Fitted, Model, check_hyperparameters
 from genclf.classifier.scores import predictions
 from genclf.classifier.verb import verb
 from genclf.fitting.fit import fitted
+from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.many.packing import Datasets, Stack, padded_size, stacked, stacks
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
+
+
+@overload
+def fit_many(
+    clf: Classifier,
+    datasets: Datasets,
+    *,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+) -> ClassifierParams: ...
+@overload
+def fit_many(
+    clf: SoftmaxRegression,
+    datasets: Datasets,
+    *,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+) -> SoftmaxParams: ...
 
 
 @verb(any_model=True, progress=PROGRESS)
@@ -34,7 +53,7 @@ def fit_many(
     *,
     batch_size: int | None = None,
     progress: Progress | None = None,
-) -> Any:
+) -> Fitted:
     """Fit one model to each of many data sets.
 
     Data sets of different sizes are padded with rows of weight 0 to a few shapes, or to one shape
@@ -106,7 +125,9 @@ def diagnose_many(
 
 
 @verb(any_model=True, params=None, x=None)
-def predict_many(params: Any, x: Any, *, batch_size: int | None = None) -> Any:
+def predict_many(
+    params: Fitted, x: Any, *, batch_size: int | None = None
+) -> Array | list[np.ndarray]:
     """The most probable class of each row of each data set, by the fit to that data set.
 
     Args:

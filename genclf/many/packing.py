@@ -10,8 +10,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
+from genclf.arguments.arrays import host_numbers
 from genclf.arguments.domains import shown
-from genclf.classifier.conversion import as_arrays
+from genclf.classifier.conversion import as_arrays, host_arrays
 from genclf.classifier.labels import AnyArray
 from genclf.classifier.model import Model
 from genclf.classifier.rows import check_rows, check_supervised_rows
@@ -97,10 +98,9 @@ def _arrays(given: Any, number: int) -> tuple[PyTree, np.ndarray, np.ndarray | N
             "give a tuple of arrays with a leading axis"
         )
     x, y, *rest = given
-    if any(np.asarray(a).dtype == object for a in jax.tree.leaves(given)):
-        raise ValueError(f"datasets[{number}] holds objects, expected arrays of numbers")
-    weights = None if not rest or rest[0] is None else np.asarray(rest[0])
-    return jax.tree.map(np.asarray, x), np.asarray(y), weights
+    name = f"datasets[{number}]: "
+    weights = None if not rest or rest[0] is None else host_numbers(rest[0], name + "weights")
+    return host_arrays(x, name + "x"), host_numbers(y, name + "y"), weights
 
 
 def _check_one(

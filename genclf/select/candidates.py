@@ -16,7 +16,7 @@ from genclf.arguments.domains import shown
 from genclf.classifier.model import Model, check_hyperparameters
 from genclf.families.structure import widths
 
-Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+Grid = Mapping[str, Sequence[Any] | np.ndarray] | Sequence[Mapping[str, Any]]
 
 
 class Group(NamedTuple):
