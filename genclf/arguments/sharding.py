@@ -31,7 +31,7 @@ def compiled(
     *,
     static_argnums: int | tuple[int, ...] = (),
     batch_of: int | None = None,
-    quickly: int = 0,
+    fast_compile: int = 0,
 ) -> Callable:
     """`jax.jit(function)` that also accepts arrays sharded over explicit mesh axes.
 
@@ -40,9 +40,9 @@ def compiled(
         static_argnums: as for `jax.jit`.
         batch_of: the position of the argument that holds examples. Arrays of the result that
             start with its batch axes are sharded like it; all others are replicated.
-        quickly: a call with at most so many numbers, on a CPU and outside traced code, is compiled
-            in a third to a half of the time, into a slower program. For programs that are large and
-            called a few times for each shape.
+        fast_compile: a call with at most so many numbers, on a CPU and outside traced code, is
+            compiled in a third to a half of the time, into a slower program. For programs that are
+            large and called a few times for each shape.
     """
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
 
@@ -63,17 +63,17 @@ def compiled(
             result = function(*(arrays.get(place, arg) for place, arg in enumerate(args)))
         return jax.tree.map(of_type, result)
 
-    well = jax.jit(entry, static_argnums=static_argnums)
-    if not quickly:
-        return well
-    soon = jax.jit(entry, static_argnums=static_argnums, compiler_options=_QUICK)
+    optimized = jax.jit(entry, static_argnums=static_argnums)
+    if not fast_compile:
+        return optimized
+    fast = jax.jit(entry, static_argnums=static_argnums, compiler_options=_QUICK)
 
     @wraps(function)
     def called(*args: PyTree) -> PyTree:
-        return (soon if _is_small(args, quickly) else well)(*args)
+        return (fast if _is_small(args, fast_compile) else optimized)(*args)
 
     # The number of programs, as a function of `jax.jit` has it.
-    called._cache_size = lambda: soon._cache_size() + well._cache_size()  # type: ignore[attr-defined]
+    called._cache_size = lambda: fast._cache_size() + optimized._cache_size()  # type: ignore[attr-defined]
     return called
 
 

@@ -196,7 +196,7 @@ def _check_repeats(
 
 
 def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
-    """Raise if a covariance has no maximum for want of rows, before it takes room for (d, d)."""
+    """Raise if rows are too few for a covariance, before a (d, d) array is allocated."""
     for family, rows in leaf_families(clf.family, x):
         if not isinstance(family, Gaussian) or not family.structure.is_full:
             continue

@@ -220,7 +220,7 @@ def fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> C
     return proper_estimate(clf, found)
 
 
-@partial(compiled, quickly=2**14)
+@partial(compiled, fast_compile=2**14)
 def _fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
     rows, used = Rows.of(x, y, weights, clf.num_classes), clf.effective()
     found = ClassifierParams(used.log_prior(rows.count), used.family.fit(x, rows.w))

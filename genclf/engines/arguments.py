@@ -12,8 +12,8 @@ def check_recipes(schema: Schema) -> None:
     if alone := [part for part in schema.parts if part.recipe is None]:
         what = "the model" if alone[0].name is None else f"part {alone[0].name!r} of the model"
         raise ValueError(
-            f"schema: JAX alone sums the statistics of {what}, and workers have none: expected "
-            "Gaussian, Categorical, Bernoulli, Multinomial or Poisson; others take "
+            f"schema: only JAX can compute the statistics of {what}, and workers do not import "
+            "it: expected Gaussian, Categorical, Bernoulli, Multinomial or Poisson; others take "
             "genclf.stream.fit_batches"
         )
 

@@ -114,7 +114,7 @@ def _integers(given: object, name: str) -> Array:
     try:
         array = given if isinstance(given, jax.Array) else np.asarray(given)
     except ValueError as error:
-        raise ValueError(f"{name} is no array: {error}; pad the rows to one length") from error
+        raise ValueError(f"{name} is not an array: {error}; pad the rows to one length") from error
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise ValueError(
             f"{name} is a {type(given).__name__} of dtype {array.dtype}, expected an array of "

@@ -193,7 +193,7 @@ def fit_hidden(
     return _fit_hidden(clf, x.on_device() if isinstance(x, HostRows) else x, y, weights, init)
 
 
-@partial(compiled, quickly=2**14)
+@partial(compiled, fast_compile=2**14)
 def _fit_hidden(
     clf: Classifier, x: PyTree, y: Array, weights: Array | None, init: ClassifierParams | None
 ) -> ClassifierParams:
@@ -204,7 +204,7 @@ def _fit_hidden(
     return rows.nan_if_invalid(found.params)
 
 
-@partial(compiled, static_argnums=(8, 9, 10), quickly=2**16)
+@partial(compiled, static_argnums=(8, 9, 10), fast_compile=2**16)
 def _em(
     clf: Classifier,
     x: PyTree,

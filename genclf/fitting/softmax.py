@@ -302,7 +302,7 @@ def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
     return jnp.linalg.solve(problem.white.T, raw.T).T
 
 
-@partial(compiled, quickly=2**14)
+@partial(compiled, fast_compile=2**14)
 def fit_softmax(
     clf: SoftmaxRegression,
     x: Array,

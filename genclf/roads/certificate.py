@@ -111,7 +111,7 @@ def certify(
     return _certify(clf, params, x, y, weights, tol)
 
 
-@partial(compiled, quickly=2**16)
+@partial(compiled, fast_compile=2**16)
 def _certify(
     clf: Classifier,
     params: ClassifierParams,

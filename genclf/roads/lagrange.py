@@ -133,7 +133,7 @@ def _is_pooled(stats: ClassifierStats) -> bool:
     return len(stats.count) == 1 or any(isinstance(s, Moments) and s.is_pooled for s in nodes)
 
 
-@partial(compiled, quickly=2**16)
+@partial(compiled, fast_compile=2**16)
 def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     clf = of_parameters(clf)
     parts = over_parts(clf.family, _solve, stats.conditional)

@@ -63,7 +63,7 @@ def standard_errors(
     return _standard_errors(clf, params, x, y, weights)
 
 
-@partial(compiled, quickly=2**16)
+@partial(compiled, fast_compile=2**16)
 def _standard_errors(
     clf: Classifier, params: ClassifierParams, x: PyTree, y: Array, weights: Array | None
 ) -> dict[str, Array]:

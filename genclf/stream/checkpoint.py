@@ -139,8 +139,8 @@ def sum_units(
         store.write(total)
         if left and not store.shared:
             raise ValueError(
-                f"the checkpoint has the sum of {len(left)} more, such as "
-                f"{next(iter(left.values()))!r}: give all that it has, which are not read again, "
+                f"the checkpoint includes {len(left)} that were not given, such as "
+                f"{next(iter(left.values()))!r}: give their names too (they are not read again), "
                 "or take another checkpoint"
             )
     return total

@@ -79,7 +79,7 @@ def moments_by(
     full: bool,
     near: Array | None = None,
 ) -> Moments:
-    """The moments by `read` about points near the means; the rows are read again if digits lack."""
+    """The moments by `read` about points near the means; read again if digits were lost."""
     centre = near_classes(x, w) if near is None else lax.stop_gradient(near)
     (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
     # An E step has points near the means; float64 would be a large part of its work.

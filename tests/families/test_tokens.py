@@ -35,7 +35,7 @@ def test_vocab_size_is_a_number_of_words(vocab_size):
         (["to be", "or not"], LENGTHS, "ids is a list of dtype <U6"),
         (csr_matrix(IDS), LENGTHS, "ids is a csr_matrix of dtype object"),
         (np.ma.masked_equal(IDS, 99), LENGTHS, "ids is a masked array"),
-        ([[2, 0, 4], [1, 3]], LENGTHS, "ids is no array"),
+        ([[2, 0, 4], [1, 3]], LENGTHS, "ids is not an array"),
     ],
 )
 def test_from_lengths_names_what_is_wrong(ids, lengths, message):

@@ -165,9 +165,9 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full).
 
         The scatter is pooled over the classes if they share a covariance. If cells may be missing,
-        the count beside a diagonal is that of observed cells, (K, d). Where the data tell the
-        shrinkage, third and fourth moments stand beside scatters of each class: merged ones need
-        these.
+        the count beside a diagonal is that of observed cells, (K, d). If the
+        shrinkage is estimated, the statistics also hold third and fourth moments, and a scatter
+        per class, which merging needs.
         """
         if self.needs_fourth:
             return fourth_moments(x, w, each=self.target == "diagonal")
