@@ -66,7 +66,7 @@ class Conjugate(ShowsNumbers):
     @property
     @abc.abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
-        """Leading axes that the methods do not expect: the columns of `Independent`."""
+        """Leading axes that the methods do not expect, such as the columns of `Independent`."""
 
     @abc.abstractmethod
     def update(self, stats: PyTree) -> Conjugate:
