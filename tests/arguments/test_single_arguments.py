@@ -31,6 +31,7 @@ def test_numbers(value):
 TINY, MOST = np.finfo(float).tiny, np.finfo(float).max
 NUMBERS = {
     "PROBABILITY": (0.0, TINY, 1 - 2**-53, 1.0),
+    "SHARE": (-TINY, 0.0, 1.0, 1 + 2**-52),
     "OPTIONAL_SHARE": (-TINY, 0.0, 1.0, 1 + 2**-52),
     "NON_NEGATIVE": (-TINY, 0.0, MOST, np.inf),
     "OPTIONAL_NON_NEGATIVE": (-TINY, 0.0, MOST, np.inf),

@@ -9,6 +9,7 @@ from scipy.stats import gaussian_kde
 from sklearn.neighbors import KernelDensity as Peer
 
 import genclf as gcf
+from genclf.classifier import estimation
 from genclf.families.kernels.kernel_sums import best_log_multiplier, leave_one_out
 from tests.registry import (
     CLASS_SIZES,
@@ -247,9 +248,9 @@ def test_jit_of_vmap_is_eager(name):
 def test_another_number_compiles_nothing():
     x, y, _ = example("float32")
     params = gcf.fit(classifier(gcf.KernelDensity(0.3)), x, y)
-    before = gcf.estimation._fit_closed._cache_size()
+    before = estimation._fit_closed._cache_size()
     other = gcf.fit(classifier(gcf.KernelDensity(0.7)), x, y)
-    assert gcf.estimation._fit_closed._cache_size() == before
+    assert estimation._fit_closed._cache_size() == before
     ratio = other.conditional.bandwidth / params.conditional.bandwidth
     np.testing.assert_allclose(ratio, 7 / 3, rtol=1e-6)
 

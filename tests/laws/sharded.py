@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import genclf as gcf
+from genclf.classifier import estimation, scores
 from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, assert_close
 
 N = 4 * 29
@@ -164,9 +165,9 @@ def outside_verbs():
 def compiled_once():
     clf, data = gcf.gaussian_nb(3), over_rows(make_mesh(), *example(BY_NAME["gaussian"]))
     gcf.predict(gcf.fit(clf, *data), data[0])
-    before = gcf.estimation._fit_closed._cache_size(), gcf.scores.predictions._cache_size()
+    before = estimation._fit_closed._cache_size(), scores.predictions._cache_size()
     gcf.predict(gcf.fit(gcf.gaussian_nb(3, ridge=0.5), *data), data[0])
-    after = gcf.estimation._fit_closed._cache_size(), gcf.scores.predictions._cache_size()
+    after = estimation._fit_closed._cache_size(), scores.predictions._cache_size()
     assert after == before
 
 
