@@ -104,12 +104,16 @@ _AUTO = AxisType.Auto
 
 
 def _explicit_mesh(args: PyTree) -> AbstractMesh | None:
-    """The mesh over whose explicit axes an argument is sharded; None if all are replicated."""
-    of_args = [jax.typeof(leaf).sharding for leaf in jax.tree.leaves(args)]
-    explicit = [sharding for sharding in of_args if sharding.mesh.explicit_axes]
-    if not any(any(sharding.spec) for sharding in explicit):
+    """The mesh over whose explicit axes an argument is sharded; None if all are replicated.
+
+    A tracer does not show whether the axis is sharded over which `vmap` maps.
+    """
+    found = [(leaf, jax.typeof(leaf).sharding) for leaf in jax.tree.leaves(args)]
+    explicit = [(leaf, sharding) for leaf, sharding in found if sharding.mesh.explicit_axes]
+    may_hide = jax.sharding.get_abstract_mesh().empty
+    if not any(any(s.spec) or (may_hide and isinstance(a, Tracer)) for a, s in explicit):
         return None
-    meshes = list(dict.fromkeys(sharding.mesh for sharding in explicit))
+    meshes = list(dict.fromkeys(sharding.mesh for _, sharding in explicit))
     if len(meshes) > 1:
         raise ValueError(
             f"the arguments lie on different meshes, {' and '.join(map(str, meshes))}: "
