@@ -32,7 +32,6 @@ from genclf.families.capabilities import (
     has,
 )
 from genclf.families.conjugate.base import Conjugate, Prior
-from genclf.families.missing import MayMiss
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics.products import matmul
 from genclf.sums.accumulate import dense_sums, moments
@@ -64,7 +63,6 @@ __all__ = [
     "HasRoads",
     "HasTerms",
     "Latent",
-    "MayMiss",
     "Moments",
     "Parameter",
     "Parametric",

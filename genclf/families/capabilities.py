@@ -164,6 +164,10 @@ class HasConditionals(Density):
 
     needs: ClassVar = "conditional densities of its features"
 
+    def marginalized(self: Any) -> Any:
+        """The same density, with missing cells integrated out: its field `missing` says so."""
+        return replace(self, missing="marginalize")
+
     @abc.abstractmethod
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
         """Expected features of x, given the observed ones and p(y | x) = r."""

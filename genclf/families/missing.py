@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
@@ -15,7 +14,6 @@ from genclf.arguments.domains import one_of, whole
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens, is_dense
 
-T = TypeVar("T")
 Missing = Literal["error", "marginalize"]
 MISSING = one_of("error", "marginalize")
 CODE = whole(-(2**31), 2**31 - 1)
@@ -52,10 +50,6 @@ class MayMiss(eqx.Module):
         """Whether a missing cell is integrated out, and not an error."""
         return self.missing == "marginalize"
 
-    def marginalized(self: Any) -> Any:
-        """The same, with missing cells integrated out."""
-        return replace(self, missing="marginalize")
-
     def seen(self, x: Array) -> Bool[Array, "..."]:
         """Which cells hold a value: all of them, unless some may be missing."""
         return ~is_missing(x, self.missing_code) if self.may_miss else jnp.ones(x.shape, bool)
@@ -84,10 +78,3 @@ class MayMiss(eqx.Module):
             code = f"missing_code is {self.missing_code}, which is a value"
             return [f"{code}; expected another code, such as -1"]
         return []
-
-
-def marginalized(density: T) -> T:
-    """The density, with missing cells integrated out in each of its parts."""
-    may = lambda part: isinstance(part, MayMiss)  # noqa: E731
-    of = lambda part: part.marginalized() if may(part) else part  # noqa: E731
-    return jax.tree.map(of, density, is_leaf=may)

@@ -19,11 +19,16 @@ from genclf.sums.blocks import Hard
 from genclf.sums.statistics import ClassifierStats
 
 
-def check_for_em(clf: Classifier) -> None:
-    """Raise if EM cannot fit the model."""
+def check_latent(clf: Classifier) -> None:
+    """Raise if steps of EM cannot fit the model."""
     require(clf.family, Latent, "em")
     if clf.is_predictive:
         raise ValueError('inference is "predictive", expected "map" or "ml": EM finds parameters')
+
+
+def check_for_em(clf: Classifier) -> None:
+    """Raise if EM cannot fit the model, or would have no objective."""
+    check_latent(clf)
     if rules := clf.effective().family.heuristics():
         raise ValueError(
             f"EM cannot use {' and '.join(rules)}, which is not a prior, so that there would be no "

@@ -18,7 +18,6 @@ from genclf.classifier.labels import check_labels
 from genclf.classifier.scores import log_posteriors
 from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.capabilities import HasConditionals, require
-from genclf.families.missing import marginalized
 
 
 class Conditional(ShowsNumbers):
@@ -97,7 +96,7 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
 @partial(compiled, batch_of=1)
 def _condition(params: ClassifierParams, x: PyTree, y: Array | None) -> Conditional:
     require(params.conditional, HasConditionals, "condition")
-    params = ClassifierParams(params.log_prior, marginalized(params.conditional))
+    params = ClassifierParams(params.log_prior, params.conditional.marginalized())
     log_p = log_posteriors(params, x)
     if y is not None:
         if y.shape != log_p.shape[:-1] or not jnp.issubdtype(y.dtype, jnp.integer):

@@ -28,6 +28,7 @@ from genclf.fitting.clusters import (
     check_clusters,
     check_for_em,
     check_init,
+    check_latent,
     start_of,
 )
 from genclf.fitting.expectation import Expectation, expectation
@@ -186,8 +187,11 @@ def em(
 def fit_hidden(
     clf: Classifier, x: PyTree, y: Array, weights: Array | None, init: ClassifierParams | None
 ) -> ClassifierParams:
-    """`fit` of a model with unobserved parts of examples: `em` on the labelled rows."""
-    check_for_em(clf)
+    """`fit` of a model with unobserved parts of examples: `em` on the labelled rows.
+
+    Rules that are not a prior, such as a ridge, act on each estimate; no objective is reported.
+    """
+    check_latent(clf)
     if init is None:
         check_clusters(clf, y, weights, 0.0)
     return _fit_hidden(clf, x.on_device() if isinstance(x, HostRows) else x, y, weights, init)

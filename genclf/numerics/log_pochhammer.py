@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import digamma
@@ -41,7 +42,7 @@ def log_rising_sums(
 
 
 def _jvp(
-    primals: tuple[Array, ...], tangents: tuple[Array | SymbolicZero, ...]
+    primals: tuple[Array, ...], tangents: tuple[Array | np.ndarray | SymbolicZero, ...]
 ) -> tuple[Array, Array]:
     x, a, table = primals
     dx, *rest = tangents

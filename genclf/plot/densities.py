@@ -17,7 +17,6 @@ from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.base import AnyDensity, Density
 from genclf.families.capabilities import HasConditionals, require
 from genclf.families.counts.multinomial_params import MultinomialParams
-from genclf.families.missing import marginalized
 from genclf.plot.classes import (
     AX,
     Look,
@@ -180,4 +179,4 @@ def alone(density: AnyDensity) -> AnyDensity:
         raise ValueError(
             "words, and features above a threshold, have no densities; see genclf.plot.log_odds"
         )
-    return marginalized(density)
+    return density.marginalized()

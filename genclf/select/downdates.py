@@ -143,7 +143,9 @@ class _Factors(NamedTuple):
         return jnp.where(self.left > 0, self.left, 1)
 
 
-def _covariance(family: Gaussian, stats: Moments) -> tuple[Gaussian, CovarianceEstimate, int]:
+def _covariance(
+    family: Gaussian | RowSpaceGaussian, stats: Moments
+) -> tuple[Gaussian, CovarianceEstimate, int]:
     """The Gaussian, its covariances, and its number of features (columns may be coordinates)."""
     if isinstance(family, RowSpaceGaussian):
         return family.family, family._covariance(stats), family.num_features

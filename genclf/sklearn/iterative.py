@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,7 +23,16 @@ from genclf.fitting.softmax import SoftmaxRegression as SoftmaxModel
 from genclf.sklearn.estimator import Estimator, FamilyEstimator, warn_unless
 from genclf.sklearn.labels import Labels
 from genclf.sklearn.rows import checked_rows
-from genclf.sklearn.types import Covariance, Features, Flag, Number, PriorLike, RowsLike, Whole
+from genclf.sklearn.types import (
+    Covariance,
+    Features,
+    Flag,
+    ModelLike,
+    Number,
+    PriorLike,
+    RowsLike,
+    Whole,
+)
 
 
 class MixtureDiscriminant(FamilyEstimator):
@@ -222,7 +230,7 @@ class GenerativeClassifier(Estimator):
 
     def __init__(
         self,
-        model: Classifier | Callable[[int], Classifier] = lda,
+        model: ModelLike = lda,
         *,
         semi_supervised: Flag = False,
     ):

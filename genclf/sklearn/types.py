@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["numeric", "categorical", "count", "text", "drop"]
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from scipy.sparse import sparray, spmatrix
 
+    from genclf.classifier.classifier import Classifier
     from genclf.covariance.scales import Covariance as Covariance
     from genclf.covariance.shrinkage import Method, Target as Target
     from genclf.families.missing import Missing as Missing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     PriorLike: TypeAlias = ArrayLike | Mapping[Hashable, float] | None
     Kinds: TypeAlias = Mapping[str, Kind | Sequence[object]] | None
     NumValues: TypeAlias = int | Sequence[int] | np.ndarray | None
+    ModelLike: TypeAlias = Classifier | Callable[[int], Classifier]
     Number: TypeAlias = float
     Whole: TypeAlias = int
     Flag: TypeAlias = bool
@@ -31,5 +33,5 @@ if TYPE_CHECKING:
     Seed: TypeAlias = int | np.random.RandomState | None
 else:
     RowsLike = LabelsLike = WeightsLike = PriorLike = Kinds = NumValues = object
-    Number = Whole = Flag = Shrinkage = Seed = object
+    ModelLike = Number = Whole = Flag = Shrinkage = Seed = object
     Covariance = Features = Missing = Target = object

@@ -7,7 +7,6 @@ import pytest
 import scipy.special
 
 import genclf as gcf
-from genclf.families.missing import marginalized
 from tests.registry import K, assert_close
 
 N = 31
@@ -109,7 +108,7 @@ def test_a_mixture_asks_its_components():
     assert gcf.Mixture(ridge, 2).heuristics() == ridge.heuristics() != []
     weights = jnp.log(jnp.array([[0.3, 0.7], [0.5, 0.5]]))
     inner = gcf.GaussianParams(jnp.ones((4, 2)), jnp.ones((4, 2)), "diag", shared=False)
-    open_ = marginalized(gcf.MixtureParams(weights, inner))
+    open_ = gcf.MixtureParams(weights, inner).marginalized()
     assert open_.components.missing == "marginalize" and inner.missing == "error"
     one = open_.log_prob(jnp.array([[jnp.nan, 1.0]]))
     np.testing.assert_allclose(one, np.full((1, 2), -0.5 * np.log(2 * np.pi)), rtol=1e-6)

@@ -174,7 +174,7 @@ def test_improper_posteriors_raise_and_are_nan_in_traced_code():
     mixed = gcf.Product({"a": gcf.Independent(gcf.Gaussian()), "b": gcf.Bernoulli()})
     clf = gcf.Classifier(mixed, 2)
     s = gcf.stats(clf, {"a": X, "b": (X > 2).astype(int)}, Y)
-    raises(r"class 0 is not: a: column \[0\]: dof is -1", lambda: gcf.posterior(clf, s))
+    raises(r"class 0 is improper: a: column \[0\]: dof is -1", lambda: gcf.posterior(clf, s))
 
 
 @pytest.mark.slow

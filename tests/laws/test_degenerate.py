@@ -9,7 +9,6 @@ import pytest
 
 import genclf as gcf
 from genclf.families.capabilities import is_hidden
-from genclf.families.missing import marginalized
 from tests.registry import K
 
 N, D = 29, 5
@@ -145,7 +144,7 @@ def test_infinite_cells_beside_missing_ones(dtype):
     for family in HOLES:
         clf = gcf.Classifier(gcf.Gaussian(family.covariance, family.shared), K)
         params = gcf.fit(clf, x.astype(dtype), y)
-        params = replace(params, conditional=marginalized(params.conditional))
+        params = replace(params, conditional=params.conditional.marginalized())
         found = np.asarray(gcf.log_posterior(params, q))
         assert np.isnan(found[2:4]).all() and np.isfinite(found[4:]).all(), family
 

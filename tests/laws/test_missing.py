@@ -10,7 +10,6 @@ from scipy import stats as sps
 
 import genclf as gcf
 from genclf.families.capabilities import is_additive
-from genclf.families.missing import marginalized
 from tests.registry import (
     BY_NAME,
     SEEN_IN_PART,
@@ -88,7 +87,7 @@ def check_nothing_missing(model, dtype, tolerance):
     found, expected = gcf.fit(model.classifier, x, y), gcf.fit(strict, x, y)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert_close(a, b, tolerance)
-    same = replace(expected, conditional=marginalized(expected.conditional))
+    same = replace(expected, conditional=expected.conditional.marginalized())
     assert_close(gcf.log_joint(same, x), gcf.log_joint(expected, x), tolerance)
     if dtype == "float64":  # extreme scores amplify how params round in float32
         assert_close(gcf.log_joint(found, x), gcf.log_joint(expected, x), tolerance)

@@ -69,6 +69,9 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
         of = lambda part: part.constant(y, other) if has(part, HasTerms) else jnp.zeros(y.shape)  # noqa: E731
         return self.total(self.map(of))
 
+    def marginalized(self) -> CombinedParams:
+        return self.assemble(self.map(lambda part: part.marginalized()))
+
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
         """The result of each part."""
         return self.map(lambda part, x: part.condition(x, r), self.split(x))

@@ -92,6 +92,9 @@ class MixtureParams(HasConditionals, Params):
     def _number(self, y: Int[Array, "*shape"], component: Array) -> Int[Array, "*shape"]:
         return y * self.log_weight.shape[-1] + component.astype(y.dtype)
 
+    def marginalized(self) -> MixtureParams:
+        return replace(self, components=self.components.marginalized())
+
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
         """`condition` of the components, with the probability of each component given x."""
         each = r[..., None] * self.responsibilities(x)
