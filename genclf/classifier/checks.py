@@ -201,7 +201,7 @@ def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
         if not isinstance(family, Gaussian) or not family.structure.is_full:
             continue
         plain = not (family.heuristics() or family.prior is not None)
-        n, d = np.shape(rows)
+        n, d = (*np.shape(rows), 1)[:2]  # of `Independent` a column
         if plain and n < d:
             raise ValueError(
                 f"{n} rows of {d} features determine no covariance, whose rank would be below {n}: "

@@ -92,15 +92,19 @@ def _too_few(clf: Classifier, here: str, wanted: int) -> str:
 def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
     """Raise unless the given params have the arrays and shapes of the model's params, `fresh`.
 
-    One exception: a scale may be shared by classes or features in one of the two and not in the
-    other.
+    A scale may be shared by classes or features in one of the two and not in the other, and only
+    means in float32 have a rounding.
     """
 
+    def name_of(path: tuple) -> str | None:
+        return getattr(path[-1], "name", None)
+
     def outline(params: PyTree) -> list[tuple]:
-        return jax.tree_util.tree_leaves_with_path(params)
+        found = jax.tree_util.tree_leaves_with_path(params)
+        return [(path, leaf) for path, leaf in found if name_of(path) != "rounding"]
 
     def alike(path: tuple, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-        shared = getattr(path[-1], "name", None) == "scale" and len(a) == len(b)
+        shared = name_of(path) == "scale" and len(a) == len(b)
         return a == b or (shared and all(i == j or 1 in (i, j) for i, j in zip(a, b, strict=True)))
 
     own, theirs = outline(fresh), outline(given)

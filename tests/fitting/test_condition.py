@@ -210,6 +210,8 @@ def test_clear_errors():
     )
     with pytest.raises(ValueError, match="KernelDensityParams"):
         gcf.condition(kernels, x)
-    invalid = gcf.condition(params, x, np.full(N, K))
+    with pytest.raises(ValueError, match=r"expected a label in 0\.\.2"):
+        gcf.condition(params, x, np.full(N, K))
+    invalid = jax.jit(gcf.condition)(params, x, np.full(N, K))
     assert np.isnan(invalid.features.mean).any()
     assert (invalid.sample(jax.random.key(0))[1] == -1).all()
