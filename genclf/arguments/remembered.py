@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -22,3 +25,11 @@ class Remembered:
         """Remember a value for an object."""
         key = id(of)
         self._known[key] = weakref.ref(of, lambda _: self._known.pop(key, None)), value
+
+    def of(self, given: T, compute: Callable[[T], object]) -> Any:
+        """The value for an object, computed unless it is known."""
+        value = self.get(given)
+        if value is None:
+            value = compute(given)
+            self.keep(given, value)
+        return value

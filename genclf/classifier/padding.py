@@ -16,6 +16,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
+from genclf.arguments.remembered import Remembered
 from genclf.arguments.static import static
 from genclf.classifier.conversion import host_arrays, host_or_device, maybe_sparse
 from genclf.classifier.rows import check_examples
@@ -24,6 +25,7 @@ from genclf.families.support import Support
 from genclf.families.tokens import is_dense
 from genclf.sums.sparse import HostRows, is_traced
 
+_traced = Remembered()
 SIZES = (64, 256, 1024, 4096, 16384, 65536)  # above 64 rows, padding less than quadruples a piece
 
 
@@ -39,16 +41,16 @@ def by_rows(
             which are scored on the host by NumPy and SciPy if they are SciPy's.
         form: the method of a density that f uses, "discriminant" or "log_prob".
     """
-    traced = is_traced(params)
-    if not traced and _is_host_batch(x):
-        x = host_arrays(x, "x")
-    else:
-        x = (maybe_sparse if traced else host_or_device)(x, "x")
+    traced = _traced.of(params, is_traced)
+    on_host = not traced and _is_host_batch(x)
+    convert = host_arrays if on_host else maybe_sparse if traced else host_or_device
+    x = convert(x, "x")
     check_examples(params, x)
     if isinstance(x, HostRows):
         x = getattr(params.conditional, form)(x)
         params = replace(params, conditional=_Scores(x.shape[1]))
-    if traced or not _is_host_batch(x):
+        on_host = _is_host_batch(x)
+    if not on_host:
         return f(params, x)
     found = [(f(params, piece), rows) for piece, rows in _pieces(x)]
     if any(isinstance(values, Tracer) for values, _ in found):  # called inside jit
@@ -81,6 +83,8 @@ class _Scores(Density):
 
 def _is_host_batch(x: PyTree) -> bool:
     """Whether x holds rows of NumPy arrays, with a number of rows that is not in `SIZES`."""
+    if isinstance(x, jax.Array):
+        return False
     leaves = jax.tree.leaves(x)
     if not is_dense(x) or not all(type(a) is np.ndarray for a in leaves):
         return False

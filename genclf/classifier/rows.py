@@ -5,6 +5,7 @@ The checks need only shapes and dtypes, so they also raise while a function is t
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TypeVar
 
 import equinox as eqx
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from genclf.arguments.remembered import Remembered
 from genclf.classifier.conversion import float_dtype, widen
 from genclf.classifier.labels import AnyArray, check_supervised, valid_labels, valid_weights
 from genclf.classifier.model import Fitted, Model
@@ -22,6 +24,7 @@ from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import map_blocks
 
 T = TypeVar("T")
+_num_features = Remembered()
 
 
 class Rows(eqx.Module):
@@ -155,7 +158,7 @@ def check_supervised_rows(
 
 def check_examples(params: Model | Fitted | Density, x: PyTree) -> None:
     """Raise unless x holds examples with the number of features that the params were fitted to."""
-    batch, of_fit = None, params.num_features
+    batch, of_fit = None, _num_features.of(params, attrgetter("num_features"))
     if not isinstance(of_fit, dict) and isinstance(x, AnyArray) and x.shape[-1:] == (of_fit,):
         return
     for name, path, _, block in blocks(params.support, x):

@@ -183,6 +183,8 @@ _CELLS = 2**19  # cells of a part, whose arrays should stay in the cache
 
 def is_sparse(given: object) -> bool:
     """Whether these are sparse rows, a sparse matrix of SciPy, or of JAX (`BCOO`)."""
+    if isinstance(given, np.ndarray | jax.Array):
+        return False
     return isinstance(given, Sparse) or hasattr(given, "tocsr") or _is_bcoo(given)
 
 

@@ -107,15 +107,21 @@ class BetaDistribution(Conjugate):
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a-1) log p + (b-1) log (1-p) - log B(a, b)`."""
         logits, a, b = arrays["logits"], self.a, self.b
-        total = a + b
-
-        def main(a: Array, log_p: Array) -> Array:
-            # Combine a log p with the largest part of log B(a, b): both are large and cancel.
-            return jnp.where(a == 1, jnp.log(total), a * (log_p + jnp.log(total / a)) - log_p)
-
-        found = main(a, jax.nn.log_sigmoid(logits)) + main(b, jax.nn.log_sigmoid(-logits))
-        beyond = log_gamma_remainder(a) + log_gamma_remainder(b) - log_gamma_remainder(a + b)
-        return (found - beyond).sum()
+        total, at_end = a + b, jnp.isinf(logits)
+        logits = jnp.where(at_end, 0, logits)
+        # a log p + b log (1-p) less its maximum, which is the large part of log B(a, b) and cancels:
+        # -total KL(a / total ‖ p), by the distance of the logit from its place at the maximum.
+        deviation = logits - (jnp.log(a) - jnp.log(b))
+        above = deviation > 0
+        distance, weight = jnp.where(above, deviation, -deviation), jnp.where(above, b, a)
+        divergence = weight * distance + total * jnp.log1p(weight / total * jnp.expm1(-distance))
+        beyond = log_gamma_remainder(a) + log_gamma_remainder(b) - log_gamma_remainder(total)
+        inside = -divergence - jax.nn.log_sigmoid(logits) - jax.nn.log_sigmoid(-logits) - beyond
+        # p^(a-1) at p = 0 is 1 if a is 1, where B(1, b) = 1 / b; and so at p = 1.
+        low = arrays["logits"] < 0
+        power, other = jnp.where(low, a, b), jnp.where(low, b, a)
+        end = jnp.where(power == 1, jnp.log(other), jnp.where(power > 1, -jnp.inf, jnp.inf))
+        return jnp.where(at_end, end, inside).sum()
 
     def expected(self) -> dict[str, Array]:
         """The logit of `a / (a + b)`."""
