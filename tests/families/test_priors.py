@@ -308,7 +308,10 @@ def test_evidence_and_densities_of_tables_in_float32(strength):
             post = gcf.posterior(bits, of[0])
             found[dtype] = [*evidence, float(post.log_prob(post.mean))]
     # Sums of 1e5 weights are good to a few units of 1e-7.
-    np.testing.assert_allclose(found["float32"], found["float64"], rtol=3e-6)
+    np.testing.assert_allclose(found["float32"][:2], found["float64"][:2], rtol=3e-6)
+    # In the density of the class prior, logarithms of gamma functions of n cancel.
+    atol = np.finfo(np.float32).eps * len(x)
+    np.testing.assert_allclose(found["float32"][2], found["float64"][2], rtol=0, atol=atol)
 
 
 def test_statistics_of_another_model_are_refused():
