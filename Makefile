@@ -9,12 +9,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
 
-# A process reads the bytecode of those before it, also where Python is told to write none: many tests start one.
+# Cache bytecode even where the environment forbids it, since many tests start a Python process.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 export PYTHONDONTWRITEBYTECODE :=
 
-# JAX calls LAPACK from several threads at once. OpenBLAS's own threads wait by spinning, which costs
-# several times the work where another process has a core.
+# JAX calls LAPACK from several threads at once. Idle threads of OpenBLAS spin, which makes everything
+# several times slower if another process uses a core.
 test test-all test-scale test-cpus mutation docs: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
@@ -28,7 +28,7 @@ demo: $(VENV)/.cli ## fit the models to the shipped data and print what they say
 	@$(PY) -m genclf
 
 PYTEST := -m pytest -n 2 --dist loadgroup
-# Spark needs Java; where there is none, the tests of the engines are left to test-scale.
+# Spark needs Java; without it, `make test` leaves out the tests of the engines.
 SCALE := $(if $(shell command -v java),$(VENV)/.scale)
 SOME := $(if $(SCALE),,-m "not scale")
 
@@ -38,12 +38,12 @@ test: lint types $(SCALE) ## lint, types, doctests, and tests on one model of ea
 test-all: lint types $(SCALE) ## the same on every model, with the slow cases
 	$(PY) $(PYTEST) $(SOME) $(PYTEST_ARGS)
 
-test-scale: $(VENV)/.test $(VENV)/.scale ## the engines of several processes alone
+test-scale: $(VENV)/.test $(VENV)/.scale ## only the tests of the engines (Spark, Dask, JAX processes)
 	$(PY) $(PYTEST) -m scale $(PYTEST_ARGS)
 
-# Rounding differs with the vector units that NumPy and XLA find. NumPy is told to leave out all that it can, which it calls
-# found; the second and third run limit XLA too. What XLA compiles is cached by its flags, so the runs share the cache.
-test-cpus: $(VENV)/.test ## the laws, computed as on x86 processors with smaller vector units
+# Rounding depends on the vector units that NumPy and XLA use. All three runs disable the optional ones of NumPy, which it lists
+# as "found"; the second and third also limit XLA. JAX's compile cache includes the flags, so the runs can share it.
+test-cpus: $(VENV)/.test ## the laws, with the rounding of x86 processors with smaller vector units
 	@units=$$($(PY) -c "import numpy; print(*numpy.show_config('dicts')['SIMD Extensions'].get('found', []))"); \
 	for flags in "" --xla_cpu_max_isa=AVX2 --xla_cpu_max_isa=SSE4_2; do \
 	    echo "NumPy without $$units; XLA_FLAGS=$$flags"; \
@@ -58,16 +58,16 @@ lint: $(VENV)/.test ## ruff
 types: $(VENV)/.test ## mypy
 	$(PY) -m mypy
 
-docs: $(VENV)/.docs ## the pages, executed where they or the library changed, into docs/_build/html and docs/notebooks
+docs: $(VENV)/.docs ## the pages, into docs/_build/html and docs/notebooks; executed if they or the library changed
 	$(PY) -m sphinx -j 2 --fail-on-warning --keep-going --nitpicky --fresh-env -b html docs docs/_build/html
 
-bench: $(VENV)/.bench ## the library beside scikit-learn and the machine's limits, as ratios; growth; first calls
+bench: $(VENV)/.bench ## times relative to scikit-learn and to the machine's limits; growth; first calls
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.floors
 	@$(PY) -m benchmarks.growth
 	@$(PY) -m benchmarks.first_calls
 
-mutation: $(VENV)/.test $(VENV)/.bench ## which changes of a line no test sees, drawn at random for an hour
+mutation: $(VENV)/.test $(VENV)/.bench ## mutation testing for an hour: random changes of lines that no test notices
 	@nice -n 15 $(PY) -m benchmarks.mutation --jobs 2 $(MUTATION_ARGS)
 
 wheel: $(VENV)/.test ## the sdist, and from it the wheel, into dist
@@ -77,7 +77,7 @@ clean: ## remove everything made here, the environment too
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A stamp per extra: .venv/.test is newer than pyproject.toml when genclf[test] is installed as it says.
+# One stamp per extra: .venv/.test is newer than pyproject.toml if genclf[test] is installed and current.
 $(VENV)/.cli $(VENV)/.test $(VENV)/.docs $(VENV)/.bench $(VENV)/.scale: $(VENV)/.%: $(VENV)/.made pyproject.toml
 	@echo "installing genclf[$*] into $(VENV)"
 	@$(PIP) install --no-compile --editable '.[$*]'

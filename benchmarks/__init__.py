@@ -1,1 +1,1 @@
-"""The library beside scikit-learn, in the same run: `make bench`."""
+"""Times of the library relative to scikit-learn, and other measurements: `make bench`."""

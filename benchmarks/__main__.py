@@ -1,4 +1,4 @@
-"""Times every case beside scikit-learn in the same run and prints the ratios.
+"""Times every case and scikit-learn in the same run, and prints the ratios.
 
 `make bench`, or `python -m benchmarks [--quick] [--markdown]`.
 """

@@ -1,9 +1,9 @@
-"""Adult (census income): mixed columns, missing cells, most labels hidden, one model.
+"""Adult (census income): one model of mixed columns, with missing cells and few labels.
 
 `python -m benchmarks.adult --data FOLDER`, or the folder in GENCLF_DATA; it holds adult.data.gz and
-adult.test.gz of the UCI repository, which are not in this one. Naive Bayes: the eight columns of
-words are categorical, "?" a missing cell; the numbers are Gaussian, or cut into bins. The weight of
-the census, fnlwgt, is left out.
+adult.test.gz of the UCI repository, which are not in this one. The model is naive Bayes: the eight
+columns of words are categorical, and "?" is a missing cell; the numbers are Gaussian, or cut into
+bins. The census weight, fnlwgt, is left out.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Bayes beside point estimates: scoring by the predictive, and exact draws beside NUTS."""
+"""Times of predictive densities and point estimates, and of exact draws and NUTS."""
 
 import time
 from collections.abc import Iterator

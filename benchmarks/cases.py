@@ -1,4 +1,4 @@
-"""Runs of pytest in forks: which lines each case executes, and whether chosen cases pass."""
+"""Runs pytest in forks, to find the lines that each case executes, and whether given cases pass."""
 
 import collections
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-ROOMS = ("families", "numerics", "sums", "covariance", "select", "stream", "files")
+PACKAGES = ("families", "numerics", "sums", "covariance", "select", "stream", "files")
 ALWAYS = "--fast -q -p no:cacheprovider -W ignore::pytest.PytestAssertRewriteWarning".split()
 ALWAYS += ["tests/conftest.py"]  # which has the option --fast
 TOGETHER = 8  # files of tests that are recorded in one process
@@ -23,14 +23,14 @@ _FORKING = threading.Lock()
 
 
 class Recorder:
-    """Of each case its seconds, and the lines of the rooms that it executes."""
+    """Of each case its seconds, and the lines of the packages that it executes."""
 
     def __init__(self) -> None:
         """Start to record; before genclf is imported."""
         import coverage
 
-        rooms = [f"genclf/{room}/*" for room in ROOMS]
-        self.coverage = coverage.Coverage(data_file=None, include=rooms)
+        packages = [f"genclf/{package}/*" for package in PACKAGES]
+        self.coverage = coverage.Coverage(data_file=None, include=packages)
         self.coverage.start()
         self.file = ""
         self.seconds: dict[str, float] = collections.defaultdict(float)

@@ -1,4 +1,4 @@
-"""The changes of one line that `benchmarks.mutation` makes: where they are, and what they write."""
+"""The mutations of single lines that `benchmarks.mutation` makes: places and new text."""
 
 import ast
 import itertools

@@ -1,7 +1,7 @@
-"""How many digits a float32 fit has, beside its scores alone and scikit-learn, and what they cost.
+"""Errors of a float32 fit, of float32 scores alone and of scikit-learn; and the cost of a fit.
 
 `python -m benchmarks.digits [--rows 1e8]`. The error of a posterior is its largest difference, over
-all rows, from float64 on the same numbers; the worst of three data sets counts.
+all rows, from float64 on the same numbers, in the worst of three data sets.
 """
 
 import argparse

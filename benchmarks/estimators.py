@@ -1,6 +1,6 @@
-"""Estimators beside scikit-learn's of the same name: small data, large data, one row, a grid.
+"""Times of the estimators and scikit-learn's: small data, large data, one row, a grid search.
 
-`python -m benchmarks.estimators`. Milliseconds, medians, after the first call.
+`python -m benchmarks.estimators` prints medians in milliseconds, without the first call.
 """
 
 import statistics

@@ -1,6 +1,6 @@
-"""Kills at random moments of a streaming fit, each resumed: are the statistics the same bits?
+"""Kills a streaming fit at random moments and resumes it: are the statistics the same, bit for bit?
 
-`python -m benchmarks.faults [KILLS]`, 50 unless said.
+`python -m benchmarks.faults [KILLS]`, 50 by default.
 """
 
 import random

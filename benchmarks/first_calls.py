@@ -1,7 +1,7 @@
-"""Seconds to the first answer: of the import, and of each verb in a new process.
+"""Seconds of the import, and of the first call of each function in a new process.
 
-`python -m benchmarks.first_calls`. Every case runs in processes of its own: without a compile
-cache, and with the one that JAX keeps on disk.
+`python -m benchmarks.first_calls`. Every case runs in separate processes: without a compile
+cache, and with JAX's cache on disk.
 """
 
 import os

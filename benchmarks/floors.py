@@ -1,7 +1,7 @@
-"""Times beside what the machine cannot do without: the matrix product, or one reading of x.
+"""Times relative to a floor: the least that the case needs, a matrix product or one pass over x.
 
-`python -m benchmarks.floors [GROUP ...]`, the groups as in `GROUPS`, or "memory". Each case and
-its floor run in turn in the same process, and the median of at least seven calls counts.
+`python -m benchmarks.floors [GROUP ...]`, with the groups of `GROUPS`, or "memory". Each case and
+its floor alternate in the same process; a time is the median of at least seven calls.
 """
 
 import statistics

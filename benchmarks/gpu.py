@@ -1,6 +1,6 @@
-"""The cases of `benchmarks.floors` on a GPU, many small fits, and bandwidth.
+"""Cases of `benchmarks.floors` on a GPU, many small fits, and the bandwidth.
 
-`python -m benchmarks.gpu`. Without a GPU it says so and ends.
+`python -m benchmarks.gpu`. Without a GPU it prints a message and ends.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """How time grows with rows, features and classes; and a fit of 100,000,000 rows from an iterator.
 
-`python -m benchmarks.growth`. An exponent is the slope of log seconds against log size, by least
-squares over the sizes of a line.
+`python -m benchmarks.growth`. An exponent is the least-squares slope of log seconds against log
+size.
 """
 
 import resource

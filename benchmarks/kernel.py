@@ -1,4 +1,4 @@
-"""Kernel densities beside scikit-learn's and SciPy's, one of each class."""
+"""Times of `KernelDensity` and of one kernel density per class by scikit-learn and SciPy."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

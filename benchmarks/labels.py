@@ -1,4 +1,4 @@
-"""Scores against the number of labels: the labelled rows alone, and EM with the others beside."""
+"""Scores by the number of labels: of a fit to the labelled rows, and of EM with all rows."""
 
 import argparse
 import os

@@ -1,7 +1,7 @@
-"""Many features and few rows: fits in the space of the rows, beside scikit-learn.
+"""Many features and few rows: times of fits in the space of the rows, and of scikit-learn.
 
-`python -m benchmarks.many_features`. Each time is a median; a peak is what the memory of
-the process rises by while the function runs once more, as a multiple of x.
+`python -m benchmarks.many_features`. Each time is a median. A peak is the rise of the memory of
+the process while the function runs once more, as a multiple of x.
 """
 
 import time

@@ -1,9 +1,9 @@
-"""Many fits, searchlights and tuning beside loops over scikit-learn, and beside the machine.
+"""Many fits, searchlights and tuning, relative to loops over scikit-learn and to the machine.
 
-`python -m benchmarks.many_models`. Times are medians; those of scikit-learn are of a few fits, and
-the rest extrapolated. The floor is the larger of the flops of the sums over the measured rate of
-matrix products, and of the bytes that have to be read over the measured rate of copying. Both must
-give the same answers.
+`python -m benchmarks.many_models`. Times are medians; those of scikit-learn are extrapolated from a
+few fits. The floor is the larger of two times: the flops of the sums at the measured rate of matrix
+products, and the bytes to be read at the measured rate of copying. Both libraries must give the
+same answers.
 """
 
 import warnings
@@ -60,7 +60,7 @@ class Table:
         self.of = of
         print(
             f"products {of.flops / 1e9:.0f} Gflop/s, copies {of.bytes / 1e9:.0f} GB/s\n\n"
-            "| case | here | scikit-learn | ratio | floor | share of it | peak memory |\n"
+            "| case | genclf | scikit-learn | ratio | floor | floor / genclf | peak memory |\n"
             "|---|---|---|---|---|---|---|"
         )
 

@@ -1,4 +1,4 @@
-"""EM beside scikit-learn's `GaussianMixture`, and missing cells beside its `IterativeImputer`."""
+"""Times of EM and missing cells, and of scikit-learn's `GaussianMixture` and `IterativeImputer`."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,20 +1,20 @@
-"""Changes single lines of the library, one at a time: does a test of `make test` fail?
+"""Mutation testing: changes one line of the library at a time; does a test of `make test` fail?
 
-`make mutation`, or `python -m benchmarks.mutation [ROOM ...]`, with `--help` for the rest. A run
-goes on where the last one in the same folder stopped, and prints the results of all.
+`make mutation`, or `python -m benchmarks.mutation [PACKAGE ...]`, with `--help` for the rest. A run
+continues where the last one in the same folder stopped, and prints the results of all.
 
-First the tests run once, and of each case the lines that it executes are recorded. A changed line
-is tested by the cases that execute it and by the others of their files, which may use what these
+First the tests run once, and the lines that each case executes are recorded. A changed line is
+tested by the cases that execute it and by the others of their files, which may use what these
 compiled; the cheapest of each file come first. Then the change is
 
 - killed: a case fails, or takes far longer than without the change;
-- survived: no case fails; nor do others that execute the file, if none is seen to execute the line,
-  as where JAX calls NumPy in a thread of its own;
-- equal: `equal_changes.toml` tells why no test can fail;
-- not decided: cases that were left out, as together they take too long, might fail.
+- survived: no case fails. If no case is seen to execute the line, as where JAX calls NumPy in
+  another thread, then no case that executes the file fails;
+- equal: `equal_changes.toml` gives the reason why no test can fail;
+- not decided: too slow cases were left out, and might fail.
 
-mutmut 3 puts functions of its own in place of each function, which JAX would compile and beartype
-check, and cosmic-ray runs all tests for each change; so neither.
+Other tools do not fit: mutmut 3 wraps each function, and JAX would compile the wrappers and
+beartype check them; cosmic-ray runs all tests for each change.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.cases import ROOMS, Chosen, files_of, in_each, record, run
+from benchmarks.cases import PACKAGES, Chosen, files_of, in_each, record, run
 from benchmarks.changes import Change, changes
 
 STATUSES = ("killed", "survived", "not decided", "equal")
@@ -109,19 +109,19 @@ def decide(change: Change, tree: Path, recorded: dict[str, dict], most: float) -
     return ("survived" if len(chosen) == len(cases) else "not decided"), passed
 
 
-def drawn(tree: Path, rooms: Sequence[str], seed: int) -> Iterator[Change]:
-    """Changes in turn of each room and, within it, of each kind; in an order that the seed sets."""
+def drawn(tree: Path, packages: Sequence[str], seed: int) -> Iterator[Change]:
+    """Changes that alternate between packages and, within each, kinds; the seed sets the order."""
     generator = random.Random(seed)
-    by_room = []
-    for room in rooms:
+    by_package = []
+    for package in packages:
         kinds = collections.defaultdict(list)
-        for path in sorted(tree.glob(f"genclf/{room}/**/*.py")):
+        for path in sorted(tree.glob(f"genclf/{package}/**/*.py")):
             for change in changes(str(path.relative_to(tree)), path.read_text()):
                 kinds[change.kind].append(change)
         for of in kinds.values():
             generator.shuffle(of)
-        by_room.append(_in_turn(list(kinds.values())))
-    return _in_turn(by_room)
+        by_package.append(_in_turn(list(kinds.values())))
+    return _in_turn(by_package)
 
 
 def _in_turn(sequences: Sequence[Any]) -> Iterator[Any]:
@@ -131,12 +131,12 @@ def _in_turn(sequences: Sequence[Any]) -> Iterator[Any]:
 
 
 def report(results: list[dict]) -> None:
-    """Print the table by room, and what survived."""
+    """Print the table by package, and what survived."""
     count = collections.Counter((r["file"].split("/")[1], r["status"]) for r in results)
-    print("\nroom        " + "".join(f"{s:>13}" for s in ("decided", *STATUSES, "killed, %")))
-    for room in sorted({room for room, _ in count}):
-        own = {status: count[room, status] for status in STATUSES}
-        _print_row(room, own)
+    print("\npackage     " + "".join(f"{s:>13}" for s in ("decided", *STATUSES, "killed, %")))
+    for package in sorted({package for package, _ in count}):
+        own = {status: count[package, status] for status in STATUSES}
+        _print_row(package, own)
     _print_row("all", {s: sum(n for (_, of), n in count.items() if of == s) for s in STATUSES})
     for status in ("survived", "not decided"):
         for r in (r for r in results if r["status"] == status):
@@ -153,7 +153,9 @@ def _print_row(name: str, own: dict[str, int]) -> None:
 def main() -> None:
     """Record, then draw and decide until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("rooms", nargs="*", default=ROOMS, metavar="room", help=", ".join(ROOMS))
+    parser.add_argument(
+        "packages", nargs="*", default=PACKAGES, metavar="package", help=", ".join(PACKAGES)
+    )
     parser.add_argument("--minutes", type=float, default=60, help="start no other after (60)")
     parser.add_argument("--seed", type=int, default=0, help="of the draws (0)")
     parser.add_argument("--most", type=float, default=60, help="seconds of cases for a change (60)")
@@ -188,7 +190,7 @@ def main() -> None:
         known = status == "equal" if key in equal else status is not None
         return not known or (given.again and status in ("survived", "not decided"))
 
-    new = filter(is_new, drawn(trees[0], given.rooms, given.seed))
+    new = filter(is_new, drawn(trees[0], given.packages, given.seed))
 
     def work(tree: Path) -> None:
         while time.monotonic() < end:

@@ -1,7 +1,7 @@
-"""Cross-validation, leave-one-out and permutation tests beside scikit-learn's, which refits.
+"""Times of cross-validation, leave-one-out and permutation tests, and of scikit-learn's refits.
 
-`python -m benchmarks.resampling`. Times are medians, those of scikit-learn of one run; of its
-permutations 20 are run, and a thousand extrapolated. Both must give the same answers.
+`python -m benchmarks.resampling`. Times are medians; those of scikit-learn are of one run, and its
+thousand permutations are extrapolated from 20. Both libraries must give the same answers.
 """
 
 import time
@@ -98,7 +98,7 @@ def ten_folds_and_permutations() -> None:
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     print(machine())
-    print("| case | here | scikit-learn | ratio |\n|---|---|---|---|")
+    print("| case | genclf | scikit-learn | ratio |\n|---|---|---|---|")
     with jax.enable_x64(True):
         leave_one_out()
     ten_folds_and_permutations()

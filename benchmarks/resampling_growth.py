@@ -1,7 +1,7 @@
 """How the time of resampling grows with rows, features, classes, folds, permutations and data sets.
 
-`python -m benchmarks.resampling_growth [FIGURE.png]`. An exponent is the slope of log seconds
-against log size, by least squares over the sizes of a line.
+`python -m benchmarks.resampling_growth [FIGURE.png]`. An exponent is the least-squares slope
+of log seconds against log size.
 """
 
 import sys

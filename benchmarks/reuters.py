@@ -1,4 +1,4 @@
-"""Reuters R8: eight classes of news, most labels hidden.
+"""Reuters R8: eight classes of news, with few labels.
 
 `python -m benchmarks.reuters --data FOLDER`, or the folder in GENCLF_DATA; it holds
 r8-train-all-terms.txt.gz and r8-test-all-terms.txt.gz (Cardoso-Cachopo; for research only, so they

@@ -1,4 +1,4 @@
-"""The closed form beside the other roads to the same estimate."""
+"""Times of the closed form and of the other ways to the same estimate."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

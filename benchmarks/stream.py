@@ -1,8 +1,8 @@
-"""One pass over 20 files of Parquet of 500,000 rows and 20 columns, beside what reads them alone.
+"""One pass over 20 Parquet files of 500,000 rows and 20 columns, and the time to only read them.
 
-`python -m benchmarks.stream`. Each line is a process of its own: seconds without its start, the
-median of three, and the largest memory of it and of its own processes. `python -m benchmarks.stream
-spark` adds Spark's own naive Bayes and ours on Spark, for which Java is needed.
+`python -m benchmarks.stream`. Each line is a separate process: seconds without its start, the
+median of three, and the peak memory of it and its child processes. `python -m benchmarks.stream
+spark` adds Spark's naive Bayes and that of genclf on Spark, which need Java.
 """
 
 import functools

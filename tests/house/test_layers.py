@@ -1,4 +1,4 @@
-"""A module imports from its own room, and from those that CONTRIBUTING lists above it."""
+"""A module imports from its own package, and from those that CONTRIBUTING lists above it."""
 
 import ast
 import re
@@ -16,10 +16,10 @@ MODULES = {name_of(path): path for path in (ROOT / "genclf").rglob("*.py")}
 # A folder's own module holds its title, and what of it is public.
 FOLDERS = {name for name, path in MODULES.items() if path.name == "__init__.py"}
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-ROOMS = re.findall(r"^\| `([\w.]+)` \|", CONTRIBUTING.partition("## Where things are")[2], re.M)
-CORE = ROOMS[: ROOMS.index("fitting") + 1]
-# They import a room below where it is asked for, or a heavy package: JAX, where rows are only read.
-DOORS = {
+PACKAGES = re.findall(r"^\| `([\w.]+)` \|", CONTRIBUTING.partition("## Where things are")[2], re.M)
+CORE = PACKAGES[: PACKAGES.index("fitting") + 1]
+# These import something below them, or JAX where rows are only read, inside functions.
+EXCEPTIONS = {
     "genclf.__main__",
     "genclf.bayes.generative_story",
     "genclf.cli.compare",
@@ -30,8 +30,8 @@ DOORS = {
 }
 
 
-def room_of(module):
-    """The folder of a module; of one on the first floor its own name."""
+def package_of(module):
+    """The folder of a module; of one at the top level its own name."""
     folder, _, name = module.removeprefix("genclf.").rpartition(".")
     return folder or name
 
@@ -53,26 +53,26 @@ IMPORTS = {
 }
 
 
-def test_every_module_has_its_room():
-    assert len(set(ROOMS)) == len(ROOMS)
-    assert {room_of(name) for name in IMPORTS} == set(ROOMS)
+def test_every_module_has_its_package():
+    assert len(set(PACKAGES)) == len(PACKAGES)
+    assert {package_of(name) for name in IMPORTS} == set(PACKAGES)
 
 
-def test_modules_import_from_their_room_and_those_above():
-    place = {room: i for i, room in enumerate(ROOMS)}
+def test_modules_import_from_their_package_and_those_above():
+    place = {package: i for i, package in enumerate(PACKAGES)}
     for name, used in IMPORTS.items():
-        below = [other for other in used if place[room_of(other)] > place[room_of(name)]]
-        assert below == [] or name in DOORS, (name, below)
+        below = [other for other in used if place[package_of(other)] > place[package_of(name)]]
+        assert below == [] or name in EXCEPTIONS, (name, below)
 
 
 def test_the_core_imports_no_application():
     for name, used in IMPORTS.items():
-        if room_of(name) in CORE:
-            assert [other for other in used if room_of(other) not in CORE] == [], name
+        if package_of(name) in CORE:
+            assert [other for other in used if package_of(other) not in CORE] == [], name
 
 
 def test_no_module_imports_itself_through_others():
-    above = {name: set(used) for name, used in IMPORTS.items() if name not in DOORS}
+    above = {name: set(used) for name, used in IMPORTS.items() if name not in EXCEPTIONS}
     while free := [name for name, used in above.items() if not used & above.keys()]:
         for name in free:
             del above[name]
@@ -80,13 +80,13 @@ def test_no_module_imports_itself_through_others():
 
 
 def test_functions_import_nothing_of_the_library():
-    for name in MODULES.keys() - DOORS:
+    for name in MODULES.keys() - EXCEPTIONS:
         tree = ast.parse(MODULES[name].read_text())
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         assert [used for node in functions for used in imports(node)] == [], name
 
 
-def test_the_first_floor_is_small():
-    floor = [path.name for path in (ROOT / "genclf").iterdir() if path.name != "__pycache__"]
-    assert len([name for name in floor if "." in name]) <= 8
-    assert len([name for name in floor if "." not in name]) <= 20
+def test_the_top_level_is_small():
+    top = [path.name for path in (ROOT / "genclf").iterdir() if path.name != "__pycache__"]
+    assert len([name for name in top if "." in name]) <= 8
+    assert len([name for name in top if "." not in name]) <= 20
