@@ -10,5 +10,5 @@ import lazy_loader as _lazy
 
 __getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
 __version__ = _version("genclf")
-# What needs an extra is an attribute, and no part of `from genclf import *`.
+# `from genclf import *` leaves out the modules that need an extra.
 __all__ = [*(name for name in __all__ if name not in ("plot", "sklearn")), "__version__"]

@@ -1,4 +1,4 @@
-"""The public names and where they are: what `genclf.__getattr__` imports, and types."""
+"""The public names and their modules, for `genclf.__getattr__` and for type checkers."""
 
 from . import (
     bayes as bayes,

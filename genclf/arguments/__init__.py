@@ -1,1 +1,1 @@
-"""Checks of arguments: domains of values and hyper-parameters, arrays and their sharding, texts."""
+"""Checks of arguments: domains of values, hyper-parameters, arrays and their sharding, texts."""

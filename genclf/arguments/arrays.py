@@ -53,7 +53,7 @@ def host_numbers(given: object, name: str) -> np.ndarray:
     if host.ndim == 0 and not isinstance(given, str | np.generic | np.ndarray):
         raise ValueError(f"{name} is {shown(given)}, expected an array of numbers")
     raise ValueError(
-        f"{name} has dtype {host.dtype}, expected real numbers; {_way_out(given, host, name)}"
+        f"{name} has dtype {host.dtype}, expected real numbers; {_advice(given, host, name)}"
     )
 
 
@@ -71,7 +71,7 @@ def refuse_mask(given: object, name: str) -> None:
         )
 
 
-def _way_out(given: object, host: np.ndarray, name: str) -> str:
+def _advice(given: object, host: np.ndarray, name: str) -> str:
     """Advice for an array that does not hold numbers, for the error message."""
     if host.dtype.kind == "O" and any(value is None for value in host.ravel().tolist()):
         return "use NaN for a missing value, and -1 for an unknown label, instead of None"

@@ -1,6 +1,6 @@
-"""What is wrong with a call that leaves out an argument, or gives one too many.
+"""The error message for a call whose arguments do not fit the signature.
 
-Python's own message names the argument, but neither what it is nor what to do.
+Python's own message names the argument, but says neither what it is nor what to do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What an argument is, by its name: one name has one meaning throughout the library.
+# What each argument is: a name has one meaning throughout the library.
 _MEANING = {
     "clf": "a model, such as genclf.lda(num_classes=3)",
     "params": "fitted params, as genclf.fit(clf, x, y) returns them",
@@ -31,7 +31,7 @@ _MEANING = {
 
 
 def checked_call(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a public function, so that a call that does not fit its arguments says why."""
+    """Decorate a public function: a call that does not fit its signature raises an error."""
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -48,22 +48,23 @@ def misfit(
 ) -> str | None:
     """The error message for a call that does not fit the signature of a function; else None."""
     parameters = signature.parameters
-    places = [n for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    positional = [n for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY]
     required = [n for n, p in parameters.items() if p.default is p.empty]
-    given = dict(zip(places, args, strict=False)) | kwargs
+    given = dict(zip(positional, args, strict=False)) | kwargs
     unknown = [n for n in kwargs if n not in parameters]
-    extra = len(args) - len(places)
-    rows = "stats" in places and (extra > 0 or bool({"x", "y", "weights"} & set(unknown)))
+    extra = len(args) - len(positional)
+    rows = "stats" in positional and (extra > 0 or bool({"x", "y", "weights"} & set(unknown)))
     if rows and _is_data(given.get("stats", given.get("x"))):
         return (
             f"{name} takes statistics, not rows: {_call(name, required)}, with "
             "stats = genclf.stats(clf, x, y)"
         )
     if extra > 0:
-        by_name = [n for n in parameters if n not in places and n not in kwargs]
-        plural = "" if len(places) == 1 else "s"
+        by_name = [n for n in parameters if n not in positional and n not in kwargs]
+        plural = "" if len(positional) == 1 else "s"
         return (
-            f"{name} takes {len(places)} argument{plural} by position, {_call(name, places)}, but "
+            f"{name} takes {len(positional)} argument{plural} by position, "
+            f"{_call(name, positional)}, but "
             f"{len(args)} were given"
             + (f"; by name it takes {', '.join(by_name)}" if by_name else "")
         )
@@ -74,11 +75,11 @@ def misfit(
             + (f"; did you mean {close[0]}?" if close else "")
             + f" It takes {', '.join(parameters)}"
         )
-    if twice := [n for n in places[: len(args)] if n in kwargs]:
+    if twice := [n for n in positional[: len(args)] if n in kwargs]:
         return f"{name} was given {twice[0]} twice, by position and by name"
     if missing := [n for n in required if n not in given]:
         wanted = [f"{n} ({_MEANING[n]})" if n in _MEANING else n for n in missing]
-        by_name = [n for n in missing if n not in places]
+        by_name = [n for n in missing if n not in positional]
         return f"{name} needs {' and '.join(wanted)}: {_call(name, required, by_name)}"
     return None
 

@@ -22,7 +22,7 @@ Scalar = float | int | Real[Array, ""]
 """A number, or an array or tracer of no axes."""
 Numbers = Array | np.ndarray
 Mask = Array | np.ndarray | np.bool_
-if TYPE_CHECKING:  # a static field makes it one of Python
+if TYPE_CHECKING:  # a static field converts it to a Python int
     Whole = int
 else:
     Whole = int | np.integer | Integer[Array | np.ndarray, ""]

@@ -1,4 +1,4 @@
-"""Packages that only some users have: each comes with an extra of this library."""
+"""Optional packages: each is installed by an extra of this library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def imported(module: str, extra: str, what: str) -> ModuleType:
     Args:
         module: the full name of the module.
         extra: the extra, such as "plot".
-        what: what needs it, with its verb, such as "genclf.plot needs".
+        what: the start of the message, such as "genclf.plot needs".
     """
     try:
         return import_module(module)

@@ -21,7 +21,7 @@ from genclf.arguments.reprs import ShowsScalars
 
 
 class Declared(ShowsScalars, Registered):
-    """A module whose fields have domains; it can be a static argument, or a key of a dict."""
+    """A module whose fields have domains; its instances can be hashed."""
 
     domains: ClassVar[Mapping[str, Domain]] = {}
 

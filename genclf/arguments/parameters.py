@@ -50,7 +50,7 @@ class Parameter:
         return log if self.link == "log" else log - _safe_log(1 - value)
 
     def bounds(self) -> tuple[float, float]:
-        """Lower and upper bound of each value, infinite for none."""
+        """Lower and upper bound of each value; infinite where there is none."""
         lower = 0.0 if self.constraint in ("simplex", "unit_interval", "positive") else -math.inf
         return lower, 1.0 if self.constraint == "unit_interval" else math.inf
 
@@ -83,7 +83,7 @@ class Parameter:
     def infeasibility(self, stored: Any) -> Float[Array | np.ndarray, ""]:
         """The largest violation of a sum, a bound or a required zero; inf for NaN.
 
-        Of an array of NumPy it is computed by NumPy, which compiles nothing.
+        NumPy computes it for a NumPy array, so that nothing is compiled.
         """
         xp: Any = np if isinstance(stored, np.ndarray) else jnp
         sigmoid = lambda a: 0.5 + 0.5 * xp.tanh(0.5 * a)  # noqa: E731
@@ -157,9 +157,9 @@ class Parameter:
     def constrained(self, free: Any, size: int) -> Array:
         """The stored array from unconstrained coordinates; `size` is that of its last axis."""
         if self.constraint == "simplex" and self.link == "log":
-            places = self.equal_tables(size)
+            tables = self.equal_tables(size)
             stored = jnp.zeros((*free[0].shape[:-2], size), free[0].dtype)
-            for at, sticks in zip(places, free, strict=True):
+            for at, sticks in zip(tables, free, strict=True):
                 stored = stored.at[..., at].set(_log_simplex(sticks))
             return stored
         if self._link_is_free:
@@ -210,9 +210,9 @@ def _log_simplex(free: Float[Array, "*batch V_minus_1"]) -> Float[Array, "*batch
     `log θ_j = log σ(z_j) + Σ_{i<j} log σ(-z_i)`, `z_j = free_j - log (V - 1 - j)`.
     """
     z = free - _offsets(free.shape[-1] + 1, free)
-    nothing = jnp.zeros((*free.shape[:-1], 1), free.dtype)
-    left = jnp.concatenate([nothing, jnp.cumsum(jax.nn.log_sigmoid(-z), -1)], -1)
-    return jnp.concatenate([jax.nn.log_sigmoid(z), nothing], -1) + left
+    zero = jnp.zeros((*free.shape[:-1], 1), free.dtype)
+    left = jnp.concatenate([zero, jnp.cumsum(jax.nn.log_sigmoid(-z), -1)], -1)
+    return jnp.concatenate([jax.nn.log_sigmoid(z), zero], -1) + left
 
 
 def _sticks(log_theta: Float[Array, "*batch V"]) -> Float[Array, "*batch V_minus_1"]:

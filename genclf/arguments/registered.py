@@ -1,4 +1,4 @@
-"""Classes that files can hold although this library does not define them."""
+"""Classes whose instances `genclf.save` can write, also those of other packages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Registered(eqx.Module):
     """A class whose subclasses register themselves, so that `genclf.save` can write instances.
 
     A file holds the full name of the class, its `file_version` and its fields. `genclf.load` finds
-    the class only if its module has been imported already: a file cannot have anything imported.
+    the class only if its module has been imported already: a file cannot cause an import.
 
     Attributes:
-        file_version: the version of the fields; to be raised when their names or meanings change.
+        file_version: the version of the fields; raise it when their names or meanings change.
     """
 
     file_version: ClassVar[int] = 1
 
     def __init_subclass__(cls, **options: object) -> None:
-        """Register the class; one that is defined again replaces the one before."""
+        """Register the class; a second definition replaces the first."""
         super().__init_subclass__(**options)
         REGISTERED[full_name(cls)] = cls
 

@@ -1,4 +1,4 @@
-"""What is known of immutable objects, by identity: a comparison may cost as much as a check."""
+"""A cache keyed by the identity of immutable objects, since comparing them may be slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass
 class Remembered:
-    """A value for each of some objects, forgotten with the object."""
+    """One value per object, dropped when the object is deleted."""
 
     _known: dict[int, tuple[weakref.ref, Any]] = field(default_factory=dict)
 

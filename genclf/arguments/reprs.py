@@ -1,7 +1,7 @@
-"""The printed form of results: what one is, its sizes in words, and its fields with their numbers.
+"""The printed form of results: the name of the class, its sizes in words, and its fields.
 
-At most a dozen lines of 100 columns. A few numbers are shown, of many their range. Whatever a
-field holds is printed: tracers and `jax.ShapeDtypeStruct` as dtype and shape.
+At most a dozen lines of 100 columns. A few numbers are shown one by one, many as a range, tracers
+and `jax.ShapeDtypeStruct` as dtype and shape.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jax.core import Tracer
 T = TypeVar("T")
 _LINES, _WIDTH, _FEW = 12, 100, 10
 _MANY = 40  # items of a container
-# What the axes of arrays count, by their names in annotations: one, and several.
+# What the axes of arrays count, by their names in annotations: singular and plural.
 _COUNTED = {
     "batch": ("fit", "fits"),
     "K": ("class", "classes"),
@@ -43,14 +43,14 @@ class ShowsNumbers(eqx.Module):
 
 
 class ShowsScalars(eqx.Module):
-    """A module whose `repr` has the numbers of arrays without axes, in place of their shape."""
+    """A module whose `repr` shows an array without axes as its number, not as its shape."""
 
     def __repr__(self) -> str:
         return eqx.tree_pformat(jax.tree.map(_plain, self))
 
 
 class _Node(NamedTuple):
-    """A result or a container: its name, what encloses its items on one line, and the items."""
+    """A result or a container: its name, the brackets around its items, and the items."""
 
     title: str
     ends: tuple[str, str]
@@ -64,7 +64,7 @@ class _Node(NamedTuple):
 
 
 def summary(given: object) -> str:
-    """The lines of a result: of several layouts the roomiest that is short enough."""
+    """The lines of a result, in the roomiest layout that is short enough."""
     sizes = [f"{n:,} {_COUNTED[axis][n != 1]}" for axis, n in _sizes(given).items()]
     items = [(name, _node(value)) for name, _, value in _fields(given)]
     node = _Node(type(given).__name__, ("", ""), items)
@@ -74,7 +74,7 @@ def summary(given: object) -> str:
     if len(lines) > _LINES:
         opened: list[_Node] = []
         lines = [head, *_lines(node, opened, flowing=True)]
-        for inner in nodes:  # each on lines of its own, as far as these are not too many
+        for inner in nodes:  # open each node that leaves the summary short enough
             longer = [head, *_lines(node, [*opened, inner], flowing=True)]
             if len(longer) <= _LINES:
                 opened, lines = [*opened, inner], longer
@@ -91,7 +91,7 @@ def _inside(node: _Node) -> list[_Node]:
 
 
 def _lines(node: _Node, opened: list[_Node], flowing: bool, indent: int = 1) -> Iterator[str]:
-    """The items of a node, each on lines of its own or, `flowing`, short ones side by side."""
+    """The items of a node, each on its own lines or, `flowing`, short ones side by side."""
     margin, row = "  " * indent, ""
     for name, item in node.items:
         line = margin + _named(name, item)
@@ -120,7 +120,7 @@ def _named(name: str, item: str | _Node) -> str:
 
 
 def _wrapped(lines: list[str]) -> Iterator[str]:
-    """The lines, of which those that are too long go on below as far as there is room."""
+    """The lines; long ones are wrapped while there is room, and then cut."""
     room = _LINES - len(lines)
     for line in lines:
         margin = line[: len(line) - len(line.lstrip())]
@@ -148,7 +148,7 @@ def _node(given: object) -> str | _Node:
 
 
 def _some(items: list[tuple[str, object]]) -> list[tuple[str, str | _Node]]:
-    """The items of a container as nodes, of very many the first."""
+    """The items of a container as nodes; only the first `_MANY`."""
     shown = [(name, _node(value)) for name, value in items[:_MANY]]
     return shown + ([("", f"… {len(items):,} in all")] if len(items) > _MANY else [])
 
@@ -179,13 +179,13 @@ def _text(given: object) -> str:
         return eqx.tree_pformat(jax.tree.map(_plain, given), width=10**6)  # on one line
     if callable(given) and hasattr(given, "__name__"):
         return given.__name__
-    if type(given) is object:  # what stands for a leaf where only the structure counts
+    if type(given) is object:  # a placeholder for a leaf
         return "object()"
     return " ".join(repr(given).split())
 
 
 def _plain(leaf: object) -> object:
-    """A single number of an array as that of Python, to four digits."""
+    """An array without axes as a Python number, to four digits."""
     if not isinstance(leaf, jax.Array | np.ndarray) or leaf.ndim or _numbers(leaf) is None:
         return leaf
     value = leaf.item()
@@ -193,7 +193,7 @@ def _plain(leaf: object) -> object:
 
 
 def _array(given: jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct) -> str:
-    """The dtype and shape of an array, and its numbers or what they have in common."""
+    """The dtype and shape of an array, and its numbers or their range."""
     dtype, shape = given.dtype, given.shape
     letter = {"f": "f", "i": "i", "u": "u", "c": "c"}.get(getattr(dtype, "kind", ""))
     short = f"{letter}{8 * dtype.itemsize}" if letter else str(dtype)
@@ -221,7 +221,7 @@ def _array(given: jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct) ->
 
 
 def _numbers(given: object) -> np.ndarray | None:
-    """The values of an array; None where they cannot be read."""
+    """The values of an array; None if they cannot be read."""
     if isinstance(given, Tracer | jax.ShapeDtypeStruct):
         return None
     if isinstance(given, jax.Array):
@@ -243,40 +243,40 @@ def _number(value: object) -> str:
 
 
 def _sizes(given: Any) -> dict[str, int]:
-    """How many there are of what a result is about, by the name of the axis."""
+    """The sizes of a result, by the name of the axis."""
     found: dict[str, int] = {}
-    features = _asked(lambda: given.num_features)
+    features = _or_none(lambda: given.num_features)
     if isinstance(features, dict):
         found = {"d": sum(jax.tree.leaves(features)), "parts": len(features)}
     elif isinstance(features, int):
         found = {"d": features}
-    if isinstance(classes := _asked(lambda: given.num_classes), int):
+    if isinstance(classes := _or_none(lambda: given.num_classes), int):
         found["K"] = classes
-    if isinstance(batch := _asked(lambda: given.batch_shape), tuple) and batch:
+    if isinstance(batch := _or_none(lambda: given.batch_shape), tuple) and batch:
         found["batch"] = int(np.prod(batch))
     inside: dict[str, int] = {}
     for _, annotation, value in _fields(given):
         if _is_result(value):
             inside = _sizes(value) | inside
         shape = getattr(value, "shape", None)
-        for axis, place in _places(annotation):
-            if isinstance(shape, tuple) and -len(shape) <= place < len(shape):
-                found.setdefault(axis, shape[place])
+        for axis, index in _axes(annotation):
+            if isinstance(shape, tuple) and -len(shape) <= index < len(shape):
+                found.setdefault(axis, shape[index])
     for axis in ("K", "d", "batch"):
         if axis in inside:
             found.setdefault(axis, inside[axis])
     return {axis: found[axis] for axis in _COUNTED if axis in found}
 
 
-def _asked(of: Callable[[], T]) -> T | None:
+def _or_none(of: Callable[[], T]) -> T | None:
     try:
         return of()
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return None  # it is not such a result, or holds no arrays
+        return None  # the result has no such size, or its fields are not arrays
 
 
-def _places(annotation: object) -> Iterator[tuple[str, int]]:
-    """The axes that an annotation names, each with its index: from the end, where it can be."""
+def _axes(annotation: object) -> Iterator[tuple[str, int]]:
+    """The name and index of each annotated axis; the index counts from the end if possible."""
     text = re.search("[Aa]rray, ['\"](.*?)['\"]", str(annotation).replace("\\", ""))
     axes = getattr(annotation, "dim_str", text[1] if text else "").split()
     if len(axes) == 1 and axes[0].startswith("*batch_"):  # such as "*batch_K_d"

@@ -40,28 +40,28 @@ def compiled(
         static_argnums: as for `jax.jit`.
         batch_of: the position of the argument that holds examples. Arrays of the result that
             start with its batch axes are sharded like it; all others are replicated.
-        fast_compile: a call with at most so many numbers, on a CPU and outside traced code, is
-            compiled in a third to a half of the time, into a slower program. For programs that are
-            large and called a few times for each shape.
+        fast_compile: a call with at most this many numbers, on a CPU and outside traced code, is
+            compiled in a third to a half of the time, into a slower program. For large programs
+            that are called a few times for each shape.
     """
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
 
     @wraps(function)
     def entry(*args: PyTree) -> PyTree:
-        arrays = {place: arg for place, arg in enumerate(args) if place not in static}
+        arrays = {index: arg for index, arg in enumerate(args) if index not in static}
         mesh = _explicit_mesh(arrays)
         if mesh is None:
             return function(*args)
         shape, spec = ((), ()) if batch_of is None else _batch(args[batch_of])
 
-        def of_type(a: ArrayLike) -> Array:
+        def with_sharding(a: ArrayLike) -> Array:
             batched = shape and jnp.shape(a)[: len(shape)] == shape
             return reshard(a, NamedSharding(mesh, PartitionSpec(*spec if batched else ())))
 
         with use_abstract_mesh(mesh.update_axis_types(dict.fromkeys(mesh.explicit_axes, _AUTO))):
             arrays = reshard(arrays, PartitionSpec())  # this leaves automatic axes as they are
-            result = function(*(arrays.get(place, arg) for place, arg in enumerate(args)))
-        return jax.tree.map(of_type, result)
+            result = function(*(arrays.get(index, arg) for index, arg in enumerate(args)))
+        return jax.tree.map(with_sharding, result)
 
     optimized = jax.jit(entry, static_argnums=static_argnums)
     if not fast_compile:
@@ -72,7 +72,7 @@ def compiled(
     def called(*args: PyTree) -> PyTree:
         return (fast if _is_small(args, fast_compile) else optimized)(*args)
 
-    # The number of programs, as a function of `jax.jit` has it.
+    # The number of compiled programs, as functions of `jax.jit` have it.
     called._cache_size = lambda: fast._cache_size() + optimized._cache_size()  # type: ignore[attr-defined]
     return called
 
@@ -82,7 +82,7 @@ _QUICK = {
     "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
-if jax.__version_info__ < (0, 11):  # later ones do not know it
+if jax.__version_info__ < (0, 11):  # later versions reject it
     _QUICK["xla_cpu_use_fusion_emitters"] = False
 
 
@@ -90,13 +90,13 @@ _zero = jax.jit(lambda: 0)
 
 
 def _is_small(args: PyTree, most: int) -> bool:
-    """Whether a call is outside traced code, on a CPU, and of at most so many numbers."""
+    """Whether a call is outside traced code, on a CPU, and has at most `most` numbers."""
     leaves = jax.tree.leaves(args)
     if any(isinstance(a, Tracer) for a in leaves) or jax.default_backend() != "cpu":
         return False
     if sum(getattr(a, "size", 1) for a in leaves) > most:
         return False
-    # Traced code may call it with arrays that it closes over.
+    # In traced code, too, all arguments may be concrete: arrays that the code closes over.
     return not isinstance(_zero(), Tracer)
 
 
@@ -104,9 +104,9 @@ _AUTO = AxisType.Auto
 
 
 def _explicit_mesh(args: PyTree) -> AbstractMesh | None:
-    """The mesh over whose explicit axes an argument is sharded; None if all are replicated.
+    """The mesh of an argument that is sharded over explicit axes; None if all are replicated.
 
-    A tracer does not show whether the axis is sharded over which `vmap` maps.
+    A tracer does not show whether the axis that `vmap` maps over is sharded.
     """
     found = [(leaf, jax.typeof(leaf).sharding) for leaf in jax.tree.leaves(args)]
     explicit = [(leaf, sharding) for leaf, sharding in found if sharding.mesh.explicit_axes]

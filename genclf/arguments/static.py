@@ -12,9 +12,9 @@ from jax.core import Tracer
 
 
 def python_value(value: object) -> object:
-    """A number of NumPy or JAX as the Python number that it is; several of them as a tuple.
+    """Convert a number of NumPy or JAX to a Python number, and several of them to a tuple.
 
-    JAX compares structures by `==`, which of arrays is an array, and of no use as a truth value.
+    JAX compares structures by `==`, and `==` of two arrays is an array, not a truth value.
     """
     if isinstance(value, list | tuple):
         return tuple(map(python_value, value))
@@ -24,5 +24,5 @@ def python_value(value: object) -> object:
 
 
 def static(convert: Callable[[Any], Any] = python_value, **options: object) -> Any:
-    """A static field, of Python values whatever is given."""
+    """A static field; it converts numbers of NumPy and JAX to Python numbers."""
     return eqx.field(static=True, converter=convert, **options)

@@ -1,4 +1,4 @@
-"""The classifier: its parts, how its arguments are checked, and what it answers.
+"""The classifier: the model, checks of arguments, statistics, estimates and scores.
 
 The reasons are in docs/design/classifier.md.
 """

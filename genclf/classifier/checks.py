@@ -19,7 +19,7 @@ from genclf.classifier.rows import check_examples, check_rows
 from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.combined.combinator import leaf_families
 from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
-from genclf.families.structure import blocks, widths
+from genclf.families.structure import named_arrays, widths
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens, is_dense, lengths_of
 from genclf.sums.sparse import SparseRows
@@ -52,8 +52,8 @@ def validate(
     * a row of counts is so long, `√(Σ_v x_v²) ε > 1/1024` (8,192 in float32), that rounding of the
       log-probability of each word changes a posterior by about 1e-3;
     * a class has a class prior above 0, and neither rows nor a prior of the family;
-    * rows are labelled -1 while a class has none, unless `latent`: labels -1 and 1 may be meant;
-    * the dtype has too few digits for a Gaussian. Either rounding moves the mean of a feature by
+    * rows are labelled -1 while a class has no row, unless `latent`: the labels may be -1 and 1;
+    * the dtype is not precise enough for a Gaussian. Either rounding moves the mean of a feature by
       more than 1/256 of its standard deviation (a mean of 32,768 standard deviations in float32,
       1.8e13 in float64), which changes a posterior by about 1e-3. Or ε times the condition number
       of the correlation matrix is above 1/128 (a condition number of 65,536 in float32).
@@ -86,7 +86,7 @@ def validate(
     if isinstance(model, Fitted):
         check_params(model, "model", "validate")
         if y is not None or weights is not None:
-            raise ValueError("y or weights were given beside fitted params: give a model")
+            raise ValueError("y or weights were given with fitted params: give a model")
         check_examples(model, x)
         _check_cells(model.support, x, given, None)
         return
@@ -137,7 +137,7 @@ def _check_labels(y: Array, num_classes: int) -> None:
 def _check_cells(
     support: PyTree[Support], x: PyTree, given: PyTree, used: np.ndarray | None
 ) -> None:
-    pairs = zip(blocks(support, x), blocks(support, given), strict=True)
+    pairs = zip(named_arrays(support, x), named_arrays(support, given), strict=True)
     for (name, _, rule, block), (*_, original) in pairs:
         if isinstance(block, SparseRows):
             _check_sparse(block, rule, name, used)
@@ -171,17 +171,17 @@ def _check_sparse(x: SparseRows, rule: Support, name: str, used: np.ndarray | No
     wrong = wrong if used is None else wrong & used[rows]
     if wrong.any():
         i = int(wrong.argmax())
-        place = f"{name}[{rows[i]}, {columns[i]}] is {values[i].item():.6g}"
+        cell = f"{name}[{rows[i]}, {columns[i]}] is {values[i].item():.6g}"
         more = f" {wrong.sum()} such cells in all." if wrong.sum() > 1 else ""
         raise ValueError(
-            f"{place} (row {rows[i]}, column {columns[i]}), expected {rule.expected}.{more}"
+            f"{cell} (row {rows[i]}, column {columns[i]}), expected {rule.expected}.{more}"
         )
 
 
 def _check_repeats(
     x: Array | Tokens | SparseRows, rule: Support, name: str, used: np.ndarray | None
 ) -> None:
-    """Raise for a row of so many words that the rounding of each adds up in its scores."""
+    """Raise for a row of so many words that the sum of their rounding errors matters."""
     if not rule.repeats:
         return
     dtype = jnp.result_type(float)
@@ -201,16 +201,16 @@ def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
         if not isinstance(family, Gaussian) or not family.structure.is_full:
             continue
         plain = not (family.heuristics() or family.prior is not None)
-        n, d = (*np.shape(rows), 1)[:2]  # of `Independent` a column
+        n, d = (*np.shape(rows), 1)[:2]  # a column for `Independent`
         if plain and n < d:
             raise ValueError(
-                f"{n} rows of {d} features determine no covariance, whose rank would be below {n}: "
-                f"set {_REGULAR}"
+                f"{n} rows of {d} features do not determine a covariance, since its rank would be "
+                f"below {n}: set {_REGULAR}"
             )
 
 
 def _check_densities(clf: Classifier, found: Diagnosis) -> None:
-    """Raise if the class prior expects a class that has no density."""
+    """Raise if a class has a prior probability but no density."""
     share = np.exp(np.asarray(clf.label_prior.log_probs(found.count)))
     for k in np.flatnonzero(np.asarray(found.undetermined) & (share > 0)):
         raise ValueError(
@@ -223,11 +223,11 @@ def _check_densities(clf: Classifier, found: Diagnosis) -> None:
 def _check_seen(clf: Classifier, x: PyTree, unseen: PyTree) -> None:
     """Raise if a class has no value of a feature, and no prior determines its mean there."""
     is_gaussian = lambda f: isinstance(f, Gaussian)  # noqa: E731
-    for place, family in jax.tree.leaves_with_path(clf.family, is_leaf=is_gaussian):
+    for keys, family in jax.tree.leaves_with_path(clf.family, is_leaf=is_gaussian):
         if not is_gaussian(family) or family.prior is not None:
             continue
-        within = tuple(key.key for key in place if isinstance(key, jax.tree_util.DictKey))
-        for name, path, *_ in blocks(clf.family.support, x):
+        within = tuple(key.key for key in keys if isinstance(key, jax.tree_util.DictKey))
+        for name, path, *_ in named_arrays(clf.family.support, x):
             wrong = unseen[name] if isinstance(unseen, dict) else unseen
             if path != within or wrong is None:
                 continue
@@ -245,25 +245,25 @@ def _check_seen(clf: Classifier, x: PyTree, unseen: PyTree) -> None:
 
 
 def _raise_at(wrong: np.ndarray, values: ArrayLike, name: str, expected: str) -> None:
-    """Raise naming the first cells where `wrong` is true."""
-    places = np.argwhere(wrong)
-    if not len(places):
+    """Raise an error that names the first cells where `wrong` is true."""
+    cells = np.argwhere(wrong)
+    if not len(cells):
         return
-    first = tuple(int(i) for i in places[0])
+    first = tuple(int(i) for i in cells[0])
     axes = zip(("row", "column"), first, strict=False)
     where = ", ".join(f"{axis} {i}" for axis, i in axes)
     value = np.asarray(values)[first].item()
     shown = f"{value:.6g}" if isinstance(value, float) else value
     message = f"{name}[{', '.join(map(str, first))}] is {shown} ({where})"
     message += f", expected {expected}."
-    if len(places) > 1:
-        others = ", ".join(str([int(i) for i in place]) for place in places[1:_SHOWN])
-        message += f" {len(places)} such cells in all; the next are {others}."
+    if len(cells) > 1:
+        others = ", ".join(str([int(i) for i in cell]) for cell in cells[1:_SHOWN])
+        message += f" {len(cells)} such cells in all; the next are {others}."
     raise ValueError(message)
 
 
 def _check_determined(found: PyTree, prefix: str, latent: bool) -> None:
-    """Raise where a Gaussian's covariance is singular, or the dtype has too few digits for it."""
+    """Raise if a Gaussian's covariance is singular, or too ill-conditioned for the dtype."""
     if isinstance(found, dict):
         for name, part in found.items():
             _check_determined(part, f"x[{name!r}]: ", latent)
@@ -276,9 +276,9 @@ def _check_determined(found: PyTree, prefix: str, latent: bool) -> None:
 
 
 def _check_squares(found: GaussianDiagnosis, prefix: str) -> None:
-    lost = np.argwhere(found.vanishing)
-    if len(lost):
-        features = sorted({int(i) for i in lost[:, 0 if lost.shape[1] == 3 else -1]})
+    cells = np.argwhere(found.vanishing)
+    if len(cells):
+        features = sorted({int(i) for i in cells[:, 0 if cells.shape[1] == 3 else -1]})
         dtype = found.rounding.dtype
         double = ", or use float64" if dtype == np.float32 else ""
         raise ValueError(
@@ -289,11 +289,11 @@ def _check_squares(found: GaussianDiagnosis, prefix: str) -> None:
 
 def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:
     d = found.constant.shape[-1]
-    places = [tuple(int(i) for i in place) for place in np.argwhere(found.rank < d)]
-    if not places:
+    singular = [tuple(int(i) for i in index) for index in np.argwhere(found.rank < d)]
+    if not singular:
         return
     clauses = []
-    for *column, k in places:
+    for *column, k in singular:
         constant = np.flatnonzero(found.constant[(*column, k)])
         features = f"; features {constant.tolist()} are constant" if len(constant) else ""
         dependent = np.flatnonzero(found.dependent[(*column, k)])
@@ -321,11 +321,11 @@ def _check_digits(found: GaussianDiagnosis, prefix: str) -> None:
     double = " or use float64" if dtype == np.float32 else ""
     far = found.rounding > VALUE_ROUNDS
     if far.any():
-        *_, k, _ = place = tuple(int(i) for i in np.argwhere(far)[0])
+        *_, k, _ = index = tuple(int(i) for i in np.argwhere(far)[0])
         features = sorted({int(i) for i in np.argwhere(far)[:, 0 if far.ndim == 3 else -1]})
         raise ValueError(
             f"{prefix}features {features} are too far from 0 for {dtype}, which rounds their "
-            f"values: {found.rounding[place] / eps:.2g} standard deviations in class {k}, expected "
+            f"values: {found.rounding[index] / eps:.2g} standard deviations in class {k}, expected "
             f"at most {VALUE_ROUNDS / eps:.2g}; subtract a constant before they become {dtype}"
             f"{double}"
         )

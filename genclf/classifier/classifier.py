@@ -1,4 +1,4 @@
-"""The classifier p(x, y) = p(y) p(x | y): the model, and what a fit of it returns.
+"""The classifier p(x, y) = p(y) p(x | y): the model and its fitted params.
 
 The functions that use them (`fit`, `predict`, ...) are compiled, so that a call outside `jax.jit`
 is as fast as one inside. Families see valid labels only: a row without a label has weight 0, and an
@@ -41,8 +41,8 @@ class Classifier(Model):
     """A generative classifier: a class prior times class densities.
 
     `p(x, y=k) = π_k p(x | y=k)` with `π_k = (n_k + a) / (n + K a)`, n_k the weight of class k and
-    a = `class_alpha`; a = 0 is maximum likelihood. `class_prior` fixes π instead. Whatever π, a
-    class is never predicted if it has no rows and the family has no prior, or alpha = 0: nothing
+    a = `class_alpha`; a = 0 is maximum likelihood. `class_prior` fixes π instead. A class without
+    rows is never predicted, whatever π, if the family has no prior, or alpha = 0: nothing
     determines its density. The other classes share its probability.
 
     Hyper-parameters state a conjugate prior of the parameters (`alpha` stands for a `Dirichlet`).
@@ -96,15 +96,15 @@ class Classifier(Model):
         return ClassPrior(self.num_classes, self.class_alpha, self.class_prior)
 
     def statistics(self, count: Float[Array, "K"], conditional: PyTree) -> ClassifierStats:
-        """Statistics of classes of these counts, from those of the family."""
+        """Statistics of classes with these counts, from the statistics of the family."""
         return ClassifierStats(Sums(count, count), conditional, self.family.statistic(conditional))
 
     def log_prior(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
-        """`log π` for classes of these counts, -inf where no density is determined."""
+        """`log π` for classes with these counts, -inf if no density is determined."""
         return self.of_determined(self.label_prior.log_probs(count), count)
 
     def expected_log_prior(self, labels: Sums) -> Float[Array, "K"]:
-        """`log E[π]` under the posterior of π; as `log_prior` where π has none."""
+        """`log E[π]` under the posterior of π; `log_prior` if π is fixed."""
         posterior = self.label_prior.posterior(labels)
         if posterior is None:
             return self.log_prior(labels.count)
@@ -113,16 +113,16 @@ class Classifier(Model):
     def of_determined(
         self, log_prior: Float[Array, "K"], count: Float[Array, "K"]
     ) -> Float[Array, "K"]:
-        """-inf for a class whose density neither rows nor a prior determine.
+        """The log prior, -inf for a class whose density neither rows nor a prior determine.
 
         The other classes share its probability. If no density is determined, nothing changes.
         """
         determined = (count != 0) | jnp.asarray(self.family.determined_by_prior)
         determined = determined | ~determined.any()
         kept = jnp.where(determined, log_prior, -jnp.inf)
-        lacks = (kept != log_prior).any() & (kept > -jnp.inf).any()
-        share = jax.nn.logsumexp(jnp.where(lacks, kept, 0))
-        return kept - jnp.where(lacks, share, 0)
+        changed = (kept != log_prior).any() & (kept > -jnp.inf).any()
+        share = jax.nn.logsumexp(jnp.where(changed, kept, 0))
+        return kept - jnp.where(changed, share, 0)
 
     @property
     def is_predictive(self) -> bool:
@@ -146,8 +146,8 @@ class ClassifierParams(Fitted):
     """A fitted classifier, as `fit` and `estimate` return it.
 
     Attributes:
-        log_prior: log class probabilities, shape (K,); -inf for a class that cannot occur, or of
-            which neither rows nor a prior determine the density.
+        log_prior: log class probabilities, shape (K,); -inf for a class that cannot occur, or
+            whose density neither rows nor a prior determine.
         conditional: params of p(x | y), e.g. `GaussianParams`.
     """
 
@@ -168,7 +168,7 @@ class ClassifierParams(Fitted):
             The params; `log_prior` is NaN for traced numbers that are not probabilities.
 
         Raises:
-            ValueError: prior is not K probabilities, or conditional not params of K densities.
+            ValueError: prior is not K probabilities, or conditional is not params of K densities.
 
         Example:
             >>> import jax.numpy as jnp, genclf as gcf
@@ -232,7 +232,7 @@ class ClassifierParams(Fitted):
 
     def with_log_prior(self, score: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
         """The scores of the densities plus `log_prior`."""
-        # An impossible class stays at -inf whatever its density, which may be +inf or NaN there.
+        # An impossible class stays at -inf, even if its density is +inf or NaN.
         log_prior = broadcast_rows(self.log_prior, score)
         never = jnp.isneginf(log_prior)
         return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))

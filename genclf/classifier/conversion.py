@@ -16,7 +16,7 @@ from genclf.families.tokens import Tokens
 from genclf.sums.sparse import THREADS, HostRows, is_sparse, sparse_rows
 
 _ALIGNMENT = 64  # bytes
-_LARGE = 2**24  # bytes that take longer to copy than to start threads
+_LARGE = 2**24  # bytes, from which starting threads pays
 
 
 def as_arrays(x: PyTree, name: str) -> PyTree:
@@ -25,14 +25,14 @@ def as_arrays(x: PyTree, name: str) -> PyTree:
 
 
 def one_array(value: object, name: str) -> Array:
-    """`as_arrays` of what is one array; raise for a dict or tokens."""
+    """`as_arrays` for a single array; raise for a dict or tokens."""
     if isinstance(value, dict | Tokens):
         raise ValueError(f"{name} is a {type(value).__name__}, expected an array of numbers")
     return _converted(value, name, _array)
 
 
 def host_arrays(x: PyTree, name: str) -> PyTree:
-    """Convert x to NumPy arrays of dtypes that JAX has; not copied where they have one."""
+    """Convert x to NumPy arrays of dtypes that JAX has; arrays that have one are not copied."""
     return _converted(x, name, _host_array)
 
 
@@ -96,7 +96,7 @@ def _copied(found: np.ndarray) -> Array:
 
 
 def _fill(own: np.ndarray, given: np.ndarray) -> None:
-    """Copy numbers, many of them by all cores; too large for float32, they become infinite."""
+    """Copy numbers, many by all cores; numbers too large for float32 become infinite."""
 
     def copy(own: np.ndarray, given: np.ndarray) -> None:
         with np.errstate(over="ignore"):
@@ -108,7 +108,7 @@ def _fill(own: np.ndarray, given: np.ndarray) -> None:
     try:
         with ThreadPoolExecutor(THREADS) as threads:
             list(threads.map(copy, *parts))
-    except RuntimeError:  # no threads start once the main one has ended
+    except RuntimeError:  # no thread can start after the main one has ended
         copy(own, given)
 
 
@@ -132,7 +132,7 @@ def widen(labels: Array | np.ndarray) -> Any:
 
 
 def float_dtype(x: PyTree) -> np.dtype:
-    """The dtype of sums of x: its widest floating dtype, at least float32; or else the default."""
+    """The dtype of sums of x: its widest floating dtype, at least float32; else the default."""
     found = [a.dtype for a in jax.tree.leaves(x) if jnp.issubdtype(a.dtype, jnp.floating)]
     wide = [dtype for dtype in found if dtype.itemsize >= 4]
     if not found:

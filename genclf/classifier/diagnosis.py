@@ -19,7 +19,7 @@ from genclf.classifier.verb import ArrayLike, verb
 from genclf.covariance.estimate import GaussianDiagnosis
 from genclf.families.capabilities import is_additive
 from genclf.families.combined.combinator import any_prefers_rows
-from genclf.families.structure import blocks
+from genclf.families.structure import named_arrays
 from genclf.families.support import Support
 from genclf.families.tokens import is_dense
 from genclf.sums.accumulate import dense_sums
@@ -31,16 +31,16 @@ class Diagnosis(ShowsNumbers):
     """The problems of a data set for a model, as `diagnose` returns them.
 
     Attributes:
-        count: weight of each class, shape (K,); NaN where labels or weights are invalid.
+        count: weight of each class, shape (K,); NaN if labels or weights are invalid.
         empty: classes without weight, shape (K,).
-        undetermined: classes without weight whose density no prior determines either, shape (K,):
+        undetermined: classes without weight whose density is not determined by a prior, shape (K,):
             they are never predicted, whatever the class prior.
-        invalid_cells: number of cells of x that the density cannot take; per block of a `Product`.
+        invalid_cells: number of cells of x outside the support; per part of a `Product`.
         invalid_labels: number of labels outside -1..K-1, or of responsibilities that are
             negative or not finite.
         invalid_weights: number of weights that are negative or not finite.
         unseen: features with no observed value in a class that has weight, shape (K, d); None if
-            the density takes no missing cells; per block of a `Product`.
+            the density does not allow missing cells; per part of a `Product`.
         conditional: the diagnosis of the family: `GaussianDiagnosis` (too few rows, constant
             features, rank, condition number and rounding) for Gaussians, a dict for `Product`;
             None for other families, and for a model without sufficient statistics.
@@ -59,8 +59,8 @@ class Diagnosis(ShowsNumbers):
     def degenerate(self) -> Bool[Array, "*batch"]:
         """Whether the maximum of the likelihood does not exist, or a class or value is missing.
 
-        That is: an invalid label, weight or cell, a class without weight, a feature without a
-        value, or a covariance whose correlation matrix has not full rank.
+        It is true for an invalid label, weight or cell, a class without weight, a feature without a
+        value, or a correlation matrix without full rank.
         """
         batch = self.count.ndim - 1
         is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
@@ -78,7 +78,7 @@ class Diagnosis(ShowsNumbers):
 def diagnose(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> Diagnosis:
-    """Find what makes a fit of this model to these data invalid or doubtful, as arrays.
+    """Find, as arrays, what makes a fit of this model to these data invalid or doubtful.
 
     It runs under jit and vmap. It raises for shapes and dtypes of the data, never for their values.
     Ranks and condition numbers are those of correlation matrices, so they do not depend on the
@@ -119,7 +119,7 @@ def diagnosed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Di
         else:
             conditional = used.family.diagnose(summed(clf, rows).conditional)
     invalid_cells, unseen = {}, {}
-    for name, _, support, block in blocks(clf.family.support, x):
+    for name, _, support, block in named_arrays(clf.family.support, x):
         invalid_cells[name] = (~support.holds(block)).sum()
         unseen[name] = unseen_columns(support, block, rows.w)
     return Diagnosis(

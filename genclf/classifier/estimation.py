@@ -37,7 +37,7 @@ from genclf.sums.statistics import ClassifierStats
 def stats(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> ClassifierStats:
-    """Sufficient statistics of labelled examples: all that `estimate` needs to know of them.
+    """Sufficient statistics of labelled examples: all that `estimate` needs.
 
     They add up over examples: `merge`, `remove` and `pool` them. The arguments are as for `fit`.
 
@@ -82,7 +82,7 @@ def summed(clf: Classifier, rows: Rows) -> ClassifierStats:
     require(clf.family, Parametric, "stats")
     if is_hidden(clf.family):
         raise ValueError(
-            f"{clf.family} has no statistics without params, as parts of x are unseen: use "
+            f"{clf.family} has no statistics without params, since parts of x are unobserved: use "
             'genclf.fit or genclf.em, with inference "map" or "ml"'
         )
     return rows.nan_if_invalid(clf.statistics(rows.count, clf.family.stats(rows.x, rows.w)))
@@ -158,7 +158,7 @@ def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
 
 
 def proper_estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
-    """`estimated`; outside traced code, raise if the posterior to integrate over is improper."""
+    """`estimated`; for a predictive, outside traced code, raise if the posterior is improper."""
     if clf.is_predictive:
         check_posterior(clf, stats)
     return estimated(clf, stats)
@@ -179,12 +179,12 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
         class_prior: class probabilities, shape (K,), >= 0 with sum 1.
 
     Returns:
-        `ClassifierParams`; in traced code an invalid prior becomes NaN. A class of prior 0 keeps it
-        there, since the params may hold no density of it.
+        `ClassifierParams`; in traced code an invalid prior becomes NaN. A class of prior 0 keeps
+        it, since the params may have no valid density for it.
 
     Raises:
         ValueError: `class_prior` is not K numbers; or, outside traced code, some are negative,
-            their sum is not 1, or a class of prior 0 would get another one.
+            their sum is not 1, or a class of prior 0 would get a higher one.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -204,7 +204,7 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
         for k in np.flatnonzero(np.asarray(impossible) & (np.asarray(class_prior) > 0)):
             raise ValueError(
                 f"class_prior[{k}] is {class_prior[k]:.6g}, but params.log_prior[{k}] is -inf: the "
-                "fit saw no row of the class, or was told that it cannot occur; expected 0, or "
+                "fit had no row of the class, or a prior of 0 for it; expected 0, or "
                 "params of a fit with the class"
             )
     log_prior = log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))

@@ -24,14 +24,15 @@ class Explanation(ShowsNumbers):
     """The log-odds of two classes as a sum over the features, from `explain`.
 
     Attributes:
-        of: the class that the log-odds are of, for each row, shape (...).
+        of: the class in the numerator of the odds, for each row, shape (...).
         against: the class that it is compared with, shape (...).
-        features: the term of each feature, nats, shape (..., d), in the structure of x: above 0
-            where the feature speaks for `of`, below 0 where it speaks for `against`, 0 where the
-            cell is missing. A part of a `Product` that is no such sum has one term, (..., 1).
-        constant: what does not depend on x, shape (...): the log-ratio of the class priors.
-        class_names: names of the classes, as an estimator knows them, or None.
-        feature_names: names of d columns, as an estimator knows them, or None.
+        features: the term of each feature in nats, shape (..., d), in the structure of x: > 0 if
+            the feature speaks for `of`, < 0 if it speaks for `against`, 0 if the cell is missing.
+            A part of a `Product` that is not such a sum has one term, (..., 1).
+        constant: the term that does not depend on x, such as the log-ratio of the class priors,
+            shape (...).
+        class_names: names of the classes if an estimator has them, or None.
+        feature_names: names of the d columns if an estimator has them, or None.
     """
 
     of: Int[Array | np.ndarray, "*batch"]
@@ -47,8 +48,8 @@ class Explanation(ShowsNumbers):
         return self.constant + sum(a.sum(-1) for a in jax.tree.leaves(self.features))
 
 
-def place_of(given: object, classes: np.ndarray, name: str) -> int | None:
-    """The number of a class that is given by its label; None of None."""
+def class_index(given: object, classes: np.ndarray, name: str) -> int | None:
+    """The index of the class with this label; None for None."""
     if given is None:
         return None
     found = [k for k, label in enumerate(classes) if label == given]
@@ -64,7 +65,7 @@ def _rows(value: object, name: str) -> Any:
 
 
 def _classes(value: object, name: str) -> Any:
-    """None, or integers."""
+    """Integers, or None."""
     if value is None:
         return None
     found = as_arrays(value, name)
@@ -98,8 +99,8 @@ def explain(
 
     Independent features are those of naive Bayes, `Independent`, `Product` and Poisson counts. With
     a shared covariance a term is zero where x_j is midway between the class means, and depends
-    neither on the units nor on the origin of x; but where features are correlated, terms of
-    opposite sign may cancel. If cells are missing, the covariance is that of the observed ones.
+    neither on the units nor on the origin of x; but if features are correlated, terms of opposite
+    sign may cancel. If cells are missing, the covariance is that of the observed ones.
 
     Args:
         params: a fitted classifier.
@@ -108,12 +109,12 @@ def explain(
         against: b, a class or one per row; None for the most probable one other than `of`.
 
     Returns:
-        `Explanation`. It is NaN in a row with an invalid cell, and where a feature is impossible in
-        both classes.
+        `Explanation`. It is NaN for a row with an invalid cell, and for a feature that is
+        impossible in both classes.
 
     Raises:
-        ValueError: the log-odds are no such sum, as of QDA, mixtures and kernel densities; x is
-            sparse; there is one class; or a class is outside 0..K-1.
+        ValueError: the log-odds are not such a sum (QDA, mixtures, kernel densities); x is sparse;
+            there is one class; or a class is outside 0..K-1.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -147,8 +148,8 @@ def _check_classes(given: Array | None, name: str, batch: tuple, num_classes: in
         return
     values = np.ravel(np.asarray(given))
     for row in np.flatnonzero((values < 0) | (values >= num_classes))[:1]:
-        place = f"[{row}]" if given.ndim else ""
-        raise ValueError(f"{name}{place} is {values[row]}, expected 0..{num_classes - 1}")
+        index = f"[{row}]" if given.ndim else ""
+        raise ValueError(f"{name}{index} is {values[row]}, expected 0..{num_classes - 1}")
 
 
 @compiled
@@ -172,7 +173,7 @@ def _explain(params: Fitted, x: PyTree, of: Array | None, against: Array | None)
 def _best_but(score: Float[Array, "*batch K"], other: Array | None) -> Int[Array, "*batch"]:
     """The class of the highest score, other than `other`."""
     if other is not None:
-        places = jnp.arange(score.shape[-1], dtype=other.dtype).reshape((1,) * other.ndim + (-1,))
-        possible = jnp.maximum(score, jnp.finfo(score.dtype).min)  # a class that never occurs too
-        score = jnp.where(places == other[..., None], -jnp.inf, possible)
+        classes = jnp.arange(score.shape[-1], dtype=other.dtype).reshape((1,) * other.ndim + (-1,))
+        possible = jnp.maximum(score, jnp.finfo(score.dtype).min)  # also for an impossible class
+        score = jnp.where(classes == other[..., None], -jnp.inf, possible)
     return score.argmax(-1).astype(jnp.int32)

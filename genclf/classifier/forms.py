@@ -40,9 +40,9 @@ def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
         von Mises-Fisher                κ_k μ_k            log C_d(κ_k)
 
     Here m is the mean of the class means. The Gaussian terms are the textbook's `Σ⁻¹ μ_k` and
-    `-½ μ_kᵀ Σ⁻¹ μ_k` minus what all classes share, so that data far from 0 keep their digits. The
-    form also exists for `Independent` columns of these, with the coefficients side by side, and for
-    a `Product` of them, where coef is a dict like x. Probabilities of 0 or 1 make infinite
+    `-½ μ_kᵀ Σ⁻¹ μ_k` minus what all classes share, which is precise for data far from 0. The form
+    also exists for `Independent` columns of these, with the coefficients side by side, and for a
+    `Product` of them, where coef is a dict like x. Probabilities of 0 or 1 make infinite
     coefficients; smoothing avoids them.
 
     Args:
@@ -127,7 +127,7 @@ def quadratic_form(
 
 
 def _checked_features(d: Any, name: str) -> Any:
-    """Check a number of features, or for a `Product` a dict of those of its parts."""
+    """Check a number of features, or the dict of numbers for a `Product`."""
     if isinstance(d, dict):
         return {key: _checked_features(part, f"{name}[{key!r}]") for key, part in d.items()}
     return whole(1).checked(d, name)
@@ -192,7 +192,7 @@ def indicators(x: Any, num_values: int | tuple[int, ...]) -> Float[Array, "*batc
         num_values: V_j of each column, or one number for all columns.
 
     Returns:
-        1 where column j holds value v, at place `Σ_{i<j} V_i + v`; shape (..., Σ_j V_j).
+        1 where column j holds value v, at index `Σ_{i<j} V_i + v`; shape (..., Σ_j V_j).
 
     Raises:
         ValueError: x is not an array of numbers, or num_values does not fit its columns.

@@ -1,6 +1,6 @@
-"""What labels and weights may hold: which are valid, and errors for those that are not.
+"""Which labels and weights are valid, and errors for those that are not.
 
-The checks read values, and do so only where these are concrete.
+The checks read concrete values only.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def check_labels(
 
 
 def check_supervised(y: AnyArray, weights: AnyArray | None, num_classes: int) -> None:
-    """`check_labels`, for what learns from labels alone: raise also where none is sure to be one.
+    """`check_labels` for supervised fits.
 
-    That is if no row has both a label and a weight, or if -1 may stand for a class.
+    Raise also if no row has both a label and a weight, or if -1 may stand for a class.
     """
     check_labels(y, num_classes)
     _check_some_labels(y, weights)
@@ -75,11 +75,11 @@ def check_supervised(y: AnyArray, weights: AnyArray | None, num_classes: int) ->
 
 
 def check_meaning_of_unlabelled(y: AnyArray, weights: AnyArray | None, num_classes: int) -> None:
-    """Raise if rows are labelled -1 while a class has no row: labels -1 and 1 may be meant."""
+    """Raise if rows are labelled -1 while a class has no row: the labels may be -1 and 1."""
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
         return
     known = None if weights is None or not readable(weights) else np.asarray(weights)
-    if (found := unlabelled_beside_no_row(np.asarray(y), known, num_classes)) is not None:
+    if (found := unlabelled_and_empty(np.asarray(y), known, num_classes)) is not None:
         raise ValueError(
             f"y[{found[0]}] is -1, which stands for an unlabelled row, and no row has the label "
             f"{found[1]} (num_classes = {num_classes}): if -1 is a class, number the classes from "
@@ -88,7 +88,7 @@ def check_meaning_of_unlabelled(y: AnyArray, weights: AnyArray | None, num_class
         )
 
 
-def unlabelled_beside_no_row(
+def unlabelled_and_empty(
     labels: np.ndarray, weights: np.ndarray | None, num_classes: int
 ) -> tuple[int, int] | None:
     """The first row that is labelled -1, unless its weight is 0, and the first class without rows.
@@ -108,7 +108,7 @@ def unlabelled_beside_no_row(
 
 
 def _check_some_labels(y: AnyArray, weights: AnyArray | None) -> None:
-    """Raise if no row has both a label and a weight, as far as these are concrete."""
+    """Raise if no row has both a label and a weight; traced ones are not checked."""
     if y.ndim not in (1, 2) or not readable(y) or not (weights is None or readable(weights)):
         return
     labelled: np.ndarray = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)

@@ -17,7 +17,7 @@ from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.sums.blocks import MANY_CLASSES, reduce_scores
 
-_valid_models, _valid_params = Remembered(), Remembered()  # an object is checked in one call
+_valid_models, _valid_params = Remembered(), Remembered()  # each object is checked once
 
 
 class Fitted(ShowsNumbers):
@@ -59,19 +59,19 @@ class Fitted(ShowsNumbers):
 
     @abc.abstractmethod
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
-        """(coef, intercept) of the discriminant where it is linear in x."""
+        """(coef, intercept) of the discriminant if it is linear in x."""
 
     @abc.abstractmethod
     def terms(self, x: PyTree, y: Array, other: Array) -> tuple[PyTree, Array]:
-        """The terms of `log p(y | x) - log p(other | x)` of the features, and the constant."""
+        """The terms of the features in `log p(y | x) - log p(other | x)`, and the constant."""
 
     @abc.abstractmethod
     def quadratic(self) -> tuple[Array, Array, Array]:
-        """(matrix, coef, intercept) of the discriminant where it is quadratic in x."""
+        """(matrix, coef, intercept) of the discriminant if it is quadratic in x."""
 
 
 def _no_attribute(given: object, name: str) -> str:
-    """The message for a missing attribute: `fit`, `predict`, ... are functions, not methods."""
+    """The message for a missing attribute; `fit`, `predict`, ... are functions, not methods."""
     hint = f": it is a function, genclf.{name}({_FIRST[name]}, ...)" if name in _FIRST else ""
     return f"{type(given).__name__} has no attribute {name!r}{hint}"
 
@@ -93,7 +93,7 @@ class Model(Declared):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(_no_attribute(self, name))
 
-    if TYPE_CHECKING:  # at run time it would be taken for the default of the field
+    if TYPE_CHECKING:  # at run time it would become the default of the field
 
         @property
         def num_classes(self) -> int:
@@ -110,21 +110,22 @@ class Model(Declared):
 
 
 class Solution(ShowsNumbers):
-    """Where an iterative method stopped.
+    """The result of an iterative method.
 
-    It is the base of what `em`, `adapt_prior`, `fit_gradient`, `fit_lagrange`, `solve_constrained`,
-    `fit_prior` and a fit of `SoftmaxRegression` return.
+    It is the base of the results of `em`, `adapt_prior`, `fit_gradient`, `fit_lagrange`,
+    `solve_constrained`, `fit_prior` and a fit of `SoftmaxRegression`.
 
     Attributes:
-        params: what was sought.
-        objective: what was maximised, a natural logarithm except in `solve_constrained`: at
-            `params`, or at every step for a method that keeps a trace, whose later entries are NaN.
+        params: the point where the method stopped.
+        objective: the function that was maximised, a natural logarithm except in
+            `solve_constrained`: at `params`, or at every step if the method keeps a trace, whose
+            later entries are NaN.
         value: the objective at `params`.
         converged: whether the conditions of the method for a maximum hold.
         steps: number of steps, or of evaluations.
     """
 
-    if TYPE_CHECKING:  # at run time they would be taken for the defaults of the fields
+    if TYPE_CHECKING:  # at run time they would become the defaults of the fields
 
         @property
         def params(self) -> Any: ...
@@ -158,7 +159,7 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
         d: number of features in the structure of x, if known.
         name: the name of the argument in messages.
     """
-    here = d, jax.config.jax_enable_x64  # type: ignore[attr-defined]  # float32 ends earlier
+    here = d, jax.config.jax_enable_x64  # type: ignore[attr-defined]  # float32 has a smaller range
     if _valid_models.get(clf) == here:
         return clf
     if not isinstance(clf, Model):
@@ -176,7 +177,7 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
     wrong = invalid_fields(clf) or clf.problems(d)
     if wrong:
         if has_distributions(clf):
-            wrong.append("distributions of numpyro are for genclf.bayes.story alone")
+            wrong.append("only genclf.bayes.story takes distributions of numpyro")
         raise ValueError("; ".join(wrong))
     if all(isinstance(leaf, bool | int | float) for leaf in jax.tree.leaves(clf)):
         _valid_models.keep(clf, here)

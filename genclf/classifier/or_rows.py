@@ -35,7 +35,7 @@ def or_rows(
 
     Args:
         function: the function.
-        own_covariances: whether the statistics of rows have a covariance for each class, also where
+        own_covariances: whether the statistics of rows have a covariance for each class, even if
             the model shares one.
     """
     name = function.__name__

@@ -26,7 +26,7 @@ from genclf.families.tokens import is_dense
 from genclf.sums.sparse import HostRows, is_traced
 
 _traced = Remembered()
-SIZES = (64, 256, 1024, 4096, 16384, 65536)  # above 64 rows, padding less than quadruples a piece
+SIZES = (64, 256, 1024, 4096, 16384, 65536)  # a piece of over 64 rows grows less than fourfold
 
 
 def by_rows(
@@ -78,7 +78,7 @@ class _Scores(Density):
         return x
 
     def sample(self, key: Array, y: Array) -> Array:
-        raise NotImplementedError("scores of given examples have no draws")
+        raise NotImplementedError("scores of given examples cannot be sampled")
 
 
 def _is_host_batch(x: PyTree) -> bool:

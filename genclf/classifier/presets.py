@@ -116,8 +116,8 @@ def rda(
 ) -> Classifier:
     """Regularised discriminant analysis: from QDA to LDA, and from both to nearest centroids.
 
-    `Classifier(Gaussian(pooling=pooling, shrinkage=shrinkage), num_classes, class_alpha)`, of which
-    the covariances are `(1 - γ) M_k + γ tr(M_k) / d · I` with `M_k = (1 - λ) Σ_k + λ Σ`.
+    `Classifier(Gaussian(pooling=pooling, shrinkage=shrinkage), num_classes, class_alpha)`, with
+    covariances `(1 - γ) M_k + γ tr(M_k) / d · I` with `M_k = (1 - λ) Σ_k + λ Σ`.
 
     Args:
         num_classes: K.
@@ -147,7 +147,7 @@ def rda(
 def nearest_shrunken_centroids(
     num_classes: Whole, *, soft_threshold: Scalar, class_alpha: Scalar = 0.0
 ) -> Classifier:
-    """Nearest shrunken centroids: a soft threshold leaves class means that differ in few features.
+    """Nearest shrunken centroids: by a soft threshold, class means differ in few features.
 
     `Classifier(Gaussian("diag", shared=True, ddof=K, soft_threshold=soft_threshold), num_classes,
     class_alpha)`; variances with divisor n - K. `threshold_path` gives a whole path of them.
@@ -184,7 +184,7 @@ def gaussian_nb(
     inference: Inference = "map",
     missing: Missing = "error",
 ) -> Classifier:
-    """Gaussian naive Bayes: Gaussian classes with diagonal covariances of their own.
+    """Gaussian naive Bayes: Gaussian classes, each with its own diagonal covariance.
 
     `Classifier(Gaussian(covariance="diag", ridge=ridge), num_classes, class_alpha)`; maximum
     likelihood (divisor n_k) by default.

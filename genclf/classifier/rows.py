@@ -18,10 +18,10 @@ from genclf.classifier.conversion import float_dtype, widen
 from genclf.classifier.labels import AnyArray, check_supervised, valid_labels, valid_weights
 from genclf.classifier.model import Fitted, Model
 from genclf.families.base import Density, Scalar
-from genclf.families.structure import blocks
+from genclf.families.structure import named_arrays
 from genclf.sums.blocks import ClassWeights, Hard, class_rows, row_weights
 from genclf.sums.class_sums import class_counts
-from genclf.sums.sparse import map_blocks
+from genclf.sums.sparse import map_arrays
 
 T = TypeVar("T")
 _num_features = Remembered()
@@ -30,12 +30,12 @@ _num_features = Remembered()
 class Rows(eqx.Module):
     """Rows with class weights, made once from the checked arguments of a public function.
 
-    What takes `Rows` checks nothing.
+    Functions of `Rows` check nothing.
 
     Attributes:
         x: the rows, in the structure of the model.
-        w: class weights, without meaning in rows of an invalid label or weight.
-        invalid: whether any label or weight is invalid, so that every result is NaN.
+        w: class weights, meaningless in rows with an invalid label or weight.
+        invalid: whether any label or weight is invalid; then every result is NaN.
     """
 
     x: PyTree
@@ -54,7 +54,7 @@ class Rows(eqx.Module):
 
     @property
     def filled(self) -> PyTree:
-        """The rows, with a copy of one that has a weight in place of each that has none."""
+        """The rows; each row without weight is replaced by a copy of a row with weight."""
         return filled(self.x, row_weights(self.w) > 0)
 
     @classmethod
@@ -66,9 +66,9 @@ class Rows(eqx.Module):
         num_classes: int,
         unlabelled_weight: Scalar | None = None,
     ) -> Rows:
-        """The rows, of which unlabelled ones weigh nothing.
+        """The rows; unlabelled ones have weight 0.
 
-        With `unlabelled_weight`, they keep the label -1 and their weight times this factor.
+        With `unlabelled_weight`, they have the label -1 and their weight times this factor.
         """
         dtype = float_dtype(x)
         weight = jnp.ones(y.shape[0], dtype) if weights is None else weights.astype(dtype)
@@ -85,9 +85,9 @@ class Rows(eqx.Module):
         return cls(x, Hard(label, jnp.where(known, weight, latent), num_classes), ~valid)
 
     def nan_if_invalid(self, made: T) -> T:
-        """What was made of the rows, NaN throughout if any label or weight is invalid.
+        """A result made from the rows; all NaN if any label or weight is invalid.
 
-        An invalid row could belong anywhere, so every number is in doubt.
+        An invalid row could belong to any class, so every number is in doubt.
         """
 
         def marked(a: Array) -> Array:
@@ -98,13 +98,12 @@ class Rows(eqx.Module):
 
 
 def filled(x: PyTree, used: Bool[Array, "n"]) -> PyTree:
-    """The rows, with a copy of one that is used in place of each that is not.
+    """The rows; each unused row is replaced by a copy of a used one, or emptied if it is sparse.
 
-    A row that is not used may hold anything, even values without a finite gradient. A sparse one
-    becomes empty.
+    An unused row may hold anything, even values without a finite gradient.
     """
     stand_in = jnp.where(used, jnp.arange(used.shape[0]), jnp.argmax(used))
-    return map_blocks(lambda a: a[stand_in], x, sparse=lambda a: a.only(used))
+    return map_arrays(lambda a: a[stand_in], x, sparse=lambda a: a.only(used))
 
 
 def check_rows(
@@ -112,7 +111,7 @@ def check_rows(
 ) -> None:
     """Raise unless x holds rows of the model, and y and weights fit them."""
     n, num_classes = None, model.num_classes
-    for name, _, _, block in blocks(model.support, x):
+    for name, _, _, block in named_arrays(model.support, x):
         shape = block.shape
         if len(shape) != 2:
             hint = f"; a single feature is {name}[:, None]" if len(shape) == 1 else ""
@@ -122,7 +121,7 @@ def check_rows(
         if not shape[1]:
             raise ValueError(f"{name} has shape {shape}, expected at least one feature")
         if n is not None and shape[0] != n:
-            raise ValueError(f"{name} has {shape[0]} rows, but the blocks before it have {n}")
+            raise ValueError(f"{name} has {shape[0]} rows, but the parts before it have {n}")
         n = shape[0]
     if y.ndim not in (1, 2) or y.shape[0] != n:
         raise ValueError(
@@ -142,7 +141,7 @@ def check_rows(
         raise ValueError(
             f"y has dtype {y.dtype}, expected signed integer labels 0..{num_classes - 1}, -1 for "
             f"an unknown one (or a float array of responsibilities of shape ({n}, {num_classes})); "
-            "labels with a missing cell are read as floats"
+            "labels with missing values are read as floats"
         )
     if weights is not None and weights.shape != (n,):
         raise ValueError(f"weights has shape {weights.shape}, expected ({n},): one per row of x")
@@ -161,7 +160,7 @@ def check_examples(params: Model | Fitted | Density, x: PyTree) -> None:
     batch, of_fit = None, _num_features.of(params, attrgetter("num_features"))
     if not isinstance(of_fit, dict) and isinstance(x, AnyArray) and x.shape[-1:] == (of_fit,):
         return
-    for name, path, _, block in blocks(params.support, x):
+    for name, path, _, block in named_arrays(params.support, x):
         shape, fitted = block.shape, of_fit
         for part in path:
             fitted = fitted[part]
@@ -171,5 +170,5 @@ def check_examples(params: Model | Fitted | Density, x: PyTree) -> None:
                 f"{fitted} features"
             )
         if batch is not None and shape[:-1] != batch:
-            raise ValueError(f"{name} has batch axes {shape[:-1]}, the blocks before it {batch}")
+            raise ValueError(f"{name} has batch axes {shape[:-1]}, the parts before it {batch}")
         batch = shape[:-1]

@@ -47,8 +47,8 @@ def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
 def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     """Discriminant functions δ_k(x): the log-joint up to a term that all classes share.
 
-    They are linear in x if the classes share a covariance and for all discrete families, and
-    quadratic for Gaussians with covariances of their own. `predict` and `log_posterior` use them,
+    They are linear in x for all discrete families and for Gaussians with a shared covariance, and
+    quadratic for Gaussians with a covariance per class. `predict` and `log_posterior` use them,
     because without the common term they are cheaper than `log_joint` and have less rounding.
 
     Args:
@@ -127,8 +127,8 @@ def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
         x: one example, or any leading batch axes.
 
     Returns:
-        int32 of shape (...), in 0..K-1; -1 where the posterior is NaN, so that no class is named
-        for an example that the model cannot score.
+        int32 of shape (...), in 0..K-1; -1 if the posterior is NaN, since the model cannot score
+        the example.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf

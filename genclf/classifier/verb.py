@@ -22,7 +22,7 @@ from genclf.families.structure import widths
 from genclf.sums.statistics import ClassifierStats
 
 if TYPE_CHECKING:
-    ArrayLike = Any  # inside the function, it has been converted to an array
+    ArrayLike = Any  # inside the function it is an array
 else:
     from jaxtyping import ArrayLike as ArrayLike
 
@@ -50,14 +50,14 @@ def verb(
 ) -> Any:
     """Decorate a public function, so that its arguments are checked and converted.
 
-    The functions behind it check nothing of this again. A function of `clf`, x and y takes rows for
+    The functions that it calls do not check them again. A function of `clf`, x and y takes rows for
     the model, and one of `params` and x takes examples for the params.
 
     Args:
         function: the function; the names of its parameters select the checks.
         any_model: whether models of p(y | x) alone are accepted too.
-        labels: whether concrete labels must be classes or -1 ("checked"), some with a weight and
-            none of doubtful meaning ("supervised"), or may hold anything ("unread").
+        labels: "checked": concrete labels must be classes or -1; "supervised": also, some must have
+            a weight, and -1 must not stand for a class; "unread": they may hold anything.
         **checks: checks by argument name that replace those in `_CHECKS`: a `Domain`, a function of
             (value, name), or None to leave the argument as it is.
     """
@@ -76,7 +76,7 @@ def _checked(
     signature = inspect.signature(function)
     names = list(signature.parameters)
     required = [n for n, p in signature.parameters.items() if p.default is p.empty]
-    places = [n for n, p in signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    positional = [n for n, p in signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
     own_checks = {name: check for name, check in (_CHECKS | checks).items() if name in names}
     takes = {name for name, check in own_checks.items() if check is not None}
     takes_rows = "clf" in names and takes >= {"x", "y"}
@@ -84,8 +84,8 @@ def _checked(
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        given: dict[str, Any] = dict(zip(places, args, strict=False)) | kwargs
-        fits = len(args) <= len(places) and len(given) == len(args) + len(kwargs)
+        given: dict[str, Any] = dict(zip(positional, args, strict=False)) | kwargs
+        fits = len(args) <= len(positional) and len(given) == len(args) + len(kwargs)
         if not fits or not given.keys() <= set(names) or not set(required) <= given.keys():
             raise TypeError(misfit(called, signature, args, kwargs))
         for name, check in own_checks.items():

@@ -26,8 +26,8 @@ class GaussianDiagnosis(ShowsNumbers):
         too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
         constant: features without spread within a class, shape (K, d).
         dependent: features that vary, in a linear combination that does not, shape (K, d).
-        vanishing: features whose squares are too small for the dtype: their variance is NaN, and
-            so is every result of it; shape (K, d), the same for every class.
+        vanishing: features whose squares are too small for the dtype: their variance, and every
+            result of it, is NaN; shape (K, d), the same for every class.
         rank: numerical rank of the correlation matrix of each class, shape (K,); if the covariance
             is shared, that of the shared one for every class.
         condition: condition number of the same matrix, shape (K,); inf where rank-deficient. The
@@ -58,7 +58,7 @@ class CovarianceEstimate(eqx.Module):
         matrix: scatter over divisor times 1 - shrinkage, (K or 1, d, d), or its diagonal (K or 1,
             d).
         exact: the components of the covariance matrices; None for diagonals.
-        from_double: whether the scatter has the digits of float64, (K or 1,).
+        from_double: whether the scatter has the precision of float64, (K or 1,).
         shrinkage: the intensity, (K or 1,).
         added: what ridge and target add to each variance, (K or 1, d), or (1, 1) if spherical.
         scale: the variance that ridge or shrinkage multiplies, (K or 1, d), or (1, 1) if
@@ -98,13 +98,13 @@ class CovarianceEstimate(eqx.Module):
         return jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
 
     def rank_rule(self) -> RankRule:
-        """The rule that finds directions without variance, and the ridge that they get."""
+        """The rule for directions without variance: which they are, and the ridge that they get."""
         d, eps = self.variance.shape[-1], jnp.finfo(self.variance.dtype).eps
         of_sums = jnp.where(self.from_double, 32 * _EPS64, 2 * eps)
         # Rounding moves a value x by up to ½ ε |x|, which has the variance (ε x)² / 12 at most.
         share = jnp.where(self.is_singular, 0, 1 / self.variance)
         of_cells = eps**2 / 12 * share * self.square
-        of_added = 8 * eps * share * self.added  # on a GPU quotients and roots are off by units
+        of_added = 8 * eps * share * self.added  # on a GPU quotients and roots are inexact
         least = share * jnp.maximum(eps ** (2 / 3) * self.scale - self.added, 0)
         rule = RankRule(d * of_sums, of_cells + of_added, share * self.added, least)
         return lax.stop_gradient(rule)
@@ -129,7 +129,7 @@ class CovarianceEstimate(eqx.Module):
             return found, found == 0, jnp.zeros_like(found, bool)
         found, direction = spectrum(self.exact)
         constant = jnp.broadcast_to(self.is_singular, self.constant.shape)
-        is_zero = self.rank_rule().nothing(found, direction)
+        is_zero = self.rank_rule().is_degenerate(found, direction)
         share = jnp.where(is_zero[:, None, :], direction**2, 0).sum(-1)
         return found, is_zero, ~constant & (share > _SHARE)
 

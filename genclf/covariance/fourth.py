@@ -23,7 +23,7 @@ class FourthMoments(Moments):
     """`Moments` with a full scatter per class, and sums of squares `u` of the deviations z.
 
     Attributes:
-        unit: the unit of the deviations z, a power of two, shape (..., K); 0 without variance.
+        unit: the unit of the deviations z, a power of two or, without variance, 0; shape (..., K).
         third: `Σ_n w_nk u_n z_nᵀ`, shape (..., K, m, d); m is 1 for `u = |z|²`, or d for one square
             for each feature.
         fourth: `Σ_n w_nk u_n u_nᵀ`, shape (..., K, m, m).
@@ -58,7 +58,7 @@ class FourthMoments(Moments):
         return divide(self.unit, unit)[..., None, None] ** 4 * self.fourth
 
     def _about(self, point: Array, unit: Array) -> tuple[Array, Array]:
-        """The third and fourth sums about other points than the means, in another unit."""
+        """The third and fourth sums about `point` in place of the means, in another unit."""
         inverse, n = divide(jnp.ones_like(unit), unit)[..., None], self.count[..., None, None]
         shift, diagonal = (self.mean - point) * inverse, self.diagonal * inverse * inverse
         scatter = self.scatter * inverse[..., None] * inverse[..., None]
@@ -82,11 +82,11 @@ class FourthMoments(Moments):
             return plain
         unit = _unit(plain)
         found = [s._about(plain.mean, unit) for s in (self, other)]
-        return beside(plain, unit, *jax.tree.map(jnp.add, *found))
+        return with_fourth(plain, unit, *jax.tree.map(jnp.add, *found))
 
     def _scale(self, weight: Array | int) -> FourthMoments:
         plain = super()._scale(weight)
-        return beside(plain, self.unit, weight * self.third, weight * self.fourth)
+        return with_fourth(plain, self.unit, weight * self.third, weight * self.fourth)
 
     def _remove(self, other: Moments) -> Moments:
         plain, merged = super()._remove(other), self._merge(other._scale(-1))
@@ -94,18 +94,18 @@ class FourthMoments(Moments):
             return plain
         possible = ~jnp.isnan(plain.count)[..., None, None]
         keep = lambda a: jnp.where(possible, a, jnp.nan)  # noqa: E731
-        return beside(plain, merged.unit, keep(merged.third), keep(merged.fourth))
+        return with_fourth(plain, merged.unit, keep(merged.third), keep(merged.fourth))
 
     def _pool(self, add: Add) -> FourthMoments:
         plain = super()._pool(add)
         unit = _unit(plain)
         point = jnp.broadcast_to(plain.mean, self.mean.shape)
         third, fourth = self._about(point, jnp.broadcast_to(unit, self.unit.shape))
-        return beside(plain, unit, add(third, None)[0], add(fourth, None)[0])
+        return with_fourth(plain, unit, add(third, None)[0], add(fourth, None)[0])
 
 
 def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> FourthMoments:
-    """`FourthMoments` of each class in two readings; `each`: u has one square for each feature."""
+    """`FourthMoments` of each class in two passes; `each`: u has one square for each feature."""
     plain, m = moments(x, w, full=True), x.shape[1] if each else 1
 
     def of_deviations(z: Array, w: ClassWeights) -> tuple[Array, Array]:
@@ -130,11 +130,11 @@ def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> F
             return jax.tree.map(lambda a: a[0], of_deviations(z, weight[:, None]))
 
         third, fourth = lax.map(of_class, (plain.mean, low, inverse, class_rows(w)))
-    return beside(plain, unit, third, fourth)
+    return with_fourth(plain, unit, third, fourth)
 
 
-def beside(plain: Moments, unit: Array, third: Array, fourth: Array) -> FourthMoments:
-    """`FourthMoments` made of moments and of third and fourth sums."""
+def with_fourth(plain: Moments, unit: Array, third: Array, fourth: Array) -> FourthMoments:
+    """`FourthMoments` from moments, and from third and fourth sums."""
     moments = (plain.count, plain.mean, plain.scatter, plain.rounding)
     return FourthMoments(*moments, unit=unit, third=third, fourth=fourth)
 

@@ -15,7 +15,7 @@ class Magnitudes:
     `typical` is the variance that the ridge multiplies; `no_spread` marks features that are
     constant up to rounding; `square_of_class` is the mean square in each class, (K, d), or over all
     classes if the class has no weight; (1, d) if the scatter is pooled. `vanishing` marks nonzero
-    features whose squares underflow or lose digits: their variance is unknown in this dtype.
+    features whose squares underflow or are inexact: their variance is unknown in this dtype.
     """
 
     def __init__(self, stats: Moments):

@@ -1,4 +1,4 @@
-"""Covariances from moments, regularised, and made nonsingular by the rules of `Gaussian`."""
+"""Covariances from moments: regularised, and made nonsingular by the rules of `Gaussian`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Regularisation(NamedTuple):
     Let `S_k = scatter_k / (n_k - ddof)` be the classes' own covariances, their pooled covariance
     `S = Σ_k scatter_k / Σ_k (n_k - ddof)`, and V the variances within classes. The estimate is
     `(1 - shrinkage) M_k + shrinkage T_k + ridge V`, where `M_k = (1 - pooling) S_k + pooling S` and
-    T_k is the target made of the variances of M_k. `num_features` is d if the statistics have fewer
-    features, since the other ones do not vary.
+    T_k is the target made of the variances of M_k. `num_features` is d, if the statistics leave out
+    features that do not vary.
     """
 
     ridge: Scalar | Array = 0.0
@@ -95,13 +95,13 @@ def estimate_covariance(
     # they do not show that it is 0. A feature that is constant over all the data gives no scale for
     # deviations. Its variance is set to its mean square, so that the feature does not affect the
     # posterior, even in new rows where it differs.
-    apart = mean(jnp.where(size.square == 0, 1, size.square)[None])
-    least = jnp.where(no_spread, apart, typical / (spread.rows + 1))
-    lost = size.vanishing[None]
-    lost = lost.any(-1, keepdims=True) if spherical else lost
-    info = jnp.finfo(matrix.dtype)  # a vanished part is negligible in a variance above tiny / ε²
-    lost = lost & ~(added > info.tiny / info.eps**2)
-    variance = jnp.where(lost, jnp.nan, jnp.where(singular, least, variance))
+    square = mean(jnp.where(size.square == 0, 1, size.square)[None])
+    least = jnp.where(no_spread, square, typical / (spread.rows + 1))
+    unknown = size.vanishing[None]
+    unknown = unknown.any(-1, keepdims=True) if spherical else unknown
+    info = jnp.finfo(matrix.dtype)  # an underflow is negligible in a variance above tiny / ε²
+    unknown = unknown & ~(added > info.tiny / info.eps**2)
+    variance = jnp.where(unknown, jnp.nan, jnp.where(singular, least, variance))
     exact = None
     if stats.is_full:
         exact = Covariances(
@@ -133,9 +133,9 @@ def pseudo_examples(
 ) -> Moments:
     """The regularisation as pseudo-statistics: examples at the means of the classes, and a scatter.
 
-    Merged with the statistics of the data, they give the covariance as scatter over count. If the
-    share a of the own covariance is kept, there are `(n_k - ddof) / a - n_k` such examples: the
-    regularised covariance maximises a penalised likelihood, with the penalty held fixed. If the
+    Merged with the statistics of the data, they give the covariance as scatter over count. If a
+    class keeps the share a of its own covariance, it gets `(n_k - ddof) / a - n_k` such examples:
+    the regularised covariance maximises a penalised likelihood, with the penalty held fixed. If the
     scatter is pooled, each class has its share of these examples.
     """
     found = estimate_covariance(stats, rule, spherical=spherical, shared=shared)
@@ -176,7 +176,7 @@ def sqrt_total_covariance(overall: Moments, *, spherical: bool) -> Float[Array, 
 def _spreads(
     stats: Moments, size: Magnitudes, ddof: Scalar | Array, spherical: bool
 ) -> tuple[_Spread, _Spread]:
-    """Scatters of the classes, or a shared one; and the pooled one, divisor `Σ_k (n_k - ddof)`."""
+    """Scatters of the classes, or a shared one; and the pooled one with `Σ_k (n_k - ddof)`."""
     pooled, count = stats.pool_classes(), stats.per_feature(stats.count)
     ddof, n = jnp.asarray(ddof, count.dtype), count.sum(0, keepdims=True)
     ddof = ddof[:, None] if ddof.ndim == 1 else ddof
@@ -188,11 +188,11 @@ def _spreads(
         return jax.tree.map(mean, own), jax.tree.map(mean, together)
     empty, divisor, other = count == 0, _divisor(count, ddof), of_all
     if stats.of_cells:
-        unseen = empty & ~empty.all(-1, keepdims=True)
+        unobserved = empty & ~empty.all(-1, keepdims=True)
         total = (n * size.total[None], jnp.zeros_like(other[1]))
-        other = jax.tree.map(lambda a, b: jnp.where(unseen, a, b), total, other)
-        if spherical:  # such a feature has no share in the mean over cells
-            empty, divisor = empty & ~unseen, jnp.where(unseen, 0, divisor)
+        other = jax.tree.map(lambda a, b: jnp.where(unobserved, a, b), total, other)
+        if spherical:  # the mean over cells leaves such a feature out
+            empty, divisor = empty & ~unobserved, jnp.where(unobserved, 0, divisor)
     replace = lambda a, b: jnp.where(_broadcast(empty, a), b, a)  # noqa: E731
     own = _Spread(_pair(stats), divisor, count)
     own = jax.tree.map(replace, own, _Spread(other, n, n))
@@ -225,7 +225,7 @@ def _pair(stats: Moments) -> Pair:
 
 
 def _from_double(stats: Moments) -> Array:
-    """Whether the scatters have the digits of float64; products in float32 have no low part."""
+    """Whether the scatters have the precision of float64: products in float32 have no low part."""
     low = _pair(stats)[1]
     return (low != 0).any(tuple(range(1, low.ndim))) | (jnp.finfo(low.dtype).eps < 2 * _EPS64)
 
@@ -235,7 +235,7 @@ def _over_features(spherical: bool) -> Callable[[Array], Array]:
 
 
 def _divisor(count: Array, ddof: Array) -> Array:
-    """Count - ddof; NaN where a class has too little weight for it."""
+    """Count - ddof; NaN for a class with weight, but not more than ddof."""
     divisor = count - ddof
     return jnp.where((divisor <= 0) & (count > 0), jnp.nan, divisor)
 

@@ -35,7 +35,7 @@ class Rotation(ShowsNumbers):
     def _problems(self) -> list[str]:
         basis = np.asarray(self.basis, float)
         length = np.square(basis).sum(-2)
-        # A column of zeros stands for a direction that no row has.
+        # A column is 0 if the rows span fewer than r directions.
         is_unit = (np.abs(length - 1) < 1e-3) | (length == 0)
         return [] if is_unit.all() else ["basis has columns whose length is neither 0 nor 1"]
 
@@ -48,7 +48,7 @@ class Rotation(ShowsNumbers):
         """The coordinates z of each row."""
         return matmul(self.centred(x), self.basis)
 
-    def beyond(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch"]:
+    def squared_distance(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch"]:
         """`|(x - origin) / unit|² - |z|²`, the squared distance from the space."""
 
         def rows(x: Array) -> Array:
@@ -100,9 +100,9 @@ def _basis(rows: Float[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array,
 
 @_basis.defjvp
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
-    # V turns only as much as keeps the moved rows in its space: dV Lᵀ = (I - V Vᵀ) dxᵀ for rows
+    # V turns only so far that its space still holds the moved rows: dV Lᵀ = (I - V Vᵀ) dxᵀ for rows
     # L Vᵀ. The derivative of the QR factors would also turn V within the space, and is infinite if
-    # rows are linearly dependent, as centred rows are. For equal rows, their weighted mean stays.
+    # rows are linearly dependent, as centred rows are. Of equal rows, the weighted mean stays.
     (rows, weight), (moved, _) = primals, tangents
     basis, root = _basis(rows, weight), jnp.sqrt(weight)[:, None]
     out = moved - matmul(matmul(moved, basis), basis.T)

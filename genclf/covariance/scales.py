@@ -1,7 +1,7 @@
 """The arithmetic of square roots of covariances: triangular, diagonal and spherical ones.
 
-A scale is such a root, an array with a class axis of length 1 where the classes share it. What a
-user calls its covariance says what its other axes are:
+A scale is such a root; its class axis has length 1 if the classes share it. Its other axes depend
+on the `covariance` of a family:
 
     ===========  ============================  ===========
     covariance   scale                         axes
@@ -35,8 +35,8 @@ class Scale:
         is_spherical: whether it is one number for all features.
         is_product: whether the density is a product over the features.
         of_scale: the name of the set that a scale is in.
-        event_ndim: number of its axes beside that of classes.
-        spread: what a scatter of it is, in words.
+        event_ndim: number of its axes in addition to that of classes.
+        spread: what a scatter is called in messages.
     """
 
     is_full, is_spherical, is_product = False, False, True
@@ -80,11 +80,11 @@ class Scale:
         return squares(self.whiten(inverse, deviation))
 
     def diagonal(self, scale: Array) -> Float[Array, "..."]:
-        """The diagonal of each scale, of one number if it is spherical."""
+        """The diagonal of each scale; one number if it is spherical."""
         return scale
 
     def deviations(self, scale: Array) -> Float[Array, "..."]:
-        """Standard deviations, of one number if they are spherical."""
+        """Standard deviations; one number if the scale is spherical."""
         return scale
 
     def matrices(self, scale: Array, d: int) -> Float[Array, "... d d"]:
@@ -98,11 +98,11 @@ class Scale:
         return scale[..., None] * jnp.broadcast_to(eye, (*scale.shape, d))
 
     def precisions(self, inverse: Array, d: int) -> Float[Array, "copies d d"]:
-        """The matrices `L⁻ᵀ L⁻¹`, of the inverse scales."""
+        """The matrices `L⁻ᵀ L⁻¹` from the inverse scales."""
         return self.triangular(inverse**2, d)
 
     def traces(self, inverse: Array, scatter: Array) -> Float[Array, "K"]:
-        """`tr Σ_k⁻¹ S_k`, of the inverse scales."""
+        """`tr Σ_k⁻¹ S_k` from the inverse scales."""
         return (scatter * inverse**2).sum(-1)
 
     def noise(
@@ -115,7 +115,7 @@ class Scale:
     def log_determinants(
         self, scale: Array, d: int
     ) -> tuple[Float[Array, "copies"], Float[Array, ""]]:
-        """`½ log |Σ_k|` as two terms: one per class, free of units, and one that all share."""
+        """`½ log |Σ_k|` as two terms: one per class, without units, and one that all share."""
         diagonal = self.diagonal(scale)
         diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
         if len(diagonal) == 1:
@@ -215,8 +215,7 @@ SCALES: dict[Covariance, Scale] = {
 def finite(z: Array) -> Array:
     """Replace infinite numbers by NaN, since comparing infinite scores would pick some class.
 
-    If a cell is infinite, or if a number overflows during the computation, the class of the row is
-    unknown.
+    If a cell is infinite or a number overflows, the class of the row is unknown.
     """
     return jnp.where(jnp.isfinite(z), z, jnp.nan)
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Shaped
 from genclf.arguments.domains import OPTIONAL_SHARE, Scalar
 from genclf.arguments.static import static
 from genclf.covariance.fourth import FourthMoments
-from genclf.numerics.double import is_small, product
+from genclf.numerics.double import is_cheap, product
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import ClassWeights, ignore_absent, one_label_each, row_weights
 from genclf.sums.class_sums import of_rows
@@ -35,7 +35,7 @@ class Estimated(eqx.Module):
 
 def estimated(shrinkage: str | T) -> T | Estimated:
     """A hyper-parameter: the name of a method as `Estimated`, other values as they are."""
-    method: Any = shrinkage  # of any name: its domain says which there are
+    method: Any = shrinkage  # the domain checks the name
     return Estimated(method) if isinstance(shrinkage, str) else shrinkage
 
 
@@ -61,8 +61,8 @@ def target_variances(
     return jnp.broadcast_to(mean, variance.shape)
 
 
-class Sizes(NamedTuple):
-    """The quantities that the estimates use, for n rows with sample covariance S, of divisor n.
+class ShrinkageTerms(NamedTuple):
+    """The quantities that the estimates use, for n rows with sample covariance S (divisor n).
 
     Attributes:
         rows: n.
@@ -100,11 +100,11 @@ def intensities(
     empty = own[0] == 0
     pick = lambda a, b: jnp.where(empty.reshape(-1, *[1] * (a.ndim - 1)), b, a)  # noqa: E731
     n, covariance, squares = jax.tree.map(pick, own, pooled)
-    return intensity(shrinkage.method, _sizes(n, covariance, squares, target), d)
+    return intensity(shrinkage.method, _terms(n, covariance, squares, target), d)
 
 
 def _in_own_units(stats: Moments, *, pooled: bool) -> tuple[Array, Array, Array | None]:
-    """Counts, covariances and mean products of squares, in units of each one's mean variance.
+    """Counts, covariances and mean products of squares, in units of the mean variance of each.
 
     The square of the mean variance itself may be too small or too large for the dtype.
     """
@@ -119,7 +119,7 @@ def _in_own_units(stats: Moments, *, pooled: bool) -> tuple[Array, Array, Array 
     return n, covariance, divide(fourth, n[:, None, None])
 
 
-def _sizes(n: Array, covariance: Array, squares: Array | None, target: Target) -> Sizes:
+def _terms(n: Array, covariance: Array, squares: Array | None, target: Target) -> ShrinkageTerms:
     diagonal = lambda a: jnp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
     if target == "diagonal":
         variance = diagonal(covariance)
@@ -128,7 +128,7 @@ def _sizes(n: Array, covariance: Array, squares: Array | None, target: Target) -
         covariance = over(covariance, jnp.sqrt(units))
         squares = None if squares is None else over(squares, units)
     each = squares is not None and squares.shape[-1] == covariance.shape[-1]
-    return Sizes(
+    return ShrinkageTerms(
         n,
         diagonal(covariance).sum(-1),
         (covariance**2).sum((-2, -1)),
@@ -138,17 +138,17 @@ def _sizes(n: Array, covariance: Array, squares: Array | None, target: Target) -
     )
 
 
-def sizes_of_rows(x: Shaped[Array, "n d"], w: ClassWeights, stats: Moments) -> Sizes:
-    """`Sizes` of the pooled correlations from rows and their moments, without a (d, d) array."""
+def shrinkage_terms(x: Shaped[Array, "n d"], w: ClassWeights, stats: Moments) -> ShrinkageTerms:
+    """The terms of the pooled correlations from rows and their moments, without a (d, d) array."""
     n = stats.count.sum(keepdims=True)
     variance = divide(stats.diagonal.sum(0), n)
     unit = jnp.sqrt(jnp.where(variance > 0, variance, 1))
     x, w = one_label_each(ignore_absent(x.astype(unit.dtype), row_weights(w) != 0), w)
     z, rows = (x - of_rows(stats.mean, w)) / unit[None], w.weight
-    gram = product(z.T, z.T, is_small(*z.T.shape))[0]
+    gram = product(z.T, z.T, is_cheap(*z.T.shape))[0]
     lengths, each = jnp.diagonal(gram), matmul(rows, z**4)
     varying = (variance > 0).sum(keepdims=True).astype(n.dtype)
-    return Sizes(
+    return ShrinkageTerms(
         n,
         varying,
         ((rows[:, None] * gram**2) @ rows)[None].sum(-1) / n**2,
@@ -158,34 +158,34 @@ def sizes_of_rows(x: Shaped[Array, "n d"], w: ClassWeights, stats: Moments) -> S
     )
 
 
-def intensity(method: str, of: Sizes, d: int | Array) -> Array:
+def intensity(method: str, of: ShrinkageTerms, d: int | Array) -> Array:
     """The estimated intensity, for d features."""
     if method == "oas":
         return _oas(of, d)
     return _ledoit_wolf(of, d) if method == "ledoit-wolf" else _james_stein(of)
 
 
-def _oas(of: Sizes, d: int | Array) -> Array:
+def _oas(of: ShrinkageTerms, d: int | Array) -> Array:
     """`min(1, (a + μ²) / ((n + 1) (a - μ² / d)))`, a the mean of s_ij² and μ that of s_jj."""
     square, mean = of.square / d**2, of.trace / d
-    apart = (of.rows + 1) * (square - mean**2 / d)
-    return jnp.where(apart <= 0, 1, jnp.clip(divide(square + mean**2, apart), 0, 1))
+    distance = (of.rows + 1) * (square - mean**2 / d)
+    return jnp.where(distance <= 0, 1, jnp.clip(divide(square + mean**2, distance), 0, 1))
 
 
-def _ledoit_wolf(of: Sizes, d: int | Array) -> Array:
+def _ledoit_wolf(of: ShrinkageTerms, d: int | Array) -> Array:
     """`Σ_ij Var(s_ij) / |S - μ I|²` with `Var(s_ij) = (mean of z_i² z_j² - s_ij²) / n`."""
     return _share(divide(of.fourth - of.square, of.rows), of.square - of.trace**2 / d)
 
 
-def _james_stein(of: Sizes) -> Array:
+def _james_stein(of: ShrinkageTerms) -> Array:
     """`Σ_{i≠j} Var(r_ij) / Σ_{i≠j} r_ij²`, `Var(r_ij) = (mean of z_i² z_j² - r_ij²) / (n - 1)`."""
     square = of.square - of.own_square
     return _share(divide(of.fourth - of.own_fourth - square, of.rows - 1), square)
 
 
-def _share(variance: Array, apart: Array) -> Array:
-    """Variance over squared distance, at most 1; 0 where the sample is the target."""
-    apart = jnp.maximum(apart, 0)
-    found = divide(jnp.clip(variance, 0, apart), apart)
+def _share(variance: Array, distance: Array) -> Array:
+    """Variance over squared distance, at most 1; 0 if the sample is the target."""
+    distance = jnp.maximum(distance, 0)
+    found = divide(jnp.clip(variance, 0, distance), distance)
     # A variance cannot be negative: if it is, fourth powers were outside the range of the dtype.
-    return jnp.where(jnp.isfinite(variance) & (variance >= -0.1 * apart), found, jnp.nan)
+    return jnp.where(jnp.isfinite(variance) & (variance >= -0.1 * distance), found, jnp.nan)

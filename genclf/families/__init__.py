@@ -1,7 +1,7 @@
-"""What a family of your own is made of: base classes, capabilities, statistics and supports.
+"""What a family of your own needs: base classes, capabilities, statistics and supports.
 
-The page "A family of your own" writes one. `Density` and `Params` are the base classes of what is
-fitted, `Family` and `Parametric` those of what fits it.
+The page "A family of your own" writes one. `Density` and `Params` are the base classes of fitted
+densities, `Family` and `Parametric` those of the families that fit them.
 
 The reasons are in docs/design/families.md.
 """

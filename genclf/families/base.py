@@ -2,7 +2,7 @@
 
 A *family* fits p(x | y) for K classes at once; its fields are hyper-parameters. The result is a
 *density*, which can score and sample on its own. `Params` is a density with finitely many
-parameters. All are frozen pytrees. What only some families or densities can do is in
+parameters. All are frozen pytrees. The abilities of some families and densities only are in
 `capabilities`.
 """
 
@@ -32,7 +32,7 @@ class Condition(NamedTuple):
     """When a density has a capability of its class.
 
     Attributes:
-        words: what follows the name of the class in a message, such as "with shared=True".
+        words: the text after the name of the class in a message, such as "with shared=True".
         holds: whether a density of the class has it.
         instead: what to do with a density that does not.
     """
@@ -46,10 +46,10 @@ class Density(ShowsNumbers, Registered):
     """p(x | y = k) of K classes; its arrays have a leading class axis.
 
     Attributes:
-        domains: the sets that fields are in which `parameters` does not name; an array that has
-            neither holds finite numbers.
-        conditions: when a density of the class has a capability that the class inherits from; it
-            always has those that are not named.
+        domains: the sets of fields that `parameters` does not name; an array that neither names
+            holds finite numbers.
+        conditions: when a density of the class has a capability that the class inherits from;
+            always, if the capability is not named.
     """
 
     domains: ClassVar[Mapping[str, Domain]] = {}
@@ -62,11 +62,11 @@ class Density(ShowsNumbers, Registered):
 
     @property
     def axes(self) -> dict[str, str]:
-        """The axes of arrays of which the annotation does not say them, such as "K d d"."""
+        """The axes of arrays whose annotation does not name them, such as "K d d"."""
         return {}
 
     def _problems(self) -> list[str]:
-        """Messages, after the name of a field, for values that do not fit each other."""
+        """Error messages for values that do not fit each other."""
         return []
 
     @property
@@ -95,17 +95,17 @@ class Density(ShowsNumbers, Registered):
     ) -> Array:
         """`then` of the scores of each row: of `log_prob` if `normalised`, else `discriminant`.
 
-        Many scores are not all in memory at once.
+        If scores are many, they are computed in blocks of rows.
         """
         score = self.log_prob if normalised else self.discriminant
         return reduce_scores(lambda x: then(score(x)), x, num_classes, MANY_CLASSES)
 
     @abc.abstractmethod
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
-        """One draw of x for each label in y; the shape of y leads."""
+        """One draw of x for each label in y; its first axes have the shape of y."""
 
 
-if TYPE_CHECKING:  # which density it is depends on the family
+if TYPE_CHECKING:  # its class depends on the family
     AnyDensity = Any
 else:
     AnyDensity = Density
@@ -172,17 +172,17 @@ class Parametric(Family):
         """The closed-form estimate from the statistics."""
 
     def log_prior_density(self, params: AnyDensity, stats: PyTree) -> Float[Array, ""]:
-        """Prior log-density of any params, up to a constant: 0, of a family without a prior.
+        """Prior log-density of any params, up to a constant; 0 for a family without a prior.
 
-        The statistics determine what the hyper-parameters leave open, such as the scale of a
-        relative ridge.
+        The statistics set what the hyper-parameters leave open, such as the scale of a relative
+        ridge.
         """
         return jnp.zeros((), jnp.result_type(*jax.tree.leaves(stats)))
 
     def num_parameters(self, num_classes: int, d: PyTree[int]) -> int:
         """Number of free parameters of p(x | y) for d features.
 
-        Those in the sets that `parameters` of the params names; if it names none, all numbers.
+        `parameters` of the params says which are free; if it names no array, all are.
         """
         of_rows = lambda x, w: self.estimate(self.stats(x, w))  # noqa: E731
         x, w = (jax.ShapeDtypeStruct((1, m), jnp.result_type(float)) for m in (d, num_classes))
@@ -216,12 +216,12 @@ class Parametric(Family):
         return None
 
     def diagnose_rows(self, x: PyTree, w: ClassWeights) -> PyTree:
-        """The same of a fit to rows."""
+        """`diagnose` for a fit to rows."""
         return self.diagnose(self.stats(x, w))
 
 
 def set_fields(params: D, prefix: str, values: Mapping[str, Array]) -> D:
-    """The params with new values for the fields that `values` names, each after the prefix."""
+    """The params with new values for fields; `values` has the prefix before their names."""
     fields = [field for field in params.parameters if prefix + field in values]
     new = tuple(values[prefix + field] for field in fields)
     return eqx.tree_at(lambda p: tuple(getattr(p, field) for field in fields), params, new)

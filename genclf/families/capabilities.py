@@ -38,12 +38,12 @@ class HasRoads(Parametric):
 
     @abc.abstractmethod
     def start(self, stats: PyTree) -> Params:
-        """The start of an iteration: params inside their sets, the same for all classes."""
+        """Where an iteration starts: params inside their sets, the same for all classes."""
 
     def prior_stats(self, stats: PyTree) -> PyTree:
-        """Hyper-parameters as pseudo-statistics, shaped as those of the data: 0, without a prior.
+        """Hyper-parameters as pseudo-statistics, with the shapes of the data's; 0 without a prior.
 
-        `params.log_lik` of them is the log of the prior density up to a constant, so the estimate
+        Their `params.log_lik` is the log of the prior density up to a constant, so the estimate
         maximises `log_lik(stats) + log_lik(prior_stats)`.
         """
         return jax.tree.map(jnp.zeros_like, stats)
@@ -53,7 +53,7 @@ class HasRoads(Parametric):
         return params.log_lik(self.prior_stats(stats))
 
     def unpenalised(self) -> list[str]:
-        """Concrete hyper-parameters with which the estimate maximises no penalised likelihood."""
+        """Concrete hyper-parameters whose estimate does not maximise a penalised likelihood."""
         return []
 
 
@@ -66,7 +66,7 @@ class HasConjugatePrior(Parametric):
 
     @property
     def given_prior(self: Any) -> Prior:
-        """The prior that the hyper-parameters stand for, as a user states it; the field `prior`."""
+        """The prior that the hyper-parameters stand for, as a user gives it: the field `prior`."""
         return self.prior
 
     def with_prior(self: Any, prior: Any) -> Any:
@@ -77,7 +77,7 @@ class HasConjugatePrior(Parametric):
     def conjugate_prior(self, stats: PyTree) -> Conjugate:
         """The prior as a distribution of the parameters of K classes.
 
-        The statistics determine its shapes and, where it has no units of its own, its units.
+        The statistics determine its shapes and, if it does not fix them, its units.
         """
 
     @abc.abstractmethod
@@ -90,7 +90,7 @@ class Completed(eqx.Module):
 
     @property
     def has_blocks(self) -> bool:
-        """Whether `stats` cuts rows into blocks, so that it may be given many at once."""
+        """Whether `stats` works in blocks of rows, so that it can take any number of rows."""
         return False
 
     @abc.abstractmethod
@@ -99,7 +99,7 @@ class Completed(eqx.Module):
 
 
 class Observed(Completed):
-    """Rows without unseen parts."""
+    """Rows without unobserved parts."""
 
     family: Parametric
     x: PyTree
@@ -117,16 +117,16 @@ class Latent(Parametric):
     def distance(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
         """Distance of rows from one example, >= 0 and 0 if equal, to initialise clusters.
 
-        By default the square of that in standard deviations of each feature, 0 where missing.
+        By default the sum of squared deviations over variances, in the cells that are observed.
         """
         x, seed = (a.astype(jnp.result_type(float, a.dtype)) for a in (x, seed))
-        apart = x - seed[None]
+        deviation = x - seed[None]
         variance = jnp.nanvar(x, 0)
-        share = divide(apart**2, jnp.broadcast_to(variance, apart.shape))
+        share = divide(deviation**2, jnp.broadcast_to(variance, deviation.shape))
         return jnp.where(jnp.isnan(share), 0, share).sum(-1)
 
     def heuristics(self) -> list[str]:
-        """Names of hyper-parameters in use that are not a prior: EM then has no objective."""
+        """Names of hyper-parameters in use that are not a prior; with one, EM has no objective."""
         return []
 
     @property
@@ -139,11 +139,11 @@ class Latent(Parametric):
         return params.log_prob(x), Observed(self, x)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:
-        """Statistics to start EM from, where there are no params yet."""
+        """Statistics to start EM from, without params."""
         return self.stats(x, w)
 
     def resolve_prior(self, x: PyTree, weight: Float[Array, "n"], num_classes: int) -> Parametric:
-        """This family; what its prior leaves open is set from the observed cells alone."""
+        """This family, with a prior that is complete; the observed cells set what it left open."""
         return self
 
 
@@ -165,7 +165,7 @@ class HasConditionals(Density):
     needs: ClassVar = "conditional densities of its features"
 
     def marginalized(self: Any) -> Any:
-        """The same density, with missing cells integrated out: its field `missing` says so."""
+        """The same density, with missing cells integrated out, by its field `missing`."""
         return replace(self, missing="marginalize")
 
     @abc.abstractmethod
@@ -200,7 +200,7 @@ class HasQuadraticForm(Density):
 class HasTerms(Density):
     """The log-ratio of the densities of two classes is a sum over the features: `explain`.
 
-    Of a combinator it is one too if a part has no such sum: the part then has a single term.
+    A part of a combinator that has no such sum counts as a single term.
     """
 
     needs: ClassVar = "a log-density ratio that is a sum over the features"
@@ -262,7 +262,7 @@ def _condition(node: object, capability: type) -> Condition | None:
 
 
 def having(capability: type) -> str:
-    """The public densities that have a capability, and when, in words; combinators left out."""
+    """The public densities with a capability, and when, in words; combinators are left out."""
     import genclf
 
     for module in pkgutil.walk_packages([str(Path(__file__).parent)], "genclf.families."):

@@ -1,4 +1,4 @@
-"""Numbers that somebody states, checked: means, covariance matrices, probabilities."""
+"""Check means, covariance matrices and probabilities that a user gives."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ASYMMETRY = 1e-5  # largest difference of two entries, in units of the two stan
 def mean_and_factor(
     mean: object, covariance: object
 ) -> tuple[Float[Array, "K d"], Float[Array, "... d d"]]:
-    """The means, and the lower Cholesky factor of each covariance; NaN where traced ones have none.
+    """The means, and the lower Cholesky factor of each covariance; NaN if traced ones are invalid.
 
     Raises:
-        ValueError: a shape or a concrete number is none of a mean and a covariance matrix.
+        ValueError: a shape does not fit, or a concrete number is invalid.
     """
     mean, covariance = real_array(mean, "mean"), real_array(covariance, "covariance")
     if mean.ndim != 2:
@@ -47,7 +47,7 @@ def mean_and_factor(
 
 
 def probabilities(value: object, name: str, *, tables: bool) -> Float[Array, "K _"]:
-    """Probabilities of each class, shape (K, m); NaN where traced ones are none.
+    """Probabilities of each class, shape (K, m); NaN where traced ones are invalid.
 
     Args:
         value: the numbers.
@@ -55,7 +55,7 @@ def probabilities(value: object, name: str, *, tables: bool) -> Float[Array, "K 
         tables: whether each row is a distribution, with sum 1.
 
     Raises:
-        ValueError: the shape is another, or a concrete number is no probability.
+        ValueError: the shape does not fit, or a concrete number is not a probability.
     """
     found = real_array(value, name)
     if found.ndim != 2:
@@ -88,7 +88,7 @@ def _correlations(covariance: A, xp: ModuleType) -> tuple[A, A]:
 
 
 def _check(mean: np.ndarray, covariance: np.ndarray, eps: float) -> None:
-    """Raise for a number that is not finite, and for what is not a covariance matrix."""
+    """Raise for a number that is not finite, or a matrix that is not a covariance."""
     for name, values in (("mean", mean), ("covariance", covariance)):
         for at in np.argwhere(~np.isfinite(values))[:1]:
             raise ValueError(f"{name}{at.tolist()} is {values[*at]}, expected a finite number")

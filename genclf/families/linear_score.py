@@ -1,4 +1,4 @@
-"""Scores that are linear in x, and may be minus infinity."""
+"""Scores that are linear in x and may be minus infinity."""
 
 from __future__ import annotations
 

@@ -51,11 +51,11 @@ class MayMiss(eqx.Module):
         return self.missing == "marginalize"
 
     def seen(self, x: Array) -> Bool[Array, "..."]:
-        """Which cells hold a value: all of them, unless some may be missing."""
+        """Which cells hold a value; all do if none may be missing."""
         return ~is_missing(x, self.missing_code) if self.may_miss else jnp.ones(x.shape, bool)
 
     def allowing(self, support: Support) -> Support:
-        """The support; missing cells are valid too if there may be some."""
+        """The support; it includes missing cells if they are allowed."""
         if not self.may_miss:
             return support
 
@@ -73,7 +73,7 @@ class MayMiss(eqx.Module):
         )
 
     def missing_problems(self, num_values: int | float) -> list[str]:
-        """What is wrong with the code, in words; 0..num_values-1 are values."""
+        """Error messages for the code; 0..num_values-1 are values."""
         if self.may_miss and 0 <= self.missing_code < num_values:
             code = f"missing_code is {self.missing_code}, which is a value"
             return [f"{code}; expected another code, such as -1"]

@@ -43,14 +43,14 @@ class InParts(eqx.Module):
 
 
 def over_parts(family: Family, f: Callable[..., PyTree], *trees: PyTree) -> PyTree:
-    """`f(inner, *own)` for each family inside that has no parts, in the structure of the parts."""
+    """`f(inner, *own)` for each innermost family, in the structure of the parts."""
     if not isinstance(family, InParts):
         return f(family, *trees)
     return family.map(lambda part, *own: over_parts(part, f, *own), *trees)
 
 
 def assemble(family: Family, parts: PyTree) -> AnyDensity:
-    """The params of the family, from those that `over_parts` returned for the families inside."""
+    """The params of the family, from those that `over_parts` returned for its parts."""
     if not isinstance(family, InParts):
         return parts
     return family.assemble(family.map(assemble, parts))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.families.capabilities import Init
 from genclf.numerics import loops
-from genclf.sums.sparse import SparseRows, map_blocks
+from genclf.sums.sparse import SparseRows, map_arrays
 
 
 def initial_weights(
@@ -55,7 +55,7 @@ def hamming_distance(x: Array | SparseRows, seed: Array) -> Float[Array, "n"]:
 
 
 def one_hot(label: Int[Array, "n"], num_classes: int, dtype: jnp.dtype) -> Float[Array, "n J"]:
-    """1 in the column of the label; a row of label -1 is 0."""
+    """1 in the column of the label, else 0; a row of label -1 is all 0."""
     return (label[:, None] == jnp.arange(num_classes, dtype=label.dtype)[None]).astype(dtype)
 
 
@@ -67,10 +67,10 @@ def _nearest_seed(
     weight: Float[Array, "n"],
     num_clusters: int,
 ) -> Int[Array, "n"]:
-    """The number of the seed nearest to each row; seeds are drawn one after the other.
+    """The index of the seed nearest to each row; seeds are drawn one after the other.
 
-    A seed of a cluster without known rows is drawn with a probability in proportion to the
-    distance from the seeds before it: Arthur & Vassilvitskii (2007), "k-means++".
+    The seed of a cluster without known rows is drawn with probability proportional to the
+    distance from the earlier seeds: Arthur & Vassilvitskii (2007), "k-means++".
     """
     known = one_hot(label, num_clusters, weight.dtype) * weight[:, None]
     is_known = known.sum(0) > 0
@@ -84,7 +84,7 @@ def _nearest_seed(
         far = jnp.where(far.sum() > 0, far, latent)  # fewer different rows than clusters
         chances = jnp.where(is_known[k], known[:, k], far)
         row = jax.random.categorical(jax.random.fold_in(key, i), jnp.log(chances))
-        seed = map_blocks(lambda a: a[row], x, sparse=lambda a: a.row(row))
+        seed = map_arrays(lambda a: a[row], x, sparse=lambda a: a.row(row))
         found = distance(x, seed).astype(closest.dtype)
         closer = found < closest
         return jnp.where(closer, found, closest), jnp.where(closer, k, nearest)

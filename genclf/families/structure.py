@@ -1,4 +1,4 @@
-"""The arrays that x consists of: one, or those of the parts of a `Product`."""
+"""The arrays of x: one, or one for each part of a `Product`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from genclf.families.tokens import Tokens
 from genclf.sums.sparse import Sparse
 
 
-def blocks(
+def named_arrays(
     support: PyTree[Support], x: PyTree, name: str = "x", path: tuple = ()
 ) -> Iterator[tuple[str, tuple, Support, PyTree]]:
     """The arrays of x: for each, its name in messages, its path of keys, its support and itself."""
@@ -30,7 +30,7 @@ def blocks(
         return
     check_names(x, support, name)
     for part in sorted(support):
-        yield from blocks(support[part], x[part], f"{name}[{part!r}]", (*path, part))
+        yield from named_arrays(support[part], x[part], f"{name}[{part!r}]", (*path, part))
 
 
 def widths(x: PyTree) -> PyTree[int | None]:

@@ -19,12 +19,12 @@ class Support:
     Traced code turns the other cells into NaN; `genclf.validate` names them.
 
     Attributes:
-        valid: a function that makes of x the mask of its allowed cells, of the shape of x.
+        valid: a function from x to the mask of its allowed cells, of the shape of x.
         expected: the rule in words, to follow "expected" in an error message.
         tokens: whether x may also be `Tokens`.
         sparse: whether x may also be sparse.
-        missing: the same for cells that hold no value; None if every cell needs one.
-        repeats: whether a cell of n stands for n equal terms of a score, whose rounding adds up.
+        missing: a function from x to the mask of its missing cells; None if none may be missing.
+        repeats: whether a cell n adds n equal terms to a score, whose rounding errors add up.
     """
 
     valid: Callable[[PyTree], Bool[Array, "..."]]
@@ -35,7 +35,7 @@ class Support:
     repeats: bool = False
 
     def holds(self, x: PyTree) -> Bool[Array, "..."]:
-        """Which cells of x are allowed; of sparse rows, which of the given ones."""
+        """Which cells of x are allowed; for sparse rows, which of the stored cells."""
         return self.valid(x.values if isinstance(x, SparseRows) else x)
 
 

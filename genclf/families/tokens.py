@@ -1,4 +1,4 @@
-"""Documents as input of a model of words: counts, or sequences of word ids."""
+"""Documents as counts of words, or as sequences of word ids."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Tokens(eqx.Module):
             vocab_size: number of words V, >= 1.
 
         Returns:
-            `Tokens`; in traced code a row whose length is invalid has no valid word, so that its
-            scores are NaN.
+            `Tokens`; a row whose length is traced and invalid has no valid word, so its scores are
+            NaN.
 
         Raises:
             ValueError: not integers, shapes that do not fit, or a length outside 0..length.
@@ -80,11 +80,11 @@ class Tokens(eqx.Module):
         most = ids.shape[-1]
         invalid = (lengths < 0) | (lengths > most)
         if not isinstance(invalid, Tracer) and invalid.any():
-            place = tuple(int(i) for i in np.argwhere(invalid)[0])
-            where = f"[{', '.join(map(str, place))}]" if place else ""
+            index = tuple(int(i) for i in np.argwhere(invalid)[0])
+            where = f"[{', '.join(map(str, index))}]" if index else ""
             raise ValueError(
-                f"lengths{where} is {lengths[place]}, expected 0..{most}: ids has {most} places "
-                "in a row"
+                f"lengths{where} is {lengths[index]}, expected 0..{most}: rows of ids have length "
+                f"{most}"
             )
         position = jnp.broadcast_to(jnp.arange(most, dtype=lengths.dtype), ids.shape)
         invalid = jnp.broadcast_to(invalid[..., None], ids.shape)
@@ -125,7 +125,7 @@ def _integers(given: object, name: str) -> Array:
         outside = array[(array < jnp.iinfo(dtype).min) | (array > jnp.iinfo(dtype).max)]
         if outside.size:  # JAX would wrap it around
             raise ValueError(f"{name} has {outside[0]}, expected integers that fit {dtype}")
-        return jnp.asarray(np.array(array, dtype))  # a copy: the caller may refill theirs
+        return jnp.asarray(np.array(array, dtype))  # a copy: the caller may change the array
     return array.astype(dtype)
 
 
@@ -141,7 +141,7 @@ def _counts(x: Tokens) -> Float[Array, "*batch V"]:
 
 
 def is_dense(x: object) -> TypeGuard[Array]:
-    """Whether x has a cell for each column, so that one may be missing."""
+    """Whether x is an array with a cell for each column, so that cells may be missing."""
     return not (isinstance(x, Tokens) or is_sparse(x))
 
 
@@ -158,7 +158,7 @@ COUNTS = Support(
 
 
 def counts_of(x: Any, presence: bool) -> Any:
-    """The counts as floats, NaN where they are invalid; with `presence` reduced to 0 and 1.
+    """The counts as floats, NaN where they are invalid; with `presence`, only 0 and 1.
 
     Sparse rows and tokens keep their form; with `presence`, tokens hold each word once.
     """
@@ -212,7 +212,7 @@ def word_scores(score: LinearScore, x: Array | Tokens | Sparse, presence: bool) 
 
 
 def entries_of(x: Tokens, table: Float[Array, "V K"]) -> Float[Array, "*batch length K"]:
-    """The row of a table for each position of tokens; NaN for an id that is no word."""
+    """The row of a table for each position of tokens; NaN for an id that is not a word."""
     return table.at[x.ids].get(mode="fill", fill_value=jnp.nan, wrap_negative_indices=False)
 
 
@@ -229,7 +229,7 @@ def lengths_of(x: Array | Tokens | SparseRows) -> Float[np.ndarray, "n"]:
 
 
 def presence_distance(x: Array | Tokens | SparseRows, seed: PyTree) -> Float[Array, "n"]:
-    """1 - |A ∩ B| / √(|A| |B|) of the sets of words of each row and of the seed."""
+    """1 - |A ∩ B| / √(|A| |B|), where A and B are the sets of words of a row and the seed."""
     sizes: tuple[Array, Array, Array]
     if isinstance(x, Tokens):
         here, rows = seed.counts() > 0, x.distinct()

@@ -1,4 +1,4 @@
-"""Fits: in closed form, by EM where something is not observed, and of p(y | x) alone.
+"""Fits: in closed form, by EM if labels or cells are unobserved, and of p(y | x) alone.
 
 The reasons are in docs/design/fitting.md.
 """

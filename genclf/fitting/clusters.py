@@ -1,4 +1,4 @@
-"""The start of EM: checks of the model, the rows and the given params; initial statistics."""
+"""The start of EM: checks of the model, the rows and `init`, and initial statistics."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from genclf.sums.statistics import ClassifierStats
 
 
 def check_latent(clf: Classifier) -> None:
-    """Raise if steps of EM cannot fit the model."""
+    """Raise if EM cannot fit the model."""
     require(clf.family, Latent, "em")
     if clf.is_predictive:
         raise ValueError('inference is "predictive", expected "map" or "ml": EM finds parameters')
 
 
 def check_for_em(clf: Classifier) -> None:
-    """Raise if EM cannot fit the model, or would have no objective."""
+    """Raise if EM cannot fit the model, or has no objective."""
     check_latent(clf)
     if rules := clf.effective().family.heuristics():
         raise ValueError(
-            f"EM cannot use {' and '.join(rules)}, which is not a prior, so that there would be no "
+            f"EM cannot use {' and '.join(rules)}, which is not a prior, so there is no "
             "objective to maximise; give the Gaussian prior=NormalInverseWishart() instead"
         )
 
@@ -39,9 +39,9 @@ def check_for_em(clf: Classifier) -> None:
 def check_clusters(
     clf: Classifier, y: Array, weights: Array | None, unlabelled_weight: Scalar = 1.0
 ) -> None:
-    """Raise if fewer rows take part than the classes, or their components, need to start from.
+    """Raise if the rows are too few to start the classes, or their components.
 
-    In traced code only the number of rows is checked; elsewhere also their labels and weights.
+    In traced code only the number of rows is checked, outside it also their labels and weights.
     """
     each, num_classes = most_components(clf.family), clf.num_classes
     if any(isinstance(a, Tracer) for a in (y, weights, unlabelled_weight)):
@@ -60,7 +60,7 @@ def check_clusters(
     if latent == 0 and not own_rows.sum():
         raise ValueError(
             f"none of the {len(labels)} rows of x has a weight above 0 (weights, or "
-            "unlabelled_weight where there is no label): there is nothing to learn from"
+            "unlabelled_weight for a row without a label): there is nothing to learn from"
         )
     wanted = np.maximum(each - own_rows[:num_classes], 0)
     if latent == 0:  # then a class without rows stays empty
@@ -74,7 +74,7 @@ def check_clusters(
 
 
 def check_components(clf: Classifier, num_rows: object) -> None:
-    """`check_clusters` if every row's class is known; only the number of rows is checked."""
+    """`check_clusters` for rows whose classes are known; only their number is checked."""
     each = most_components(clf.family)
     if is_at_most(num_rows, each - 1) and num_rows:
         raise ValueError(_too_few(clf, f"x has {num_rows} rows", each))
@@ -92,8 +92,8 @@ def _too_few(clf: Classifier, here: str, wanted: int) -> str:
 def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
     """Raise unless the given params have the arrays and shapes of the model's params, `fresh`.
 
-    A scale may be shared by classes or features in one of the two and not in the other, and only
-    means in float32 have a rounding.
+    One of the two may share a scale between classes or features that the other does not share.
+    Only means in float32 have a rounding.
     """
 
     def name_of(path: tuple) -> str | None:
@@ -123,7 +123,7 @@ def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
 def start_of(
     clf: Classifier, rows: Rows, key: Array, labelled: bool | Array, init: Init
 ) -> ClassifierStats:
-    """Statistics to start from; of labelled rows only, if `labelled` and every class has some."""
+    """Statistics to start from: of labelled rows only if `labelled` and every class has some."""
     key_labels, key_parts = jax.random.split(key)
     x, w = rows.filled, rows.w
     if isinstance(w, Hard):

@@ -24,7 +24,7 @@ class Conditional(ShowsNumbers):
     """Distribution of the label and of the missing cells of examples, as `condition` returns it.
 
     Attributes:
-        log_posterior: log p(y | observed cells), shape (..., K); 0 and -inf where y was given.
+        log_posterior: log p(y | observed cells), shape (..., K); 0 and -inf if y was given.
         features: for a Gaussian, `GaussianFeatures` with mean (..., d) and covariance
             (..., d, d); for Bernoulli features, the probability of 1, (..., d); for categorical
             columns, the probabilities of all values, columns side by side, (..., Σ_j V_j); for
@@ -48,8 +48,8 @@ class Conditional(ShowsNumbers):
             shape: shape of the draws, in front of the batch axes; () for one.
 
         Returns:
-            (x, y): x without missing cells, and the label. Where the posterior is NaN, the label
-            is -1 and the drawn cells are meaningless.
+            (x, y): x without missing cells, and the label. If the posterior is NaN, the label is -1
+            and the drawn cells are meaningless.
         """
         return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
@@ -67,7 +67,7 @@ def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -
     Args:
         params: a fitted classifier; it may have been fitted to complete data.
         x: one example, or any leading batch axes.
-        y: labels of the batch shape, -1 where unknown; None: all unknown.
+        y: labels of the batch shape, -1 if unknown; None: all unknown.
 
     Returns:
         A `Conditional`.

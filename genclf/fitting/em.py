@@ -36,18 +36,18 @@ from genclf.fitting.fixed_point import FixedPoint, fixed_point
 from genclf.sums.sparse import HostRows
 from genclf.sums.statistics import ClassifierStats
 
-_TOL_OF_FIT = 1e-8  # of `fit`, which should give more digits
+_TOL_OF_FIT = 1e-8  # of `fit`, which should be more precise
 
 
 class EMSolution(Solution):
-    """What `em` and `adapt_prior` found.
+    """The result of `em` and `adapt_prior`.
 
     Attributes:
         params: the fitted classifier.
         objective: log-likelihood, plus the log of the prior density up to a constant, at the params
             of every step, shape (max_steps,). The last step's entry belongs to `params`; later
             entries are NaN.
-        converged: whether the last step gained no more than the tolerance. Where EM is slow, the
+        converged: whether the last step gained no more than the tolerance. If EM is slow, the
             maximum may still be further away than that. For `adapt_prior`: whether the mean
             log-likelihood is within the tolerance of its maximum.
         steps: number of steps.
@@ -109,16 +109,16 @@ def em(
     `unlabelled_weight`, plus the log-density of the prior if the model has one. No step decreases
     this objective. If all rows are labelled, the result is that of `fit`; if no row is, the model
     is a mixture model: Gaussian mixture, latent class analysis, mixture of multinomials. The
-    maximum is local; where no labels identify the classes, their order is arbitrary.
+    maximum is local; if no labels identify the classes, their order is arbitrary.
 
-    The likelihood is unbounded where a class can shrink onto one row, as a Gaussian whose variance
+    The likelihood is unbounded if a class can shrink onto one row, as a Gaussian whose variance
     goes to 0. Then give a prior, such as `NormalInverseWishart()`, which is relative to the spread
     of the data. It bounds the objective, but a class at the best maximum may still be very small.
     `ridge` and `ddof` of a Gaussian are not priors, so EM does not accept them.
 
     The first start uses the labelled rows alone if every class has some. Otherwise, and in later
-    restarts, unlabelled rows take part. With "k-means++" each goes to its nearest seed: the seed of
-    a class is one of its own rows or, if it has none, a row far from the other seeds. With "random"
+    restarts, unlabelled rows take part. With "k-means++" each joins its nearest seed: the seed of a
+    class is one of its own rows or, if it has none, a row far from the other seeds. With "random"
     each has random weights in the classes. The components of a `Mixture` start in the same way. If
     a class has too few rows for its covariance, the covariance is singular and the likelihood
     unbounded: `validate` with `latent=True` reports this at the start, and
@@ -129,24 +129,22 @@ def em(
     holds for `value`. Derivatives of other entries of `objective`, and by `init`, are 0.
 
     A step scores each row in all K classes, labelled or not, and in all J components of each: with
-    a diagonal covariance it takes about n K J d operations, with a full one n K J d². Where cells
-    are missing, each row needs an elimination of its own, n K J d³ in all (n d³ if the covariance
-    is shared).
+    a diagonal covariance it takes about n K J d operations, with a full one n K J d². If cells are
+    missing, each row needs its own elimination, n K J d³ in all (n d³ if the covariance is shared).
 
     Args:
         clf: the model.
         x: rows, as for `fit`; unlabelled rows are used too.
-        y: labels (n,), -1 where latent; or known responsibilities (n, K).
+        y: labels (n,), -1 if latent; or known responsibilities (n, K).
         key: a `jax.random` key, from which the start is drawn; None for `jax.random.key(0)`.
         weights: weight of each row, (n,).
         unlabelled_weight: λ >= 0, a factor on the weight of each unlabelled row. Text may need a
             value below 1, since words are less independent than the model assumes.
         max_steps: maximum number of steps.
         tol: stop when a step raises the mean log-likelihood of a row by no more than this; a
-            negative value never stops early. Where EM is slow, gains shrink slowly from step to
-            step and the maximum is many steps away: `objective` shows this, and with a smaller
-            `tol` EM goes on. float32 cannot resolve gains below about 1e-7, so `converged` means no
-            more than that there.
+            negative value never stops early. If EM is slow, gains shrink slowly from step to step
+            and the maximum is many steps away: `objective` shows this; use a smaller `tol`.
+            float32 cannot resolve gains below about 1e-7, whatever `tol` is.
         init: "k-means++", "random", or params to start from.
         restarts: number of starts, all in one call; the best solution is returned.
 
@@ -173,7 +171,7 @@ def em(
     """
     check_for_em(clf)
     given = init if isinstance(init, ClassifierParams) else None
-    way = "k-means++" if isinstance(init, ClassifierParams) else init
+    method = "k-means++" if isinstance(init, ClassifierParams) else init
     key = jax.random.key(0) if key is None else key
     if given is None:
         check_clusters(clf, y, weights, unlabelled_weight)
@@ -181,7 +179,7 @@ def em(
         raise ValueError("init gives a single start: leave it out, or leave restarts at 1")
     else:
         check_examples(given, x)
-    return _em(clf, x, y, weights, unlabelled_weight, tol, key, given, way, max_steps, restarts)
+    return _em(clf, x, y, weights, unlabelled_weight, tol, key, given, method, max_steps, restarts)
 
 
 def fit_hidden(
@@ -189,7 +187,7 @@ def fit_hidden(
 ) -> ClassifierParams:
     """`fit` of a model with unobserved parts of examples: `em` on the labelled rows.
 
-    Rules that are not a prior, such as a ridge, act on each estimate; no objective is reported.
+    Hyper-parameters that are not a prior, such as a ridge, apply to each estimate.
     """
     check_latent(clf)
     if init is None:
@@ -202,7 +200,7 @@ def _fit_hidden(
     clf: Classifier, x: PyTree, y: Array, weights: Array | None, init: ClassifierParams | None
 ) -> ClassifierParams:
     rows = Rows.of(x, y, weights, clf.num_classes)
-    # As known responsibilities, so that no class needs a seed.
+    # Labels become known responsibilities, so that no class needs a seed.
     rows = replace(rows, w=rows.responsibilities)
     found = _solution(clf, rows, _TOL_OF_FIT, jax.random.key(0), init, "k-means++", 1000)
     return rows.nan_if_invalid(found.params)
@@ -246,7 +244,7 @@ def _solution(
     max_steps: int,
     labelled: bool | Array = True,
 ) -> EMSolution:
-    """The solution from one start; of labelled rows alone if `labelled` and each class has some."""
+    """The solution from one start, for `labelled` see `start_of`."""
     expect = expectation(clf, rows)
     fresh = lambda: start_of(clf, rows, key, labelled, init)  # noqa: E731
     if given is None:

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, PyTree
 from genclf.classifier.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.classifier.rows import Rows
 from genclf.numerics.logarithms import drop_underflowing
-from genclf.sums.blocks import ClassWeights, Hard, fold_rows, row_weights
-from genclf.sums.sparse import holds_sparse, map_blocks
+from genclf.sums.blocks import ClassWeights, Hard, merge_over_blocks, row_weights
+from genclf.sums.sparse import holds_sparse, map_arrays
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
@@ -24,7 +24,7 @@ class Expectation(eqx.Module):
     Attributes:
         clf: the model.
         x: rows.
-        w: class weights of the rows; a row of label -1 has a weight, and its label is latent.
+        w: class weights of the rows; a row with label -1 has a weight, and its label is latent.
     """
 
     clf: Classifier
@@ -37,31 +37,31 @@ class Expectation(eqx.Module):
         return row_weights(self.w)
 
     def __call__(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
-        """The objective at the params, and the statistics that are expected under them."""
+        """The objective at the params, and the expected statistics under them."""
         log_lik, expected = self.of_rows(params)
         return log_lik + log_prior_density(self.clf, params, expected), expected
 
     def of_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         """The log-likelihood, without the prior density, and the expected statistics."""
         family = self.clf.family
-        # A row without weight may hold anything; a weighted row replaces it, for finite gradients;
-        # a sparse one becomes empty.
+        # A row without weight may hold anything. For finite gradients it is replaced by a row with
+        # weight, or emptied if it is sparse.
         some = jnp.argmax(self.weight > 0)
-        stand_in = map_blocks(lambda a: a[some][None], self.x, sparse=lambda a: a)
+        stand_in = map_arrays(lambda a: a[some][None], self.x, sparse=lambda a: a)
 
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
             used = row_weights(w) != 0
             choose = lambda a, other: jnp.where(used[:, None], a, other)  # noqa: E731
-            x = map_blocks(choose, x, stand_in, sparse=lambda a, _: a.only(used))
+            x = map_arrays(choose, x, stand_in, sparse=lambda a, _: a.only(used))
             log_p, completed = family.complete(params.conditional, x)
             score = params.with_log_prior(log_p)
             r, log_lik = _responsibilities(score, params.log_prior, w)
             count = r.sum(0)
             expected = completed.stats(r)
-            seen = Sums(count.sum()[None], log_lik[None])
-            return seen, self.clf.statistics(count, expected)
+            observed = Sums(count.sum()[None], log_lik[None])
+            return observed, self.clf.statistics(count, expected)
 
-        if holds_sparse(self.x):  # which are not cut into blocks
+        if holds_sparse(self.x):  # sparse rows are not cut into blocks
             found, expected = block(self.x, self.w)
             return found.total[0], expected
         # `row_size` counts the temporaries of a row too, so that a block of rows fits in the cache.
@@ -69,7 +69,7 @@ class Expectation(eqx.Module):
         width = self.clf.num_classes + sum(a.shape[-1] for a in jax.tree.leaves(self.x))
         row_size = 4 * width + sum(a.size for a in jax.tree.leaves(found) if a.shape[:1] == (1,))
         row_size = width // 2 if made.has_blocks else row_size
-        found, expected = fold_rows(block, self.x, self.w, row_size)
+        found, expected = merge_over_blocks(block, self.x, self.w, row_size)
         return found.total[0], expected
 
 
@@ -90,7 +90,7 @@ def _responsibilities(
     highest = lax.stop_gradient(score.max(0))
     possible = highest > -jnp.inf  # also False on NaN
     ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
-    # A row that is impossible in every class has the class prior as responsibilities.
+    # A row that is impossible in every class gets the class prior as responsibilities.
     ratio = jnp.where(jnp.isneginf(highest)[None], jnp.exp(log_prior)[:, None], ratio)
     total = ratio.sum(0)
     hot = w.label[None] == jnp.arange(len(score), dtype=w.label.dtype)[:, None]

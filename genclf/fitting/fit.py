@@ -67,28 +67,28 @@ def fit(
     stats(clf, x, y, w))`. If parts of the examples are unobserved (the components of a `Mixture`,
     missing cells under a full covariance), `fit` runs `em` on the labelled rows, from
     `jax.random.key(0)` and with `tol=1e-8`. For `SoftmaxRegression` it maximises the conditional
-    likelihood. Where no maximum exists, as with a singular covariance, the rules of the family
-    apply, and the fit does not say so: `diagnose` and `validate` do. A NumPy array is copied once,
-    a JAX array is not.
+    likelihood. If no maximum exists, as with a singular covariance, the rules of the family apply;
+    `diagnose` and `validate` report this, `fit` does not. A NumPy array is copied once, a JAX array
+    is not.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
         x: rows, (n, d) for most families; a dict of arrays for `Product`; also `Tokens`, and for
             `Multinomial` and `Bernoulli` a sparse matrix of SciPy or a `BCOO` of JAX.
-        y: labels, integers of shape (n,) with -1 for unlabelled rows (which a supervised fit
-            leaves out; every class must have a label then, as labels -1 and 1 of two classes would
-            be half unlabelled), or responsibilities >= 0 of shape (n, K).
+        y: labels, integers of shape (n,), or responsibilities >= 0 of shape (n, K). Rows labelled
+            -1 are unlabelled, and a supervised fit leaves them out; every class must then have a
+            label, since labels -1 and 1 may be meant as two classes.
         weights: weight of each row, >= 0, shape (n,); None for ones.
         init: params from which an iterative fit starts: for `SoftmaxRegression`, `SoftmaxParams`
-            or the params of a generative model. A closed form takes no init.
+            or the params of a generative model. An estimate in closed form does not take it.
 
     Returns:
-        `ClassifierParams` or `SoftmaxParams`; NaN where weights or cells are invalid, and in traced
-        code where labels are (`validate` names them).
+        `ClassifierParams` or `SoftmaxParams`; NaN if weights or cells are invalid, and in traced
+        code if labels are (`validate` names them).
 
     Raises:
         ValueError: a shape or dtype does not fit, a label is neither a class nor -1, no row has a
-            label and a weight above 0, rows are labelled -1 and none as some class, or a
+            label and a weight above 0, rows are labelled -1 while a class has no row, or a
             hyper-parameter is invalid.
 
     Example:
@@ -111,6 +111,6 @@ def fitted(clf: Model, x: PyTree, y: Array, weights: Array | None, init: PyTree 
         return fit_hidden(clf, x, y, weights, init)
     if init is not None:
         raise ValueError(
-            "init was given to a model that needs none: its estimate is in closed form"
+            "init was given, but the estimate of this model is in closed form: leave init out"
         )
     return fit_closed(clf, x, y, weights)

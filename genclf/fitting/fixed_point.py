@@ -62,8 +62,8 @@ def fixed_point(
 
     Derivatives of the state are implicit, `ds = (I - J)⁻¹ ∂step` at a fixed point, by GMRES in
     units of the statistics. The derivative of the last objective holds the state fixed, since the
-    state maximises the objective. Both derivatives are traced only where they are taken, so `step`
-    must not close over arrays.
+    state maximises the objective. Both derivatives are traced later, if they are taken at all, so
+    `step` must not close over arrays.
 
     Args:
         step: maps (given, state) to (objective, next state); it does not decrease the objective.
@@ -74,8 +74,8 @@ def fixed_point(
         max_steps: maximum number of steps.
         jump: maps (given, state, next state) to the state to continue from; its objective is no
             lower than that of the next state, and the fixed points are the same.
-        gap: maps (state, next state) to an upper bound on the gain that is left, per unit of
-            weight; `tol` then applies to it instead of the gain of one step.
+        gap: maps (state, next state) to an upper bound on the remaining gain, per unit of weight;
+            `tol` then applies to it instead of the gain of one step.
     """
 
     @jax.custom_jvp
@@ -122,19 +122,19 @@ def _iterate(
 
     def body(at: _At) -> _At:
         value, following, left = ahead(at.state)
-        spoiled = jnp.isnan(value)
-        converged = ~spoiled & (value - at.value <= tol * total if left is None else left <= tol)
-        done = converged | spoiled
+        failed = jnp.isnan(value)
+        converged = ~failed & (value - at.value <= tol * total if left is None else left <= tol)
+        done = converged | failed
         last = done | (at.step + 1 == max_steps)
         state = jax.tree.map(lambda a, b: jnp.where(last, a, b), at.state, following)
-        state = jax.tree.map(lambda a: jnp.where(spoiled, jnp.nan, a), state)
+        state = jax.tree.map(lambda a: jnp.where(failed, jnp.nan, a), state)
         objective = at.objective.at[at.step].set(value)
         return _At(state, value, objective, at.step + 1, done, converged)
 
-    nothing = jnp.full(max_steps, jnp.nan, total.dtype)
+    objective = jnp.full(max_steps, jnp.nan, total.dtype)
     lowest = jnp.asarray(-jnp.inf, total.dtype)
     no = jnp.asarray(False)
-    return loops.while_loop(cond, body, _At(start, lowest, nothing, jnp.int32(0), no, no))
+    return loops.while_loop(cond, body, _At(start, lowest, objective, jnp.int32(0), no, no))
 
 
 def _units(stats: Sums | Moments) -> Sums | Moments:

@@ -19,7 +19,7 @@ from genclf.classifier.scores import log_joints
 from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.base import Scalar
 from genclf.families.conjugate.class_prior import ClassPrior
-from genclf.families.structure import blocks
+from genclf.families.structure import named_arrays
 from genclf.fitting.em import EMSolution, solution
 from genclf.fitting.fixed_point import fixed_point
 from genclf.numerics.products import matmul
@@ -37,10 +37,10 @@ def adapt_prior(
 ) -> EMSolution:
     """Re-estimate the class prior on unlabelled examples of another population.
 
-    The class densities p(x | y) are taken to be the same in both populations; p(y) may differ. An
-    EM step sets `π_k = Σ_n w_n p(y=k | x_n; π) / Σ_n w_n`; a Newton step replaces it where that has
-    a higher log-likelihood. The log-likelihood `Σ_n w_n log Σ_k π_k p(x_n | k)` is concave in π, so
-    its maximum does not depend on the start. A class of prior 0 keeps prior 0.
+    The class densities p(x | y) are assumed the same in both populations; p(y) may differ. An EM
+    step sets `π_k = Σ_n w_n p(y=k | x_n; π) / Σ_n w_n`; a Newton step replaces it if its
+    log-likelihood is higher. The log-likelihood, `Σ_n w_n log Σ_k π_k p(x_n | k)`, is concave in π,
+    so its maximum does not depend on the start. A class of prior 0 keeps prior 0.
 
     If the prior has not shifted, twice the gain, `2 (value - objective[0])`, has approximately a χ²
     distribution with K - 1 degrees of freedom.
@@ -54,8 +54,8 @@ def adapt_prior(
             A value below 100 machine epsilons (1e-5 in float32) is raised to that.
 
     Returns:
-        An `EMSolution`, whose `params` are those given with a new `log_prior`; `converged` says
-        whether the bound in `tol` was reached. Derivatives are as in `em`.
+        An `EMSolution`, whose `params` are the given ones with a new `log_prior`; `converged` says
+        whether the gain that `tol` bounds is small enough. Derivatives are as in `em`.
 
     Raises:
         ValueError: a shape or dtype does not fit, or `max_steps` or `tol` is invalid.
@@ -72,7 +72,7 @@ def adapt_prior(
         Saerens, Latinne & Decaestecker (2002), "Adjusting the outputs of a classifier to new a
         priori probabilities", eq. 2.9.
     """
-    if any(block.shape[:1] == (0,) for _, _, _, block in blocks(params.support, x)):
+    if any(block.shape[:1] == (0,) for _, _, _, block in named_arrays(params.support, x)):
         raise ValueError("x has no rows, expected examples of the other population")
     return _adapt_prior(params, x, weights, tol, max_steps)
 
@@ -134,7 +134,7 @@ def _step(rows: _Rows, counts: Sums) -> tuple[Array, Sums]:
 
 
 def _gap(counts: Sums, following: Sums) -> Float[Array, ""]:
-    """An upper bound on the gain in mean log-likelihood that any other prior can bring.
+    """An upper bound on the gain in mean log-likelihood of any other prior.
 
     With `g_k = Σ_n w_n p(x_n | k) / p(x_n) / Σ w` the bound is `max_k g_k - 1`: the log-likelihood
     is concave with gradient g, so a prior π' gains at most `Σ_k (π'_k - π_k) g_k`.
@@ -154,7 +154,7 @@ def _jump(rows: _Rows, counts: Sums, following: Sums) -> Sums:
     slope = divide(expected, prior)
     share = rows.ratio * prior[None] / matmul(rows.ratio, prior)[:, None]
     curvature = matmul((rows.weight / total)[None] * share.T, share)
-    # A class of prior 0 keeps it; the ridge makes classes of equal densities solvable.
+    # A class of prior 0 keeps it; with the ridge, classes of equal densities can be solved.
     ridge = jnp.finfo(prior.dtype).eps + prior * jnp.maximum(1 - slope, 0)
     ridge = jnp.where(prior == 0, 1, ridge)
     both = jnp.stack([expected, prior], 1)
@@ -163,7 +163,7 @@ def _jump(rows: _Rows, counts: Sums, following: Sums) -> Sums:
     longest = jnp.minimum(1, 0.99 / jnp.maximum(-change.min(), 1e-30))
     newton = prior * (1 + longest * change)
     newton = newton / newton.sum()
-    # Near the maximum rounding hides which is higher; there the Newton step is closer to it.
+    # Near the maximum rounding hides which is higher; there the Newton step is the better one.
     least = rows.log_lik(expected / expected.sum())
     better = rows.log_lik(newton) >= least - 4 * jnp.finfo(least.dtype).eps * jnp.abs(least)
     return jax.tree.map(lambda a: jnp.where(better, total * newton, a), following)

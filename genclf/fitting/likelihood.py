@@ -51,7 +51,7 @@ class Problem(eqx.Module):
         present: which classes have weight, shape (K,); all classes if no row has weight. The
             others have probability 0.
         centre: weighted mean of x, shape (d,).
-        unit: weighted standard deviation of x, shape (d,); 1 where that is 0.
+        unit: weighted standard deviation of x, shape (d,); 1 if that is 0.
         white: whitening matrix, shape (p + 1, p + 1).
         cached: white features of all rows, shape (p + 1, n), if they fit in one block.
         is_quadratic: whether products of two columns are features.
@@ -69,7 +69,7 @@ class Problem(eqx.Module):
 
     @property
     def row_size(self) -> int:
-        """Numbers in the temporaries of one row."""
+        """The number of temporaries of one row."""
         return len(self.white) + 2 * len(self.present)
 
     def raw(self, x: Real[Array, "b d"]) -> Float[Array, "p1 b"]:
@@ -79,7 +79,7 @@ class Problem(eqx.Module):
 
     @property
     def has_coefficients(self) -> Bool[Array, ""]:
-        """Whether the dtype can hold coefficients of x; those of products are per unit squared."""
+        """Whether the dtype can hold the coefficients, which for products are per unit squared."""
         info = jnp.finfo(self.unit.dtype)
         most = math.sqrt(info.eps / info.tiny) if self.is_quadratic else math.inf
         return ((self.unit < most) & (self.unit > 1 / most)).all()
@@ -153,7 +153,7 @@ class Problem(eqx.Module):
         some = (row_weights(self.w) > 0).any()
         return self._map_scores(of_rows, v).all() & (self.present.sum() > 1) & some
 
-    def sets_apart(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
+    def separates_one(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
         """Whether the scores of one class alone separate its rows from all others.
 
         Then larger scores are always better, however the other classes overlap. The gap must exceed
@@ -174,8 +174,8 @@ class Problem(eqx.Module):
     def recedes(self, v: Float[Array, "K p1"]) -> Bool[Array, ""]:
         """Whether `v` is a direction of recession: along it the objective has no minimum.
 
-        Up to rounding no row with weight loses log-odds, and two scores of some row differ by more
-        than 1.
+        That is: up to rounding, no row with weight loses log-odds, and two scores of some row
+        differ by more than 1.
         """
 
         def of_rows(score: Array, w: Array) -> Array:

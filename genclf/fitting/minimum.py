@@ -14,15 +14,15 @@ from jaxtyping import Array, Bool, Float, Int
 from genclf.fitting.likelihood import Problem
 from genclf.numerics.lbfgs import MAX_EVALUATIONS, Minimiser, Search
 
-_FURTHER = 1e-3  # factor on the tolerance while steps still move a row
-_STILL_MOVING = 0.02  # log-odds
-# Log-odds. If the search ends and its next step would move a row by more, there is no minimum.
+_FURTHER = 1e-3  # factor on the tolerance while steps still change the log-odds of a row
+_STILL_MOVING = 0.02  # change of log-odds
+# If the search ends and its next step would change log-odds by more, there is no minimum.
 # Observed in float32: 88 and more on separable data, 0.3 and less at a minimum.
 _STUCK_MOVING = 1.0
 
 
 class Minimum(NamedTuple):
-    """What `minimise` found.
+    """The result of `minimise`.
 
     Attributes:
         v: the point, shape (K, p + 1).
@@ -52,12 +52,12 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
 
     def solve(_: Callable[[Array], Array], start: Array) -> tuple[Array, tuple[Array, ...]]:
         end, last = _search(lax.stop_gradient(problem), start)
-        # At a minimum the steps vanish with the gradient. Without a minimum they do not, however
-        # small the gradient, and no row loses log-odds along them. The start may already separate
+        # At a minimum the steps vanish with the gradient. Without one they do not, even if the
+        # gradient is small, and no row loses log-odds along them. The start may already separate
         # the classes.
         far = problem.largest_change(last.step) > _STUCK_MOVING
-        apart = problem.separates(last.at) | problem.sets_apart(last.at)
-        falls = problem.recedes(last.at - end.at) | apart | far
+        separates = problem.separates(last.at) | problem.separates_one(last.at)
+        falls = problem.recedes(last.at - end.at) | separates | far
         separable = falls & (jnp.asarray(problem.l2) == 0)
         # Without a minimum, the first point whose gradient is within the tolerance is returned.
         back = separable | (jnp.linalg.norm(last.grad) > jnp.linalg.norm(end.grad))
@@ -80,13 +80,13 @@ def minimise(problem: Problem, start: Float[Array, "K p1"]) -> Minimum:
 
 
 def _search(problem: Problem, start: Array) -> tuple[Search, Search]:
-    """The point where the gradient is small enough, and one where steps are small too, if any."""
+    """The first point with a small gradient, and one where steps are small too, if any."""
     minimiser, tol = Minimiser(problem.value_and_grad), tolerance(start.dtype)
     far = lambda at: jnp.linalg.norm(at.grad) > tol  # noqa: E731
     end = minimiser.run(minimiser.start(start), far)
 
     # The gradient gets small long before a steep minimum (one pair of rows out of order among many
-    # in order), and stays small in a direction of separation. Further steps tell the two apart.
+    # in order), and stays small in a direction of separation. Further steps distinguish the two.
     def still_moving(at: Search) -> Array:
         further = jnp.linalg.norm(at.grad) > _FURTHER * tol
         return further & (problem.largest_change(at.step) > _STILL_MOVING)

@@ -41,19 +41,19 @@ class SoftmaxParams(Fitted, Solution):
 
     With `z = x - centre`, `p(y=k | x) = softmax_k(zᵀ matrix_k z + coef_k · z + intercept_k)`.
     `linear_form(params)` and `quadratic_form(params)` are the coefficients of x itself; those
-    about the centre keep their digits in float32 where the data are far from zero. In a fit each
+    about the centre are precise in float32 even if the data are far from zero. In a fit each
     coefficient sums to 0 over the classes.
 
     Attributes:
         coef: shape (K, d).
         intercept: shape (K,); -inf for a class without weight, which is never predicted.
-        matrix: symmetric, shape (K, d, d); None where the features are linear.
+        matrix: symmetric, shape (K, d, d); None if the features are linear.
         centre: shape (d,).
         objective: the log-likelihood minus the penalty at the end, -n times what the fit minimises;
             NaN without a fit. Its derivatives are 0.
         converged: whether the norm of the gradient is within the tolerance.
         separable: whether the likelihood has no maximum: some classes are separated without error,
-            so larger coefficients are always better. Those returned are the first at which the
+            so larger coefficients are always better. The params are then the first at which the
             gradient was within the tolerance; l2 > 0 makes the maximum unique. In float32 the flag
             may miss a class that a single row separates, and may be set although a row of weight
             1e-4 overlaps.
@@ -70,7 +70,7 @@ class SoftmaxParams(Fitted, Solution):
         "objective": FINITE_OR_NAN,
     }
 
-    added_fields: ClassVar = {"objective": np.float32(np.nan)}  # which older files lack
+    added_fields: ClassVar = {"objective": np.float32(np.nan)}  # older files lack it
 
     coef: Float[Array, "K d"]
     intercept: Float[Array, "K"]
@@ -91,8 +91,8 @@ class SoftmaxParams(Fitted, Solution):
         if self.matrix is None:
             return []
         matrix = np.asarray(self.matrix, float)
-        apart = np.abs(matrix - np.swapaxes(matrix, -1, -2)).max(initial=0)
-        is_symmetric = apart <= 1e-3 * np.abs(matrix).max(initial=0)
+        asymmetry = np.abs(matrix - np.swapaxes(matrix, -1, -2)).max(initial=0)
+        is_symmetric = asymmetry <= 1e-3 * np.abs(matrix).max(initial=0)
         return [] if is_symmetric else ["matrix is not symmetric"]
 
     @property
@@ -144,13 +144,13 @@ class SoftmaxParams(Fitted, Solution):
         return self.coef, self.intercept - matmul(self.coef, self.centre)
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
-        """(matrix, coef, intercept) of x itself; matrix is 0 where the features are linear."""
+        """(matrix, coef, intercept) of x itself; matrix is 0 if the features are linear."""
         num_classes, d = self.coef.shape
         if self.matrix is None:
             return jnp.zeros((num_classes, d, d), self.coef.dtype), *self.linear()
-        bent = matmul(self.matrix, self.centre)
-        intercept = self.intercept + matmul(bent - self.coef, self.centre)
-        return self.matrix, self.coef - 2 * bent, intercept
+        half = matmul(self.matrix, self.centre)
+        intercept = self.intercept + matmul(half - self.coef, self.centre)
+        return self.matrix, self.coef - 2 * half, intercept
 
 
 class SoftmaxRegression(Model):
@@ -170,8 +170,8 @@ class SoftmaxRegression(Model):
 
     A fit is differentiable in x, weights and l2, implicitly from the condition `gradient = 0`.
     Quadratic features take p² numbers of memory, p = d(d+3)/2. Their coefficients are per unit
-    squared: the fit is NaN where the dtype cannot hold such squares (standard deviations below
-    1e-15 or above 1e15 in float32), or where l2 over such a square overflows.
+    squared: the fit is NaN if the dtype cannot hold such squares (standard deviations below 1e-15
+    or above 1e15 in float32), or if l2 over such a square overflows.
 
     Args:
         num_classes: K.
@@ -216,7 +216,7 @@ def softmax_form(
 ) -> SoftmaxParams:
     """A fitted model written as a softmax regression with exactly the same posterior.
 
-    The coefficients are those of `linear_form` or `quadratic_form`, about `centre = 0`. The blocks
+    The coefficients are those of `linear_form` or `quadratic_form`, about `centre = 0`. The parts
     of a `Product` are concatenated in sorted order of their names. The softmax takes
     `indicators(x)` for categorical columns, and word counts for tokens.
 
@@ -275,7 +275,7 @@ def softmax_form(
 
 
 def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
-    """The search point v of the model `init`."""
+    """The point v at which the search starts for `init`."""
     num_classes, d = len(problem.present), len(problem.centre)
     if init.coef.shape != (num_classes, d):
         raise ValueError(
@@ -288,8 +288,8 @@ def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
     if init.matrix is not None:
         matrix = init.matrix.astype(unit.dtype)
         matrix = (matrix + jnp.swapaxes(matrix, 1, 2)) / 2
-        bent = matmul(matrix, shift)
-        coef, intercept = coef + 2 * bent, intercept - matmul(bent, shift)
+        half = matmul(matrix, shift)
+        coef, intercept = coef + 2 * half, intercept - matmul(half, shift)
         i, j = np.triu_indices(d)
         both = np.where(i == j, 1, 2).astype(unit.dtype)
         products = [matrix[:, i, j] * (both * unit[i] * unit[j])[None]]
@@ -319,7 +319,7 @@ def fit_softmax(
         init = softmax_form(init, features=clf.features)
         start, known = _start_from(init, problem), init.separable
     found = minimise(problem, start)
-    # A search that made no step cannot tell; it keeps the flag of `init`.
+    # A search without a step cannot determine the flag, and keeps that of `init`.
     separable = found.separable | (known & (found.evaluations == 1))
     coef, intercept, matrix = problem.coefficients(found.v)
     intercept = jnp.where(problem.present, intercept, -jnp.inf)

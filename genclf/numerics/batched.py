@@ -21,22 +21,22 @@ from genclf.numerics import loops
 from genclf.numerics.products import matmul
 
 _INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
-_LARGE = 64  # features; a triangular matrix of as many is inverted by blocks,
-_BLOCK = 7  # and the smallest blocks have at most this size
-_THREADED = 128  # features; a float32 matrix of as many is factorised by panels
-_PANEL = 64  # columns
-_TOGETHER = 512  # columns of a loop
+_LARGE = 64  # features from which a triangular matrix is inverted by blocks;
+_BLOCK = 7  # the smallest blocks have at most this size
+_THREADED = 128  # features from which a float32 matrix is factorised by panels
+_PANEL = 64  # columns of a panel
+_TOGETHER = 512  # columns of one loop over panels
 
 
 Of = Callable[[Array], PyTree]
 
 
-def _in_parts(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
-    """A function of one batch of square matrices, for matrices with any leading axes.
+def _in_small_batches(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
+    """Decorate a function of (batch, d, d): it takes any leading axes, in small batches on a CPU.
 
     Args:
         flops: flops for one matrix, divided by the cube of its size; at least jaxlib's estimate.
-        by_cpu: the function for a CPU, if it is another one.
+        by_cpu: the function for a CPU, if it differs.
     """
 
     def of(function: Of) -> Of:
@@ -71,7 +71,8 @@ def _in_parts(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
 
 
 def _cholesky_by_cpu(a: Array) -> Array:
-    is_threaded = a.shape[-1] >= _THREADED and a.dtype == jnp.float32  # which comes one by one
+    # A matrix of this size is a batch of its own.
+    is_threaded = a.shape[-1] >= _THREADED and a.dtype == jnp.float32
     return _cholesky_by_panels(a[0])[None] if is_threaded else _direct_cholesky(a)
 
 
@@ -79,11 +80,11 @@ def _direct_cholesky(a: Array) -> Array:
     return lax.linalg.cholesky(a, symmetrize_input=False)
 
 
-_cholesky = _in_parts(1, _cholesky_by_cpu)(_direct_cholesky)
+_cholesky = _in_small_batches(1, _cholesky_by_cpu)(_direct_cholesky)
 
 
 def _padded(a: Float[Array, "*batch d d"], size: int) -> Float[Array, "*batch size size"]:
-    """The matrix with the identity as a further block on its diagonal."""
+    """The matrix with an identity as a second block on its diagonal."""
     d = a.shape[-1]
     padded = jnp.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, size - d)] * 2)
     ones = jnp.diag((jnp.arange(size) >= d).astype(a.dtype))
@@ -91,9 +92,9 @@ def _padded(a: Float[Array, "*batch d d"], size: int) -> Float[Array, "*batch si
 
 
 def _cholesky_by_panels(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """The Cholesky factor, `_PANEL` columns after the other.
+    """The Cholesky factor, computed `_PANEL` columns at a time.
 
-    OpenBLAS factorises larger matrices in threads of its own, which then spin; see
+    OpenBLAS factorises larger matrices in its own threads, which then spin; see
     `_inverse_by_blocks`.
     """
     d = len(a)
@@ -109,20 +110,20 @@ def _cholesky_by_panels(a: Float[Array, "d d"]) -> Float[Array, "d d"]:
 
 
 def _add_panel(a: Array, first: int, j: Array, factor: Array) -> Array:
-    """Rows of a factor from row `first` on, with the columns of panel j of those in `a`."""
+    """Rows `first` and later of the factor, after panel j of the columns in `a` is added."""
     start = j * _PANEL
     rows = lax.dynamic_slice_in_dim(factor, start, _PANEL)
     columns = lax.dynamic_slice_in_dim(a, start, _PANEL, 1) - matmul(factor, rows.T)
     own = _direct_cholesky(lax.dynamic_slice_in_dim(columns, start, _PANEL))
     inverse = inverse_lower(own).T
     below = matmul(columns, inverse)
-    below = below + matmul(columns - matmul(below, own.T), inverse)  # as exact as a solution
+    below = below + matmul(columns - matmul(below, own.T), inverse)  # as accurate as a solve
     below = jnp.where(jnp.arange(len(a))[:, None] < start + _PANEL, 0, below)
     below = lax.dynamic_update_slice_in_dim(below, own, start, 0)
     return lax.dynamic_update_slice_in_dim(factor, below, first + start, 1)
 
 
-@_in_parts(1)
+@_in_small_batches(1)
 def _inverse_lower(factor: Array) -> Array:
     eye = jnp.zeros_like(factor) + jnp.eye(factor.shape[-1], dtype=factor.dtype)[None]
     return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
@@ -131,8 +132,8 @@ def _inverse_lower(factor: Array) -> Array:
 def _inverse_by_blocks(factor: Array) -> Array:
     """`[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [-C⁻¹ B A⁻¹, C⁻¹]]`, from small blocks up.
 
-    OpenBLAS solves triangular systems of 8 rows or more in threads of its own, and these then spin
-    for some 30 ms, on cores that the products of rows need.
+    OpenBLAS solves triangular systems of 8 rows or more in its own threads, which then spin for
+    about 30 ms on cores that the products of rows need.
     """
     d = factor.shape[-1]
     levels = (-(-d // _BLOCK) - 1).bit_length()
@@ -187,13 +188,13 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
 
 
-@_in_parts(10)
+@_in_small_batches(10)
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors of symmetric matrices; without derivatives."""
     return tuple(jnp.linalg.eigh(a))
 
 
-@_in_parts(2)
+@_in_small_batches(2)
 def upper_of_qr(a: Array) -> Array:
     """The upper triangular factor of square matrices; without derivatives."""
     return jnp.linalg.qr(a, mode="r")

@@ -46,8 +46,8 @@ def log_bessel_and_ratios(
 ) -> tuple[Float[Array, "*K"], Float[Array, "*K"], Float[Array, "*K"]]:
     """`log(e^-κ I_ν(κ) κ^-ν)`, `I_{ν+1}(κ) / (κ I_ν(κ))`, `1 - I_{ν+1}(κ) / I_ν(κ)`; ν = d/2 - 1.
 
-    Olver's uniform expansion is used at an order of 32 or more. From there the recurrence
-    `I_{ν-1}(κ) - I_{ν+1}(κ) = 2 ν I_ν(κ) / κ` goes down to ν, which is stable. κ >= 0.
+    Olver's uniform expansion is used at an order of 32 or more. The recurrence
+    `I_{ν-1}(κ) - I_{ν+1}(κ) = 2 ν I_ν(κ) / κ`, stable downwards, leads from there to ν. κ >= 0.
     """
     lowest = 0.5 * dim - 1
     steps = max(math.ceil(_LEAST_ORDER - lowest), 0)
@@ -67,7 +67,7 @@ def log_bessel_and_ratios(
     share = (1 / (1 + root) - t**2 * correction) / order
     rest = (1 + 1 / (root + z)) / (1 + root) + z * t**2 * correction
     for step in range(steps):
-        higher = order - step  # go from the ratio at this order to that at the next lower one
+        higher = order - step  # from the ratio at this order to that at the next lower one
         below = 2 * higher + kappa**2 * share
         rest = (2 * higher - kappa * rest) / below
         share = 1 / below

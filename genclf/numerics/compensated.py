@@ -21,8 +21,8 @@ Low = tuple[Array, ...] | None
 """The low parts of several sums; None where the dtype needs none."""
 
 
-def no_rounding(*sums: Any) -> Low:
-    """Low parts of 0 for float32 sums; None for other dtypes, as float64 counts exactly to 2⁵³."""
+def zero_low(*sums: Any) -> Low:
+    """Low parts of 0 for float32 sums; None for others, since float64 counts exactly to 2⁵³."""
     if any(getattr(a, "dtype", None) != jnp.float32 for a in sums):
         return None
     return tuple(zeros_like(a) for a in sums)
@@ -77,13 +77,13 @@ def add_each(
     return tuple(high for high, _ in pairs), tuple(low for _, low in pairs)
 
 
-def fold(a: Array, low: Array) -> tuple[Array, Array]:
+def pairwise_sum(a: Array, low: Array) -> tuple[Array, Array]:
     """The pairwise sum over the first axis."""
     while len(a) > 1:
         half = len(a) // 2
         left, right = (
-            jax.tree.map(lambda leaf: leaf[place], (a, low))  # noqa: B023
-            for place in (slice(half), slice(half, 2 * half))
+            jax.tree.map(lambda leaf: leaf[rows], (a, low))  # noqa: B023
+            for rows in (slice(half), slice(half, 2 * half))
         )
         both = add(left[0], left[1], right[0], right[1])
         rest = (a[2 * half :], low[2 * half :])

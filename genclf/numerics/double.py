@@ -26,15 +26,15 @@ from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 
 R = TypeVar("R")
-_FEW_FEATURES = 8  # with so few, most of the time is spent reading rows
+_FEW_FEATURES = 8  # up to which most of the time is spent reading rows
 _FEW_PRODUCTS = 2**24
 
 
 def in_double(function: Callable[..., R]) -> Callable[..., R]:
-    """The function computed in float64, for a function that accepts further leading axes.
+    """Compute a function in float64; it has to accept further leading axes, and narrow its results.
 
-    It has to convert its results to their dtypes itself. A batch axis becomes a leading axis, since
-    JAX's own batching would trace the code again, where float64 is off.
+    A batch axis becomes a leading axis: JAX's own batching would trace the code again, with float64
+    off.
     """
 
     @custom_vmap
@@ -72,13 +72,13 @@ def narrow(a: Array, dtype: jnp.dtype) -> Pair:
     """A float64 array as high and low."""
     if dtype == a.dtype:
         return single(a)
-    # On a GPU, XLA takes a number that was converted to float32 and back for the number itself.
+    # On a GPU, XLA removes a conversion to float32 and back, and the low part would be 0.
     high = lax.reduce_precision(a, exponent_bits=8, mantissa_bits=23)
     return lax.convert_element_type(high, dtype), lax.convert_element_type(a - high, dtype)
 
 
-def is_small(n: object, d: int) -> bool:
-    """Whether the products of n rows of d numbers are so few that float64 costs little."""
+def is_cheap(n: object, d: int) -> bool:
+    """Whether n rows of d numbers have so few products that float64 costs little."""
     return d <= _FEW_FEATURES or is_at_most(n, _FEW_PRODUCTS // (d * d))
 
 
@@ -123,11 +123,11 @@ def gram_and_sums(
     exact: bool,
     pieces: int,
 ) -> tuple[Pair, Pair]:
-    """`gram`, for `symmetric`, and `Σ_n columns_n z_nᵀ`.
+    """`gram`, to be completed by `symmetric`, and `Σ_n columns_n z_nᵀ`.
 
     Both are one product unless `exact`. Where d is a power of two, that takes a third less time
-    than `gram` alone: rows whose length is such a power compete for the same lines of the cache.
-    With several pieces of the features, products of one with earlier ones are left out.
+    than `gram` alone: rows whose length is a power of two compete for the same cache lines.
+    The features are split into pieces, and blocks below the diagonal are left out.
     """
     high, _ = z if isinstance(z, tuple) else single(z)
     if exact:
@@ -143,9 +143,9 @@ def gram_and_sums(
 
 
 def symmetric(upper: Float[Array, "*batch d d"], pieces: int) -> Float[Array, "*batch d d"]:
-    """The matrices of `gram_and_sums`, with what was left out."""
+    """The matrices of `gram_and_sums`, with the blocks that were left out."""
     for first, last in _pieces(upper.shape[-1], pieces)[1:]:
-        # XLA compiles a transposition for minutes if it is part of something else.
+        # XLA takes minutes to compile a transposition that it fuses with other operations.
         above = lax.optimization_barrier(upper[..., :first, first:last].mT)
         upper = upper.at[..., first:last, :first].set(above)
     return upper
@@ -184,32 +184,32 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pa
 def scaled(weight: Array, pair: Pair) -> Pair:
     """`weight · (high + low)`, the weight having the leading axes of the pair."""
     high, low = pair
-    return narrow(_beside(widen(weight), high) * (widen(high) + widen(low)), high.dtype)
+    return narrow(_broadcast(widen(weight), high) * (widen(high) + widen(low)), high.dtype)
 
 
 @scaled.defjvp
 def _(primals: tuple[Array, Pair], tangents: tuple[Array, Pair]) -> tuple[Pair, Pair]:
     (weight, pair), (dw, moved) = primals, tangents
     high, low = scaled(weight, pair)
-    change = _beside(dw, pair[0]) * pair[0] + _beside(weight, pair[0]) * moved[0]
+    change = _broadcast(dw, pair[0]) * pair[0] + _broadcast(weight, pair[0]) * moved[0]
     return (high, low), (change, zeros_like(low))
 
 
-def _beside(weight: Array, a: Array) -> Array:
+def _broadcast(weight: Array, a: Array) -> Array:
     return jnp.broadcast_to(lax.expand_dims(weight, range(weight.ndim, a.ndim)), a.shape)
 
 
 @jax.custom_jvp
 @in_double
 def unwhiten(inverse: Float[Array, "K d d"], core: Float[Array, "K d d"]) -> Pair:
-    """`A C Aᵀ` of symmetric C and the lower triangular A that has the given inverse.
+    """`A C Aᵀ` for symmetric C, and lower triangular A given by its inverse.
 
     Derivatives are with respect to C alone.
     """
-    return narrow(_between(widen(inverse), widen(core)), core.dtype)
+    return narrow(_unwhitened(widen(inverse), widen(core)), core.dtype)
 
 
-def _between(inverse: Array, core: Array) -> Array:
+def _unwhitened(inverse: Array, core: Array) -> Array:
     whole = inverse_lower(inverse)
     return matmul(matmul(whole, core), whole.mT)
 
@@ -217,4 +217,4 @@ def _between(inverse: Array, core: Array) -> Array:
 @unwhiten.defjvp
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
     high, low = unwhiten(*primals)
-    return (high, low), (_between(primals[0], tangents[1]), zeros_like(low))
+    return (high, low), (_unwhitened(primals[0], tangents[1]), zeros_like(low))

@@ -28,7 +28,7 @@ class Search(NamedTuple):
         memory: the state of L-BFGS.
         evaluations: number of evaluations of function and gradient so far.
         halvings: number of times that `size` was halved at this point.
-        fresh: whether `step` is along the gradient, since the search has begun anew here.
+        fresh: whether `step` is along the gradient, as after a start or restart at this point.
     """
 
     at: Array
@@ -85,8 +85,8 @@ class Minimiser:
             step = jnp.clip(step, -self.longest, self.longest)
         return step, jax.tree.map(lambda a, like: a.astype(like.dtype), new, memory)
 
-    # One evaluation per iteration, accepted or not: under vmap no search waits for the line search
-    # of another.
+    # One evaluation per iteration, accepted or not: under vmap, searches do not wait for each
+    # other's line search.
     def _body(self, last: Search) -> Search:
         at = last.at + last.size * last.step
         value, grad = self.value_and_grad(at)
@@ -103,12 +103,12 @@ class Minimiser:
             shorter = last._replace(
                 size=last.size / 2, evaluations=last.evaluations + 1, halvings=last.halvings + 1
             )
-            # Near a flat minimum rounding spoils the memory; the search then begins anew.
+            # Near a flat minimum rounding spoils the memory; the search then restarts.
             step, memory = self._begin(last.grad, last.at)
             size, none = jnp.ones_like(last.size), jnp.zeros_like(last.halvings)
-            anew = shorter._replace(step=step, memory=memory, size=size, halvings=none)
+            restarted = shorter._replace(step=step, memory=memory, size=size, halvings=none)
             spent = (shorter.halvings >= _MAX_HALVINGS) & ~last.fresh
-            chosen = jax.tree.map(lambda a, b: jnp.where(spent, a, b), anew, shorter)
+            chosen = jax.tree.map(lambda a, b: jnp.where(spent, a, b), restarted, shorter)
             return chosen._replace(fresh=last.fresh | spent)
 
         # Where rounding hides the difference of two values, the norm of the gradient decides.

@@ -21,7 +21,7 @@ _TABLE_ROWS = 2**13
 
 
 def rising_table(a: Float[Array, "K V"], num_rows: int) -> Float[Array, "K V counts"]:
-    """`log (a_kj)_x - x log a_kj` for x = 0, 1, …; fewer x for few rows, where it pays less."""
+    """`log (a_kj)_x - x log a_kj` for x = 0, 1, …; fewer x for few rows."""
     size = min(max(_COUNTS, _TABLE_ROWS // a.shape[1]), num_rows // 4)
     earlier = jnp.maximum(jnp.arange(max(size, 2), dtype=a.dtype) - 1, 0)
     return jnp.cumsum(jnp.log1p(earlier[None, None] / a[..., None]), -1)
@@ -34,9 +34,8 @@ def log_rising_sums(
     """`Σ_j log (a_kj)_x_nj`, for `table = rising_table(a, num_rows)`.
 
     The sum is linear in x where x is 0 or 1, as nearly all counts of a text are: this part is one
-    matmul. The remaining term of other counts is looked up in the table, or computed if they are
-    large, fractional or NaN. This is done only for words with such a count somewhere in the block
-    of rows.
+    matmul. The remaining term of another count is looked up in the table, or computed if the count
+    is large, fractional or NaN, and only for words that have such a count in the block of rows.
     """
     return _sums(x, a, table)
 
@@ -65,12 +64,12 @@ def _sums(x: Array, a: Array, table: Array) -> Array:
     repeated, num_words = (largest > 1).sum(), x.shape[1]
     widths = [*(w for w in _WIDTHS if w < num_words), num_words]
     which = sum((repeated > w).astype(jnp.int32) for w in widths[:-1])
-    branches = [lambda *of, w=w: _add_beyond_linear(w, *of) for w in widths]
+    branches = [lambda *of, w=w: _add_nonlinear(w, *of) for w in widths]
     linear = matmul(x, jnp.log(a).T)
     return loops.switch(jnp.asarray(which), branches, linear, largest, x, a, table)
 
 
-def _add_beyond_linear(
+def _add_nonlinear(
     width: int, score: Array, largest: Array, x: Array, a: Array, table: Array
 ) -> Array:
     """Add `Σ_j log (a_kj)_x_nj - x_nj log a_kj` over the `width` words with the largest counts."""
@@ -83,7 +82,7 @@ def _add_beyond_linear(
     def in_chunks(of: Array, value: int) -> Array:
         return jnp.moveaxis(of.at[:, words].get(mode="fill", fill_value=value), 1, 0)
 
-    def nothing(score: Array, x: Array, a: Array, table: Array) -> Array:
+    def unchanged(score: Array, x: Array, a: Array, table: Array) -> Array:
         return score
 
     def look_up(score: Array, x: Array, a: Array, table: Array) -> Array:
@@ -102,7 +101,7 @@ def _add_beyond_linear(
     def step(score: Array, of: tuple[Array, ...]) -> tuple[Array, None]:
         largest, *rest = of
         how = (largest > 1).astype(jnp.int32) + (largest >= counts).astype(jnp.int32)
-        return loops.switch(how, [nothing, look_up, compute], score, *rest), None
+        return loops.switch(how, [unchanged, look_up, compute], score, *rest), None
 
     parts = (first, in_chunks(x, 0), in_chunks(a, 1), in_chunks(table, 0))
     return loops.scan(step, score, parts)[0]

@@ -20,7 +20,7 @@ def times_log(count: Array, log_p: Array) -> Array:
 
 
 def drop_underflowing(share: Array) -> Array:
-    """Responsibilities, 0 where the square underflows, since derivatives of means divide by it."""
+    """Set shares whose square underflows to 0, since derivatives of means divide by the square."""
     return jnp.where(share**2 < jnp.finfo(share.dtype).tiny, 0, share)
 
 
@@ -38,12 +38,12 @@ def log_pochhammer_remainder(a: Array, x: Array) -> Array:
     """`log Γ(a + x) / Γ(a) - (x log x - x)`: `log_pochhammer` without its large part.
 
     In a table with `n = Σ_v x_v` the large parts are `Σ_v x_v log x_v - n log n`, which is
-    `Σ_v x_v log (x_v / n)` and has no large terms: see `entropy`.
+    `Σ_v x_v log (x_v / n)` and has no large terms: see `weighted_log_shares`.
     """
     some = x > 0
     x = jnp.where(some, x, 1)
     ratio = x * jnp.log1p(a / x)
-    # Stirling's series for both terms if a is large, and for a + x alone if only that is.
+    # Stirling's series for both terms if a is large, and for a + x if only a + x is.
     large = jnp.maximum(a, _STIRLING)
     both = (large - 0.5) * jnp.log1p(x / large) + x * jnp.log1p(large / x)
     both = both + _stirling(large + x) - _stirling(large)

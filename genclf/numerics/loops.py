@@ -1,8 +1,8 @@
 """Loops and branches of JAX that also work inside `jax.shard_map`.
 
-There the type of an array includes the mesh axes over which it varies. JAX asks that a loop starts
-with arrays that vary over all axes that its body adds, and that all branches return the same types.
-Here the start of a loop, and the results of branches, get the axes that they lack.
+There the type of an array includes the mesh axes over which it varies. JAX requires the start of a
+loop to vary over all axes that its body adds, and all branches to return the same types. These
+functions add the axes that the start or a branch lacks.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def switch(which: Array, branches: Sequence[Callable[..., S]], *operands: PyTree
 
 
 def _started(step: Callable[..., S], start: S, *more: PyTree) -> S:
-    """The start of a loop, varying over all axes over which a number of steps may make it vary."""
+    """The start of a loop, varying over all axes that its steps add."""
     while _is_mapped():
         after = jax.eval_shape(step, start, *more)
         wider = jax.tree.map(lambda a, b: _varying(jnp.asarray(a), axes_of(b)), start, after)

@@ -1,4 +1,4 @@
-"""Matrix products in full precision, also where the default of an accelerator has less."""
+"""Matrix products in full precision, also on accelerators whose default is lower."""
 
 from functools import partial
 

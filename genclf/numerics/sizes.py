@@ -1,4 +1,4 @@
-"""Numbers of rows and cells, which `jax.export` may leave unknown, and what they depend on."""
+"""Decisions by the number of rows or cells, which `jax.export` may leave unknown."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ def is_symbolic(size: object) -> bool:
 
 
 def is_at_most(size: object, most: int) -> bool:
-    """Whether there are so few rows or cells; False if their number is symbolic."""
+    """Whether a number of rows or cells is at most `most`; False if it is symbolic."""
     return isinstance(size, int) and size <= most
 
 
 def at_most(size: object, most: int) -> int:
-    """The number of rows or cells, but `most` if there are more or their number is symbolic."""
+    """The number of rows or cells; `most` if it is larger or symbolic."""
     return min(size, most) if isinstance(size, int) else most
 
 
 def on_cpu() -> bool:
-    """Whether programs are compiled for a CPU, unless JAX is told otherwise for single ones."""
+    """Whether the default backend is a CPU; a program may still be compiled for another."""
     return jax.default_backend() == "cpu"

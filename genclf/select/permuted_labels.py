@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
-from genclf.covariance.shrinkage import Estimated, Sizes, intensity
+from genclf.covariance.shrinkage import Estimated, ShrinkageTerms, intensity
 from genclf.numerics.batched import cholesky, eigh, inverse_lower
 from genclf.numerics.products import einsum, matmul
 from genclf.select.downdates import gaussian_of, unpenalised_gaussian
@@ -156,5 +156,5 @@ def estimated_shrinkage(
         fourth = n * (fold.weight[None] * lengths**2).sum(-1)
     every = jnp.ones_like(mean)
     # Squares of the diagonal are for targets that are not the identity.
-    sizes = Sizes(n * every, r * every, square, fourth, jnp.nan * every, None)
-    return jnp.where(square > 0.01 * whole, intensity(method, sizes, num_features), jnp.nan)
+    terms = ShrinkageTerms(n * every, r * every, square, fourth, jnp.nan * every, None)
+    return jnp.where(square > 0.01 * whole, intensity(method, terms, num_features), jnp.nan)

@@ -14,7 +14,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from genclf.classifier.explanation import Explanation, explain, place_of
+from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_marginals, log_posteriors, sample
 from genclf.sklearn.attributes import Attributes
 from genclf.sklearn.labels import numbers_in
@@ -171,7 +171,7 @@ class Predictions(Attributes, abc.ABC):
         dense = lambda a: np.asarray(a.toarray() if is_sparse(a) else a)  # noqa: E731
         x = jax.tree.map(dense, self._rows(X), is_leaf=is_sparse)
         places = {"of": of, "against": against}
-        given = {name: place_of(a, self.classes_, name) for name, a in places.items()}
+        given = {name: class_index(a, self.classes_, name) for name, a in places.items()}
         with jax.enable_x64(True):
             found = on_host(explain(self.params_, x, **given))
         columns = getattr(self, "feature_names_in_", None)

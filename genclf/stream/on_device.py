@@ -15,7 +15,7 @@ from jaxtyping import Array, PyTree
 
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import stats
-from genclf.families.structure import blocks
+from genclf.families.structure import named_arrays
 from genclf.fitting.expectation import Expectation
 from genclf.stream.batches import Batches
 from genclf.stream.columns import Column, Place
@@ -94,7 +94,7 @@ def checked_pieces(
     first = 0
     for rows in pieces(schema, batches, part_id, unlabelled=unlabelled):
         place = Place(part_id, first, rows.counted(unlabelled))
-        for _, path, support, cells in blocks(clf.support, arrays_of(rows)[0]):
+        for _, path, support, cells in named_arrays(clf.support, arrays_of(rows)[0]):
             part = path[0] if path else None
             if part in alone and not is_sparse(cells):
                 _refuse(

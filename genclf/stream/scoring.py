@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
 from genclf.stream.rows import Rows
-from genclf.sums.far import nearer
+from genclf.sums.far import shrink_far_rows
 
 _BLOCK = 4096  # rows that are scored at once
 _FAR = 2.0**28  # squared length from which whitened means lose digits
@@ -87,7 +87,7 @@ class GaussianScores:
         """Distances to be compared alone, as in `GaussianParams.discriminant`."""
         full = self.scale.ndim == 3
         deviation = np.sqrt(np.square(self.scale).sum(-1)) if full else self.scale
-        given, x = x, nearer(x, deviation)
+        given, x = x, shrink_far_rows(x, deviation)
         if len(self.scale) > 1:
             return self._distances(x)
         scale = self.scale[0]

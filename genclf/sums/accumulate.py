@@ -3,9 +3,9 @@
 The memory used beyond x is that of one block, for any n. Centred moments are computed by one of
 three algorithms, each where it is the cheapest:
 
-* a pooled scatter, or hard labels: one reading about points near the class means (`centred`);
+* a pooled scatter, or hard labels: one pass about points near the class means (`centred`);
 * hard labels, full scatters, few rows: a product with one-hot weights;
-* soft labels, a scatter per class: one class after the other in each block, 2 n d² K flops.
+* soft labels, a scatter per class: the classes in turn in each block, 2 n d² K flops.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, difference, rounded, single
-from genclf.numerics.double import gram, is_small, product
+from genclf.numerics.double import gram, is_cheap, product
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
-from genclf.sums.blocks import ClassWeights, Hard, class_rows, fold_rows, ignore_absent
+from genclf.sums.blocks import ClassWeights, Hard, class_rows, ignore_absent, merge_over_blocks
 from genclf.sums.centred import hard_moments, soft_pooled_moments, tiled_moments
 from genclf.sums.class_sums import of_rows
 from genclf.sums.near import some_row
@@ -50,11 +50,11 @@ def moments(
     """Centred moments of each class, by one of the algorithms in the module's docstring.
 
     Args:
-        x: rows, shape (n, d); non-finite cells make NaN the moments of their class at least.
+        x: rows, shape (n, d); a non-finite cell makes the moments of its class NaN, or all of them.
         w: class weights.
-        full: True for whole scatter matrices, False for their diagonals alone.
+        full: True for scatter matrices, False for their diagonals.
         pooled: one scatter for all classes together.
-        near: points near the class means, if known, to save time.
+        near: points near the class means, if known; this saves time.
     """
     if isinstance(w, Hard):
         if pooled or not full:
@@ -64,7 +64,7 @@ def moments(
         return _few_rows(x, w) if few else tiled_moments(x, w)
     if pooled:
         return soft_pooled_moments(x, w, full=full, near=near)
-    return fold_rows(partial(_soft_block, full=full), x, w, x.shape[1])
+    return merge_over_blocks(partial(_soft_block, full=full), x, w, x.shape[1])
 
 
 def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: ClassWeights) -> Moments:
@@ -78,7 +78,7 @@ def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: Class
         of_class = jax.vmap(of_cells, (1, 1, None))
         return lax.map(lambda w_k: of_class(*rows, w_k), class_rows(w))
 
-    return fold_rows(block, (x, seen), w, 2 * x.shape[1])
+    return merge_over_blocks(block, (x, seen), w, 2 * x.shape[1])
 
 
 def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Moments:
@@ -90,7 +90,7 @@ def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
     centre = divide(matmul(w, x), count)
     z = x - centre[None]
     if full:
-        scatter = gram(w, z, is_small(*z.shape))
+        scatter = gram(w, z, is_cheap(*z.shape))
     else:
         scatter = single(matmul(w, z * z))
     return about_mean(count, reference + centre, matmul(w, z), scatter)
@@ -98,7 +98,7 @@ def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
 
 def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:
     # Rows are the last axis, so that the arithmetic is vectorised over rows.
-    exact = is_small(x.shape[0], x.shape[1] * w.shape[1])
+    exact = is_cheap(x.shape[0], x.shape[1] * w.shape[1])
     rows, x = w.T, x.T.astype(w.dtype)
     bad = ~jnp.isfinite(x)
     x = jnp.where(bad, 0, x)
@@ -112,12 +112,12 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
             return matmul(z, w), gram(w, z.T, exact)
         return matmul(z, w), single(matmul(z * z, w))
 
-    def beside_bad() -> Array:
+    def in_bad_rows() -> Array:
         return matmul((rows != 0).astype(w.dtype), bad.T.astype(w.dtype)) > 0
 
     total, scatter = lax.map(about_centre, (rows, centre))
-    # A non-finite cell makes only those classes NaN in which its row has weight.
-    spoiled = loops.cond(bad.any(), beside_bad, lambda: jnp.isnan(centre))
+    # A non-finite cell makes NaN only the classes in which its row has weight.
+    spoiled = loops.cond(bad.any(), in_bad_rows, lambda: jnp.isnan(centre))
     found = about_mean(count, jnp.where(spoiled, jnp.nan, centre), total, scatter)
     spoiled = spoiled[:, :, None] | spoiled[:, None] if full else spoiled
     return replace(found, scatter=jnp.where(spoiled, jnp.nan, found.scatter))

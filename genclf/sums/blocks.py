@@ -22,16 +22,16 @@ S = TypeVar("S")
 Sum = tuple[Pair, ...]
 
 
-MANY_CLASSES = 256  # with so many, it takes long to write the scores of all rows to memory
+MANY_CLASSES = 256  # from which it takes long to write the scores of all rows to memory
 _BLOCK_BYTES = 2**21  # a block stays in the second-level cache of a CPU
-_ON_ACCELERATOR = 16  # blocks have so many times the rows there: starting a kernel takes long
+_ON_ACCELERATOR = 16  # times as many rows in a block there: starting a kernel takes long
 
 
 class Hard(eqx.Module):
     """Hard class weights: each row belongs to one class, w_nk = weight_n · [label_n = k].
 
     Attributes:
-        label: class of each row; -1 with weight 0 for a row of no class, shape (n,).
+        label: class of each row, shape (n,); -1, with weight 0, for a row without a class.
         weight: weight of each row, shape (n,).
         num_classes: K.
     """
@@ -42,7 +42,7 @@ class Hard(eqx.Module):
 
     @property
     def shape(self) -> tuple[Any, int]:
-        """(n, K), as that of responsibilities."""
+        """(n, K), the shape of responsibilities."""
         return self.weight.shape[0], self.num_classes
 
 
@@ -52,9 +52,9 @@ W = TypeVar("W", bound=ClassWeights)
 
 
 def class_rows(w: ClassWeights) -> Float[Array, "K n"]:
-    """The weights as a dense array, class axis first; call it on a block where rows are many.
+    """The weights as a dense array, class axis first; if rows are many, call it on a block of them.
 
-    A `Family.fit` gets class weights as hard labels or as a dense array, and this is both.
+    `Family.fit` gets class weights as hard labels or as a dense array; this takes both.
     """
     if not isinstance(w, Hard):
         return w.T
@@ -68,7 +68,7 @@ def row_weights(w: ClassWeights) -> Float[Array, "n"]:
 
 
 def map_weights(f: Callable[[Array], Array], w: W) -> W:
-    """The class weights with `f` of the array of weights, which has rows as its first axis."""
+    """The class weights with `f` applied to the array of weights, whose first axis is rows."""
     return jax.tree.map(lambda a: f(a) if eqx.is_inexact_array(a) else a, w)
 
 
@@ -92,7 +92,7 @@ def block_rows(row_size: int) -> int:
 
 
 def _even(n: int, block: int) -> int:
-    """The rows in each of as many blocks of about the same size."""
+    """The size of blocks if n rows are cut into as many blocks of about equal size."""
     return -(-n // -(-n // block))
 
 
@@ -122,10 +122,10 @@ def accumulate(
 
     Rows without weight reach `block_stats` with weight 0 in every class; it has to ignore them.
     """
-    return fold_rows(lambda x, w: block_stats(x, class_rows(w)), x, w, row_size)
+    return merge_over_blocks(lambda x, w: block_stats(x, class_rows(w)), x, w, row_size)
 
 
-def fold_rows(
+def merge_over_blocks(
     block_stats: Callable[[PyTree, ClassWeights], S], x: PyTree, w: ClassWeights, row_size: int
 ) -> S:
     """`accumulate` for `block_stats(x_block, w_block)`, with weights in the form of w."""
@@ -157,9 +157,9 @@ def sum_rows(
     block: int,
     together: int,
 ) -> Sum:
-    """`scan_rows` for sums that start at 0; those of up to `together` blocks are then added up.
+    """`scan_rows` for sums that start at 0, in groups of up to `together` blocks.
 
-    So a step may lose the rounding errors of its sums.
+    Rounding errors are kept when groups are added up, so a step may drop those of its own sums.
     """
     n = num_rows(w)
     if is_symbolic(n) or n <= block:
@@ -189,7 +189,7 @@ def _scan(
     last = num_rows(w) - block
 
     def one(total: S, begin: Array) -> tuple[S, None]:
-        # The last block repeats some rows, instead of going past the end; these get weight 0.
+        # The last block ends at the last row; rows that it repeats get weight 0.
         first = jnp.minimum(begin, last)
         x_block, w_block = _slice((x, w), first, block)
         fresh = first + jnp.arange(block) >= begin
@@ -201,7 +201,7 @@ def _scan(
 def map_rows(f: Callable[[PyTree], S], x: PyTree, row_size: int) -> S:
     """`f(x)` for a row-wise f, block by block; `row_size` counts the temporaries of f per row.
 
-    A symbolic number of rows is one block: whoever calls the program chooses the number.
+    A symbolic number of rows is one block: the caller of the program chooses the number.
     """
     return map_in_blocks(f, x, block_rows(row_size))
 
@@ -225,20 +225,20 @@ def map_in_blocks(f: Callable[[PyTree], S], x: PyTree, block: int) -> S:
     return loops.scan(step, zeros_as(all_rows, x), jnp.arange(0, n, block))[0]
 
 
-def sample_places(n: Any, step: int) -> Int[Array, "m"]:
-    """One of every `step` of n rows, step a power of two, of labels that may be periodic."""
+def sample_indices(n: Any, step: int) -> Int[Array, "m"]:
+    """The index of one of every `step` rows, a power of two; not periodic, as labels may be."""
     i = jnp.arange(n // step)
     return step * i + 5 * i % step
 
 
-def rows_at(x: Shaped[Array, "n d"], places: Int[Array, "m"]) -> Shaped[Array, "m d"]:
-    """The rows of x at some places, all of which are in bounds.
+def rows_at(x: Shaped[Array, "n d"], indices: Int[Array, "m"]) -> Shaped[Array, "m d"]:
+    """The rows of x at some indices, all of which are in bounds.
 
-    A CPU copies rows number by number, and waits for each row, unless they consist of short pieces.
+    A CPU copies a row number by number and waits for the next one, unless rows have short pieces.
     """
     n, d = x.shape
     piece = next((p for p in (2, 3, 5, 7) if d % p == 0), 1)
-    pieces = x.reshape(n, d // piece, piece).at[places].get(mode="promise_in_bounds")
+    pieces = x.reshape(n, d // piece, piece).at[indices].get(mode="promise_in_bounds")
     return pieces.reshape(-1, d)
 
 
@@ -250,9 +250,9 @@ def ignore_absent(x: Array, present: Array) -> Array:
 def reduce_scores(
     f: Callable[[PyTree], Array], x: PyTree, num_classes: int, from_classes: int
 ) -> Array:
-    """A row-wise f that has scores of all classes on its way.
+    """`f(x)` for a row-wise f that computes the scores of all classes and returns less.
 
-    On a CPU, scores of `from_classes` or more are not all kept at once.
+    On a CPU, with `from_classes` or more, it is computed in blocks of rows.
     """
     if num_classes < from_classes or not isinstance(x, Array):
         return f(x)

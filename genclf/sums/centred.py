@@ -1,6 +1,6 @@
-"""Moments from sums about points near the class means, at a cost independent of their number.
+"""Moments from sums about points near the class means, at a cost independent of K.
 
-The points are means of a sample of the rows. One reading of all rows gives sums and squares about
+The points are means of a sample of the rows. One pass over all rows gives sums and squares about
 them, from which the scatter about the true means follows exactly.
 """
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from genclf.numerics import loops
-from genclf.numerics.compensated import Pair, add_to, difference, fold, rounded, single
+from genclf.numerics.compensated import Pair, add_to, difference, pairwise_sum, rounded, single
 from genclf.numerics.double import one_matrix, product
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import at_most
@@ -29,11 +29,11 @@ from genclf.sums.blocks import (
 from genclf.sums.class_sums import (
     add_rows,
     class_counts,
-    in_parts,
-    of_parts,
+    class_totals,
     of_rows,
-    parts_of,
+    partial_sums_of,
     rows_in_parts,
+    zero_partial_sums,
 )
 from genclf.sums.largest import argmax
 from genclf.sums.reading import Products, moments_by
@@ -42,34 +42,34 @@ from genclf.sums.tiles import class_tiles
 
 _MOST_ROWS = 2**15  # maximum rows of a block
 _TILE = 4096  # maximum rows of a tile
-_TOGETHER = 8  # sums of so many blocks are added up before their rounding errors are kept
-_FEW_CLASSES = 16  # sums of so many classes cost less as columns of a product than one by one
-_FEW_SUMS = 2**22  # up to so many products of class weights and rows are in float64
+_TOGETHER = 8  # blocks whose sums are added up before rounding errors are kept
+_FEW_CLASSES = 16  # up to which class sums cost less as columns of a product than one by one
+_FEW_SUMS = 2**22  # products of class weights and rows, up to which they are in float64
 
 
 def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) -> Moments:
     """Moments of rows with hard labels: diagonals, or one pooled scatter matrix.
 
     Args:
-        x: rows; a non-finite cell makes NaN the moments of its class at least.
+        x: rows; a non-finite cell makes the moments of its class NaN, or all of them.
         w: class weights.
-        full: True for the scatter matrix, which has to be pooled; False for its diagonal alone.
+        full: True for the scatter matrix, which has to be pooled; False for its diagonal.
         pooled: one scatter for all classes, with a class axis of length 1.
     """
     d, count = x.shape[1], class_counts(w)
     # A block has more numbers than the scatter that it is added to.
     rows = max(block_rows(d), d if pooled else min(4 * len(count), _MOST_ROWS))
-    # A loop over one block within another loop takes longer than over two.
+    # An inner loop over one block takes longer than one over two.
     together = max(2, min(_TOGETHER, rows_in_parts(len(count)) // rows))
     few = len(count) <= _FEW_CLASSES
     n = x.shape[0]
     is_short = at_most(n, rows) * d * len(count) <= _FEW_SUMS
     at_once = at_most(n, together * rows)
-    parts = parts_of(w, at_once)
+    parts = partial_sums_of(w, at_once)
 
     def read(centre: Array, products: Products) -> Moments:
         by_product = full and (few or (products.exact and is_short))
-        more_to = add_to if products.exact else _add_plainly
+        add_pair = add_to if products.exact else _add_plainly
 
         def add(total: Sum, x: Array, w: Hard) -> Sum:
             sums, scatter = total
@@ -78,30 +78,30 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             if not full:
                 return add_rows(sums, z, w, parts), add_rows(scatter, z * z, w, parts)
             rows = (z, rest) if products.exact else z
-            # A column that is not used: the product takes less time, see `gram_and_sums`.
+            # Without class sums, an unused column makes the product faster: see `gram_and_sums`.
             columns = class_rows(w).T if by_product else w.weight[:, None]
             more, own = products.with_sums(rows, w.weight, columns)
-            sums = more_to(sums, own) if by_product else add_rows(sums, z, w, parts)
-            return sums, more_to(scatter, one_matrix(more))
+            sums = add_pair(sums, own) if by_product else add_rows(sums, z, w, parts)
+            return sums, add_pair(scatter, one_matrix(more))
 
         zeros = jnp.zeros_like(centre)
-        scatter = zeros_in_parts = in_parts(zeros, at_once)
+        scatter = zeros_in_parts = zero_partial_sums(zeros, at_once)
         if full:
             zero = jnp.broadcast_to(zeros[:1, None], (1, d, d))
             scatter = zero, zero
         start = (zeros, zeros) if by_product else zeros_in_parts, scatter
         sums, scatter = sum_rows(add, start, x, w, rows, together)
-        sums = sums if by_product else of_parts(sums, parts)
-        scatter = products.scatter(scatter) if full else of_parts(scatter, parts)
+        sums = sums if by_product else class_totals(sums, parts)
+        scatter = products.scatter(scatter) if full else class_totals(scatter, parts)
         if pooled and not full:
-            scatter = jax.tree.map(lambda a: a[None], fold(*scatter))
+            scatter = jax.tree.map(lambda a: a[None], pairwise_sum(*scatter))
         return about_mean(count, centre, rounded(sums), scatter)
 
     return moments_by(read, x, w, full)
 
 
 def _add_plainly(total: Pair, more: Pair) -> Pair:
-    """The sum, whose rounding error is lost."""
+    """The sum without its rounding error."""
     return total[0] + more[0], total[1]
 
 
@@ -111,7 +111,7 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     The labels are sorted once, so that the cost, 2 n d² flops, does not depend on K.
     """
     count = class_counts(w)
-    # Padding wastes half a tile per class on average, so a tile is at most a quarter of the mean
+    # Unused rows fill half a tile per class on average, so a tile is at most a quarter of the mean
     # number of rows per class (but at least 128 rows).
     share = max(1, at_most(x.shape[0], 4 * len(count) * _TILE) // (4 * len(count)))
     num_tiles, tile_of = class_tiles(w, max(1 << (share.bit_length() - 1), 128))
@@ -167,7 +167,7 @@ def soft_pooled_moments(
         return total + matmul((w != 0).astype(w.dtype).T, (~jnp.isfinite(x)).astype(w.dtype))
 
     def read(centre: Array, products: Products) -> Moments:
-        apart = centre - centre[:1]
+        offset = centre - centre[:1]
 
         def add(
             total: tuple[Pair, Array, Pair, Array], x: Array, w: Array
@@ -180,7 +180,7 @@ def soft_pooled_moments(
             likeliest = argmax(w)
             nearest = lambda a: a.at[likeliest].get(mode="promise_in_bounds")  # noqa: E731
             z = jnp.where(usable, x, 0).astype(count.dtype) - nearest(centre)
-            centred = z - (matmul(share, apart) - nearest(apart))
+            centred = z - (matmul(share, offset) - nearest(offset))
             if full:
                 more, own = products.with_sums(centred, weight[:, 0], w)
                 more = one_matrix(more)
@@ -199,12 +199,12 @@ def soft_pooled_moments(
         bad = loops.cond(clean, lambda: zeros, lambda: scan_rows(add_bad, zeros, x, w, rows))
         # Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ = Cᵀ L C, L the Laplacian of the graph of weights G.
         others = jnp.where(jnp.eye(len(count), dtype=bool), 0, overlap)
-        l_c = others.sum(1)[:, None] * apart - matmul(others, apart)
+        l_c = others.sum(1)[:, None] * offset - matmul(others, offset)
         if full:
-            left, right = (products.whitened(a) for a in (l_c, apart))
+            left, right = (products.whitened(a) for a in (l_c, offset))
             between = one_matrix(product(left, right, products.exact))
         else:
-            between = single((l_c * apart).sum(0)[None])
+            between = single((l_c * offset).sum(0)[None])
         high, low = add_to(scatter, between)
         high = jnp.where((bad > 0).any(), jnp.nan, high)
         centre = jnp.where(bad > 0, jnp.nan, centre)

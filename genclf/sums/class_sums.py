@@ -1,4 +1,4 @@
-"""Sums over the rows of each class, in one reading of the rows however many classes there are."""
+"""Sums over the rows of each class, in one pass over the rows for any number of classes."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ from genclf.sums.blocks import (
     class_rows,
     num_rows,
     row_weights,
-    sample_places,
+    sample_indices,
 )
 from genclf.sums.factors import any_member
 
-_ROWS = 64  # rows in a partial sum; a shorter one costs more than it gains
-_FEW_PARTS = 4  # fewer gain nothing
+_ROWS = 64  # rows in a partial sum; a shorter one does not pay
+_FEW_PARTS = 4  # fewer partial sums do not pay
 _HALVINGS = 6
 _SAMPLE = 2**15
 _MOST_PARTS = 2**_HALVINGS
 
 
-class Parts(NamedTuple):
-    """The partial sums of each class: the more rows, the more of them.
+class PartialSums(NamedTuple):
+    """The partial sums of each class: more for a class with more rows.
 
     If cells have few digits, as pixels do, the rounding errors of a long sum have the same sign.
 
     Attributes:
-        first: the index of the first one.
-        number: how many there are, at most 64.
+        first: the index of the first partial sum of a class.
+        number: the number of partial sums of a class, at most 64.
     """
 
     first: Int[Array, "K"]
     number: Int[Array, "K"]
 
 
-def parts_of(w: Hard, n: int) -> Parts:
-    """The partial sums for about n of the rows, from the labels of up to `_SAMPLE` rows or so."""
+def partial_sums_of(w: Hard, n: int) -> PartialSums:
+    """The partial sums for about n rows, allotted by the labels of about `_SAMPLE` rows."""
     given = num_rows(w)
     step = 1 if is_symbolic(given) else 1 << (max(1, given // _SAMPLE).bit_length() - 1)
-    label = _label(w).at[sample_places(given, step)].get(mode="promise_in_bounds")
+    label = _label(w).at[sample_indices(given, step)].get(mode="promise_in_bounds")
     rows = jnp.zeros(w.num_classes, jnp.int32).at[label].add(1, mode="promise_in_bounds")
     share = rows.astype(jnp.float32) / (rows.sum() + 1).astype(jnp.float32)
     wanted = _most(n, w.num_classes) * share
     number = jnp.minimum(wanted, _MOST_PARTS).astype(jnp.int32)
     number = jnp.where(number < _FEW_PARTS, 1, number)
-    return Parts(jnp.cumsum(number) - number, number)
+    return PartialSums(jnp.cumsum(number) - number, number)
 
 
 def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
@@ -67,32 +67,32 @@ def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"
 
 
 def _sums_by(w: ClassWeights, n: int) -> Callable[[Array, Any], Float[Array, "K d"]]:
-    """`class_sums` of (rows, their class weights), for about n of the rows that w are of."""
+    """The function `class_sums` of rows and their class weights, for about n of the rows of w."""
     if not isinstance(w, Hard):
         return lambda rows, w: matmul(class_rows(w), rows)
-    parts = parts_of(w, n)
+    parts = partial_sums_of(w, n)
 
     def sums(rows: Array, w: Hard) -> Array:
         zero = jnp.zeros((w.num_classes, rows.shape[1]), rows.dtype)
-        return rounded(of_parts(add_rows(in_parts(zero, n), rows, w, parts), parts))
+        return rounded(class_totals(add_rows(zero_partial_sums(zero, n), rows, w, parts), parts))
 
     return sums
 
 
 def rows_in_parts(num_classes: int) -> int:
-    """The most rows that partial sums are for."""
+    """The number of rows from which there are no more partial sums."""
     return _MOST_PARTS * _ROWS * num_classes
 
 
-def in_parts(zero: Float[Array, "K d"], n: int) -> Pair:
-    """Zeros, for the partial sums of n rows."""
+def zero_partial_sums(zero: Float[Array, "K d"], n: int) -> Pair:
+    """Partial sums of n rows, all 0."""
     length = len(zero) + _more(n, len(zero))
     every = jnp.broadcast_to(zero[:1], (length, zero.shape[1]))
     return every, every
 
 
 def _more(n: int, num_classes: int) -> int:
-    """How many partial sums there are beyond one for each class."""
+    """The number of partial sums in addition to one per class."""
     more = _most(n, num_classes)
     return min(more, (_MOST_PARTS - 1) * num_classes) if more >= _FEW_PARTS else 0
 
@@ -103,16 +103,16 @@ def _most(n: int, num_classes: int) -> int:
     return n // (_ROWS if n >= _ROWS * num_classes else 8 * _ROWS)
 
 
-def of_parts(total: Pair, parts: Parts) -> Pair:
-    """The sums of each class."""
+def class_totals(total: Pair, parts: PartialSums) -> Pair:
+    """The sum of each class from its partial sums."""
     first, number = parts
     if len(total[0]) == len(first):
         return total
 
     def folded() -> Pair:
-        place = jnp.arange(len(total[0]), dtype=first.dtype)
-        label = jnp.searchsorted(first, place, side="right") - 1
-        rank, last = place - first[label], number[label]
+        index = jnp.arange(len(total[0]), dtype=first.dtype)
+        label = jnp.searchsorted(first, index, side="right") - 1
+        rank, last = index - first[label], number[label]
 
         def halve(i: Array, pair: Pair) -> Pair:
             step = jnp.left_shift(1, i)
@@ -130,34 +130,34 @@ def of_parts(total: Pair, parts: Parts) -> Pair:
     return loops.cond(any_member((number > 1).any()), folded, one_each)
 
 
-def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard, parts: Parts) -> Pair:
-    """`Σ_n w_nk row_n` added to sums `in_parts`."""
-    # A CPU adds row after row at the speed of memory; an accelerator is better at products.
+def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard, parts: PartialSums) -> Pair:
+    """Add `Σ_n w_nk row_n` to partial sums."""
+    # A CPU adds rows one by one at the speed of memory; an accelerator is better at products.
     high = lax.platform_dependent(total[0], rows, w, parts, cpu=_add_each, default=_add_product)
     return high, total[1]
 
 
-def _add_product(sums: Array, rows: Array, w: Hard, parts: Parts) -> Array:
+def _add_product(sums: Array, rows: Array, w: Hard, parts: PartialSums) -> Array:
     return sums.at[parts.first].add(matmul(class_rows(w), rows))
 
 
-def _add_each(sums: Array, rows: Array, w: Hard, parts: Parts) -> Array:
+def _add_each(sums: Array, rows: Array, w: Hard, parts: PartialSums) -> Array:
     label, weighted = _label(w), w.weight[:, None] * rows
     # Multiples of the golden ratio are evenly spread, whatever the period of the labels.
     spread = jnp.arange(rows.shape[0], dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
     part = (spread >> (32 - _HALVINGS)).astype(jnp.int32)
     first, number = (a.at[label].get(mode="promise_in_bounds") for a in parts)
-    place = first + (part * number >> _HALVINGS)
-    return sums.at[place].add(weighted, mode="promise_in_bounds")
+    index = first + (part * number >> _HALVINGS)
+    return sums.at[index].add(weighted, mode="promise_in_bounds")
 
 
 def _label(w: Hard) -> Int[Array, "n"]:
-    """The class of each row; an arbitrary one for a row of no class, which has no weight."""
+    """The class of each row; an arbitrary one for a row without a class, whose weight is 0."""
     return jnp.maximum(w.label, 0).astype(jnp.int32)
 
 
 def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
-    """The entry of each row's class; a row of no class gets the entry of an arbitrary class."""
+    """The entry of each row's class; an arbitrary one for a row without a class."""
     return of_class.at[_label(w)].get(mode="promise_in_bounds")
 
 

@@ -20,9 +20,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _THIN = 1e-6  # squared pivot below which a matrix may be singular
-_TOGETHER = (
-    2**21
-)  # numbers of matrices that are factorised at the same time, some 20 copies of each
+_TOGETHER = 2**21  # cells of matrices that are factorised together; some 20 copies of each exist
 
 
 class Covariances(NamedTuple):
@@ -69,7 +67,7 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
 
 
 def by_classes(f: Callable[[T], R], of: T) -> R:
-    """`f(of)`, a few classes at a time where their matrices are large."""
+    """`f(of)`, a few classes at a time if their matrices are large."""
     matrices = jax.tree.leaves(of)[0]
     num_classes, d = matrices.shape[:2]
     if jax.typeof(matrices).sharding.spec[0] is not None:
@@ -83,12 +81,12 @@ def _cholesky(of: tuple[Array, Covariances, RankRule]) -> Array:
     factor = batched.cholesky(correlation)
     if correlation.dtype == jnp.float64:
         return _regular(correlation, factor, rule)
-    loses = _loses(factor, 4.0)
+    inexact = _has_small_pivot(factor, 4.0)
 
-    def anew() -> Array:
-        return jnp.where(loses[:, None, None], _in_double(exact, rule), factor)
+    def by_double() -> Array:
+        return jnp.where(inexact[:, None, None], _in_double(exact, rule), factor)
 
-    return loops.cond(any_member(loses.any()), anew, lambda: factor)
+    return loops.cond(any_member(inexact.any()), by_double, lambda: factor)
 
 
 @in_double
@@ -123,7 +121,7 @@ def _(
     return factor, batched.tangent_of_cholesky(factor, tangents[0])
 
 
-def _loses(factor: Array, times: float) -> Array:
+def _has_small_pivot(factor: Array, times: float) -> Array:
     """Whether a factor of a correlation matrix has a squared pivot below `1 / times`, or NaN."""
     pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
     return ~(pivots**2 > 1 / times).all(-1)
@@ -139,7 +137,7 @@ class RankRule(NamedTuple):
         of_sums: the largest variance that rounding of sums may give a direction, (K,).
         of_cells: the largest variance that rounding of its values may give a feature, (K, d).
         ridge: the part of the diagonal that a ridge has added, (K, d).
-        least: what is added to a ridge below the least ridge of such directions, (K, d).
+        least: the least ridge of such a direction, minus the ridge it has, (K, d).
     """
 
     of_sums: Array
@@ -147,7 +145,7 @@ class RankRule(NamedTuple):
     ridge: Array
     least: Array
 
-    def nothing(self, variance: Array, direction: Array) -> Array:
+    def is_degenerate(self, variance: Array, direction: Array) -> Array:
         """Whether each eigenvector is a direction without variance, (K, d)."""
         of_cells = matmul(self.of_cells[..., None, :], direction**2)[..., 0, :]
         return variance <= self.of_sums[..., None] + of_cells
@@ -159,48 +157,48 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
     def repaired() -> Array:
         eye = jnp.broadcast_to(jnp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
         variance, direction = batched.eigh(matrix - rule.ridge[..., None] * eye)
-        still = rule.nothing(variance, direction)
-        # In these coordinates large and small variances do not mix, so neither loses digits.
+        degenerate = rule.is_degenerate(variance, direction)
+        # In these coordinates large and small variances do not mix, so both stay precise.
         ridge, least = (
             matmul(direction.mT, a[..., None] * direction) for a in (rule.ridge, rule.least)
         )
-        both = still[..., :, None] & still[..., None, :]
-        varying = jnp.where(still, 0, variance)[..., None] * eye
+        both = degenerate[..., :, None] & degenerate[..., None, :]
+        varying = jnp.where(degenerate, 0, variance)[..., None] * eye
         root = batched.cholesky(varying + ridge + jnp.where(both, least, 0))
         upper = batched.upper_of_qr(matmul(direction, root).mT)
         signs = jnp.sign(jnp.diagonal(upper, axis1=-2, axis2=-1))
         changed = (signs[..., None] * upper).mT
-        return jnp.where(still.any(-1)[..., None, None], changed, factor)
+        return jnp.where(degenerate.any(-1)[..., None, None], changed, factor)
 
-    def with_care() -> Array:
+    def by_least_eigenvalue() -> Array:
         # The least eigenvalue is above 1 / |L⁻¹|². If a direction has no variance, the least
         # eigenvalue is at most the ridge plus rounding.
         most = 1 / (batched.inverse_lower(factor) ** 2).sum((-2, -1))
-        enough = jnp.where(lacks > 0, rounding + ridge, 0)
+        enough = jnp.where(least > 0, rounding + ridge, 0)
         return loops.cond((most > enough).all(), lambda: factor, repaired)
 
-    ridge, lacks = rule.ridge.max(-1), rule.least.max(-1)
+    ridge, least = rule.ridge.max(-1), rule.least.max(-1)
     rounding = rule.of_sums + rule.of_cells.max(-1)
-    unsure = jnp.maximum(_THIN, jnp.maximum(4 * rounding, 64 * (ridge + lacks)))
+    unsure = jnp.maximum(_THIN, jnp.maximum(4 * rounding, 64 * (ridge + least)))
     pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
-    clear = pivots**2 > jnp.where(lacks > 0, unsure, 0)[..., None]  # False on NaN
-    return loops.cond(clear.all(), lambda: factor, with_care)
+    clear = pivots**2 > jnp.where(least > 0, unsure, 0)[..., None]  # False on NaN
+    return loops.cond(clear.all(), lambda: factor, by_least_eigenvalue)
 
 
-def digits_lost(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
-    """The units that make scatters correlations, and whether float32 has too few digits."""
+def needs_double(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:
+    """Units in which scatters are correlation matrices, and whether float32 is too inexact."""
 
     def of_classes(scatter: Array) -> tuple[Array, Array]:
         unit = jnp.sqrt(jnp.diagonal(scatter, axis1=-2, axis2=-1))
         unit = jnp.where(unit > 0, unit, 1)
         usable = jnp.isfinite(unit).all(-1)
-        return unit, usable & _loses(batched.cholesky(_correlation(scatter, unit)), 16.0)
+        return unit, usable & _has_small_pivot(batched.cholesky(_correlation(scatter, unit)), 16.0)
 
     return by_classes(of_classes, scatter)
 
 
 def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float[Array, "K d d"]:
-    """Lower triangular A with `A scatter Aᵀ` near the identity; a diagonal if there is none."""
+    """Lower triangular A with `A scatter Aᵀ` near the identity; a diagonal if that fails."""
     d = unit.shape[-1]
     eye = jnp.eye(d, dtype=unit.dtype)[None]
     jitter = 10 * d * jnp.finfo(unit.dtype).eps
@@ -222,7 +220,7 @@ def _correlation(scatter: Array, unit: Array) -> Array:
 
 @custom_vmap
 def any_member(flag: Array) -> Array:
-    """The flag; under `jax.vmap`, whether any member of the batch has it set, unbatched."""
+    """The flag; under `jax.vmap`, one flag for the batch: whether any member has it set."""
     return flag
 
 

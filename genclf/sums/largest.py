@@ -12,7 +12,7 @@ _UNROLLED = 32
 
 
 def argmax(score: Float[Array, "*batch K"]) -> Int[Array, "*batch"]:
-    """The index of the largest number of each row, the first of equal ones; any beside a NaN.
+    """The index of the largest number of each row, the first of equal ones; arbitrary with NaN.
 
     `jnp.argmax` reduces pairs of a number and an index. With more numbers than XLA unrolls, a CPU
     does one pair at a time, and two reductions of numbers take a fifth of the time.

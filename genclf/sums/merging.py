@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
-from genclf.numerics.compensated import fold, over_axis
+from genclf.numerics.compensated import over_axis, pairwise_sum
 from genclf.sums.statistics import Add, ClassifierStats, Moments, Sums, is_statistic
 
 T = TypeVar("T")
@@ -34,8 +34,8 @@ def merge(a: T, b: T) -> T:
         The statistics of all examples.
 
     Raises:
-        ValueError: the two are of different models, or are not statistics. Statistics that were
-            assembled by hand, without a `statistic`, go with all of their structure and shapes.
+        ValueError: the two are of different models, or are not statistics. Statistics assembled by
+            hand, without a `statistic`, can be merged with any of the same structure and shapes.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -70,8 +70,8 @@ def remove(a: T, b: T) -> T:
 
     Returns:
         The statistics of the remaining examples; NaN if `b` cannot be a subset of `a`, because a
-        count, a total or a variance would be below 0 by more than rounding. Other examples that
-        were never added are not noticed: the result is then of no set of examples.
+        count, a total or a variance would be below 0 by more than rounding. This is the
+        only check: if `b` has other examples that are not in `a`, the result is meaningless.
 
     Raises:
         ValueError: the two are of different models, or are not statistics.
@@ -100,7 +100,7 @@ def scale(stats: T, weight: Scalar) -> T:
         weight: >= 0 and finite.
 
     Returns:
-        The statistics; NaN in traced code where the weight is invalid.
+        The statistics; NaN if the weight is traced and invalid.
 
     Raises:
         ValueError: the weight is not a finite number >= 0, or `stats` are not statistics.
@@ -162,7 +162,7 @@ def pool(stats: T, axis: int | str = 0) -> T:
             ) from error
     _check_batch_axis(stats, axis)
     front = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, axis, 0), stats)
-    return _pool(front, lambda a, low: (a.sum(0), None) if low is None else fold(a, low))
+    return _pool(front, lambda a, low: (a.sum(0), None) if low is None else pairwise_sum(a, low))
 
 
 def _pool(stats: T, add: Add) -> T:
@@ -186,14 +186,13 @@ def _check_statistics(stats: object, name: str) -> None:
 def _alike(a: T, b: T) -> tuple[T, T]:
     """Both statistics; raise unless they are of one model and one dtype.
 
-    Those that were assembled by hand do not say what they are sums of, and get the word of the
-    others.
+    Statistics assembled by hand have no `statistic`, and get that of the other.
     """
     _check_statistics(a, "a")
     _check_statistics(b, "b")
     if isinstance(a, ClassifierStats) and isinstance(b, ClassifierStats):
-        words = a.statistic or b.statistic
-        a, b = (s if s.statistic else replace(s, statistic=words) for s in (a, b))
+        statistic = a.statistic or b.statistic
+        a, b = (s if s.statistic else replace(s, statistic=statistic) for s in (a, b))
     if (jax.tree.structure(a), _outline(a)) != (jax.tree.structure(b), _outline(b)):
         raise ValueError(
             f"a and b are statistics of different models: a is of {_outline(a)}, b of {_outline(b)}"
@@ -209,8 +208,8 @@ def _outline(stats: PyTree) -> str:
         return f"{type(s).__name__}{[jnp.shape(a) for a in main]} of {main[0].dtype}"
 
     nodes = jax.tree.leaves(stats, is_leaf=is_statistic)
-    words = getattr(stats, "statistic", None)
-    return (f"{words}: " if words else "") + ", ".join(map(of_node, nodes))
+    statistic = getattr(stats, "statistic", None)
+    return (f"{statistic}: " if statistic else "") + ", ".join(map(of_node, nodes))
 
 
 def _check_batch_axis(stats: object, axis: object) -> None:

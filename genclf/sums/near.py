@@ -1,4 +1,4 @@
-"""Points near the classes, about which rows are summed without cancelling."""
+"""Points near the class means, so that sums of rows about them do not cancel."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from genclf.sums.blocks import (
     ignore_absent,
     row_weights,
     rows_at,
-    sample_places,
+    sample_indices,
 )
 from genclf.sums.class_sums import class_counts, class_sums, of_rows
 from genclf.sums.statistics import divide
 
-ALL_ROWS = 2**11  # up to so many rows, all are read to locate the classes; else one in `_STEP`,
-_STEP = 16
-_SAMPLE = 2**13  # or fewer, if there are so many rows in all and for each class
-_SAMPLE_OF_CLASS = 32
+ALL_ROWS = 2**11  # up to this many rows, all are used to locate the classes;
+_STEP = 16  # else one in 16, or fewer, but at least
+_SAMPLE = 2**13  # this many in all,
+_SAMPLE_OF_CLASS = 32  # and this many per class on average
 
 
-def near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
-    """A point near the rows of each class: the mean of some rows, or one row of a rare class.
+def points_near_means(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
+    """A point near the rows of each class: the mean of some rows, or one row if it is rare.
 
     The mean is computed relative to a row of the class, so it is exact if all rows are equal.
     """
@@ -37,7 +37,7 @@ def near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"
     if not is_symbolic(n) and n > ALL_ROWS:
         step = max(_STEP, n // max(_SAMPLE, _SAMPLE_OF_CLASS * w.shape[1]))
         step = 1 << (step.bit_length() - 1)
-        rows = sample_places(n, step)
+        rows = sample_indices(n, step)
         at = lambda a: a.at[rows].get(mode="promise_in_bounds")  # noqa: E731
         x, w = rows_at(x, rows), jax.tree.map(at, w)
     x, w = lax.stop_gradient((x, w))
@@ -48,7 +48,7 @@ def near_classes(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"
 
 
 def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
-    """One row of each class, as in `some_row`; an arbitrary row for a class that has none."""
+    """One row of each class, as in `some_row`; an arbitrary one for a class without rows."""
     n = x.shape[0]
     row = jnp.where(w.weight > 0, jnp.arange(n, dtype=jnp.int32), n - 1)
     first = jnp.full(w.num_classes, n - 1, jnp.int32).at[jnp.maximum(w.label, 0)].min(row)
@@ -56,7 +56,7 @@ def _some_rows(x: Shaped[Array, "n d"], w: Hard) -> Float[Array, "K d"]:
 
 
 def some_row(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d"]:
-    """A row with weight and 0 for non-finite cells; subtracting it removes a common offset."""
+    """A row that has weight, non-finite cells set to 0; subtracting it removes a common offset."""
     if is_at_most(x.shape[0], 0):
         return jnp.zeros(x.shape[1], weight.dtype)
     return _finite_rows(x, weight.argmax()[None], weight.dtype)[0]

@@ -1,7 +1,7 @@
-"""Readings of the rows: one, and another about better points if the first has lost digits.
+"""Moments in one pass over the rows, or in two if the first is too inexact.
 
 In float32 a scatter matrix loses as many digits as its condition number has. So a small scatter is
-computed in float64. If a large one has lost digits, the rows are read again, about the means and
+computed in float64. If a large one is too inexact, the rows are read again, about the means and
 whitened by the factor of the first scatter, so that the second scatter has condition number 1
 ("Cholesky-QR twice").
 
@@ -21,25 +21,25 @@ from jaxtyping import Array
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, rounded
-from genclf.numerics.double import gram, gram_and_sums, is_small, product, symmetric, unwhiten
+from genclf.numerics.double import gram, gram_and_sums, is_cheap, product, symmetric, unwhiten
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import ClassWeights
-from genclf.sums.factors import any_member, by_classes, digits_lost, whitener
-from genclf.sums.near import ALL_ROWS, near_classes
+from genclf.sums.factors import any_member, by_classes, needs_double, whitener
+from genclf.sums.near import ALL_ROWS, points_near_means
 from genclf.sums.statistics import Moments
 
-_MANY_FEATURES = 512  # with as many, products are computed in pieces
+_MANY_FEATURES = 512  # from which products are computed in pieces
 _PIECES = 4
-_CANCELS = 64  # a scatter is recomputed if it is a difference of terms so many times its size
+_CANCELS = 64  # a scatter is recomputed if it is a difference of terms this many times its size
 
 
 class Products(NamedTuple):
-    """The way in which the products of rows are computed.
+    """How products of rows are computed.
 
     Attributes:
         exact: whether they are computed in float64.
-        pieces: pieces of the features whose products with earlier pieces are left out.
+        pieces: number of pieces of the features; products with earlier pieces are left out.
         whitener: lower triangular matrices that first whiten the rows, (K or 1, d, d), or None.
     """
 
@@ -58,7 +58,7 @@ class Products(NamedTuple):
     def with_sums(
         self, z: Array | Pair, weight: Array, columns: Array, k: Array | int = 0
     ) -> tuple[Pair, Pair]:
-        """The products `of` rows, and the sums `Σ_n columns_n z_nᵀ` of the rows as they are."""
+        """`of` the rows, and the sums `Σ_n columns_n z_nᵀ` of the rows before whitening."""
         if self.whitener is None:
             return gram_and_sums(weight, z, columns, self.exact, self.pieces)
         high = z[0] if isinstance(z, tuple) else z
@@ -79,16 +79,16 @@ def moments_by(
     full: bool,
     near: Array | None = None,
 ) -> Moments:
-    """The moments by `read` about points near the means; read again if digits were lost."""
-    centre = near_classes(x, w) if near is None else lax.stop_gradient(near)
+    """The moments by `read` about points near the means; by a second pass if it is needed."""
+    centre = points_near_means(x, w) if near is None else lax.stop_gradient(near)
     (n, d), single_floats = x.shape, full and centre.dtype == jnp.float32
-    # An E step has points near the means; float64 would be a large part of its work.
-    exact = single_floats and is_small(n if near is None else 16 * n, d)
+    # An E step gives points near the means; float64 would be a large part of its work.
+    exact = single_floats and is_cheap(n if near is None else 16 * n, d)
     few = is_at_most(n, d)  # then the scatter is singular, whatever its rounding
     pieces = _PIECES if d >= _MANY_FEATURES and not (few or exact) else 1
     found = read(centre, Products(exact, pieces))
     found = _without_low(found) if single_floats and few and not exact else found
-    # Points near few rows are the means of all of them.
+    # With few rows, the points are the means of all rows.
     may_cancel = near is not None or not is_at_most(n, ALL_ROWS)
     may_lose = single_floats and not exact and not few and near is None
     if not (may_cancel or may_lose):
@@ -97,21 +97,21 @@ def moments_by(
     off = known.mean - centre
     cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * known.diagonal
     better = jnp.where(jnp.isfinite(known.mean), known.mean, centre)
-    anew, products = cancels.any(), lambda: Products(exact, pieces)
+    is_inexact, products = cancels.any(), lambda: Products(exact, pieces)
     if may_lose:
-        unit, loses = digits_lost(known.scatter)
-        anew = anew | loses.any()
+        unit, inexact = needs_double(known.scatter)
+        is_inexact = is_inexact | inexact.any()
         products = lambda: Products(False, whitener=whitener(known.scatter, unit))  # noqa: E731
 
     def again() -> Moments:
         second = read(better, products())
-        return jax.tree.map(lambda a, b: jnp.where(anew, a, b), second, found)
+        return jax.tree.map(lambda a, b: jnp.where(is_inexact, a, b), second, found)
 
-    return loops.cond(any_member(anew), again, lambda: found)
+    return loops.cond(any_member(is_inexact), again, lambda: found)
 
 
 def _without_low(found: Moments) -> Moments:
-    """The moments with a low part of 0 for the scatter, which marks products in float32."""
+    """The moments, with a low part of 0 for the scatter: this marks products in float32."""
     low = found.rounding
     low = low and (*low[:2], jnp.zeros_like(low[2]))
     return Moments(found.count, found.mean, found.scatter, low)

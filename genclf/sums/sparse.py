@@ -1,4 +1,4 @@
-"""Rows with mostly zero cells, given by the other cells; no array of n d cells is made.
+"""Rows whose cells are mostly zero: only the others are stored.
 
 `SparseRows` are arrays of JAX, for compiled code and its transformations. `HostRows` hold a matrix
 of SciPy without a copy; its products take half the time of compiled ones on a CPU.
@@ -76,13 +76,13 @@ class SparseRows(eqx.Module):
         values = jnp.where(used, self.values.astype(weight.dtype), 0)
         if isinstance(w, Hard):
             total = jnp.zeros((w.num_classes, self.num_columns), weight.dtype)
-            place = total.at[jnp.maximum(w.label, 0)[self.rows], self.columns]
-            return place.add(weight[self.rows] * values, mode="promise_in_bounds")
+            cell = total.at[jnp.maximum(w.label, 0)[self.rows], self.columns]
+            return cell.add(weight[self.rows] * values, mode="promise_in_bounds")
         total = jnp.zeros((self.num_columns, w.shape[1]), weight.dtype)
         return total.at[self.columns].add(w[self.rows] * values[:, None]).T
 
     def only(self, used: Bool[Array, "n"]) -> SparseRows:
-        """The same rows, with those outside the mask emptied."""
+        """The same rows, with 0 in those outside the mask."""
         return self.with_values(lambda values: jnp.where(used[self.rows], values, 0))
 
     def row(self, i: Int[Array, ""]) -> Shaped[Array, "d"]:
@@ -92,7 +92,7 @@ class SparseRows(eqx.Module):
 
 
 class HostRows:
-    """Sparse rows as a matrix of SciPy, whose values are converted part by part, on use."""
+    """Sparse rows as a matrix of SciPy, whose values are converted on use, some rows at a time."""
 
     def __init__(self, matrix: Csr, convert: Callable[[np.ndarray], np.ndarray] = lambda a: a):
         """From a CSR matrix of numbers, with each cell at most once."""
@@ -156,10 +156,10 @@ class HostRows:
         def part(rows: slice, cells: tuple[np.ndarray, ...]) -> np.ndarray:
             # A matrix with one column for each word of each class.
             values, columns, starts = cells
-            place = np.repeat(label[rows].astype(integer) * integer(d), np.diff(starts))
-            place += columns
+            of_class = np.repeat(label[rows].astype(integer) * integer(d), np.diff(starts))
+            of_class += columns
             shape = rows.stop - rows.start, size
-            return type(self.matrix)((values, place, starts), shape).T @ weight[rows]
+            return type(self.matrix)((values, of_class, starts), shape).T @ weight[rows]
 
         parts = self._parts(part, max(_CELLS, 2 * size))
         return sum(parts, start=np.zeros(size)).reshape(w.num_classes, d)
@@ -178,7 +178,7 @@ class HostRows:
 
 Sparse = SparseRows | HostRows
 THREADS = min(os.cpu_count() or 1, 8)
-_CELLS = 2**19  # cells of a part, whose arrays should stay in the cache
+_CELLS = 2**19  # cells that are converted together, so that they stay in the cache
 
 
 def is_sparse(given: object) -> bool:
@@ -200,7 +200,8 @@ def sparse_rows(given: Any, name: str) -> Sparse:
         return _of_scipy(given, name)
     if given.n_batch or given.n_dense:
         raise ValueError(f"{name} is {given}, expected a BCOO without batch and dense axes")
-    return _of_bcoo(given) if is_traced(given) or _is_elsewhere(given) else _on_host(given, name)
+    stays = is_traced(given) or _is_on_accelerator(given)
+    return _of_bcoo(given) if stays else _on_host(given, name)
 
 
 def _is_bcoo(given: object) -> bool:
@@ -230,8 +231,8 @@ def canonical(given: Matrix) -> Csr:
     return matrix
 
 
-def _is_elsewhere(given: BCOO) -> bool:
-    """Whether the cells are not in the memory of this process."""
+def _is_on_accelerator(given: BCOO) -> bool:
+    """Whether the cells are in the memory of an accelerator."""
     return any(device.platform != "cpu" for device in given.data.devices())
 
 
@@ -270,7 +271,7 @@ def holds_sparse(x: PyTree) -> bool:
     return any(isinstance(a, SparseRows) for a in jax.tree.leaves(x, is_leaf=_is_rows))
 
 
-def map_blocks(f: Callable, x: PyTree, *others: PyTree, sparse: Callable) -> PyTree:
+def map_arrays(f: Callable, x: PyTree, *others: PyTree, sparse: Callable) -> PyTree:
     """Apply `f` to the dense arrays of x, and `sparse` to its sparse rows."""
     pick = lambda a, *more: (sparse if _is_rows(a) else f)(a, *more)  # noqa: E731
     return jax.tree.map(pick, x, *others, is_leaf=_is_rows)

@@ -23,17 +23,17 @@ from genclf.numerics.compensated import (
     Pair,
     add_each,
     add_to,
-    fold,
-    no_rounding,
+    pairwise_sum,
     single,
+    zero_low,
 )
 from genclf.numerics.double import gram, scaled
 
-_SMALL = 2**20  # most numbers of an outer product that has a low part
+_SMALL = 2**20  # the most numbers of outer products that get a low part
 
 T = TypeVar("T")
 Add = Callable[[Array, Array | None], tuple[Array, Array | None]]
-"""A sum over a batch or mesh axis, in high and low parts; the low one is None if it is not kept."""
+"""A sum over a batch or mesh axis, as high and low; low is None if it is not kept."""
 
 
 class Sums(ShowsNumbers):
@@ -45,7 +45,7 @@ class Sums(ShowsNumbers):
         count: total weight of each class, shape (..., K).
         total: summed features of each class, shape (..., K) and the features.
         rounding: the accumulated rounding errors of count and total, in that order, so that a
-            float32 stream of any length loses no digits; None in float64.
+            float32 stream of any length stays precise; None in float64.
     """
 
     count: Float[Array, "*batch_K"]
@@ -55,7 +55,7 @@ class Sums(ShowsNumbers):
     def __init__(self, count: Array, total: Array, rounding: Low = None):
         """By default the rounding errors are 0."""
         self.count, self.total = count, total
-        self.rounding = no_rounding(count, total) if rounding is None else rounding
+        self.rounding = zero_low(count, total) if rounding is None else rounding
 
     def _merge(self, other: Sums) -> Sums:
         sums, others = (self.count, self.total), (other.count, other.total)
@@ -96,7 +96,7 @@ class Moments(ShowsNumbers):
         scatter: shape (..., K, d, d), or (..., K, d) for the diagonal alone; if it is pooled, its
             class axis has length 1.
         rounding: the accumulated rounding errors of count, mean and scatter, in that order, so
-            that a float32 stream of any length loses no digits; None in float64.
+            that a float32 stream of any length stays precise; None in float64.
     """
 
     count: Float[Array, "*batch_K_or_K_d"]
@@ -107,7 +107,7 @@ class Moments(ShowsNumbers):
     def __init__(self, count: Array, mean: Array, scatter: Array, rounding: Low = None):
         """By default the rounding errors are 0."""
         self.count, self.mean, self.scatter = count, mean, scatter
-        self.rounding = no_rounding(count, mean, scatter) if rounding is None else rounding
+        self.rounding = zero_low(count, mean, scatter) if rounding is None else rounding
 
     @property
     def is_full(self) -> bool:
@@ -120,7 +120,7 @@ class Moments(ShowsNumbers):
         return jnp.diagonal(self.scatter, axis1=-2, axis2=-1) if self.is_full else self.scatter
 
     def of_features(self) -> Moments:
-        """These moments, with the diagonal of the scatter alone."""
+        """These moments with only the diagonal of the scatter."""
         if not self.is_full:
             return self
         low = self.rounding
@@ -129,7 +129,7 @@ class Moments(ShowsNumbers):
 
     @property
     def of_cells(self) -> bool:
-        """Whether every feature has a count of its own."""
+        """Whether the count is per feature."""
         return self.count.ndim == self.mean.ndim
 
     @property
@@ -139,7 +139,7 @@ class Moments(ShowsNumbers):
         return self.diagonal.shape[-2:-1] != classes
 
     def pool_classes(self) -> Moments:
-        """These moments with the scatters of all classes in one."""
+        """These moments with the sum of the scatters of all classes."""
         if self.is_pooled:
             return self
         axis = -3 if self.is_full else -2
@@ -147,7 +147,7 @@ class Moments(ShowsNumbers):
         back = lambda a: jnp.expand_dims(a, axis)  # noqa: E731
         if self.rounding is None:
             return Moments(self.count, self.mean, self.scatter.sum(axis, keepdims=True))
-        scatter, low = fold(front(self.scatter), front(self.rounding[2]))
+        scatter, low = pairwise_sum(front(self.scatter), front(self.rounding[2]))
         return Moments(self.count, self.mean, back(scatter), (*self.rounding[:2], back(low)))
 
     def in_shares(self, share: Array) -> Moments:
@@ -167,7 +167,7 @@ class Moments(ShowsNumbers):
         return self._outer(weight, single(deviation), exact=False)[0]
 
     def outer_pair(self, weight: Array, deviation: Pair) -> Pair:
-        """`outer` as high and low; the low part is 0 if it would cost as much as many rows."""
+        """`outer` as high and low; low is 0 if it would cost as much as many rows."""
         numbers = math.prod(self.mean.shape[-2:]) * self.mean.shape[-1]
         return self._outer(weight, deviation, exact=numbers <= _SMALL)
 
@@ -221,10 +221,10 @@ class Moments(ShowsNumbers):
         rest = self._merge(other._scale(-1))
         count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
         # Rounding of the means moves the scatter too.
-        eps, apart = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other)[0])
-        unsure = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
+        eps, delta = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other)[0])
+        error = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
         moved = self.per_feature(jnp.abs(divide(self.count * other.count, rest.count)))
-        moved = self.over_copies(moved * unsure * (apart + unsure))
+        moved = self.over_copies(moved * error * (delta + error))
         terms = self.over_copies(jnp.broadcast_to(self.per_feature(self.count), self.mean.shape))
         below = rest.diagonal < -(eps * (terms + 64) * self.diagonal + moved)
         impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
@@ -240,22 +240,22 @@ class Moments(ShowsNumbers):
         deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
         deviation = deviation if mean_low is None else deviation + mean_low
         scatter, low = add(self.scatter, scatter_low)
-        of_each, of_each_low = self.outer_pair(self.count, single(deviation))
-        between, rest = add(of_each, None if low is None else of_each_low)
+        outer, outer_low = self.outer_pair(self.count, single(deviation))
+        between, rest = add(outer, None if low is None else outer_low)
         spread = add_to((scatter, jnp.zeros_like(scatter) if low is None else low), between)
         spread = spread if rest is None else add_to(spread, rest)
         return about_mean(count, centre, total_of(weight * deviation), spread, count_low)
 
 
 def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
-    """A difference of sums, with rounding below 0 set to 0; and a mask of where it is truly < 0."""
+    """A difference of sums, 0 where it is < 0 by rounding; and a mask of where it is truly < 0."""
     rounding = 64 * jnp.finfo(value.dtype).eps * size
     below = value < -rounding
     return jnp.where((value < 0) & ~below, 0, value), below
 
 
 def _nan_where(impossible: Array, stats: T) -> T:
-    """The statistics, with NaN in all numbers of the batch members that are impossible."""
+    """The statistics, with NaN in every number of impossible batch members."""
 
     def spoil(leaf: Array) -> Array:
         each = jnp.expand_dims(impossible, range(impossible.ndim, leaf.ndim))

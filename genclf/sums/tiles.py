@@ -10,14 +10,14 @@ from jaxtyping import Array, Int
 
 from genclf.sums.blocks import Hard
 
-_DIGITS = 32  # labels are sorted by one digit to this base after the other
-_TOGETHER = 32  # rows whose places are found by comparing each with each
+_DIGITS = 32  # the base of the digits by which labels are sorted
+_TOGETHER = 32  # rows of a group, in which each is compared with each
 
 
 def class_tiles(w: Hard, tile: int) -> tuple[Any, Callable[[Array], tuple[Array, Array, Array]]]:
     """Group rows into tiles of one class each; return their number and t -> (class, rows, weights).
 
-    Unused places in a tile, and unused tiles at the end, hold some row with weight 0.
+    Unused entries of a tile, and unused tiles at the end, hold some row with weight 0.
     """
     num_classes = w.num_classes
     label = jnp.where(w.label < 0, num_classes, w.label).astype(jnp.int32)
@@ -40,10 +40,10 @@ def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:
     """Row numbers sorted by label: a radix sort, faster than that of XLA by 1.2 to 6 times."""
     base = min(num_labels, _DIGITS)
     order = _order_by_digit(label % base, base)
-    place = base
-    while place < num_labels:
-        order = order[_order_by_digit(label[order] // place % base, base)]
-        place *= base
+    power = base
+    while power < num_labels:
+        order = order[_order_by_digit(label[order] // power % base, base)]
+        power *= base
     return order
 
 
@@ -54,13 +54,13 @@ def _order_by_digit(digit: Int[Array, "n"], base: int) -> Int[Array, "n"]:
     rows = jnp.arange(groups * _TOGETHER, dtype=digit.dtype)
     own = jnp.pad(digit, (0, groups * _TOGETHER - n), constant_values=base - 1)
     own = own.reshape(groups, _TOGETHER)
-    # Before a row are those of smaller digits, and those of its digit in groups before and its own.
+    # Before a row come all smaller digits, and equal ones in earlier groups or earlier in its own.
     number = jnp.zeros((groups, base), digit.dtype)
     number = number.at[jnp.arange(groups)[:, None], own].add(1, mode="promise_in_bounds")
     in_all = number.sum(0, dtype=digit.dtype)
     before = (jnp.cumsum(in_all) - in_all)[None] + jnp.cumsum(number, 0) - number
     earlier = jnp.tri(_TOGETHER, k=-1, dtype=bool)[None] & (own[:, :, None] == own[:, None, :])
-    place = jnp.take_along_axis(before, own, 1, mode="promise_in_bounds")
-    place = place + earlier.sum(2, dtype=digit.dtype)
-    order = rows.at[place.ravel()].set(rows, mode="promise_in_bounds", unique_indices=True)
+    index = jnp.take_along_axis(before, own, 1, mode="promise_in_bounds")
+    index = index + earlier.sum(2, dtype=digit.dtype)
+    order = rows.at[index.ravel()].set(rows, mode="promise_in_bounds", unique_indices=True)
     return order[:n]

@@ -7,7 +7,7 @@ from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from genclf.sums.accumulate import moments
-from genclf.sums.blocks import ClassWeights, fold_rows, ignore_absent, row_weights
+from genclf.sums.blocks import ClassWeights, ignore_absent, merge_over_blocks, row_weights
 from genclf.sums.statistics import Moments
 
 _LARGEST = 126  # both 2^126 and 2^-126 are ordinary numbers in float32
@@ -30,4 +30,4 @@ def moments_in_units(x: Shaped[Array, "n d"], w: ClassWeights) -> tuple[Moments,
     def block(x: Array, w: ClassWeights) -> Moments:
         return moments(x.astype(weight.dtype) * inverse[None], w, full=False)
 
-    return fold_rows(block, x, w, x.shape[1]), unit
+    return merge_over_blocks(block, x, w, x.shape[1]), unit

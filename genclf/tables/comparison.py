@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, PyTree, Shaped
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import summary
 from genclf.classifier.classifier import Classifier, ClassifierParams
-from genclf.classifier.explanation import Explanation, explain, place_of
+from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_posterior
 from genclf.classifier.verb import verb
 from genclf.fitting.fit import fit
@@ -123,7 +123,7 @@ class TableModel:
             ValueError: as `genclf.explain` does, of QDA for instance; or there is no such class.
         """
         place = {
-            name: place_of(given, self.classes, name)
+            name: class_index(given, self.classes, name)
             for name, given in (("of", of), ("against", against))
         }
         with jax.enable_x64(True):

@@ -213,7 +213,7 @@ def test_hyper_parameters(clf, expected):
 def test_a_start_is_for_models_that_need_one():
     y = np.arange(N) % K
     for clf in (gcf.lda(K), gcf.multinomial_nb(K)):
-        with pytest.raises(ValueError, match="init was given to a model that needs none"):
+        with pytest.raises(ValueError, match="the estimate of this model is in closed form"):
             gcf.fit(clf, X, y, init=gcf.fit(clf, X, y))
 
 

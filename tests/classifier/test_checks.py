@@ -138,7 +138,7 @@ def test_no_row_counts(x, y):
 def test_arguments_that_do_not_go_together(x, y):
     with pytest.raises(ValueError, match="weights were given without y"):
         gcf.validate(gcf.lda(K), x, None, np.ones(N))
-    with pytest.raises(ValueError, match="beside fitted params"):
+    with pytest.raises(ValueError, match="with fitted params"):
         gcf.validate(gcf.fit(gcf.lda(K), x, y), x, y)
 
 

@@ -210,13 +210,19 @@ def test_a_class_of_one_row(x64):
         (dict(shrinkage=1.5), r"shrinkage is 1.5, expected one number from 0 to 1, 'ledoit-wolf'"),
         (dict(shrinkage="lw"), "shrinkage is 'lw', expected one number from 0 to 1, 'ledoit-wolf'"),
         (dict(pooling=-0.1), "pooling is -0.1, expected one number from 0 to 1, or None"),
-        (dict(shared=True, pooling=0.5), "between own and shared covariances, expected shared=Fal"),
+        (
+            dict(shared=True, pooling=0.5),
+            "pooling needs a covariance per class, expected shared=False",
+        ),
         (dict(ridge=0.1, shrinkage=0.1), "ridge and shrinkage are given, expected one of them"),
         (dict(shrinkage="james-stein"), 'expected Gaussian.*james-stein.*, target="diagonal"'),
-        (dict(shrinkage="oas", pooling=0.5), "of covariances before pooling, expected a number"),
+        (dict(shrinkage="oas", pooling=0.5), "is estimated before pooling, expected a number"),
         (dict(covariance="diag", shrinkage="oas"), "needs a full covariance and complete rows"),
-        (dict(covariance="spherical", shrinkage=0.1), "changes no spherical covariance"),
-        (dict(covariance="diag", shrinkage=0.1, target="diagonal"), "changes no diagonal covarian"),
+        (dict(covariance="spherical", shrinkage=0.1), "does not change a spherical"),
+        (
+            dict(covariance="diag", shrinkage=0.1, target="diagonal"),
+            "does not change a diagonal cov",
+        ),
         (
             dict(prior=gcf.NormalInverseWishart(), pooling=0.1, shrinkage=0.1),
             "pooling and a prior are given, expected one of them",

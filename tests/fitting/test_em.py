@@ -347,7 +347,7 @@ def test_the_component_of_a_row(x64):
 def test_hidden_parts_have_no_statistics():
     x, y = BY_NAME["gaussian"].example("float32")
     for family in (gcf.Mixture(gcf.Gaussian(), 2), gcf.Gaussian(missing="marginalize")):
-        with pytest.raises(ValueError, match="parts of x are unseen"):
+        with pytest.raises(ValueError, match="parts of x are unobserved"):
             gcf.stats(gcf.Classifier(family, K), x, y)
         gcf.validate(gcf.Classifier(family, K), x, y)
         assert gcf.diagnose(gcf.Classifier(family, K), x, y).conditional is None

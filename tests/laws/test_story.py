@@ -336,7 +336,7 @@ def test_what_the_story_refuses():
 
 def test_a_distribution_is_no_hyper_parameter_of_a_fit():
     clf = gcf.multinomial_nb(2, prior=gcf.Dirichlet(dist.Gamma(1.0, 1.0)))
-    with pytest.raises(ValueError, match=r"distributions of numpyro are for genclf\.bayes\.story"):
+    with pytest.raises(ValueError, match=r"only genclf\.bayes\.story takes distributions"):
         gcf.fit(clf, np.eye(2, dtype=int), np.arange(2))
 
 

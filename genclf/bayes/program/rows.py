@@ -22,7 +22,7 @@ from genclf.classifier.estimation import stats as make_stats
 from genclf.classifier.model import Fitted, Model
 from genclf.classifier.rows import check_examples
 from genclf.families.base import Density
-from genclf.families.structure import blocks
+from genclf.families.structure import named_arrays
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 
 
@@ -60,7 +60,7 @@ def _require_funsor() -> None:
 
 def _mark_invalid(params: ClassifierParams, x: PyTree) -> None:
     """Make the log-density NaN if a cell is outside the support, as in `log_joint`."""
-    valid = [rule.valid(block).all() for _, _, rule, block in blocks(params.support, x)]
+    valid = [rule.valid(block).all() for _, _, rule, block in named_arrays(params.support, x)]
     numpyro.factor("valid", jnp.where(jnp.stack(valid).all(), 0.0, jnp.nan))
 
 
@@ -89,7 +89,7 @@ def _reference(clf: Classifier, x: PyTree) -> ClassifierStats:
 
 
 def _num_rows(model: Model | Density, x: PyTree) -> int:
-    _, _, _, block = next(blocks(model.support, x))
+    _, _, _, block = next(named_arrays(model.support, x))
     return block.shape[0]
 
 

@@ -54,14 +54,14 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
         return self.total(self.map(lambda part, s: part.log_lik(s), stats))
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
-        """Each part drawn on its own."""
+        """A draw from each part."""
         keys = self.split_key(key, self.inside)
         return self.join(self.map(lambda part, key: part.sample(key, y), keys))
 
     def terms(
         self, x: PyTree, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> PyTree[Float[Array, "*batch _"]]:
-        """The terms of each part; of a part that has none the log-ratio itself."""
+        """The terms of each part; the log-ratio itself for a part without terms."""
         return self.join(self.map(lambda part, x: _terms_of(part, x, y, other), self.split(x)))
 
     def constant(self, y: Int[Array, "*batch"], other: Int[Array, "*batch"]) -> Array:
@@ -77,7 +77,7 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
         return self.map(lambda part, x: part.condition(x, r), self.split(x))
 
     def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
-        """Each part drawn on its own."""
+        """A draw of the missing cells of each part."""
         keys = self.split_key(key, self.inside)
         draw = lambda part, key, x: part.sample_missing(key, x, y)  # noqa: E731
         return self.join(self.map(draw, keys, self.split(x)))
@@ -99,7 +99,7 @@ class _Complete(NamedTuple):
 
 
 class _CompletedParts(Completed):
-    """Rows in which each part of x was completed by the params of that part."""
+    """Rows whose parts are completed, each by the params of that part."""
 
     family: Combinator
     parts: PyTree
@@ -113,7 +113,7 @@ class Combinator(InParts, HasRoads, Latent):
 
     @abc.abstractmethod
     def children(self, *trees: PyTree) -> list[tuple]:
-        """Each child family with its part of each tree; for `Independent` the first column only."""
+        """Each child family with its part of each tree; `Independent`: of the first column only."""
 
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
         """The statistics of each part."""
@@ -161,7 +161,7 @@ class Combinator(InParts, HasRoads, Latent):
         return any(is_hidden(part) for (part,) in self.children())
 
     def complete(self, params: CombinedParams, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
-        """The sum of the parts' log-densities, and the parts completed."""
+        """The sum of the parts' log-densities, and the completed parts."""
         of_part = lambda part, params, x: _Complete(*part.complete(params, x))  # noqa: E731
         found = self.map(of_part, params.inside, self.split(x))
         is_part = lambda node: isinstance(node, _Complete)  # noqa: E731
@@ -182,19 +182,19 @@ class Combinator(InParts, HasRoads, Latent):
 
 
 def leaf_families(family: Family, *trees: PyTree) -> list[tuple]:
-    """Each family inside that is not a combinator, with its part of each tree, in pytree order."""
+    """Each innermost family, with its part of each tree, in pytree order."""
     if not isinstance(family, Combinator):
         return [(family, *trees)]
     return [found for child in family.children(*trees) for found in leaf_families(*child)]
 
 
 def any_prefers_rows(family: Family, x: PyTree) -> bool:
-    """Whether a family inside fits its part of x from rows rather than from statistics."""
+    """Whether an innermost family fits its part of x from rows rather than from statistics."""
     parts = leaf_families(family, x)
     return any(isinstance(one, Parametric) and one.prefers_rows(part) for one, part in parts)
 
 
 def with_leaf_families(family: Family, leaves: list[Family]) -> Family:
-    """The same model made of those families, in the order of `leaf_families`."""
+    """The same model with other innermost families, in the order of `leaf_families`."""
     is_leaf = lambda node: isinstance(node, Family) and not isinstance(node, Combinator)  # noqa: E731
     return jax.tree.unflatten(jax.tree.structure(family, is_leaf=is_leaf), leaves)

@@ -68,7 +68,7 @@ class IndependentParams(_Columns, CombinedParams):
         return _describe(self.num_features, self.columns.statistic)
 
     def linear(self) -> tuple[Array, Float[Array, "K"]]:
-        """The columns' coefficients side by side; the sum of their intercepts."""
+        """The coefficients of all columns side by side, and the sum of their intercepts."""
         coef, intercept = self.map(lambda params: params.linear())
         return jnp.moveaxis(coef, 0, 1).reshape(coef.shape[1], -1), intercept.sum(0)
 

@@ -21,7 +21,7 @@ def mixed_product(
         parts: "numeric", "categorical", "count", or another name for the words of a text.
         num_values: the number of values of each categorical column.
         alpha: smoothing of categories, counts and words.
-        ridge: share of the variance of a number that is added to its variances.
+        ridge: what is added to variances of numbers, relative to the pooled variance.
     """
     words = Multinomial(alpha=alpha)
     families: dict[str, Any] = {"numeric": Gaussian("diag", ridge=ridge, missing="marginalize")}

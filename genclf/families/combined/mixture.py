@@ -26,7 +26,7 @@ class MixtureParams(HasConditionals, Params):
     """Fitted mixtures, as `fit` and `em` of a `Mixture` return them.
 
     Attributes:
-        log_weight: log p(component | class), shape (K, J); -inf for one that cannot occur.
+        log_weight: log p(component | class), shape (K, J); -inf for an impossible component.
         components: the params of all components as if they were K J classes; component j of class
             k is number k J + j.
     """
@@ -37,8 +37,8 @@ class MixtureParams(HasConditionals, Params):
     components: AnyDensity
 
     def _problems(self) -> list[str]:
-        apart = np.abs(np.exp(np.asarray(self.log_weight, float)).sum(-1) - 1)
-        return [] if (apart < 1e-3).all() else ["log_weight has a sum other than 1 over components"]
+        error = np.abs(np.exp(np.asarray(self.log_weight, float)).sum(-1) - 1)
+        return [] if (error < 1e-3).all() else ["log_weight has a sum other than 1 over components"]
 
     @property
     def support(self) -> PyTree[Support]:
@@ -64,7 +64,7 @@ class MixtureParams(HasConditionals, Params):
         return jnp.where(never, -jnp.inf, each + jnp.where(never, 0, weight))
 
     def responsibilities(self, x: PyTree) -> Float[Array, "*batch K J"]:
-        """p(component | x, class); p(component | class) where x is impossible in the class."""
+        """p(component | x, class); p(component | class) if x is impossible in the class."""
         return self.shares(self.scores(self.components.log_prob(x)))
 
     def shares(self, score: Float[Array, "*batch K J"]) -> Float[Array, "*batch K J"]:
@@ -84,7 +84,7 @@ class MixtureParams(HasConditionals, Params):
         return own + self.components.log_lik(stats.conditional)
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
-        """A component of class y, and a draw from it."""
+        """Draw a component of class y, and x from it."""
         key_component, key_x = jax.random.split(key)
         component = jax.random.categorical(key_component, self.log_weight[y])
         return self.components.sample(key_x, self._number(y, component))
@@ -114,7 +114,7 @@ def _describe(num_components: int, each: str) -> str:
 
 
 class _CompletedMixture(Completed):
-    """Rows with their component probabilities, and their completion under each component.
+    """Rows with the probabilities of their components, completed under each component.
 
     Attributes:
         shares: p(component | x, class).
@@ -135,7 +135,7 @@ class _CompletedMixture(Completed):
 
 
 def most_components(family: Family) -> int:
-    """The largest number of components of a class, among the mixtures in a model; 1 without any."""
+    """The largest number of components per class among the mixtures in a model; 1 without any."""
     nodes = jax.tree.leaves(family, is_leaf=lambda node: isinstance(node, Mixture))
     mixtures = [node for node in nodes if isinstance(node, Mixture)]
     return max((m.num_components * most_components(m.family) for m in mixtures), default=1)
@@ -144,11 +144,11 @@ def most_components(family: Family) -> int:
 class Mixture(Latent):
     """A mixture of J components within each class: `p(x | y=k) = Σ_j p(j | k) p(x | k, j)`.
 
-    Each component is a density of the family. What the family shares is shared by the components of
-    all classes: `Mixture(Gaussian(shared=True), 3)` is mixture discriminant analysis. There is no
-    closed form: `em` maximises the likelihood, and so does `fit`, from `jax.random.key(0)`. A
-    Gaussian component can shrink onto a row, which makes the likelihood infinite; with
-    `prior=NormalInverseWishart()` it cannot.
+    Each component is a density of the family. Parameters that the family shares are shared by the
+    components of all classes: `Mixture(Gaussian(shared=True), 3)` is mixture discriminant analysis.
+    There is no closed form: `em` maximises the likelihood, and so does `fit`, with the key
+    `jax.random.key(0)`. A Gaussian component can shrink onto a row, which makes the likelihood
+    infinite; with `prior=NormalInverseWishart()` it cannot.
 
     An EM step costs as much as scoring all rows in all K J components, whatever their labels. `fit`
     takes up to 1,000 steps, with `tol=1e-8`. With many classes and components use
@@ -231,7 +231,7 @@ class Mixture(Latent):
         return _describe(self.num_components, self.family.statistic(stats.conditional))
 
     def estimate(self, stats: ClassifierStats) -> MixtureParams:
-        """Weights of the components, and their params; equal weights in an empty class."""
+        """Weights of the components, and their params; equal weights in a class without rows."""
         count = stats.count.reshape(-1, self.num_components)
         log_weight = jax.vmap(self.weight_prior.log_probs)(count)
         return MixtureParams(log_weight, self.family.estimate(stats.conditional))

@@ -1,4 +1,4 @@
-"""Priors, posteriors and predictives of a whole family, from those of the families inside."""
+"""Priors, posteriors and predictives of a family, from those of its innermost families."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 def priors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
-    """The prior of each family inside, in the structure of its parts."""
+    """The prior of each innermost family, in the structure of the parts."""
     return over_parts(family, lambda part, s: part.conjugate_prior(s), stats)
 
 
 @compiled
 def posteriors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
-    """The posterior of each family inside, given the statistics."""
+    """The posterior of each innermost family, given the statistics."""
     return over_parts(family, lambda _, s, prior: prior.update(s), stats, priors(family, stats))
 
 
@@ -37,7 +37,7 @@ def predictives(family: Family, stats: PyTree, given: PyTree[Conjugate]) -> Dens
 
 
 def params_of(family: Family, stats: PyTree, arrays: PyTree) -> Density:
-    """The density with these parameters; `arrays` has a dict of arrays per family inside."""
+    """The density with these parameters; `arrays` has a dict of arrays per innermost family."""
     of_part = lambda part, s, own: set_fields(part.start(s), "", own)  # noqa: E731
     return assemble(family, over_parts(family, of_part, stats, arrays))
 
@@ -50,7 +50,7 @@ def over_columns(f: Callable[..., T], node: Conjugate, *others: PyTree) -> T:
 
 
 def named(parts: PyTree[Conjugate]) -> Iterator[tuple[str, Conjugate]]:
-    """Each distribution with the prefix of its parameters' names: its block and a dot."""
+    """Each distribution with the prefix of its parameters' names: its part and a dot."""
     found = jax.tree_util.tree_flatten_with_path(parts, is_leaf=is_conjugate)[0]
     for path, node in found:
         yield "".join(f"{key.key}." for key in path), node
@@ -62,7 +62,7 @@ def is_conjugate(node: object) -> bool:
 
 
 def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, verb: str) -> None:
-    """Raise where a concrete distribution is improper, naming block, column and class."""
+    """Raise if a concrete distribution is improper; the error names part, column and class."""
     more = "more examples, or " if what == "posterior" else ""
     leaves = [leaf for leaf in jax.tree.leaves(stats) if not isinstance(leaf, Tracer)]
     if any(np.isnan(leaf).any() for leaf in leaves):
@@ -74,8 +74,8 @@ def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, verb: str) 
         proper = over_columns(lambda node: node.proper, node)
         if isinstance(proper, Tracer):
             return
-        for place in np.argwhere(~np.asarray(proper)):
-            *column, k = (int(i) for i in place)
+        for index in np.argwhere(~np.asarray(proper)):
+            *column, k = (int(i) for i in index)
             one = jax.tree.map(itemgetter(tuple(column)), node)
             where = f"{prefix.removesuffix('.')}: " if prefix else ""
             where += f"column {column}: " if column else ""

@@ -1,4 +1,4 @@
-"""Blocks of columns, each with a family of its own: mixed columns."""
+"""Mixed columns: named parts of x, each with its own family."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Named(InParts):
         return {name: f(*own) for name, own in self._each(*trees)}
 
     def _each(self, *trees: PyTree) -> list[tuple[str, tuple]]:
-        """Each name with its part and the entries of that name in each tree, in order of names."""
+        """Each name with its part and its entry in each tree, in sorted order of names."""
         for tree in trees:
             check_names(tree, self.parts, "stats.conditional")
         named = sorted(self.parts.items())
@@ -73,7 +73,7 @@ class ProductParams(_Named, CombinedParams):
         return _describe(self.map(lambda part: part.statistic))
 
     def linear(self) -> tuple[dict[str, PyTree], Float[Array, "K"]]:
-        """A dict of the parts' coefficients; the sum of their intercepts."""
+        """A dict of the parts' coefficients, and the sum of their intercepts."""
         forms = self.map(lambda part: part.linear())
         coefs = {name: coef for name, (coef, _) in forms.items()}
         return coefs, self.total({name: intercept for name, (_, intercept) in forms.items()})
@@ -81,7 +81,7 @@ class ProductParams(_Named, CombinedParams):
 
 def _describe(parts: dict[str, str]) -> str:
     """A description of what the statistics of named parts hold."""
-    return "; ".join(f"{name}: {words}" for name, words in parts.items())
+    return "; ".join(f"{name}: {statistic}" for name, statistic in parts.items())
 
 
 _PARTS = Domain(
@@ -96,13 +96,13 @@ _PARTS = Domain(
 
 
 class Product(_Named, Combinator):
-    """Mixed columns: `p(x | y=k) = Π_blocks p(x_block | y=k)`, blocks independent given the class.
+    """Mixed columns: `p(x | y=k) = Π_parts p(x_part | y=k)`, parts independent given the class.
 
-    x is a dict of arrays with the same keys and the same number of rows. Blocks are taken in the
+    x is a dict of arrays with the same keys and the same number of rows. Parts are taken in the
     sorted order of their names.
 
     Args:
-        parts: the family of each named block of features.
+        parts: the family of each named part of x.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf

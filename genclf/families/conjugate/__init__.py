@@ -1,1 +1,1 @@
-"""Conjugate priors, and the distributions of parameters that they become."""
+"""Conjugate priors, and the distributions of parameters that they give."""

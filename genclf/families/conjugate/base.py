@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
 
 class Prior(Declared):
-    """A prior as the user states it; `resolve` turns it into a distribution of the parameters."""
+    """A prior as the user gives it; `resolve` turns it into a distribution of the parameters."""
 
     def strength(self, stats: PyTree) -> dict[str, Array]:
         """Unconstrained coordinates for an optimiser: the logarithms of the hyper-parameters."""
@@ -39,7 +39,7 @@ class Prior(Declared):
         return replace(self, **{name: jnp.exp(z) for name, z in free.items()})
 
     def with_numbers_of(self, used: Conjugate) -> Prior:
-        """This prior with the numbers of the distribution where it leaves them to the data."""
+        """This prior, with numbers that it leaves to the data taken from the distribution."""
         return self
 
     def in_shape_of(self, like: Array) -> list[Array]:
@@ -58,7 +58,7 @@ class Prior(Declared):
 class Conjugate(ShowsNumbers):
     """A distribution of the parameters of K class densities, closed under adding statistics.
 
-    Before any data it is the prior, after `update` the posterior. Parameters have the names and the
+    Without data it is the prior, after `update` the posterior. Parameters have the names and the
     coordinates of the params class (`log_theta`, `scale`). Densities and intervals are those of the
     values themselves (θ, variances), which have other names.
     """
@@ -66,7 +66,7 @@ class Conjugate(ShowsNumbers):
     @property
     @abc.abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
-        """Leading axes that the methods do not expect, such as the columns of `Independent`."""
+        """Leading axes, such as the columns of `Independent`; the methods need `vmap` over them."""
 
     @abc.abstractmethod
     def update(self, stats: PyTree) -> Conjugate:
@@ -134,5 +134,5 @@ def broadcast_to_last_axes(value: Any, shape: tuple[int, ...], dtype: Any, name:
 
 
 def positive_or_nan(a: Array) -> Array:
-    """The parameter, with NaN where it is not above 0."""
+    """The parameter, with NaN where it is not > 0."""
     return jnp.where(a > 0, a, jnp.nan)

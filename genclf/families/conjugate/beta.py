@@ -1,4 +1,4 @@
-"""Beta distributions of probabilities that are kept as logits."""
+"""Beta distributions of probabilities that are stored as logits."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Beta(Prior):
 
 
 class BetaDistribution(Conjugate):
-    """Independent beta distributions of probabilities, which the params class keeps as logits.
+    """Independent beta distributions of probabilities, which the params class stores as logits.
 
     Attributes:
         a: shape (K, d).
@@ -96,10 +96,10 @@ class BetaDistribution(Conjugate):
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + ones, b + zeros) - log B(a, b)`."""
         ones, zeros = stats.total, zeros_of(stats)
-        beyond = log_pochhammer_remainder(self.a, ones) + log_pochhammer_remainder(self.b, zeros)
-        beyond = beyond - log_pochhammer_remainder(self.a + self.b, ones + zeros)
+        rest = log_pochhammer_remainder(self.a, ones) + log_pochhammer_remainder(self.b, zeros)
+        rest = rest - log_pochhammer_remainder(self.a + self.b, ones + zeros)
         return (
-            beyond.sum()
+            rest.sum()
             + weighted_log_shares(ones, ones + zeros)
             + weighted_log_shares(zeros, ones + zeros)
         )
@@ -115,8 +115,8 @@ class BetaDistribution(Conjugate):
         above = deviation > 0
         distance, weight = jnp.where(above, deviation, -deviation), jnp.where(above, b, a)
         divergence = weight * distance + total * jnp.log1p(weight / total * jnp.expm1(-distance))
-        beyond = log_gamma_remainder(a) + log_gamma_remainder(b) - log_gamma_remainder(total)
-        inside = -divergence - jax.nn.log_sigmoid(logits) - jax.nn.log_sigmoid(-logits) - beyond
+        rest = log_gamma_remainder(a) + log_gamma_remainder(b) - log_gamma_remainder(total)
+        inside = -divergence - jax.nn.log_sigmoid(logits) - jax.nn.log_sigmoid(-logits) - rest
         # p^(a-1) at p = 0 is 1 if a is 1, where B(1, b) = 1 / b; and so at p = 1.
         low = arrays["logits"] < 0
         power, other = jnp.where(low, a, b), jnp.where(low, b, a)
@@ -142,8 +142,8 @@ class BetaDistribution(Conjugate):
 def zeros_of(stats: Sums) -> Float[Array, "*batch K d"]:
     """Weight of the zeros, `count - total`; a difference within rounding is 0."""
     # Pseudo-counts of a prior have a count for each feature.
-    alone = stats.count.ndim == stats.total.ndim
-    count = stats.count if alone else stats.count[..., None]
+    per_feature = stats.count.ndim == stats.total.ndim
+    count = stats.count if per_feature else stats.count[..., None]
     zeros = count - stats.total
     rounding = 8 * jnp.finfo(zeros.dtype).eps * count
     zeros = jnp.where(jnp.abs(zeros) <= rounding, 0, zeros)

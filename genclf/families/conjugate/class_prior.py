@@ -43,7 +43,7 @@ class ClassPrior(eqx.Module):
     Attributes:
         num_classes: K.
         alpha: pseudo-count of each class.
-        given: probabilities of shape (K,), or a `Dirichlet` in place of alpha, or None.
+        given: probabilities of shape (K,), or a `Dirichlet` instead of alpha, or None.
     """
 
     num_classes: int = static()
@@ -52,12 +52,12 @@ class ClassPrior(eqx.Module):
 
     @property
     def dirichlet(self) -> Dirichlet | None:
-        """The prior that is given in place of alpha."""
+        """The prior that is given instead of alpha."""
         return self.given if isinstance(self.given, Dirichlet) else None
 
     @property
     def fixed(self) -> Any:
-        """The probabilities where they are fixed, else None."""
+        """The probabilities if they are fixed, else None."""
         return None if self.dirichlet else self.given
 
     @property
@@ -83,10 +83,10 @@ class ClassPrior(eqx.Module):
         count = jnp.where(count.sum() == 0, 1, count)
         total = count.sum()
         share = count / total
-        # A difference of logarithms has more rounding, but no share is too small for it.
+        # A difference of logarithms has more rounding, but does not underflow.
         tiny = share < jnp.finfo(share.dtype).tiny
-        apart = safe_log(count) - jnp.log(total)
-        return jnp.where(tiny, apart, jnp.log(jnp.where(tiny, 1, share)))
+        difference = safe_log(count) - jnp.log(total)
+        return jnp.where(tiny, difference, jnp.log(jnp.where(tiny, 1, share)))
 
     def log_density(
         self, log_prior: Float[Array, "K"], count: Float[Array, "K"]
@@ -108,7 +108,7 @@ class ClassPrior(eqx.Module):
         return None if before is None else before.update(labels)
 
     def problems(self) -> list[str]:
-        """What is wrong with the concrete numbers, in words."""
+        """Error messages for the concrete numbers."""
         found = smoothing_problems(self.alpha, self.dirichlet, "class_alpha", 0.0)
         if self.fixed is not None:
             problem = prior_problem(self.fixed, self.num_classes, "class_prior")
@@ -117,7 +117,7 @@ class ClassPrior(eqx.Module):
 
 
 def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
-    """What is wrong with class probabilities, in words; traced values are not checked."""
+    """The error message for class probabilities; traced values are not checked."""
     if jnp.shape(prior) != (num_classes,):
         return f"{name} has shape {jnp.shape(prior)}, expected ({num_classes},): one per class"
     if isinstance(prior, Tracer):

@@ -40,8 +40,8 @@ class Dirichlet(Prior):
     `θ_v ∝ c_v + a_v`, the predictive probability of the next draw. So smoothing by α
     examples of every value is the mode under a = α + 1 (the prior that `alpha=α` stands for), and
     the mean under a = α: Laplace's rule, α = 1, is the mode under a = 2 or the mean under the
-    uniform prior a = 1. Where a < 1 the mode has zeros, wherever `c_v + a_v <= 1`; `posterior`
-    reports them as `on_boundary`.
+    uniform prior a = 1. If a < 1, the mode is 0 wherever `c_v + a_v <= 1`; `posterior` reports this
+    as `on_boundary`.
 
     Args:
         concentration: a > 0, one number for all values, or an array of shape (V,) or (K, V).
@@ -117,12 +117,12 @@ class DirichletDistribution(Conjugate):
         return DirichletDistribution(self.concentration + stats.total, self.field, self.sizes)
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ log B(a + c) - log B(a)`, of a sequence of values, so without multinomial terms."""
+        """`Σ log B(a + c) - log B(a)`: of a sequence of values, so without multinomial terms."""
         sums, counts = self.simplex.table_sums, stats.total
         whole = sums(counts)
-        beyond = log_pochhammer_remainder(self.concentration, counts).sum()
-        beyond = beyond - log_pochhammer_remainder(sums(self.concentration), whole).sum()
-        return beyond + weighted_log_shares(counts, whole[..., self._table])
+        rest = log_pochhammer_remainder(self.concentration, counts).sum()
+        rest = rest - log_pochhammer_remainder(sums(self.concentration), whole).sum()
+        return rest + weighted_log_shares(counts, whole[..., self._table])
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a_v - 1) log θ_v - log B(a)`."""
@@ -135,7 +135,7 @@ class DirichletDistribution(Conjugate):
 
     @property
     def _table(self) -> np.ndarray:
-        """The number of the table that each entry is in."""
+        """The index of the table of each entry."""
         return self.simplex.table_of(self.concentration.shape[-1])
 
     def _sums(self) -> Float[Array, "..."]:
@@ -181,21 +181,20 @@ def log_shares(counts: Array, whole: Array) -> Array:
     """`log (count / whole)`, with -inf and gradient 0 at 0.
 
     Each quotient is rounded separately. In `log count - log whole` every entry of a table would
-    have the same rounding error of `log whole`, which the score of a document of a million words
-    would repeat a million times.
+    have the rounding error of `log whole`, and the score of a million words a million times that.
     """
     some = counts != 0
     share = jnp.where(some, counts, 1) / whole
     # A quotient that underflows still has a finite logarithm.
     small = share < jnp.finfo(share.dtype).tiny
-    apart = jnp.log(jnp.where(some & small, counts, 1)) - jnp.log(whole)
-    found = jnp.where(small, apart, jnp.log(jnp.where(small, 1, share)))
+    difference = jnp.log(jnp.where(some & small, counts, 1)) - jnp.log(whole)
+    found = jnp.where(small, difference, jnp.log(jnp.where(small, 1, share)))
     return jnp.where(some, found, -jnp.inf)
 
 
 def smoothing_problems(
     alpha: Any, prior: Any, name: str = "alpha", usual: float = 1.0
 ) -> list[str]:
-    """The error message, if a prior is given with a concrete, non-default smoothing."""
+    """The error message if both a prior and a concrete, non-default smoothing are given."""
     both = prior is not None and is_concrete(alpha) and alpha != usual
     return [f"{name} and a prior are given, expected one of them"] if both else []

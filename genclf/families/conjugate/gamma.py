@@ -1,4 +1,4 @@
-"""Gamma distributions of rates that are kept as logarithms."""
+"""Gamma distributions of rates that are stored as logarithms."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Gamma(Prior):
 
 
 class GammaDistribution(Conjugate):
-    """Independent gamma distributions of rates, which the params class keeps as logarithms.
+    """Independent gamma distributions of rates, which the params class stores as logarithms.
 
     Attributes:
         shape: shape (K, d).
@@ -125,6 +125,6 @@ def split_events(stats: Sums) -> tuple[Array, Array, Array]:
     Events are (K, d). The exposure is the weight of rows (K, 1), or of observed cells (K, d). The
     sums of `log x!` are (K,).
     """
-    alone = stats.count.ndim == stats.total.ndim
-    exposure = stats.count[..., :-1] if alone else stats.count[..., None]
+    per_feature = stats.count.ndim == stats.total.ndim
+    exposure = stats.count[..., :-1] if per_feature else stats.count[..., None]
     return stats.total[..., :-1], exposure, stats.total[..., -1]

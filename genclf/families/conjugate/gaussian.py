@@ -32,7 +32,7 @@ class NormalInverseWishartDistribution(Conjugate):
     Attributes:
         mean: shape (K, d).
         kappa: κ of each class, shape (K,).
-        scale: Ψ: (K or 1, d, d), (K or 1, d) or (K or 1, 1), with 1 where Σ is shared.
+        scale: Ψ: (K or 1, d, d), (K or 1, d) or (K or 1, 1), with 1 if Σ is shared.
         dof: ν, shape (K or 1,).
         covariance: "full", "diag" or "spherical".
         shared: whether all classes have one Σ.
@@ -72,7 +72,7 @@ class NormalInverseWishartDistribution(Conjugate):
         sd = jnp.sqrt(self._diagonal())
         if not self.structure.is_full:
             return sd
-        # Factor the correlation matrix, so that very different units cost no digits.
+        # Factor the correlation matrix, so that very different units cost no precision.
         correlation = self.scale / (sd[..., :, None] * sd[..., None, :])
         return sd[..., :, None] * cholesky(correlation)
 
@@ -153,8 +153,8 @@ class NormalInverseWishartDistribution(Conjugate):
     def log_evidence(self, stats: Moments) -> Float[Array, ""]:
         """`Σ log Γ_p(ν'/2) / Γ_p(ν/2) |Ψ|^(ν/2) / |Ψ'|^(ν'/2) + ½ d log κ/κ' - ½ n d log π`.
 
-        ν', Ψ', κ' are those of the posterior. A strong prior has large logarithms, so these are
-        never subtracted from each other.
+        ν', Ψ', κ' are those of the posterior. A strong prior has large logarithms, which are
+        therefore never subtracted from each other.
         """
         after, d = self.update(stats), self.mean.shape[-1]
         _, scatter, gained = self._added(stats)
@@ -252,10 +252,10 @@ def flat_prior(
 
 
 def _log_det_identity_plus(m: Float[Array, "K d d"]) -> Float[Array, "K"]:
-    """`log |I + M|` of positive semi-definite M, accurate to the last digits for small M too."""
+    """`log |I + M|` of positive semi-definite M, in full precision for small M too."""
     trace = jnp.trace(m, axis1=-2, axis2=-1)
     square = matmul(m, m)
-    # Σ tr Mⁱ (-1)^(i+1) / i up to i = 4, where M is so small that M⁵ is below rounding.
+    # Σ tr Mⁱ (-1)^(i+1) / i up to i = 4, if M is so small that M⁵ is below rounding.
     series = trace - 0.5 * jnp.trace(square, axis1=-2, axis2=-1)
     series = series + (square * m).sum((-2, -1)) / 3 - (square * square).sum((-2, -1)) / 4
     eye = jnp.eye(m.shape[-1], dtype=m.dtype)[None]

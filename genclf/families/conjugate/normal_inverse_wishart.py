@@ -1,4 +1,4 @@
-"""The prior of Gaussian classes as the user states it; what is None is set from the data."""
+"""The prior of Gaussian classes as the user gives it; fields of None are set from the data."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class NormalInverseWishart(Prior):
     dof: Any = None
 
     def problems(self, p: Any = None) -> list[str]:
-        """What is wrong with the concrete numbers, in words; `p` is None where it is unknown."""
+        """Error messages for the concrete numbers; `p` is None if it is unknown."""
         wrong = []
         known = self.dof is not None and is_concrete(self.dof) and isinstance(p, int)
         if known and not self.dof > p - 1:
@@ -110,11 +110,11 @@ class NormalInverseWishart(Prior):
         return NormalInverseWishart(self.mean, jnp.exp(free["kappa"]), self.scale, dof)
 
     def resolved(self, stats: Moments) -> NormalInverseWishart:
-        """This prior with its mean and scale set from the statistics where they are None."""
+        """This prior; a mean or scale of None is set from the statistics."""
         return self.with_numbers_of(self.resolve(stats, "full", shared=True))
 
     def with_numbers_of(self, used: Any) -> NormalInverseWishart:
-        """This prior with the mean and scale of the distribution where they are None."""
+        """This prior; a mean or scale of None is that of the distribution."""
         mean = used.mean[0] if self.mean is None else self.mean
         scale = used.scale[0] if self.scale is None else self.scale
         return NormalInverseWishart(mean, self.kappa, scale, self.dof)
@@ -122,7 +122,7 @@ class NormalInverseWishart(Prior):
     def resolve(
         self, stats: Moments, covariance: Covariance, shared: bool
     ) -> NormalInverseWishartDistribution:
-        """The prior as a distribution, with None set from the statistics; NaN if it is invalid."""
+        """The prior as a distribution; None is set from the statistics. NaN if it is invalid."""
         num_classes, d = stats.mean.shape
         dtype, copies = stats.mean.dtype, 1 if shared else num_classes
         structure = SCALES[covariance]

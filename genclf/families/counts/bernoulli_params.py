@@ -33,7 +33,7 @@ ABOVE = Support(jnp.isfinite, "a finite number", sparse=True)
 
 
 def bits_support(threshold: float | Array | None) -> Support:
-    """What a cell may hold: 0 or 1, or any number if it is compared with a threshold."""
+    """The support of a cell: 0 or 1, or any number if it is compared with a threshold."""
     return BINARY if threshold is None else ABOVE
 
 
@@ -47,7 +47,7 @@ def binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d"
 
 
 def sparse_binary(x: Sparse, threshold: Scalar | None) -> tuple[Sparse, Float[Array, ""]]:
-    """What the 0/1 features differ from those of zeros by, and the latter."""
+    """The 0/1 features of x minus the feature of a cell 0, and that feature."""
     base = jnp.zeros(()) if threshold is None else binary(jnp.zeros(1), threshold)[0]
     of_values = lambda values: binary(jnp.asarray(values), threshold) - base  # noqa: E731
     if isinstance(x, SparseRows):
@@ -82,9 +82,9 @@ class BernoulliParams(CountParams):
 
     Attributes:
         logits: `log p_kj / (1 - p_kj)` of p_kj = p(x_j = 1 | y = k), shape (K, d); ±inf where
-            p_kj is 1 or 0. Both log p and log (1-p) keep all their digits in this coordinate.
-        threshold: x counts as 1 above it; None where x must be 0 or 1.
-        missing: "marginalize" where missing cells are integrated out, else "error".
+            p_kj is 1 or 0. Both log p and log (1-p) have full precision in this coordinate.
+        threshold: x counts as 1 above it; None if x must be 0 or 1.
+        missing: "marginalize" if missing cells are integrated out, else "error".
         missing_code: the integer that marks a missing cell if x is integer.
     """
 
@@ -141,9 +141,9 @@ class BernoulliParams(CountParams):
         if not self.may_miss:
             return LinearScore(coef, log_q.sum(-1), veto, always.sum(-1))
         # The intercept becomes linear in the indicators: Σ_j seen_j log (1-p_j).
-        nothing = jnp.zeros_like(log_q[:, 0])
+        zero = jnp.zeros_like(log_q[:, 0])
         both = jnp.concatenate([coef, log_q], 1), jnp.concatenate([veto, always], 1)
-        return LinearScore(both[0], nothing, both[1], nothing)
+        return LinearScore(both[0], zero, both[1], zero)
 
     def _scored(self, score: LinearScore, x: Array | Sparse) -> Any:
         if isinstance(x, Sparse):

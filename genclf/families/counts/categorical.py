@@ -53,7 +53,7 @@ class Categorical(Smoothed):
 
     Values are codes 0..V_j - 1. A value that was declared but not seen in training has
     probability α / (n_k + V_j α). A code of V_j or more was not declared. With unseen="error" it
-    makes scores NaN, and `genclf.validate` raises; with "ignore" it is no evidence about the class
+    makes scores NaN, and `genclf.validate` raises; with "ignore" it is not evidence about the class
     and adds nothing to a fit. Negative and fractional codes are always invalid.
 
     Args:
@@ -114,12 +114,12 @@ class Categorical(Smoothed):
         size = sum(columns.num_values)
 
         def block(x: Array, w: Array) -> Sums:
-            place, known = columns.places(x)
+            index, known = columns.indices(x)
             w_row = w.T[:, None, :]
             w_cell = jnp.where(known[..., None], w_row, 0)
             w_cell = jnp.where(valid(x)[..., None] | (w_row == 0), w_cell, jnp.nan)
             total = jnp.zeros((size, len(w)), w.dtype)
-            return Sums(w.sum(1), total.at[place].add(w_cell).T)
+            return Sums(w.sum(1), total.at[index].add(w_cell).T)
 
         return accumulate(block, x, w, x.shape[1] * w.shape[1])
 

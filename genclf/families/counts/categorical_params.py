@@ -71,10 +71,10 @@ class Columns(MayMiss):
 
     @property
     def first(self) -> np.ndarray:
-        """Where each column starts in the table, shape (d,)."""
+        """The index at which each column starts in the table, shape (d,)."""
         return np.cumsum((0, *self.num_values[:-1]))
 
-    def places(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
+    def indices(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
         """The index of each cell in the flat table, and whether it has one.
 
         A missing cell has no index, so it adds nothing to a score or to a table.
@@ -111,8 +111,8 @@ class CategoricalParams(CountParams):
             tables: p(x_j = v | y = k) of each column j, a sequence of arrays of shape (K, V_j).
 
         Raises:
-            ValueError: there is no table, the tables have not the same number of classes, or a row
-                of a table is not V_j probabilities with sum 1.
+            ValueError: there is no table, the tables differ in the number of classes, or a row of
+                a table is not V_j probabilities with sum 1.
 
         Example:
             >>> import jax.numpy as jnp, genclf as gcf
@@ -152,8 +152,8 @@ class CategoricalParams(CountParams):
         flipped = table.T
 
         def rows(x: Array) -> Array:
-            place, known = self.columns.places(x)
-            found = jnp.where(known[..., None], flipped[place], 0)
+            index, known = self.columns.indices(x)
+            found = jnp.where(known[..., None], flipped[index], 0)
             return jnp.where(self.support.valid(x)[..., None], found, jnp.nan).sum(-2)
 
         return over_rows(rows, x, 1, x.shape[-1] * len(table))
@@ -171,8 +171,8 @@ class CategoricalParams(CountParams):
         self, x: Array, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
         """`log p(x_j | y) - log p(x_j | other)`."""
-        place, known = self.columns.places(x)
-        of, against = (self.log_theta[k[..., None], place] for k in (y, other))
+        index, known = self.columns.indices(x)
+        of, against = (self.log_theta[k[..., None], index] for k in (y, other))
         return jnp.where(self.support.valid(x), jnp.where(known, of - against, 0), jnp.nan)
 
     @property

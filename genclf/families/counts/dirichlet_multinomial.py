@@ -23,8 +23,8 @@ from genclf.numerics.log_pochhammer import log_rising_sums, rising_table
 from genclf.numerics.logarithms import log_pochhammer, log_pochhammer_remainder
 from genclf.sums.blocks import over_rows
 
-_LARGE = 64  # above this count, what all classes share is much larger than what differs
-_COMPARED = 128  # up to this document length, comparing all pairs of words costs less than sorting
+_LARGE = 64  # a count above which the term common to all classes dominates the score
+_COMPARED = 128  # words, up to which comparing all pairs costs less than sorting
 
 
 class DirichletMultinomialParams(Density):
@@ -64,14 +64,14 @@ class DirichletMultinomialParams(Density):
     def discriminant(self, x: Array | Tokens) -> Float[Array, "*batch K"]:
         """`log_prob`; for large counts, minus a large term that all classes share.
 
-        The term is `Σ_j x_j log x_j - n log n`. Beside it float32 would lose the differences
-        between classes.
+        The term is `Σ_j x_j log x_j - n log n`. In float32 it would hide the differences between
+        classes.
         """
 
         def of_counts(x: Array, table: Array) -> Array:
             return loops.cond(
                 (x > _LARGE).any(),
-                lambda: self._beyond_common(x),
+                lambda: self._minus_common(x),
                 lambda: self._of_counts(x, table),
             )
 
@@ -88,7 +88,7 @@ class DirichletMultinomialParams(Density):
         lengths = self._of_length(jnp.arange(longest + 1, dtype=a.dtype))
         return over_rows(lambda rows: self._of_tokens(rows, lengths), x, 1, longest * len(a))
 
-    def _beyond_common(self, rows: Array) -> Float[Array, "n K"]:
+    def _minus_common(self, rows: Array) -> Float[Array, "n K"]:
         x = counts_of(rows, self.presence).astype(self.concentration.dtype)
         length = x.sum(-1)
 
@@ -112,12 +112,12 @@ class DirichletMultinomialParams(Density):
         rows, earlier = _occurrences(counts_of(rows, self.presence))
         # The i-th occurrence of a word has probability a + i - 1 over the urn's size.
         found = entries_of(rows, self.concentration.T)
-        # Padding is 1 before the logarithm, not 0 after it, which XLA would not vectorise.
+        # Padding is 1 before the logarithm: XLA would not vectorise a 0 after it.
         chance = jnp.where(rows.mask[..., None], found + earlier[..., None].astype(found.dtype), 1)
         return jnp.log(chance).sum(-2) - of_length[rows.mask.sum(-1)]
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape V"]:
-        """Word counts of documents of Poisson(mean_length) words, each with a θ of its own."""
+        """Word counts of documents of Poisson(mean_length) words, each with its own θ."""
         key_theta, key_words = jax.random.split(key)
         log_gamma = jax.random.loggamma(key_theta, self.concentration[y])
         theta = jax.nn.softmax(log_gamma, axis=-1)

@@ -33,8 +33,8 @@ def log_poisson(x: Array, rate: Array) -> Array:
     """`x log λ - λ - log x!` in terms that are small where x is near λ; 0 where λ is 0."""
     some, known = x > 0, rate > 0
     safe = jnp.where(known, rate, 1)
-    apart = jnp.where(some, (x - safe) / safe, 0)
+    t = jnp.where(some, (x - safe) / safe, 0)
     # λ ((1 + t) log (1 + t) - t), with t = (x - λ) / λ.
-    deviance = safe * ((1 + apart) * jnp.log1p(apart) - apart)
+    deviance = safe * ((1 + t) * jnp.log1p(t) - t)
     found = -deviance - log_factorial_remainder(x)
     return jnp.where(known, jnp.where(some, found, -rate), 0)

@@ -39,7 +39,7 @@ from genclf.sums.statistics import Sums, divide
 
 
 class _CompletedCounts(Completed):
-    """Documents with uncounted words, and the params that say how many to expect."""
+    """Documents with uncounted words, and the params that give their expected counts."""
 
     params: MultinomialParams
     x: Array
@@ -55,7 +55,7 @@ class Multinomial(Smoothed):
 
     `p(x | y=k, length) = Π_j θ_kj^x_j` with `θ_kj = (Σ_n w_nk x_nj + α) / (Σ_nj w_nk x_nj + V α)`,
     x_nj the count of word j in document n. It is the probability of the *sequence* of words, so
-    that counts and `Tokens` of the same document score the same; the number of orders,
+    counts and `Tokens` of a document have the same score; the number of orders,
     `length! / Π_j x_j!`, is common to all classes and left out. α is Dirichlet smoothing: the mode
     under a Dirichlet(α+1) prior, the mean under Dirichlet(α); 1 is Laplace's rule, 0 maximum
     likelihood.
@@ -68,7 +68,7 @@ class Multinomial(Smoothed):
         presence: reduce every document to the words present in it, `x_j > 0`: the multinomial
             model normalised over the vocabulary, θ_kj = (documents of class k with word j + α) /
             (the same summed over words + V α). It is *not* the Bernoulli model: absent words are
-            no evidence.
+            not evidence.
         prior: a `Dirichlet`, instead of alpha; the estimate is then the posterior mode.
         missing: "marginalize" allows words of a document that were not counted. The other words are
             then a document over a smaller vocabulary, with θ_kj divided by their sum, and a fit is

@@ -41,7 +41,7 @@ class MultinomialParams(CountParams):
         mean_length: average number of words in a document, the same for all classes. The
             densities are conditional on the length; only `sample` uses it.
         presence: whether documents are reduced to the words present in them.
-        missing: "marginalize" where words may be uncounted, else "error".
+        missing: "marginalize" if words may be uncounted, else "error".
         missing_code: the integer that marks an uncounted word if x is integer.
     """
 
@@ -63,7 +63,7 @@ class MultinomialParams(CountParams):
 
         Raises:
             ValueError: theta has another shape, a row is not V probabilities with sum 1, or
-                mean_length is no length.
+                mean_length is not a finite number >= 0.
 
         Example:
             >>> import jax.numpy as jnp, genclf as gcf
@@ -105,7 +105,7 @@ class MultinomialParams(CountParams):
     def terms(
         self, x: Array | Tokens, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch _"]:
-        """`x_j (log θ_yj - log θ_other,j)` of each word; of tokens that of each position."""
+        """`x_j (log θ_yj - log θ_other,j)` of each word; for tokens, of each position."""
         if isinstance(x, Tokens):
             rows = counts_of(x, self.presence)
             valid = (rows.ids >= 0) & (rows.ids < self.num_features)
@@ -160,7 +160,7 @@ class MultinomialParams(CountParams):
     def sample_missing(
         self, key: Array, x: Array | Tokens, y: Int[Array, "*shape"]
     ) -> Array | Tokens:
-        """Draw the uncounted words, a negative multinomial given the number of counted ones."""
+        """Draw uncounted words: a negative multinomial, given the number of counted ones."""
         if not is_dense(x):
             return x
         key_rate, key_words = jax.random.split(key)

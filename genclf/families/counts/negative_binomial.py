@@ -21,7 +21,7 @@ from genclf.numerics.logarithms import log_pochhammer_remainder
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import over_rows
 
-_LARGE = 64  # above this count, what all classes share is much larger than what differs
+_LARGE = 64  # a count above which the term common to all classes dominates the score
 
 
 class NegativeBinomialParams(MayMiss, HasTerms):
@@ -33,7 +33,7 @@ class NegativeBinomialParams(MayMiss, HasTerms):
     Attributes:
         shape: a, shape (K, d).
         rate: b, shape (K, d).
-        missing: "marginalize" where missing cells are integrated out, else "error".
+        missing: "marginalize" if missing cells are integrated out, else "error".
         missing_code: the integer that marks a missing cell if x is integer.
 
     References:
@@ -59,7 +59,7 @@ class NegativeBinomialParams(MayMiss, HasTerms):
         def rows(x: Array) -> Array:
             counts, seen = self._counted(x)
             common = log_factorial_remainder(counts).sum(-1, keepdims=True)
-            return self._beyond(counts, seen) - common
+            return self._minus_common(counts, seen) - common
 
         return over_rows(rows, x, 1, 4 * self.num_features)
 
@@ -74,7 +74,9 @@ class NegativeBinomialParams(MayMiss, HasTerms):
                 linear = matmul(counts, jnp.log1p(self.rate).T)
                 return log_rising_sums(counts, self.shape, table) - linear + self._empty(seen)
 
-            return loops.cond((counts > _LARGE).any(), lambda: self._beyond(counts, seen), small)
+            return loops.cond(
+                (counts > _LARGE).any(), lambda: self._minus_common(counts, seen), small
+            )
 
         return over_rows(rows, x, 1, self.num_features)
 
@@ -92,7 +94,7 @@ class NegativeBinomialParams(MayMiss, HasTerms):
 
         return jnp.where(seen, each(y) - each(other), 0)
 
-    def _beyond(self, counts: Array, seen: Array) -> Float[Array, "n K"]:
+    def _minus_common(self, counts: Array, seen: Array) -> Float[Array, "n K"]:
         """The scores minus `Σ_j x_j log x_j - x_j`, which hides their differences in float32."""
 
         def of_class(of: tuple[Array, Array]) -> Array:

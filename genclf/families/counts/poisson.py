@@ -37,7 +37,7 @@ class PoissonParams(CountParams):
 
     Attributes:
         log_rate: `log λ_kj`, λ_kj the mean count of feature j in class k, shape (K, d); -inf at 0.
-        missing: "marginalize" where missing cells are integrated out, else "error".
+        missing: "marginalize" if missing cells are integrated out, else "error".
         missing_code: the integer that marks a missing cell if x is integer.
     """
 
@@ -125,7 +125,7 @@ class PoissonParams(CountParams):
         return _describe(self.num_features, self.may_miss)
 
     def log_lik(self, stats: Sums) -> Float[Array, ""]:
-        """`Σ_kj total_kj log λ_kj - count_k λ_kj`, less `Σ_nj w_nk log x_nj!`."""
+        """`Σ_kj total_kj log λ_kj - count_k λ_kj`, minus `Σ_nj w_nk log x_nj!`."""
         total, exposure, log_factorials = split_events(stats)
         each = times_log(total, self.log_rate) - exposure * self.rate
         return each.sum() - log_factorials.sum()
@@ -140,7 +140,7 @@ class Poisson(Smoothed):
 
     `p(x | y=k) = Π_j λ_kj^x_j exp(-λ_kj) / x_j!` with `λ_kj = (Σ_n w_nk x_nj + α) / n_k`, n_k the
     weight of the class. α events are added to each total: the mode under the improper
-    Gamma(α + 1, 0) prior; 0 is maximum likelihood. Without rows and prior a rate is 1. If the
+    Gamma(α + 1, 0) prior; 0 is maximum likelihood. A rate without rows and prior is 1. If the
     length of a document is not evidence of its class, use `Multinomial` for its words.
 
     Args:
@@ -227,7 +227,7 @@ class Poisson(Smoothed):
         return self._params(jnp.broadcast_to(jnp.log(rate), total.shape))
 
     def prior_stats(self, stats: Sums) -> Sums:
-        """`shape - 1` events in `rate` rows for each cell; factorials depend on no parameter."""
+        """`shape - 1` events in `rate` rows for each cell, and 0 for the factorials."""
         total, _, _ = split_events(stats)
         prior = self._resolved(total)
         last = [(0, 0), (0, 1)]
@@ -253,7 +253,7 @@ class Poisson(Smoothed):
         )
 
     def distance(self, x: Shaped[Array, "n d"], seed: Shaped[Array, "d"]) -> Float[Array, "n"]:
-        """Squared distance of square roots, whose variance hardly depends on the rate."""
+        """Squared distance of square roots: their variance hardly depends on the rate."""
         (x, seen), (seed, seed_seen) = self._roots(x), self._roots(seed)
         return jnp.where(seen & seed_seen[None], (x - seed[None]) ** 2, 0).sum(-1)
 

@@ -1,4 +1,4 @@
-"""What the families of counts share: smoothing by alpha or a prior, and missing cells."""
+"""Base classes of the families of counts: smoothing by alpha or a prior, and missing cells."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):
         return False
 
     def sample_missing(self, key: Array, x: Array, y: Int[Array, "*batch"]) -> PyTree:
-        """Draw each missing cell on its own; the others stay."""
+        """Draw each missing cell; the others stay."""
         drawn = self.sample(key, y).astype(x.dtype)
         return jnp.where(is_missing(x, self.missing_code), drawn, x)
 
@@ -39,13 +39,12 @@ class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):
 class Smoothed(MayMiss, HasRoads, HasConjugatePrior, Latent):
     """A family with smoothing or a prior, and with missing cells.
 
-    Its fields are `alpha` (1 where a prior stands in its place), `prior`, `missing` and
-    `missing_code`.
+    Its fields are `alpha` (1 if there is a prior instead), `prior`, `missing` and `missing_code`.
     """
 
     @property
     def num_codes(self) -> int | float:
-        """The codes 0..num_codes-1 are values; none of them can stand for a missing cell."""
+        """The codes 0..num_codes-1 are values; none of them can mark a missing cell."""
         return math.inf
 
     def plain(self: Any) -> Any:

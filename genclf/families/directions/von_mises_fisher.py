@@ -20,7 +20,7 @@ from genclf.numerics import loops
 from genclf.numerics.bessel import log_bessel_and_ratios
 from genclf.numerics.products import matmul
 from genclf.sums.accumulate import moments
-from genclf.sums.blocks import ClassWeights, broadcast_rows, fold_rows, over_rows
+from genclf.sums.blocks import ClassWeights, broadcast_rows, merge_over_blocks, over_rows
 from genclf.sums.statistics import Moments, divide
 
 _OFF = 1e-3  # largest deviation of a squared length from 1
@@ -60,7 +60,7 @@ def concentration_of(
     Args:
         dim: d.
         length: the length of the mean.
-        rest: 1 - length, given separately, as the subtraction would lose its digits.
+        rest: 1 - length, given separately, since the subtraction would be inexact.
     """
     inside = (length > 0) & (rest > 0)
     ends = jnp.where(length <= 0, 0, jnp.where(rest <= 0, jnp.inf, jnp.nan))
@@ -71,7 +71,7 @@ def concentration_of(
         value, slope = jax.jvp(lambda u: _log_odds(dim, u), (log_kappa,), (jnp.ones_like(length),))
         return log_kappa - (value - target) / slope
 
-    # Banerjee et al. (2005), eq. 4.4. The last step alone is differentiated: at a solution it has
+    # Banerjee et al. (2005), eq. 4.4. Only the last step is differentiated: at a solution it has
     # the derivative of the implicit function.
     start = jnp.log(length * (dim - length**2) / (rest * (1 + length)))
     log_kappa = loops.fori_loop(0, _STEPS, lambda _, u: newton(u), lax.stop_gradient(start))
@@ -84,7 +84,7 @@ class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
 
     Attributes:
         mean_direction: unit vectors μ_k, shape (K, d).
-        concentration: κ_k >= 0, shape (K,), or (1,) where it is shared; 0 is uniform.
+        concentration: κ_k >= 0, shape (K,), or (1,) if it is shared; 0 is uniform.
     """
 
     domains: ClassVar = {"concentration": NON_NEGATIVES}
@@ -93,8 +93,8 @@ class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
     concentration: Float[Array, "copies"]
 
     def _problems(self) -> list[str]:
-        apart = np.abs(np.linalg.norm(np.asarray(self.mean_direction, float), axis=-1) - 1)
-        return ["mean_direction is not of length 1"] if (apart > 1e-3).any() else []
+        error = np.abs(np.linalg.norm(np.asarray(self.mean_direction, float), axis=-1) - 1)
+        return ["mean_direction is not of length 1"] if (error > 1e-3).any() else []
 
     @property
     def support(self) -> Support:
@@ -157,7 +157,7 @@ class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
 
 
 def _one_less_cosine(key: Array, kappa: Float[Array, "*shape"], dim: int) -> Array:
-    """`1 - μ · x` of draws x, accurate to all digits where it is small."""
+    """`1 - μ · x` of draws x, in full precision where it is small."""
     half = 0.5 * (dim - 1)
     b = (dim - 1) / (2 * kappa + jnp.hypot(2 * kappa, dim - 1.0))
     # With u = 1 - w and x₀ = (1 - b) / (1 + b): 1 - x₀ w = (2 b + (1 - b) u) / (1 + b).
@@ -199,8 +199,8 @@ class VonMisesFisher(Latent):
     without a direction; it keeps κ finite if all rows of a class are equal.
 
     If all rows of a class are equal, its likelihood has no maximum; `1 - A_d(κ_k)` is then
-    `r / (n_k + 1)`, with r the mean of `1 - A_d` within all classes, as if there had been one
-    more row, a typical one.
+    `r / (n_k + 1)`, with r the mean of `1 - A_d` within all classes, as if the class had one more,
+    typical row.
 
     Args:
         shared: one concentration for all classes: then the boundaries are linear.
@@ -234,14 +234,14 @@ class VonMisesFisher(Latent):
         return UNIT
 
     def stats(self, x: Array, w: ClassWeights) -> Moments:
-        """Diagonal `Moments` of the rows, whose scatter says how far the mean is from length 1."""
+        """Diagonal `Moments` of the rows; the scatter gives `1 - R²`, R the length of the mean."""
         if x.shape[-1] < 2:
             raise ValueError("x has 1 column, expected at least 2: directions in the plane")
 
         def block(x: Array, w: ClassWeights) -> Moments:
             return moments(nan_outside_support(x, UNIT), w, full=False)
 
-        return fold_rows(block, x, w, 2 * x.shape[-1])
+        return merge_over_blocks(block, x, w, 2 * x.shape[-1])
 
     def check_stats(self, stats: PyTree) -> None:
         if not isinstance(stats, Moments) or stats.is_full or stats.of_cells:
@@ -261,7 +261,7 @@ class VonMisesFisher(Latent):
         direction = direction / norm[:, None]
         norm = jnp.where(some, norm, 0)
         # |x|² = 1, so the scatter is n (1 - R²), where R is the length of the mean. Division by
-        # 1 + R then gives n (1 - R) to all digits.
+        # 1 + R then gives n (1 - R) in full precision.
         left = stats.scatter.sum(-1) / (1 + divide(norm, count))
         left = _of_equal_rows(left, count, total) + self.alpha
         if self.shared:

@@ -1,1 +1,1 @@
-"""Gaussian densities, and the Student-t densities that predict."""
+"""Gaussian densities, and the Student-t densities that are their predictives."""

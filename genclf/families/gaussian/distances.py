@@ -1,8 +1,8 @@
 """Squared Mahalanobis distances of rows from class means.
 
-With a scale that classes share, and with diagonals, the square is multiplied out about the centre
-of the means, `|x-c|² - 2 (x-c)ᵀ Σ⁻¹ (μ_k-c) + |μ_k-c|²`, and the sum is two products. It cancels
-for rows that are much nearer to a class than to the centre.
+If classes share a scale, or scales are diagonal, the square is multiplied out about the centre of
+the means, `|x-c|² - 2 (x-c)ᵀ Σ⁻¹ (μ_k-c) + |μ_k-c|²`, and the sum is two products. It cancels for
+rows that are much nearer to a class than to the centre.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import over_rows
 from genclf.sums.factors import any_member
-from genclf.sums.far import nearer
+from genclf.sums.far import shrink_far_rows
 from genclf.sums.largest import argmax
 
-_QUICK = 2**18  # multiplications that cost less than to decide whether they are needed
-_CANCELS = 16  # a difference of numbers this many times as large is computed in another way
+_QUICK = 2**18  # multiplications, up to which differences cost less than the choice of a form
+_CANCELS = 16  # a difference of numbers this many times as large counts as cancelled
 
 
 def distances(
@@ -48,9 +48,9 @@ def distances(
         means: class means.
         scale: one for each class, or one for all.
         structure: the arithmetic of the scale.
-        then: a function of the distances of each row, whose result is returned in their place.
-        compared: whether only the distances of a row from different classes are compared; where
-            they overflow, those of a nearer row in the same direction are returned.
+        then: a function of the distances of each row, whose result is returned instead of them.
+        compared: whether the distances of a row are only compared with each other; if they
+            overflow, those of the row shrunk towards 0 are returned.
     """
     (num_classes, d), inverse = means.high.shape, structure.inverse(scale)
     deviation = structure.deviations(scale)
@@ -59,7 +59,7 @@ def distances(
         def rows(x: Array) -> Array:
             squared = f(x)
             overflows = ~jnp.isfinite(squared).all()
-            far = lambda: f(nearer(x, deviation))  # noqa: E731
+            far = lambda: f(shrink_far_rows(x, deviation))  # noqa: E731
             return loops.cond(any_member(overflows), far, lambda: squared)
 
         return rows if compared else f
@@ -68,7 +68,7 @@ def distances(
         if len(scale) > 1 and structure.is_full:
             each = lambda x: _from_each_class(x, means, inverse, structure)  # noqa: E731
             return _by_blocks(in_range(each), x, means, then, 4 * d)
-        # What does not depend on rows is computed once, not in each block of them.
+        # The form does not depend on rows, so it is computed once, not in each block of them.
         own = len(scale) > 1
         form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], structure)
         size = max(d, num_classes) // 2
@@ -82,13 +82,13 @@ def distances(
 
 
 def _unless_not_finite(x: Shaped[Array, "*batch d"], out: Array) -> Array:
-    """NaN for each row that has a cell that is not finite."""
+    """Replace the results of each row that has a non-finite cell by NaN."""
 
     def of_finite_rows() -> Array:
         known = jnp.isfinite(x).all(-1)
         return jnp.where(known.reshape(known.shape + (1,) * (out.ndim - known.ndim)), out, jnp.nan)
 
-    # Nothing that is computed from such a row is finite: a look at what is found is enough.
+    # The results of such a row are not finite, so rows are checked only if a result is not.
     return loops.cond(any_member(~jnp.isfinite(out).all()), of_finite_rows, lambda: out)
 
 
@@ -105,7 +105,7 @@ def _by_blocks(
 def _from_each_class(
     x: Float[Array, "n d"], means: Means, inverse: Array, structure: Scale
 ) -> Float[Array, "n K"]:
-    """Distances from differences of rows and means, of classes with scales of their own."""
+    """Distances from differences of rows and means, if each class has its own scale."""
 
     def of_class(means: Means, inverse: Array) -> Array:
         return structure.squared_lengths(inverse, from_one(x, means))
@@ -117,8 +117,8 @@ class _Form(abc.ABC):
     """Squared distances, multiplied out.
 
     Attributes:
-        may_cancel: whether there can be a row whose terms are `_CANCELS` times as large as its
-            distance from a class and d together.
+        may_cancel: whether the terms of a row can be `_CANCELS` times as large as d plus its
+            distance from a class.
     """
 
     may_cancel: Bool[Array, ""]
@@ -133,11 +133,11 @@ class _Form(abc.ABC):
 
     @abc.abstractmethod
     def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        """Distances from products, if they do not cancel for any of the rows."""
+        """Distances from products, computed in another way if they cancel for a row."""
 
 
 class _Shared(_Form):
-    """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; if it cancels, by that of the nearest class.
+    """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; if it cancels, c is the nearest class's mean.
 
     Since `|x-c|² <= 2 |x-μ_k|² + 2 |μ_k-c|²`, it cannot cancel if the classes are near the centre.
     """
@@ -151,8 +151,8 @@ class _Shared(_Form):
         return self.linear.structure.squared_lengths(self.linear.inverse, deviation)
 
     def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        apart = jax.tree.map(lambda a: a[None], self.means).subtracted_from(x[:, None])
-        return self._lengths(apart.reshape(-1, x.shape[1])).reshape(apart.shape[:2])
+        deviation = jax.tree.map(lambda a: a[None], self.means).subtracted_from(x[:, None])
+        return self._lengths(deviation.reshape(-1, x.shape[1])).reshape(deviation.shape[:2])
 
     def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
         z = x - self.means.centre
@@ -180,21 +180,21 @@ class _Shared(_Form):
 
 
 class _OwnDiagonals(_Form):
-    """`Σ_j (x_j - μ_kj)² / σ_kj²` of classes with variances of their own, as two products."""
+    """`Σ_j (x_j - μ_kj)² / σ_kj²` of classes with their own variances, as two products."""
 
     def __init__(self, means: Means, scale: Array):
         """From the means and the standard deviations."""
         self.means, self.scale = means, jnp.broadcast_to(scale, means.high.shape)
         self.centre, unit = means.centre, self.scale.mean(0, keepdims=True)
-        self.per_unit, apart = 1 / unit, means.about(means.centre) / unit
+        self.per_unit, deviation = 1 / unit, means.about(means.centre) / unit
         self.of_squares = (unit / self.scale) ** 2
-        self.of_rows = self.of_squares * apart
-        self.intercept = (self.of_rows * apart).sum(1)
+        self.of_rows = self.of_squares * deviation
+        self.intercept = (self.of_rows * deviation).sum(1)
         # |x-c|² + |μ-c|² <= 2 |x-μ|² + 3 |μ-c|², in the units of each class.
         self.may_cancel = self.intercept.max() > _CANCELS / 3 * means.high.shape[1]
 
     def _terms(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n K"], Float[Array, "n K"]]:
-        """Positive terms, and what is subtracted from them."""
+        """The positive terms, and the terms to subtract."""
         z = (x - self.centre) * self.per_unit
         more = matmul(z * z, self.of_squares.T) + self.intercept[None]
         return more, 2 * matmul(z, self.of_rows.T)
@@ -205,10 +205,10 @@ class _OwnDiagonals(_Form):
 
     def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
         more, less = self._terms(x)
-        apart = more - less
+        squared = more - less
         # The nearest class need not be the likeliest: a class of large variances is near to all.
-        cancels = more > _CANCELS * (apart + x.shape[1])  # False on NaN
-        return loops.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: apart)
+        cancels = more > _CANCELS * (squared + x.shape[1])  # False on NaN
+        return loops.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: squared)
 
     def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
         return _from_each_class(x, self.means, 1 / self.scale, SCALES["diag"])

@@ -63,7 +63,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         covariance   per class                 shared
         full         QDA                       LDA
         diag         Gaussian naive Bayes      diagonal LDA
-        spherical    spheres of their own      nearest centroid
+        spherical    one sphere per class      nearest centroid
 
     All rules of rank and regularisation are relative to the scale of the data, so x and 1000 x
     give the same posterior:
@@ -71,17 +71,16 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     * A feature that is constant in a class has the variance `v_j / (n_k + 1)` there. v_j is its
       variance within classes, or its total variance if it is constant in every class. This is about
       the variance of n_k equal values and one value a typical deviation away, in every dtype. With
-      a ridge or a target it has what these add, and nothing else.
-      Constant means a variance of at most (ε · root mean square)², ε the dtype's epsilon.
+      a ridge or a target its variance is only what these add. A feature counts as constant if its
+      variance is at most (ε · root mean square)², ε the dtype's epsilon.
     * A feature that is constant over all the data changes no posterior.
-    * A direction in which nothing varies has no maximum: features are linearly dependent, or the
-      class has fewer rows than features, and the density becomes infinitely thin. In such
-      directions, and in no others, the ridge is at least ε^(2/3), so that scores stay finite. The
-      directions are the eigenvectors of the correlation matrix whose eigenvalue is not above
-      rounding.
+    * If the rows do not vary in some direction (features are linearly dependent, or the class has
+      fewer rows than features), the likelihood has no maximum: the density becomes infinitely thin.
+      In these directions only, the ridge is at least ε^(2/3), so that scores stay finite. They are
+      the eigenvectors of the correlation matrix whose eigenvalue is not above rounding.
 
-    A float32 fit loses no more digits than its scores do, whatever the condition number of the
-    covariances and the offset of the features: see the page "How many digits".
+    A float32 fit is as precise as its scores, whatever the condition number of the covariances and
+    the offset of the features: see the page "How many digits".
 
     `genclf.diagnose` reports all three, and `genclf.validate` raises.
 
@@ -89,8 +88,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         covariance: "full", "diag" or "spherical" (one variance, the mean over the features).
         shared: one covariance for all classes.
         ridge: added to each variance, as a share of that feature's pooled within-class variance
-            (of its total variance, where it is constant within every class). 0: none.
-        ddof: subtracted from the count: the divisor is n_k - ddof, or n - ddof where shared. 1
+            (of its total variance, if it is constant within every class). 0: none.
+        ddof: subtracted from the count: the divisor is n_k - ddof, or n - ddof if shared. 1
             gives the unbiased class covariance, K the unbiased pooled one, 0 maximum likelihood.
         prior: a `NormalInverseWishart`, instead of ridge, ddof, pooling and shrinkage; the estimate
             is then the posterior mode.
@@ -101,18 +100,18 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             classes and, unless the covariance is shared or spherical, their variance;
             `genclf.validate` raises.
         pooling: λ from 0 to 1, the share of the pooled covariance in that of each class,
-            `(1 - λ) Σ_k + λ Σ`: 0 is QDA, 1 is LDA. Only where classes have covariances of their
-            own; the divisor of the pooled one is the sum of theirs. None: 0.
+            `(1 - λ) Σ_k + λ Σ`: 0 is QDA, 1 is LDA. Only with `shared=False`; the divisor of the
+            pooled covariance is the sum of theirs. None: 0.
         shrinkage: γ from 0 to 1, the share of the target in each covariance, `(1 - γ) Σ + γ T`,
             after pooling; instead of a ridge. Or the name of an estimate of γ from the data, for
             each covariance: "ledoit-wolf", "oas", or "james-stein" towards the diagonal. None: 0.
         target: "identity", `T = tr(Σ) / d · I`, which depends on the units of the features; or
-            "diagonal", the variances, which shrinks the correlations alone.
+            "diagonal", the variances, which shrinks only the correlations.
         soft_threshold: Δ >= 0 of nearest shrunken centroids, for a shared diagonal covariance: a
             class mean becomes `μ_j + m_k (s_j + s_0) sign(d_kj) max(|d_kj| - Δ, 0)`, μ_j the mean
             of all rows, `d_kj = (μ_kj - μ_j) / (m_k (s_j + s_0))`, `m_k = √(1/n_k - 1/n)`, s_0 the
-            median of the standard deviations s_j, which become `s_j + s_0`. Features of which no
-            mean differs any more have no part in the posterior. None: no such rule.
+            median of the standard deviations s_j, which become `s_j + s_0`. A feature whose means
+            are then equal does not affect the posterior. None: no threshold.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -124,8 +123,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     References:
         Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning, §4.3; Friedman
-        (1989), "Regularized discriminant analysis", with weights of the covariances in place of
-        his of the scatters. The estimates of γ: Ledoit & Wolf (2004), "A well-conditioned estimator
+        (1989), "Regularized discriminant analysis", which weights scatters where this weights
+        covariances. The estimates of γ: Ledoit & Wolf (2004), "A well-conditioned estimator
         for large-dimensional covariance matrices", eq. 14; Chen, Wiesel, Eldar & Hero (2010),
         "Shrinkage algorithms for MMSE covariance estimation", eq. 23, as in scikit-learn; Schäfer &
         Strimmer (2005), "A shrinkage approach to large-scale covariance matrix estimation", table
@@ -164,10 +163,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def stats(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Moments:
         """`Moments`: count, mean and scatter (its diagonal, unless the covariance is full).
 
-        The scatter is pooled over the classes if they share a covariance. If cells may be missing,
-        the count beside a diagonal is that of observed cells, (K, d). If the
-        shrinkage is estimated, the statistics also hold third and fourth moments, and a scatter
-        per class, which merging needs.
+        The scatter is pooled over the classes if they share a covariance. If cells may be missing
+        and the scatter is diagonal, the count is that of observed cells, (K, d). If the shrinkage
+        is estimated, the statistics also hold third and fourth moments, and a scatter per class,
+        which merging needs.
         """
         if self.needs_fourth:
             return fourth_moments(x, w, each=self.target == "diagonal")
@@ -194,7 +193,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return self.prior is not None
 
     def heuristics(self) -> list[str]:
-        """The names of the rules that regularise, where they are concrete and do something."""
+        """The names of the concrete hyper-parameters that regularise."""
         return rules_in_use(self)
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
@@ -202,13 +201,13 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return fit_in_row_space(self, x, w) if self.prefers_rows(x) else super().fit(x, w)
 
     def prefers_rows(self, x: PyTree) -> bool:
-        """Whether a fit needs no (d, d) array: more features than rows, and a shrinkage."""
+        """Whether a fit needs no (d, d) array: it has a shrinkage, and more features than rows."""
         in_units = self.shared and replace(self, target="identity").is_equivariant
         return (self.is_equivariant or in_units) and is_at_most(x.shape[0], x.shape[1] - 1)
 
     @property
     def is_equivariant(self) -> bool:
-        """Whether the scores of rotated rows are the same, and shrunk in every direction."""
+        """Whether rotated rows have the same scores, and every direction is shrunk."""
         shrinks = self.shrinkage is not None and self.target == "identity"
         complete = self.structure.is_full and not self.may_miss
         return shrinks and complete and self.prior is None
@@ -261,10 +260,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         )
 
     def prior_stats(self, stats: Moments) -> Moments:
-        """The prior as pseudo-examples; or what regularises as such, see `pseudo_examples`.
+        """The prior as pseudo-examples; without one the regularisation, see `pseudo_examples`.
 
-        The divisor of the mode counts more than the κ pseudo-examples of a prior. The extra ones
-        are placed at the mode of the means, so that they move no mean.
+        The divisor of the mode counts more than the κ pseudo-examples of a prior. The others are at
+        the mode of the means, so they do not move a mean.
         """
         if self.prior is None:
             return pseudo_examples(stats, self._regularisation(self.ddof), **self._form)
@@ -273,7 +272,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
 
     def log_prior_density(self, params: GaussianParams, stats: Moments) -> Float[Array, ""]:
-        """`params.log_lik` of `prior_stats`, with its extra examples at the means of the params."""
+        """`params.log_lik` of `prior_stats`, with the other examples at the means of the params."""
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
         pseudo, others = pseudo_and_others(self._given(stats), stats)
@@ -341,7 +340,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return Regularisation(ridge, ddof, self.pooling, estimated(self.shrinkage), self.target)
 
     def unpenalised(self) -> list[str]:
-        """A threshold; and pooling and shrinkage of 1, with which no own covariance is left."""
+        """A threshold; and pooling or shrinkage of 1, which leave out a class's covariance."""
         rules = [("pooling", self.pooling), ("shrinkage", self.shrinkage)]
         ones = [f"{name} is 1" for name, value in rules if is_concrete(value) and value == 1]
         return ones + ["a soft_threshold is given"] * (self.soft_threshold is not None)

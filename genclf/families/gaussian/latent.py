@@ -1,4 +1,4 @@
-"""What EM asks of Gaussian classes: rows with unobserved labels or cells, and a distance."""
+"""Gaussian classes in EM: rows with unobserved labels or cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishar
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.missing import MayMiss, Missing
 from genclf.sums.accumulate import moments, moments_of_cells
-from genclf.sums.blocks import ClassWeights, Hard, fold_rows
+from genclf.sums.blocks import ClassWeights, Hard, merge_over_blocks
 from genclf.sums.statistics import Moments
 
 
@@ -36,7 +36,7 @@ class _Rows(Completed):
 
 
 class LatentGaussian(MayMiss, Latent, SharesScatter):
-    """Gaussian classes of which labels or cells may be unobserved."""
+    """Gaussian classes whose labels or cells may be unobserved."""
 
     if TYPE_CHECKING:  # fields of `Gaussian`
         covariance: Covariance
@@ -72,7 +72,7 @@ class LatentGaussian(MayMiss, Latent, SharesScatter):
         def block(x: Array, w: ClassWeights) -> Moments:
             return self.pooled(params.complete(x)[1].stats(w))
 
-        return fold_rows(block, x, w, params.mean.size * x.shape[1])
+        return merge_over_blocks(block, x, w, params.mean.size * x.shape[1])
 
     def resolve_prior(
         self, x: Shaped[Array, "n d"], weight: Float[Array, "n"], num_classes: int

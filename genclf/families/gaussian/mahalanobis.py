@@ -1,4 +1,4 @@
-"""Class means with the digits that rounding took from them, and loops over classes."""
+"""Class means with their rounding errors, and loops over classes."""
 
 from __future__ import annotations
 
@@ -13,35 +13,34 @@ from jaxtyping import Array, Float, PyTree
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 
-_SMALL = 2**16  # numbers of an (n, K, d) array that is quick to make
+_SMALL = 2**16  # numbers, up to which an (n, K, d) array is cheap
 
 
 class Means(NamedTuple):
-    """Class means `high + low`; low is what rounding took from them, None if they are exact."""
+    """Class means `high + low`; low is their rounding error, None if they are exact."""
 
     high: Float[Array, "K d"]
     low: Float[Array, "K d"] | None = None
 
     @property
     def centre(self) -> Float[Array, "1 d"]:
-        """A point among the means, of their dtype; it is the mean if all are equal.
+        """A point among the means, in their dtype; it is the mean if all are equal.
 
-        It is made of a matrix product, which is computed once: a mean may be computed anew in each
-        loop that takes it, with another rounding, and what is subtracted from rows and from means
-        would not be the same.
+        It is a matrix product, which XLA computes once. XLA may compute a mean again in each loop
+        that uses it, with another rounding, and rows and means would be centred differently.
         """
         share = jnp.full((1, len(self.high)), 1 / len(self.high), self.high.dtype)
         return self.high[:1] + matmul(share, self.high - self.high[:1])
 
     def about(self, centre: Float[Array, "1 d"]) -> Float[Array, "K d"]:
         """The means minus a point."""
-        apart = self.high - centre
-        return apart if self.low is None else apart + self.low
+        deviation = self.high - centre
+        return deviation if self.low is None else deviation + self.low
 
     def subtracted_from(self, x: Array) -> Array:
         """The rows minus the means; x has as many axes as the means."""
-        apart = x - self.high
-        return apart if self.low is None else apart - self.low
+        deviation = x - self.high
+        return deviation if self.low is None else deviation - self.low
 
 
 def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:
@@ -50,7 +49,7 @@ def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:
 
 
 def over_classes(f: Callable[..., Array], *leaves: PyTree, x: Array) -> Array:
-    """Map f over classes: vectorised if x is small, else in turn, as (n, K, d) would be large."""
+    """Map f over classes: at once if x is small, else in turn, since (n, K, d) would be large."""
     if is_at_most(x.size * len(jax.tree.leaves(leaves)[0]), _SMALL):
         return jax.vmap(f)(*leaves).T
     return lax.map(lambda leaf: f(*leaf), leaves).T

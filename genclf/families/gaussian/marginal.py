@@ -1,8 +1,8 @@
-"""Gaussians with missing cells: marginal density of the observed cells, conditional moments.
+"""Gaussians with missing cells: the density of the observed cells, and conditional moments.
 
-Rows differ in which cells are missing, but the shapes of arrays must not. So each row does its own
-symmetric Gaussian elimination (LDLᵀ) of Σ, which skips the missing coordinates. The result is the
-distance and the log-determinant of the observed cells, and the conditional mean and covariance of
+Rows differ in which cells are missing, but array shapes must not depend on them. So each row has
+its own symmetric Gaussian elimination (LDLᵀ) of Σ, which skips the missing coordinates. This gives
+the distance and log-determinant of the observed cells, and the conditional mean and covariance of
 the missing ones. Rows are the last axis, so that the arithmetic is vectorised over rows.
 """
 
@@ -51,21 +51,21 @@ def eliminate(
     seen: Bool[Array, "d n"],
     products: Callable[[Array], Array] = lambda own: own * own,
 ) -> Eliminated:
-    """Eliminate the observed coordinates of N(0, matrix), for each row by itself.
+    """Eliminate the observed coordinates of N(0, matrix), separately for each row.
 
     Args:
         matrix: a covariance; its variances should be near 1.
         deviation: deviations from the mean; a missing cell may hold anything.
         seen: mask of the observed cells.
-        products: of the whitened deviations of one coordinate, (c, n); they are summed for
-            `distance`.
+        products: a function of the whitened deviations of one coordinate, (c, n); `distance` is
+            the sum of its results.
     """
     d, _, n = deviation.shape
     least = 10 * d * jnp.finfo(matrix.dtype).eps * jnp.diagonal(matrix)
 
     def step(j: Array, left: Eliminated) -> Eliminated:
         here, own = seen[j], finite(left.deviation[j])
-        # A coordinate that the others determine up to rounding has the variance of rounding.
+        # A coordinate that the others determine up to rounding gets the variance of rounding.
         pivot = jnp.where(here, jnp.maximum(left.covariance[j, j], least[j]), 1)
         column = jnp.where(here[None], left.covariance[j], 0)
         share = column / pivot[None]
@@ -91,7 +91,7 @@ def eliminate(
 
 
 class Densities(NamedTuple):
-    """Gaussians of K classes in units of their own: `unit` is a typical deviation of each feature.
+    """Gaussians of K classes; `unit` is a typical deviation of each feature.
 
     Attributes:
         means: (K, d).
@@ -148,7 +148,7 @@ def _scores(left: Eliminated) -> Float[Array, "n K"]:
 
 
 def marginal_scores(x: Shaped[Array, "n d"], given: Densities) -> Float[Array, "n K"]:
-    """`log N` of the observed cells, without the part that all classes share: `common_norms`."""
+    """`log N` of the observed cells, minus the part that all classes share (`common_norms`)."""
     return _scores(eliminate_seen(x, given))
 
 
@@ -176,13 +176,13 @@ def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Arra
 def linear_marginal_scores(
     x: Shaped[Array, "n d"], given: Densities, label: Int[Array, "n"]
 ) -> Float[Array, "n K"]:
-    """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of the observed cells, c the mean of one class a row."""
+    """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of the observed cells; c is a class mean per row."""
     seen = ~jnp.isnan(x.T)
     x = jnp.where(seen, x.T, 0).astype(given.unit.dtype)
     own = jax.tree.map(lambda a: a.at[label].get(mode="promise_in_bounds").T, given.means)
-    apart = jax.tree.map(lambda a, c: a.T[:, :, None] - c[:, None], given.means, own)
-    apart = apart.high if apart.low is None else apart.high + apart.low
-    deviation = jnp.concatenate([own.subtracted_from(x)[:, None], apart], 1)
+    between = jax.tree.map(lambda a, c: a.T[:, :, None] - c[:, None], given.means, own)
+    between = between.high if between.low is None else between.high + between.low
+    deviation = jnp.concatenate([own.subtracted_from(x)[:, None], between], 1)
     deviation = deviation / given.unit[:, None, None]
     of_classes = lambda own: own[1:] * (own[:1] - 0.5 * own[1:])  # noqa: E731
     return eliminate(given.matrix[0], deviation, seen, of_classes).distance.T
@@ -194,7 +194,7 @@ def of_far_rows(
     far: Bool[Array, "*batch"],
     again: Callable[[], Array],
 ) -> Float[Array, "*batch K"]:
-    """The scores; those of `again` for far rows without infinite cells."""
+    """The scores, replaced by those of `again` for far rows without infinite cells."""
 
     def replaced() -> Array:
         mask = far & ~jnp.isinf(x).any(-1)
@@ -229,7 +229,7 @@ def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "
     return _scores(left), Completion(x, mean, left.covariance * units[None, :, :, None])
 
 
-def nothing_to_complete(x: Shaped[Array, "n d"], given: Densities) -> Completion:
+def trivial_completion(x: Shaped[Array, "n d"], given: Densities) -> Completion:
     """The completion of rows without missing cells."""
     mean = jnp.broadcast_to(x.astype(given.unit.dtype), (len(given.means.high), *x.shape))
     return Completion(x, mean, jnp.zeros((*given.matrix.shape, x.shape[0]), mean.dtype))
@@ -238,12 +238,12 @@ def nothing_to_complete(x: Shaped[Array, "n d"], given: Densities) -> Completion
 def expected_moments(completion: Completion, w: ClassWeights) -> Moments:
     """Expected moments of the complete rows of each class, given their observed cells.
 
-    A missing cell counts with its conditional mean. Its conditional covariance is added to the
-    scatter; without it variances would shrink.
+    A missing cell gets its conditional mean, and the scatter its conditional covariance, without
+    which variances would shrink.
     """
     x, rows, pooled = completion.x, class_rows(w), len(completion.covariance) == 1
 
-    def with_holes() -> Moments:
+    def with_missing() -> Moments:
         of_class = lambda at: one_class(at[0], at[1], full=True)  # noqa: E731
         found = lax.map(of_class, (completion.mean, rows))
         covariance = completion.covariance
@@ -255,8 +255,8 @@ def expected_moments(completion: Completion, w: ClassWeights) -> Moments:
         return found.pool_classes() if pooled else found
 
     present = (rows != 0).any(0)[:, None]
-    has_holes = (jnp.isnan(x) & present).any()
-    return loops.cond(has_holes, with_holes, lambda: moments(x, w, full=True, pooled=pooled))
+    misses = (jnp.isnan(x) & present).any()
+    return loops.cond(misses, with_missing, lambda: moments(x, w, full=True, pooled=pooled))
 
 
 def missing_given_seen(
@@ -292,7 +292,7 @@ def expected_features(
     _, found = completed(x, given)
     means, covariance = found.mean, found.covariance
     mean = einsum("nk,knd->nd", r, means)
-    apart = means - mean[None]
+    deviation = means - mean[None]
     covariances = jnp.broadcast_to(covariance, (len(means), *covariance.shape[1:]))
     within = einsum("nk,kijn->nij", r, covariances)
-    return GaussianFeatures(mean, within + einsum("nk,kni,knj->nij", r, apart, apart))
+    return GaussianFeatures(mean, within + einsum("nk,kni,knj->nij", r, deviation, deviation))

@@ -1,4 +1,4 @@
-"""Gaussian classes of rows that have columns of zeros beyond their features."""
+"""Gaussian classes of rows with columns of zeros after their features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from genclf.sums.statistics import Moments
 
 
 def can_pad(family: object) -> bool:
-    """Whether `PaddedGaussian(family, d)` gives the scores of the family for the features alone."""
+    """Whether `PaddedGaussian(family, d)` gives the scores of the family for its features alone."""
     if not isinstance(family, Gaussian) or family.structure.is_spherical:
         return False
     plain = family.prior is None and family.soft_threshold is None
@@ -26,7 +26,7 @@ def can_pad(family: object) -> bool:
 
 
 class PaddedGaussian(Parametric):
-    """A `Gaussian` of the first features, so that numbers of features can differ in one program.
+    """A `Gaussian` of the first d columns, so that d can vary in one compiled program.
 
     Args:
         family: a `Gaussian` that `can_pad`.
@@ -41,7 +41,7 @@ class PaddedGaussian(Parametric):
         return self.family.support
 
     def stats(self, x: Shaped[Array, "n D"], w: ClassWeights) -> Moments:
-        """Those of the family, of all columns."""
+        """The statistics of the family, for all columns."""
         return self.family.stats(x, w)
 
     def estimate(self, stats: Moments) -> GaussianParams:
@@ -63,7 +63,7 @@ class PaddedGaussian(Parametric):
         return replace(self, family=self.family.plain())
 
     def log_prior_density(self, params: Density, stats: Moments) -> Float[Array, ""]:
-        raise ValueError("the penalty of a shrinkage is not known of padded rows")
+        raise ValueError("the penalty of a shrinkage is not known for padded rows")
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         return self.family.num_parameters(num_classes, d)

@@ -37,8 +37,8 @@ from genclf.families.gaussian.marginal import (
     linear_marginal_scores,
     marginal_scores,
     missing_given_seen,
-    nothing_to_complete,
     of_far_rows,
+    trivial_completion,
 )
 from genclf.families.gaussian.shared_scale import linear_form, linear_scores
 from genclf.families.gaussian.terms import independent_terms, shared_terms, terms_of_seen
@@ -46,10 +46,10 @@ from genclf.families.given import mean_and_factor
 from genclf.families.missing import MayMiss, Missing
 from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
-from genclf.numerics.compensated import no_rounding
+from genclf.numerics.compensated import zero_low
 from genclf.numerics.products import einsum
 from genclf.sums.blocks import broadcast_rows, over_rows
-from genclf.sums.far import nearer
+from genclf.sums.far import shrink_far_rows
 from genclf.sums.largest import argmax
 from genclf.sums.statistics import Moments
 
@@ -69,15 +69,15 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     Attributes:
         mean: class means, shape (K, d).
-        scale: a square root of the covariance, with a class axis of length 1 where the classes
+        scale: a square root of the covariance, with a class axis of length 1 if the classes
             share it. "full": lower Cholesky factor L, Σ = L Lᵀ, shape (K or 1, d, d); "diag":
             standard deviations, (K or 1, d); "spherical": one standard deviation, (K or 1, 1).
         covariance: "full", "diag" or "spherical".
         shared: whether all classes have one covariance.
-        missing: "marginalize" where NaN stands for a missing cell, else "error".
-        rounding: what rounding took from the means, shape (K, d): the scores are those of
-            `mean + rounding`, so that in float32 an offset common to all rows costs no digits. None
-            in float64.
+        missing: "marginalize" if NaN is a missing cell, else "error".
+        rounding: the rounding errors of the means, shape (K, d): scores are those of
+            `mean + rounding`, so that in float32 a common offset of all rows costs no precision.
+            None in float64.
     """
 
     conditions: ClassVar = {
@@ -112,7 +112,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         """By default the means are exact."""
         self.mean, self.scale = mean, scale
         self.covariance, self.shared, self.missing = covariance, shared, missing
-        self.rounding = next(iter(no_rounding(mean) or ()), None) if rounding is None else rounding
+        self.rounding = next(iter(zero_low(mean) or ()), None) if rounding is None else rounding
 
     @classmethod
     def of(cls, mean: ArrayLike, covariance: ArrayLike) -> GaussianParams:
@@ -123,8 +123,8 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
             covariance: one matrix for all classes, shape (d, d), or one per class, (K, d, d).
 
         Returns:
-            Params with `covariance="full"`, shared if there is one matrix. All NaN where traced
-            arguments are no means and covariance matrices.
+            Params with `covariance="full"`, shared if there is one matrix. All NaN if traced
+            arguments are invalid.
 
         Raises:
             ValueError: a shape does not fit, a number is not finite, or a matrix is not symmetric
@@ -177,7 +177,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         return Means(self.mean, lax.stop_gradient(self.rounding))
 
     def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
-        """`-½ log |2π Σ_k|` as two terms: one per class, free of units, and one that all share."""
+        """`-½ log |2π Σ_k|` as two terms: one per class, without units, and one that all share."""
         own, common = self.structure.log_determinants(self.scale, self.mean.shape[-1])
         return -own, -common - 0.5 * self.mean.shape[-1] * _LOG_2PI
 
@@ -185,20 +185,20 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
 
         def complete(rows: Array) -> Array:
-            return self._log_prob_less_common(rows) + self._log_norms()[1]
+            return self._log_prob_minus_common(rows) + self._log_norms()[1]
 
         def seen(rows: Array) -> Array:
             common = common_norms(rows, self.in_units().unit)
-            return self._seen_less_common(rows) + common[:, None]
+            return self._seen_minus_common(rows) + common[:, None]
 
         def infinitely_far(rows: Array) -> Array:
-            return jnp.where(jnp.isfinite(self._seen_compared_far(rows)), -jnp.inf, jnp.nan)
+            return jnp.where(jnp.isfinite(self._far_scores(rows)), -jnp.inf, jnp.nan)
 
         if not self.may_miss:
             return complete(x)
         return self._marginal(x, complete, seen, infinitely_far)
 
-    def _log_prob_less_common(
+    def _log_prob_minus_common(
         self, x: Array, then: Scores = lambda score: score, compared: bool = False
     ) -> Array:
         norms = self._log_norms()[0]
@@ -211,7 +211,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         return distances(x, means, self.scale, self.structure, scores, compared=compared)
 
     def _quadratic_scores(self, x: Array) -> Array:
-        return self._log_prob_less_common(x, compared=True)
+        return self._log_prob_minus_common(x, compared=True)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
@@ -219,27 +219,27 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         if not self.may_miss:
             return complete(x)
         most = 0.01 / float(jnp.finfo(self.mean.dtype).eps) if self.shared else math.inf
-        return self._marginal(x, complete, self._seen_less_common, self._seen_compared_far, most)
+        return self._marginal(x, complete, self._seen_minus_common, self._far_scores, most)
 
     def _linear_scores(self, x: Array, then: Scores = lambda score: score) -> Array:
         return linear_scores(x, self._means(), self.scale, self.structure, then)
 
     def reduced(self, x: PyTree, then: Scores, *, normalised: bool, num_classes: int) -> Array:
-        """The same, without the scores of each branch in memory."""
+        """As in `Density`, but without the scores of all branches in memory."""
         if self.may_miss:
             return super().reduced(x, then, normalised=normalised, num_classes=num_classes)
         if self.shared and not normalised:
             return self._linear_scores(x, then)
         common = self._log_norms()[1] if normalised else 0
         whole = lambda score: then(score + common)  # noqa: E731
-        return self._log_prob_less_common(x, whole, compared=not normalised)
+        return self._log_prob_minus_common(x, whole, compared=not normalised)
 
     def _marginal(
         self, x: Array, complete: Scores, seen: Scores, far: Scores, most: float = math.inf
     ) -> Float[Array, "*batch K"]:
         """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`.
 
-        Rows are scored by `far` whose scores overflow, or are all below `-most`.
+        Rows whose scores overflow, or are all below `-most`, are scored by `far`.
         """
 
         def rows(x: Array) -> Array:
@@ -254,7 +254,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
     def terms(
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
-        """Terms that depend neither on the origin nor on the units of x; see `gaussian_terms`."""
+        """Terms that depend neither on the origin nor on the units of x; see `terms.py`."""
         if not self.structure.is_full or self.num_features == 1:
             scale = self.structure.diagonal(self.scale)
             return independent_terms(x, y, other, self._means(), scale, self.may_miss)
@@ -266,41 +266,41 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         """`log_prob` of rows with missing cells, and their conditional means and covariances."""
         given = self.in_units()
 
-        def without_holes() -> tuple[Array, Completion]:
-            score = self._log_prob_less_common(x) + self._log_norms()[1]
-            return score, nothing_to_complete(x, given)
+        def without_missing() -> tuple[Array, Completion]:
+            score = self._log_prob_minus_common(x) + self._log_norms()[1]
+            return score, trivial_completion(x, given)
 
-        def with_holes() -> tuple[Array, Completion]:
+        def with_missing() -> tuple[Array, Completion]:
             score, completion = completed(x, given)
             return score + common_norms(x, given.unit)[:, None], completion
 
-        return loops.cond(jnp.isnan(x).any(), with_holes, without_holes)
+        return loops.cond(jnp.isnan(x).any(), with_missing, without_missing)
 
     def in_units(self) -> Densities:
         """The densities in units of typical deviations, for any covariance structure."""
         return in_units(self._means(), self.scale, self.structure)
 
-    def _seen_less_common(self, rows: Array) -> Array:
+    def _seen_minus_common(self, rows: Array) -> Array:
         given = self.in_units()
         if self.structure.is_full:
             return marginal_scores(rows, given)
         return cell_scores(rows, self._means(), self.scale, given.unit)
 
-    def _seen_compared_far(self, rows: Array) -> Array:
-        """Scores of rows that are far from all means, to be compared alone.
+    def _far_scores(self, rows: Array) -> Array:
+        """Scores of rows that are far from all means, only to be compared with each other.
 
-        If classes share Σ, the distances differ by little of their size, so the scores that are
-        linear in x are computed. Where squares or products overflow, those of a nearer row are.
+        If classes share Σ, the distances differ by little of their size, so the scores are linear
+        in x instead. If squares or products overflow, the row is shrunk towards 0.
         """
         given = self.in_units()
-        near = nearer(rows.astype(given.unit.dtype), given.unit[None])
+        shrunk = shrink_far_rows(rows.astype(given.unit.dtype), given.unit[None])
         if not self.shared:
-            return self._seen_less_common(near)
-        score = self._seen_less_common(rows)
+            return self._seen_minus_common(shrunk)
+        score = self._seen_minus_common(rows)
         label = argmax(jnp.where(jnp.isnan(score), -jnp.inf, score))
         linear = linear_marginal_scores(rows, given, label)
         overflows = ~jnp.isfinite(linear).all(1, keepdims=True)
-        return jnp.where(overflows, linear_marginal_scores(near, given, label), linear)
+        return jnp.where(overflows, linear_marginal_scores(shrunk, given, label), linear)
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
         """Mean and covariance of the features, for examples with class probabilities r."""
@@ -313,8 +313,8 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         """Draw each missing cell of x, given y and the observed cells."""
         drawn, d = self.sample(key, y), x.shape[-1]
         # For a complete draw x, x_m + Σ_mo Σ_oo⁻¹ (seen - x_o) has that distribution.
-        apart = (x.astype(drawn.dtype) - drawn).reshape(-1, d)
-        more = missing_given_seen(apart, y.reshape(-1), self.in_units())
+        difference = (x.astype(drawn.dtype) - drawn).reshape(-1, d)
+        more = missing_given_seen(difference, y.reshape(-1), self.in_units())
         return jnp.where(jnp.isnan(x), drawn + more.reshape(drawn.shape), x.astype(drawn.dtype))
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:

@@ -25,7 +25,7 @@ def pseudo_moments(
 def pseudo_and_others(
     prior: NormalInverseWishartDistribution, stats: Moments
 ) -> tuple[Moments, Array]:
-    """The prior as pseudo-examples, and the count that the divisor adds to theirs."""
+    """The prior as pseudo-examples, and what the divisor has in addition to their count."""
     pseudo, ddof = pseudo_moments(prior, stats)
     share = -ddof / len(stats.count) if prior.shared else -ddof
     return pseudo, jnp.full_like(stats.count, share)

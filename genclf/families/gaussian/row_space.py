@@ -1,7 +1,7 @@
 """Gaussian classes with more features than rows, in coordinates of the space of the rows.
 
-Where a covariance is shrunk towards a multiple of the identity, nothing but that multiple is known
-of directions that no row has. So all is computed in the r <= n coordinates of the rows: no (d, d)
+If a covariance is shrunk towards a multiple of the identity, it is that multiple in every direction
+that is orthogonal to the rows. So all is computed in the r <= n coordinates of the rows: no (d, d)
 array is made, and the answers are those of the full computation.
 """
 
@@ -22,7 +22,7 @@ from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.regularise import estimate_covariance
 from genclf.covariance.rotation import Rotation, power_of_two, rotation_of
 from genclf.covariance.scales import SCALES
-from genclf.covariance.shrinkage import Estimated, estimated, intensity, sizes_of_rows
+from genclf.covariance.shrinkage import Estimated, estimated, intensity, shrinkage_terms
 from genclf.families.base import Condition, Density, Parametric, Params
 from genclf.families.capabilities import HasLinearForm, HasTerms
 from genclf.families.gaussian.mahalanobis import Means
@@ -38,7 +38,7 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 class RowSpaceParams(HasLinearForm, HasTerms, Params):
-    """Gaussian densities whose covariance is a multiple of the identity outside some space.
+    """Gaussian densities whose covariance is a multiple of the identity outside a subspace.
 
     In units of the features, `Σ_k = V Σ'_k Vᵀ + τ_k (I - V Vᵀ)`, V the basis of the space.
 
@@ -109,7 +109,7 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
         return x if self.rotation is None else self.rotation.coordinates(x)
 
     def _log_norm(self) -> Float[Array, "copies"]:
-        """The log-density at no distance in the other directions, and of the units."""
+        """The log-density at the mean in the other directions, and the logarithm of the units."""
         others = self.width - self.inside.num_features
         units = 0.0 if self.rotation is None else jnp.log(self.rotation.unit).sum()
         return -0.5 * others * (jnp.log(self.outside) + _LOG_2PI) - units
@@ -120,8 +120,8 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
         score = score + broadcast_rows(self._log_norm(), score)
         if self.rotation is None:
             return score
-        beyond = jnp.broadcast_to(self.rotation.beyond(x)[..., None], score.shape)
-        return score - 0.5 * beyond / broadcast_rows(self.outside, score)
+        rest = jnp.broadcast_to(self.rotation.squared_distance(x)[..., None], score.shape)
+        return score - 0.5 * rest / broadcast_rows(self.outside, score)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` up to a common term; if Σ is shared, the discriminant in the space."""
@@ -131,11 +131,11 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
     def terms(
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
-        """As of `GaussianParams` with one covariance."""
+        """The terms of `GaussianParams` with one covariance."""
         return shared_terms(x, y, other, Means(self.mean), self.linear()[0])
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
-        """`V a_k / unit` and `b_k - a_kᵀ Vᵀ origin / unit`, a and b those in the space."""
+        """`V a_k / unit` and `b_k - a_kᵀ Vᵀ origin / unit`, a and b the form in the space."""
         coef, intercept = self.inside.linear()
         if self.rotation is None:
             return coef, intercept
@@ -178,13 +178,13 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
 class RowSpaceGaussian(Parametric):
     """A `Gaussian` of rows that are given by their coordinates in the space that they span.
 
-    The shrinkage is at least ε^(2/3), ε the dtype's epsilon: with less no maximum exists.
+    The shrinkage is at least ε^(2/3), ε the dtype's epsilon: with 0 there is no maximum.
 
     Args:
         family: a `Gaussian` with a shrinkage towards the identity.
         num_features: d, of the rows before the rotation.
-        num_varying: how many of these vary, if the variances of the target are those of the
-            features: in their units; None if not.
+        num_varying: number of features that vary, for a diagonal target, with which the units are
+            the standard deviations of the features; else None.
     """
 
     family: Any
@@ -196,7 +196,7 @@ class RowSpaceGaussian(Parametric):
         return self.family.support
 
     def stats(self, x: Shaped[Array, "n r"], w: ClassWeights) -> Moments:
-        """Those of the family, of the coordinates."""
+        """The statistics of the family, for the coordinates."""
         return self.family.stats(x, w)
 
     def estimate(self, stats: Moments) -> RowSpaceParams:
@@ -213,16 +213,17 @@ class RowSpaceGaussian(Parametric):
             least_shrinkage=eps ** (2 / 3),
         )
         found = estimate_covariance(stats, rule, spherical=False, shared=self.family.shared)
-        # The scale is the mean variance before shrinkage, which may leave nothing of the matrix.
-        still = found.scale[:, :1] * rule.num_features <= _rounding(found.square)
+        # The scale is the mean variance before shrinkage; after it the matrix may be 0.
+        constant = found.scale[:, :1] * rule.num_features <= _rounding(found.square)
         least = self._substitute(stats) if self.num_varying is None else found.shrinkage[:, None]
-        pick = lambda a: jnp.where(still, least, a)  # noqa: E731
+        pick = lambda a: jnp.where(constant, least, a)  # noqa: E731
         return replace(found, variance=pick(found.variance), added=pick(found.added))
 
     def _substitute(self, stats: Moments) -> Float[Array, "copies 1"]:
-        """One variance for all features where none varies: v / (n_k + 1), v a mean over them.
+        """One variance for all features of a class in which none varies.
 
-        If all rows are equal, 1 in every class, so that no feature is evidence.
+        It is v / (n_k + 1), v a mean over the features. If all rows are equal, it is 1 in every
+        class, so that no feature is evidence.
         """
         size, n = Magnitudes(stats), stats.count.sum()
         within = _sum(divide(stats.diagonal.sum(0), n))
@@ -232,7 +233,7 @@ class RowSpaceGaussian(Parametric):
         return jnp.where(typical[None] > 0, least, 1)
 
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
-        """As of rows before the rotation, but of each coordinate in place of each feature."""
+        """The diagnosis of rows before the rotation, but per coordinate instead of per feature."""
         of_each = _features_of(self.family).diagnose(stats.of_features())
         return _diagnosis(of_each, self.estimate(stats), self.num_features)
 
@@ -257,7 +258,7 @@ def _sum(of_features: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:
 
 
 def _rounding(square: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:
-    """The sum of variances that rounding of coordinates gives equal rows."""
+    """The total variance that equal rows get from rounding of their coordinates."""
     return 16 * jnp.finfo(square.dtype).eps ** 2 * _sum(square)
 
 
@@ -278,7 +279,7 @@ def fit_in_row_space(family: Any, x: Shaped[Array, "n d"], w: ClassWeights) -> R
 def diagnose_in_row_space(
     family: Any, x: Shaped[Array, "n d"], w: ClassWeights
 ) -> GaussianDiagnosis:
-    """The diagnosis of such a fit; its condition is that of the covariances, not correlations."""
+    """The diagnosis of `fit_in_row_space`; its condition is of covariances, not correlations."""
     features = _features_of(family)
     return _diagnosis(
         features.diagnose(features.stats(x, w)), fit_in_row_space(family, x, w), x.shape[1]
@@ -286,12 +287,12 @@ def diagnose_in_row_space(
 
 
 def _features_of(family: Any) -> Any:
-    """The family of the features one by one."""
+    """The family with a diagonal covariance and without shrinkage."""
     return replace(family, covariance="diag", shrinkage=None)
 
 
 def _diagnosis(of_each: GaussianDiagnosis, params: RowSpaceParams, d: int) -> GaussianDiagnosis:
-    """The diagnosis of each feature, with the rank, condition and shrinkage of the covariances."""
+    """A diagnosis per feature, with the rank, condition and shrinkage of the covariances."""
     spread = jnp.linalg.svd(params.inside.scale, compute_uv=False) ** 2
     largest = jnp.maximum(spread.max(-1), params.outside)
     smallest = jnp.minimum(spread.min(-1), params.outside)
@@ -306,16 +307,16 @@ def _diagnosis(of_each: GaussianDiagnosis, params: RowSpaceParams, d: int) -> Ga
 
 
 def _in_units(family: Any, x: Array, w: ClassWeights) -> tuple[Array, Array, Array]:
-    """Units in which the target is the identity, the intensity, and the number of features."""
+    """Units in which the target is the identity, the intensity, and the number that vary."""
     stats = moments(x, w, full=False, pooled=True)
     rule = family.regularisation()._replace(shrinkage=None)
     found = estimate_covariance(stats, rule, spherical=False, shared=True)
     varies = ~found.is_singular[0]
     shrinkage = estimated(family.shrinkage)
     if isinstance(shrinkage, Estimated):
-        shrinkage = intensity(shrinkage.method, sizes_of_rows(x, w, stats), x.shape[1])[0]
+        shrinkage = intensity(shrinkage.method, shrinkage_terms(x, w, stats), x.shape[1])[0]
     shrinkage = jnp.asarray(shrinkage, stats.mean.dtype)
-    # A feature that does not vary keeps its variance, though of its unit a share is taken.
+    # A constant feature keeps its variance, although the intensity multiplies its squared unit.
     share = jnp.where(varies, 1, jnp.maximum(shrinkage, jnp.finfo(stats.mean.dtype).eps ** (2 / 3)))
     num_varying = jnp.maximum(varies.sum(), 1).astype(shrinkage.dtype)
     return jnp.sqrt(found.variance[0] / share), shrinkage, num_varying

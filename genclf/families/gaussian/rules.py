@@ -1,4 +1,4 @@
-"""Which regularising hyper-parameters of a `Gaussian` are in use, and which exclude each other."""
+"""Which hyper-parameters of a `Gaussian` regularise, and which exclude each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from genclf.covariance.shrinkage import Estimated
 
 
 def rules_in_use(family: Any) -> list[str]:
-    """The names of the rules that are concrete and not 0; of a threshold, also if it is 0."""
+    """The names of the hyper-parameters in use: concrete and not 0; a threshold also if it is 0."""
 
     def in_use(value: object) -> bool:
         return isinstance(value, Estimated) or (is_concrete(value) and value not in (None, 0))
@@ -20,14 +20,14 @@ def rules_in_use(family: Any) -> list[str]:
 
 
 def contradictions(family: Any) -> list[str]:
-    """What is wrong with hyper-parameters that are valid one by one, in words."""
+    """Error messages for hyper-parameters that are valid one by one."""
     used, method = rules_in_use(family), getattr(family.shrinkage, "method", None)
     name, shrinks = f"shrinkage={family.shrinkage!r}", "shrinkage" in used
     diagonal = family.target == "diagonal"
     rules = [
         (
             family.shared and family.pooling is not None,
-            "pooling is between own and shared covariances, expected shared=False",
+            "pooling needs a covariance per class, expected shared=False",
         ),
         (
             shrinks and "ridge" in used,
@@ -35,11 +35,11 @@ def contradictions(family: Any) -> list[str]:
         ),
         (
             shrinks and family.structure.is_spherical,
-            'shrinkage changes no spherical covariance, expected "full" or "diag"',
+            'shrinkage does not change a spherical covariance, expected "full" or "diag"',
         ),
         (
             shrinks and family.structure.is_product and diagonal,
-            'target="diagonal" changes no diagonal covariance, expected "identity"',
+            'target="diagonal" does not change a diagonal covariance, expected "identity"',
         ),
         (
             method is not None and (not family.structure.is_full or family.may_miss),
@@ -48,7 +48,7 @@ def contradictions(family: Any) -> list[str]:
         ),
         (
             method is not None and "pooling" in used,
-            f"{name} is of covariances before pooling, expected a number beside pooling",
+            f"{name} is estimated before pooling, expected a number together with pooling",
         ),
         (
             method == "james-stein" and not diagonal,

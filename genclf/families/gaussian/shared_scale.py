@@ -18,8 +18,8 @@ from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
 from genclf.sums.factors import any_member
 from genclf.sums.largest import argmax
 
-_SMALL = 2**16  # numbers of rows that are centred in no time
-_SOME_CLASSES = 33  # from so many on, scores are reduced block by block
+_SMALL = 2**16  # numbers, up to which centring costs nothing
+_SOME_CLASSES = 33  # from which scores are reduced block by block
 
 
 def linear_form(
@@ -31,7 +31,7 @@ def linear_form(
 
 
 class SharedForm:
-    """Scores that are linear in x, of classes with one covariance."""
+    """The scores of classes with one covariance, which are linear in x."""
 
     def __init__(self, means: Means, inverse: Array, structure: Scale):
         """From the means and the inverse of the common scale."""
@@ -40,7 +40,7 @@ class SharedForm:
 
     @property
     def are_far_apart(self) -> Bool[Array, ""]:
-        """Whether a class is so far from the centre that scores about it have too few digits."""
+        """Whether a class is so far from the centre that scores about it are too inexact."""
         squared_distance = (-2 * self.intercept).max()
         return squared_distance > 4 * jnp.finfo(self.coef.dtype).eps ** -0.5
 
@@ -60,7 +60,7 @@ class SharedForm:
     def about_classes(
         self, x: Float[Array, "n d"], k: Int[Array, "n"], between: Float[Array, "K K"]
     ) -> Float[Array, "n K"]:
-        """The same with c = μ_k, the mean of one class for each row; 0 for this class."""
+        """The scores with c = μ_k, the mean of one class for each row; 0 for this class."""
         score = finite(matmul(self.of_classes(k).subtracted_from(x), self.coef.T))
         own = jnp.take_along_axis(score, k[:, None], 1, mode="promise_in_bounds")
         return score - own - 0.5 * between.at[k].get(mode="promise_in_bounds")
@@ -75,7 +75,7 @@ def linear_scores(
 ) -> Array:
     """`then` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
 
-    c is the centre of the means; if classes are far apart, the mean of the class with most weight.
+    c is the centre of the means; if classes are far apart, the mean of the nearest class.
     """
     centre = means.centre
     form = SharedForm(means, structure.inverse(scale)[0], structure)
@@ -103,11 +103,11 @@ def linear_scores(
 
         return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))
 
-    def near() -> Array:
+    def about_centre() -> Array:
         if is_at_most(x.size, _SMALL):
             return centred()
-        # Centring is a pass over x. It gains no digit where the centre is about 0.
+        # Centring is a pass over x, which gains no precision if the centre is about 0.
         offset = any_member((jnp.abs(centre[0]) > spread).any())
         return loops.cond(offset, centred, as_they_are)
 
-    return loops.cond(any_member(form.are_far_apart), about_nearest, near)
+    return loops.cond(any_member(form.are_far_apart), about_nearest, about_centre)

@@ -20,32 +20,32 @@ def shrink_centroids(
     found = deviations(params, count)
     kept = jnp.sign(found) * jnp.maximum(jnp.abs(found) - threshold, 0)
     centre, overall, _ = _about_centre(params, count)
-    apart = overall + kept * _standard_errors(params, count)
-    mean = centre + apart
-    # A feature with one mean for all classes has no part in the posterior, however far a row is.
-    plays = (kept != 0).any(0, keepdims=True)
-    low = jnp.where(plays, (centre - mean) + apart, 0)
+    deviation = overall + kept * _standard_errors(params, count)
+    mean = centre + deviation
+    # A feature with one mean for all classes does not affect the posterior, however far a row is.
+    matters = (kept != 0).any(0, keepdims=True)
+    low = jnp.where(matters, (centre - mean) + deviation, 0)
     rounding = None if params.rounding is None else low
     return replace(params, mean=mean, scale=_widened(params.scale), rounding=rounding)
 
 
 def deviations(params: GaussianParams, count: Float[Array, "K"]) -> Float[Array, "K d"]:
-    """`d_kj = (μ_kj - μ_j) / (m_k (s_j + s_0))`, μ_j the mean of all; 0 for absent classes.
+    """`d_kj = (μ_kj - μ_j) / (m_k (s_j + s_0))`, μ_j the mean of all; 0 for a class without rows.
 
     `m_k = √(1/n_k - 1/n)`, and s_0 is the median of the standard deviations s.
     """
-    _, overall, apart = _about_centre(params, count)
-    return divide(apart - overall, _standard_errors(params, count))
+    _, overall, deviation = _about_centre(params, count)
+    return divide(deviation - overall, _standard_errors(params, count))
 
 
 def _about_centre(
     params: GaussianParams, count: Float[Array, "K"]
 ) -> tuple[Float[Array, "1 d"], Float[Array, "1 d"], Float[Array, "K d"]]:
-    """A point, and from it the mean of all and the class means."""
+    """A point; and the mean of all rows and the class means, relative to it."""
     means = Means(params.mean, params.rounding)
-    apart = means.about(means.centre)
+    deviation = means.about(means.centre)
     share = divide(count, jnp.broadcast_to(count.sum(), count.shape))
-    return means.centre, (share[:, None] * apart).sum(0, keepdims=True), apart
+    return means.centre, (share[:, None] * deviation).sum(0, keepdims=True), deviation
 
 
 def _standard_errors(params: GaussianParams, count: Float[Array, "K"]) -> Float[Array, "K d"]:

@@ -1,4 +1,4 @@
-"""Student-t class densities: what Gaussians become where their parameters are uncertain."""
+"""Student-t class densities: Gaussians whose parameters are uncertain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from genclf.numerics import loops
 from genclf.numerics.logarithms import log_pochhammer
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.factors import any_member
-from genclf.sums.far import nearness
+from genclf.sums.far import far_row_factor
 
 
 class StudentTParams(Density):
@@ -70,7 +70,7 @@ class StudentTParams(Density):
         d = self.mean.shape[-1]
         p = 1 if self.structure.is_product else d
         dof = jnp.broadcast_to(self.dof, self.inflation.shape)
-        # Of one t variable: log Γ((ν+p)/2) - log Γ(ν/2) - p/2 log πν, less p/2 log inflation.
+        # For one t variable: log Γ((ν+p)/2) - log Γ(ν/2) - p/2 log πν - p/2 log inflation.
         norm = log_pochhammer(0.5 * dof, jnp.full_like(dof, 0.5 * p))
         norm = norm - 0.5 * p * jnp.log(jnp.pi * dof * self.inflation)
         own, common = self.structure.log_determinants(self.scale, d)
@@ -89,7 +89,7 @@ class StudentTParams(Density):
             return distances(x, Means(self.mean), self.scale, self.structure) * first[None]
 
         def far() -> Array:
-            share = nearness(x, self.structure.deviations(self.scale))
+            share = far_row_factor(x, self.structure.deviations(self.scale))
             log_q = jnp.log(of_distances(x * share)) - 2 * jnp.log(share)
             return finite(jnp.where(jnp.isfinite(q), jnp.log1p(q), log_q))
 
@@ -109,12 +109,12 @@ class StudentTParams(Density):
             return jnp.log1p(z * z).sum(0) * power
 
         def of_far(mean: Array, inverse: Array, power: Array) -> Array:
-            apart = jnp.abs(x - mean[:, None])
-            log_z = jnp.log(apart) + jnp.log(inverse)[:, None]
-            z = apart * inverse[:, None]
+            distance = jnp.abs(x - mean[:, None])
+            log_z = jnp.log(distance) + jnp.log(inverse)[:, None]
+            z = distance * inverse[:, None]
             is_far = z > far
-            near = jnp.log1p(jnp.where(is_far, 0, z) ** 2)
-            return jnp.where(is_far, 2 * log_z, near).sum(0) * power
+            of_near = jnp.log1p(jnp.where(is_far, 0, z) ** 2)
+            return jnp.where(is_far, 2 * log_z, of_near).sum(0) * power
 
         far = 1 / float(jnp.finfo(inverse.dtype).eps)  # 1 + z² is z² there
         found = over_classes(of_class, self.mean, inverse, power, x=x)

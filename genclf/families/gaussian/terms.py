@@ -11,7 +11,7 @@ from genclf.covariance.scales import finite
 from genclf.families.gaussian.mahalanobis import Means
 
 
-def _apart(x: Shaped[Array, "*batch d"], means: Means, k: Int[Array, "*batch"]) -> Array:
+def _deviation(x: Shaped[Array, "*batch d"], means: Means, k: Int[Array, "*batch"]) -> Array:
     """The rows minus the means of their classes k."""
     return jax.tree.map(lambda a: a[k], means).subtracted_from(x)
 
@@ -28,7 +28,7 @@ def independent_terms(
     scale = jnp.broadcast_to(scale, means.high.shape)
 
     def each(k: Array) -> Array:
-        return -0.5 * (_apart(x, means, k) / scale[k]) ** 2 - jnp.log(scale[k])
+        return -0.5 * (_deviation(x, means, k) / scale[k]) ** 2 - jnp.log(scale[k])
 
     found = finite(each(y) - each(other))
     return jnp.where(jnp.isnan(x), 0, found) if may_miss else found
@@ -43,11 +43,11 @@ def shared_terms(
 ) -> Float[Array, "*batch d"]:
     """`a_j (x_j - ½ (μ_y + μ_other)_j)`, with `a = Σ⁻¹ (μ_y - μ_other)`.
 
-    Each depends neither on the origin nor on the unit of x. `coef` is `Σ⁻¹ μ_k` up to a vector that
-    all classes share.
+    A term depends neither on the origin nor on the unit of x. `coef` is `Σ⁻¹ μ_k` up to a vector
+    that all classes share.
     """
-    between = _apart(x, means, y) + _apart(x, means, other)
-    return finite((coef[y] - coef[other]) * (0.5 * between))
+    both = _deviation(x, means, y) + _deviation(x, means, other)
+    return finite((coef[y] - coef[other]) * (0.5 * both))
 
 
 def terms_of_seen(
@@ -62,17 +62,17 @@ def terms_of_seen(
     def of_row(row: tuple[Array, Array, Array]) -> Array:
         x, y, other = row
         seen = ~jnp.isnan(x)
-        # Σ of the observed cells, beside the identity for the missing ones.
-        both = seen[:, None] & seen[None]
-        sigma = jnp.where(both, covariance, jnp.eye(len(x), dtype=covariance.dtype))
+        # Σ of the observed cells, and the identity for the missing ones.
+        observed = seen[:, None] & seen[None]
+        sigma = jnp.where(observed, covariance, jnp.eye(len(x), dtype=covariance.dtype))
         high, low = means.high, means.low
-        apart = high[y] - high[other]
+        between = high[y] - high[other]
         if low is not None:
-            apart = apart + (low[y] - low[other])
+            between = between + (low[y] - low[other])
         factor = jnp.linalg.cholesky(sigma)
-        coef = jax.scipy.linalg.cho_solve((factor, True), jnp.where(seen, apart, 0))
-        between = _apart(x, means, y) + _apart(x, means, other)
-        return jnp.where(seen, finite(coef * (0.5 * between)), 0)
+        coef = jax.scipy.linalg.cho_solve((factor, True), jnp.where(seen, between, 0))
+        both = _deviation(x, means, y) + _deviation(x, means, other)
+        return jnp.where(seen, finite(coef * (0.5 * both)), 0)
 
     d = x.shape[-1]
     found = lax.map(of_row, (x.reshape(-1, d), y.reshape(-1), other.reshape(-1)))

@@ -33,7 +33,7 @@ from genclf.sums.blocks import (
 )
 from genclf.sums.class_sums import class_counts
 from genclf.sums.factors import any_member
-from genclf.sums.far import nearer
+from genclf.sums.far import shrink_far_rows
 from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles
 from genclf.sums.units import moments_in_units
@@ -46,7 +46,7 @@ _TILE = 512  # maximum rows of a tile
 class KernelDensityParams(Density):
     """Kernel densities, as `KernelDensity.fit` returns them: the examples, sorted into tiles.
 
-    A tile holds examples of one class, padded with others of weight 0.
+    A tile holds examples of one class, and others with weight 0 to fill it.
 
     Attributes:
         examples: shape (tiles, tile, d).
@@ -70,10 +70,10 @@ class KernelDensityParams(Density):
         weight = np.asarray(self.weight, float).sum(-1).reshape(label.shape)
         if not ((label >= 0) & (label < count)).all() or (np.diff(label) < 0).any():
             return [f"label is not in order from 0 to {count - 1}"]
-        place = label + count * np.arange(len(label))[:, None]
-        total = np.bincount(place.ravel(), weight.ravel(), count * len(label))
-        apart = np.abs(total - 1).reshape(*batch, count)
-        return ["weight has a sum other than 1 in a class"] if (apart > 1e-3).any() else []
+        number = label + count * np.arange(len(label))[:, None]
+        total = np.bincount(number.ravel(), weight.ravel(), count * len(label))
+        error = np.abs(total - 1).reshape(*batch, count)
+        return ["weight has a sum other than 1 in a class"] if (error > 1e-3).any() else []
 
     @property
     def support(self) -> Support:
@@ -84,7 +84,7 @@ class KernelDensityParams(Density):
         return self.bandwidth.shape[-1]
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """`log Σ_n w_nk / n_k Π_j N(x_j; x_nj, h_kj²)`; -inf where all distances overflow."""
+        """`log Σ_n w_nk / n_k Π_j N(x_j; x_nj, h_kj²)`; -inf if all distances overflow."""
         common = SCALES["diag"].log_determinants(self.bandwidth, self.num_features)[1]
         return self._scores(x, compared=False) - common - 0.5 * self.num_features * _LOG_2PI
 
@@ -99,22 +99,22 @@ class KernelDensityParams(Density):
 
         def rows(x: Array) -> Array:
             x = nan_outside_support(x, FINITE).astype(self.bandwidth.dtype)
-            score = near(x)
+            score = scores(x)
             if not compared:
                 return score
-            # Where all densities of a row underflow, those of a nearer row decide.
-            lost = jnp.isneginf(score).all(1)
-            again = lambda: near(nearer(x, self.bandwidth))  # noqa: E731
-            return loops.cond(any_member(lost.any()), again, lambda: score)
+            # If all densities of a row underflow, those of the row shrunk towards 0 decide.
+            underflow = jnp.isneginf(score).all(1)
+            again = lambda: scores(shrink_far_rows(x, self.bandwidth))  # noqa: E731
+            return loops.cond(any_member(underflow.any()), again, lambda: score)
 
-        def near(x: Array) -> Array:
+        def scores(x: Array) -> Array:
             x = x.T
 
             def step(seen: RunningLogSumExp, tile: tuple) -> tuple[RunningLogSumExp, None]:
                 examples, weight, k = tile
                 half = half_squares(x, examples, inverse[k])
-                met = jax.tree.map(lambda a: a[k], seen).update(half, weight, one)
-                return jax.tree.map(lambda a, new: a.at[k].set(new), seen, met), None
+                own = jax.tree.map(lambda a: a[k], seen).update(half, weight, one)
+                return jax.tree.map(lambda a, new: a.at[k].set(new), seen, own), None
 
             none = RunningLogSumExp.empty(x, inverse, 1)
             tiles = (self.examples, self.weight, self.label)
@@ -134,8 +134,8 @@ class KernelDensityParams(Density):
         # runs from k to k+1 in class k.
         per_tile = self.weight.shape[-1]
         first = jnp.searchsorted(self.label, jnp.arange(len(self.bandwidth) + 1)) * per_tile
-        place = y.astype(dtype) + jax.random.uniform(key_example, y.shape, dtype)
-        row = jnp.searchsorted(jnp.cumsum(self.weight.ravel()), place, side="right")
+        level = y.astype(dtype) + jax.random.uniform(key_example, y.shape, dtype)
+        row = jnp.searchsorted(jnp.cumsum(self.weight.ravel()), level, side="right")
         row = jnp.clip(row, first[y], first[y + 1] - 1)
         noise = jax.random.normal(key_noise, (*y.shape, d), dtype)
         return self.examples.reshape(-1, d)[row] + self.bandwidth[y] * noise
@@ -143,7 +143,7 @@ class KernelDensityParams(Density):
 
 @jax.tree_util.register_static
 class _Rule(str):
-    """The name of a rule: a static part of the pytree, where a number would be a leaf."""
+    """The name of a rule: a static part of the pytree, whereas a number is a leaf."""
 
 
 _BANDWIDTH = replace(
@@ -180,8 +180,8 @@ class KernelDensity(Family):
     deviation. A class without weight gets one kernel at the mean of all examples: its prior is
     zero, so it only has to be finite.
 
-    The examples are the parameters. So there are no statistics to merge, `fit` is the only way to
-    fit, and memory and the cost of a prediction grow with the number of examples.
+    The examples are the parameters. So statistics cannot be merged, `fit` is the only way to fit,
+    and memory and the cost of a prediction grow with the number of examples.
     `KernelDensity()` models all features together; `Independent(KernelDensity())` is naive Bayes,
     one density per column.
 
@@ -189,7 +189,7 @@ class KernelDensity(Family):
         bandwidth: "scott", "silverman" or a factor > 0.
         leave_one_out: multiply each f_k by the number between 1/22 and 22 that maximises
             `Σ_n w_nk log p_{-n}(x_n | k)`, where p_{-n} is the density of the class without row n
-            (a weighted row is left out whole). The number is accurate to half a percent, and
+            (a weighted row is left out entirely). The number is accurate to half a percent, and
             derivatives treat it as a constant. Rows should differ: the narrowest kernel explains a
             repeated row best, so many repeated rows push the multiplier to its lower end. Give a
             row more weight instead of repeating it.
@@ -240,8 +240,8 @@ class KernelDensity(Family):
         )
 
         def tile(t: Array) -> tuple[Array, Array, Array]:
-            k, places, weight = tile_of(t)
-            return ignore_absent(rows[row[places]], weight != 0), weight / count[k], k
+            k, indices, weight = tile_of(t)
+            return ignore_absent(rows[row[indices]], weight != 0), weight / count[k], k
 
         params = KernelDensityParams(*jax.vmap(tile)(jnp.arange(num_tiles)), bandwidth)
         if not self.leave_one_out:
@@ -264,7 +264,7 @@ def _effective_number(w: ClassWeights) -> Float[Array, "K"]:
 
 
 def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:
-    """Maximum-likelihood variances; where these are rounding error, pooled within-class ones."""
+    """Maximum-likelihood variances; pooled within-class ones where these are rounding error."""
     own = divide(size.scatter, size.count[:, None])
     # As in `Gaussian`: the variance of a feature that is constant over all data is its square.
     square = jnp.where(magnitudes.square == 0, 1, magnitudes.square)

@@ -1,4 +1,4 @@
-"""Sums of Gaussian kernels over tiles of examples, and the bandwidth that leave-one-out chooses.
+"""Sums of Gaussian kernels over tiles of examples, and the bandwidth by leave-one-out.
 
 They cost one exponential for each pair of rows, and no array exceeds (tile, rows of a block).
 """
@@ -22,12 +22,12 @@ _UNROLLED = 8  # features added without writing the distances back to memory
 def half_squares(
     x: Float[Array, "d m"], examples: Float[Array, "tile d"], inverse: Float[Array, "d"]
 ) -> Float[Array, "tile m"]:
-    """`½ Σ_j ((x_jm - example_j) · inverse_j)²`, from differences: expanded squares would cancel.
+    """`½ Σ_j ((x_jm - example_j) · inverse_j)²`, not expanded: expanded squares would cancel.
 
     Features are the first axis of x, so that the arithmetic is vectorised over rows.
     """
     # The compiler may recompute the result for each use, and fuse a product and a sum into one
-    # rounding. So the last product is by a power of two, which is exact: all uses get the same
+    # rounding. The last product is by a power of two, which is exact, so all uses get the same
     # number.
 
     def add(total: Array, feature: tuple[Array, Array, Array]) -> tuple[Array, None]:
@@ -90,7 +90,7 @@ class RunningLogSumExp(eqx.Module):
         return RunningLogSumExp(nearest, jnp.stack(total))
 
     def log_sum(self, sharpness: Float[Array, "G"]) -> Float[Array, "G m"]:
-        """`log Σ_n w_n exp(-sharpness · half_n)`; `nearest` has no derivative, as it cancels."""
+        """`log Σ_n w_n exp(-sharpness · half_n)`; the derivative by `nearest` cancels."""
         return safe_log(self.total) - sharpness[:, None] * self.nearest[None]
 
 
@@ -103,7 +103,7 @@ def leave_one_out(
 ) -> Float[Array, "G K"]:
     """`Σ_n w_nk log p_{-n}(x_n | k)` for multiplied bandwidths, up to a term without multipliers.
 
-    Rows that are alone in their class have no such density and are left out of the sum.
+    The sum leaves out rows that are alone in their class, since they have no such density.
     """
     (num_tiles, tile, d), inverse = examples.shape, 1 / bandwidth
 
@@ -137,7 +137,7 @@ def best_log_multiplier(
     bandwidth: Float[Array, "K d"],
 ) -> Float[Array, "K"]:
     """The maximiser of `leave_one_out`, on a grid of powers of 2 around 1 and 4 finer grids."""
-    # The centre comes first, and wins where all are equal.
+    # The centre comes first, so it is taken if all scores are equal.
     grid = jnp.array([0, 1, -1, 2, -2, 3, -3], bandwidth.dtype)
 
     def refine(centre: Array, step: Array) -> tuple[Array, None]:
