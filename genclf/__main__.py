@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument(
         "--sep", type=_separator, help=r"separator (, or, of a .tsv file, a tab); '\t' is a tab"
     )
-    compare.add_argument("--html", metavar="PAGE", help="write the same, with figures, as a page")
+    compare.add_argument("--html", metavar="PAGE", help="also write an HTML page, with figures")
     return parser
 
 

@@ -40,7 +40,7 @@ def codes(x: ArrayLike | Sequence, edges: ArrayLike | Sequence) -> Int32[Array, 
         unsorted or NaN edges is -1.
 
     Raises:
-        ValueError: the edges are unsorted, are NaN, or do not fit the shape of `x`; or an argument
+        ValueError: the edges are unsorted, NaN, or do not match the shape of `x`; or an argument
             is not an array of real numbers.
 
     Example:
@@ -98,7 +98,7 @@ def quantile_edges(
     This runs on the host, in NumPy: it is not for use inside `jit`.
 
     Args:
-        x: `(n,)` values, or `(n, d)` to cut each column by itself.
+        x: `(n,)` values, or `(n, d)` to cut each column separately.
         num_bins: B, at least 2.
         weights: `(n,)`, finite and not negative; None is 1 for each.
 
@@ -108,7 +108,7 @@ def quantile_edges(
     Raises:
         ValueError: `x` is NaN where the weight is not 0, or has fewer distinct values than bins; a
             weight is invalid; `num_bins` is not a whole number >= 2; or an argument is not an array
-            of real numbers, or has a shape that does not fit.
+            of real numbers, or has a wrong shape.
 
     Example:
         >>> import numpy as np

@@ -32,14 +32,14 @@ from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
 from genclf.classifier.verb import verb
 from genclf.engines.local_rows import array_rows, cut, form_of, own_devices, sum_rows, sums_over
-from genclf.engines.meeting import Meetings, agreed
+from genclf.engines.meeting import Barriers, agreed
 from genclf.engines.rank_files import RankFiles
 from genclf.stream.checkpoint import sum_units
 from genclf.stream.convert import as_host, as_stats
 from genclf.stream.host import HostClassifier
 from genclf.stream.on_device import arrays_of, checked_pieces
 from genclf.stream.part import Part
-from genclf.stream.partial import check_schema, warn_of_digits
+from genclf.stream.partial import check_schema, warn_of_precision
 from genclf.stream.pieces import merged
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_file, is_unnamed
@@ -72,10 +72,10 @@ def fit(
     All processes make the same call, each with any number of rows of its own, even zero. Rows are
     summed in the dtype of JAX's setting. A batch is padded with rows of weight 0 to one of a few
     sizes and spread over the process's devices; sparse rows are summed by one device. Before
-    reading, the processes check that they sum the same; after it, one all-reduce in float64 merges
-    the statistics: K d numbers for naive Bayes, d² for a shared covariance, K d² for covariances of
-    the classes. All processes then have the same bits. TPUs reduce pairs of float32, in which
-    counts are exact up to 2²⁴.
+    reading, the processes check that they sum the same statistics; after it, one all-reduce in
+    float64 merges them: K d numbers for naive Bayes, d² for a shared covariance, K d² for
+    covariances of the classes. All processes then have the same bits. TPUs reduce pairs of
+    float32, in which counts are exact up to 2²⁴.
 
     Args:
         clf: the model.
@@ -85,8 +85,8 @@ def fit(
         schema: how the model reads the columns; None for arrays.
         checkpoint: a folder that all processes see, for the sums of each; None for no checkpoints.
             A resumed run does not sum again what is summed there: files, even if the number of
-            processes has changed; and batches, which are identified by their place among those of
-            a process.
+            processes has changed; and batches, which are identified by their number within a
+            process.
         every: seconds between checkpoints.
         timeout: seconds to wait for the slowest process, at each barrier.
 
@@ -94,7 +94,7 @@ def fit(
         `ClassifierParams`, the same on all processes.
 
     Raises:
-        ValueError: the processes do not sum the same (the message says which and how); two have
+        ValueError: the processes sum different statistics (the message says how); two have
             a file of the same name; a batch of this process is wrong; or no row has a label.
         RuntimeError: another process failed; the message says which and how.
         TimeoutError: a process did not reach a barrier in time.
@@ -109,37 +109,37 @@ def fit(
         >>> print(params.conditional.mean.ravel())
         [0.5 8.5]
     """
-    meetings = Meetings.of_call(timeout)
-    with meetings.before("start"):
+    barriers = Barriers.of_call(timeout)
+    with barriers.before("start"):
         devices = own_devices(mesh)
         batches, example = _begun(clf, local_batches, schema)
-        own = _word(clf, example, schema, mesh, checkpoint)
+        own = _description(clf, example, schema, mesh, checkpoint)
         zeros = None if example is None else _zeros(clf, example)
-    words = [json.loads(each) for each in meetings.words("start", json.dumps(own).encode())]
-    digest = _digest(agreed(words))
+    messages = [json.loads(each) for each in barriers.exchange("start", json.dumps(own).encode())]
+    digest = _digest(agreed(messages))
     if isinstance(local_batches, list | tuple):  # files of an iterator are known after reading it
-        _check_once(meetings, "files", [os.fspath(b) for b in local_batches if is_file(b)])
-    empty = _nothing(meetings, words, zeros, digest)
-    store = None if checkpoint is None else _opened(meetings, Path(checkpoint), digest)
+        _check_once(barriers, "files", [os.fspath(b) for b in local_batches if is_file(b)])
+    empty = _empty_part(barriers, messages, zeros, digest)
+    store = None if checkpoint is None else _opened(barriers, Path(checkpoint), digest)
     done = frozenset() if store is None else store.elsewhere
     todo = (b for b in batches if not (is_file(b) and os.fspath(b) in done))
     summed = partial(_part, clf, schema, own["rows"], devices, empty)
-    with meetings.before("sums"):
-        part = sum_units(todo, nothing=empty, summed=summed, store=store, every=every)
-    _check_once(meetings, "sums", [name for name in part.part_ids if not is_unnamed(name)])
-    meetings.end()
-    total = meetings.collective(partial(_over_processes, part, mesh))
+    with barriers.before("sums"):
+        part = sum_units(todo, empty=empty, summed=summed, store=store, every=every)
+    _check_once(barriers, "sums", [name for name in part.part_ids if not is_unnamed(name)])
+    barriers.end()
+    total = barriers.collective(partial(_over_processes, part, mesh))
     if float(total.labels.count.sum()) == 0:
         raise ValueError("no row of any process has both a label and a weight above 0")
     if schema is not None:
-        warn_of_digits(total.conditional, schema)
+        warn_of_precision(total.conditional, schema)
     return estimate(clf, as_stats(total))
 
 
 def _begun(
     clf: Classifier, local_batches: Iterable[Any], schema: Schema | None
 ) -> tuple[Iterable[Any], PyTree | None]:
-    """The batches, and example rows in their form; None if there is no batch."""
+    """The batches, and example rows; None if there is no batch."""
     if schema is not None:
         check_schema(clf, schema)
         return local_batches, arrays_of(schema.no_rows())
@@ -150,7 +150,7 @@ def _begun(
     return chain([first], batches), array_rows(clf, first, "batch-000000000")
 
 
-def _word(
+def _description(
     clf: Classifier, example: PyTree | None, schema: Schema | None, mesh: Mesh, checkpoint: object
 ) -> dict[str, str | None]:
     """A description of what this process sums, the same on all; "rows" is None without batches."""
@@ -167,11 +167,11 @@ def _word(
     }
 
 
-def _digest(said: dict[str, str | None]) -> str:
+def _digest(description: dict[str, str | None]) -> str:
     """A hash of what is summed, without the mesh: the number of processes may change."""
-    if said["rows"] is None:
+    if description["rows"] is None:
         raise ValueError("local_batches is empty: give a batch of no rows, x of shape (0, d)")
-    summed = {what: own for what, own in said.items() if what not in ("mesh", "checkpoint")}
+    summed = {what: own for what, own in description.items() if what not in ("mesh", "checkpoint")}
     return hashlib.sha256(json.dumps(summed, sort_keys=True).encode()).hexdigest()
 
 
@@ -185,41 +185,42 @@ def _zeros(clf: Classifier, example: PyTree) -> ClassifierStats:
     return jax.tree.map(zeros, jax.eval_shape(sum_rows, clf, *one))
 
 
-def _nothing(
-    meetings: Meetings, words: list[dict[str, Any]], zeros: ClassifierStats | None, digest: str
+def _empty_part(
+    barriers: Barriers, messages: list[dict[str, Any]], zeros: ClassifierStats | None, digest: str
 ) -> Part:
     """The part of zero rows; a process without batches receives it from another one."""
     own = None if zeros is None else _as_part(zeros, 0, "nothing", digest)
-    has_rows = [word["rows"] is not None for word in words]
+    has_rows = [message["rows"] is not None for message in messages]
     if all(has_rows) and own is not None:
         return own
     sent = b"" if own is None else zlib.compress(own.to_bytes(), 1)
-    return Part.from_bytes(zlib.decompress(meetings.words("nothing", sent)[has_rows.index(True)]))
+    content = barriers.exchange("nothing", sent)[has_rows.index(True)]
+    return Part.from_bytes(zlib.decompress(content))
 
 
-def _opened(meetings: Meetings, folder: Path, digest: str) -> RankFiles:
-    """The checkpoints, read by all processes before any writes; raise if they see other files."""
-    with meetings.before("checkpoint"):
+def _opened(barriers: Barriers, folder: Path, digest: str) -> RankFiles:
+    """The checkpoints, read by all processes before any writes; raise if they differ."""
+    with barriers.before("checkpoint"):
         store = RankFiles.open(folder, jax.process_index(), jax.process_count(), digest)
     own = () if store.start is None else store.start.part_ids
     seen = "\n".join(sorted(store.elsewhere.union(own)))
-    views = meetings.words("checkpoint", hashlib.sha256(seen.encode()).digest())
+    views = barriers.exchange("checkpoint", hashlib.sha256(seen.encode()).digest())
     if len(set(views)) > 1:
         raise ValueError(
-            f"checkpoint {str(folder)!r} holds other files for some processes: copy them all to a "
-            "folder that all processes see"
+            f"checkpoint {str(folder)!r} differs between processes: copy its files to a folder "
+            "that all processes see"
         )
     return store
 
 
-def _check_once(meetings: Meetings, topic: str, names: list[str]) -> None:
+def _check_once(barriers: Barriers, topic: str, names: list[str]) -> None:
     """Raise if two processes have a file of the same name."""
     short = [hashlib.blake2b(name.encode(), digest_size=_SHORT).digest() for name in names]
     own = dict(zip(short, names, strict=True))
     first: dict[bytes, int] = {}
-    for rank, word in enumerate(meetings.words(topic, b"".join(short))):
-        for start in range(0, len(word), _SHORT):
-            key = word[start : start + _SHORT]
+    for rank, message in enumerate(barriers.exchange(topic, b"".join(short))):
+        for start in range(0, len(message), _SHORT):
+            key = message[start : start + _SHORT]
             if (before := first.setdefault(key, rank)) != rank:
                 what = f"the file {own[key]!r}" if key in own else "one file"
                 raise ValueError(
@@ -236,7 +237,7 @@ def _part(
     schema: Schema | None,
     form: str | None,
     devices: list[Any],
-    nothing: Part,
+    empty: Part,
     name: str,
     given: object,
 ) -> Part:
@@ -245,7 +246,7 @@ def _part(
     if schema is None:
         x, y, w = array_rows(clf, given, name)
         if (found := form_of(x)) != form:
-            raise ValueError(f"{name} of local_batches has {found}, and the first one {form}")
+            raise ValueError(f"{name} of local_batches has {found}, but the first one {form}")
         each: Iterable[Any] = cut(x, y, w)
     else:
         each = map(arrays_of, checked_pieces(clf, schema, schema.reader.tables(name, given), name))
@@ -254,8 +255,8 @@ def _part(
             one = sums_over(clf, devices, x, y, w)
             total, rows = one if total is None else merged(total, one), rows + len(y)
     if total is None:
-        return replace(nothing, part_ids=(name,))
-    return _as_part(total, rows, name, nothing.digest)
+        return replace(empty, part_ids=(name,))
+    return _as_part(total, rows, name, empty.digest)
 
 
 def _as_part(total: ClassifierStats, rows: int, name: str, digest: str) -> Part:

@@ -60,7 +60,7 @@ def learn_vocabulary(
             frequent ones, those that come first in the alphabet; None keeps all.
         lowercase: whether "Free" and "free" are one word.
         unknown: whether to add a last word, `"<unknown>"`, that stands for every word not in the
-            vocabulary, among them those left out by `min_df`, `max_df` and `max_words`, but not the
+            vocabulary, including those left out by `min_df`, `max_df` and `max_words`, but not
             stop words.
 
     Returns:
@@ -137,7 +137,7 @@ class Vocabulary:
         words = check_words(self.words, "words")
         if len(set(words)) < len(words):
             twice = next(word for word in words if words.count(word) > 1)
-            raise ValueError(f"words must differ: {twice!r} is there more than once")
+            raise ValueError(f"words must differ: {twice!r} occurs more than once")
         object.__setattr__(self, "words", tuple(words))
         stop_words = frozenset(check_words(self.stop_words, "stop_words"))
         object.__setattr__(self, "stop_words", stop_words)
@@ -158,7 +158,7 @@ class Vocabulary:
 
         Returns:
             `(n, V)` counts, a `scipy.sparse.csr_array` that holds those above 0, as `Multinomial`
-            and `Bernoulli` take it. `.toarray()` makes an array of n V items of it.
+            and `Bernoulli` take it. `.toarray()` makes it dense.
 
         Raises:
             ValueError: a count does not fit in `dtype`, or `dtype` is not a type of real numbers.
@@ -185,7 +185,7 @@ class Vocabulary:
             `(n, V)` zeros and ones, a `scipy.sparse.csr_array`; equal to `counts(texts) > 0`.
 
         Raises:
-            ValueError: `dtype` is no type of real numbers.
+            ValueError: `dtype` is not a type of real numbers.
 
         Example:
             >>> from genclf.text import learn_vocabulary
@@ -199,8 +199,8 @@ class Vocabulary:
     def _counts(
         self, texts: Iterable[str], dtype: np.dtype, f: Callable[[np.ndarray], np.ndarray]
     ) -> Any:
-        """A function of the counts of the words that each text has."""
-        from scipy.sparse import csr_array  # which takes long to import
+        """`f` of the count of each word in each text."""
+        from scipy.sparse import csr_array  # slow to import
 
         ids, lengths = self._encode(texts)
         row = np.repeat(np.arange(len(lengths)), lengths)
@@ -221,7 +221,7 @@ class Vocabulary:
         Args:
             texts: n texts.
             max_length: L; the first L known words of a longer text are kept. None takes the length
-                of the longest text. Give a number to encode many batches in one shape.
+                of the longest text. Give a number to encode many batches with one shape.
 
         Returns:
             `(n, L)` ids, padded with 0 on the right, and the `(n,)` numbers of words in the rows.

@@ -99,12 +99,12 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
 
     Maximises `log_evidence` by L-BFGS in the logarithms of these strengths: the concentration of a
     `Dirichlet` (all numbers of an array); a and b of a `Beta`; shape and rate of a `Gamma`; κ and
-    ν - p + 1 of a `NormalInverseWishart`, whose mean and scale are kept. Where they are None, they
-    are those of these data, with a scale that changes with ν, and the new prior has their numbers:
-    it is the same prior for other data. (`Independent` has one prior for all columns, whose means
-    differ: there None stays None.) Each family inside has its own strengths; `alpha` becomes a
-    prior. The class prior is kept: one table of class counts has little information about its
-    concentration.
+    ν - p + 1 of a `NormalInverseWishart`, whose mean and scale are kept. If these are None,
+    they are taken from the statistics, with a scale that changes with ν, and the new prior holds
+    their numbers, so that it is the same prior for other data. (In `Independent` None stays None,
+    since one prior serves columns of different means.) Each family in a combinator has its own
+    strengths; `alpha` becomes a prior. The class prior is kept: one table of class counts has
+    little information about its concentration.
 
     Args:
         clf: the model; the search starts from its priors.
@@ -148,18 +148,18 @@ def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     of_part = lambda part, s: part.conjugate_prior(s).log_evidence(s)  # noqa: E731
     of_parts = over_parts(clf.family, of_part, stats.conditional)
     found = found + sum(leaf.sum() for leaf in jax.tree.leaves(of_parts))
-    # Where a count is NaN, some terms are those of no count.
+    # Some terms treat a NaN count as 0.
     invalid = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(stats)]).any()
     return jnp.where(invalid, jnp.nan, found)
 
 
 def _strengths(family: Family, stats: PyTree) -> list[PyTree]:
-    """The free coordinates of the prior of each family inside, in order."""
+    """The free coordinates of the prior of each leaf family, in order."""
     return [part.given_prior.strength(s) for part, s in leaf_families(family, stats)]
 
 
 def _with_numbers(family: Family, stats: PyTree) -> Family:
-    """The same family, whose priors hold the numbers that they leave to the statistics."""
+    """The family with priors that hold the numbers taken from the statistics."""
     used = jax.tree.leaves(priors(family, stats), is_leaf=is_conjugate)
     new = [
         part if node.batch_shape else part.with_prior(part.given_prior.with_numbers_of(node))
@@ -193,15 +193,17 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     def value_and_grad(free: Array) -> tuple[Array, Array]:
         return jax.value_and_grad(lambda free: loss(unravel(free)))(free)
 
-    # No strength changes by more than a factor e in a step: far away the evidence is flat.
+    # A step changes no strength by more than a factor e: far away the evidence is flat.
     minimiser = Minimiser(value_and_grad, longest=1.0)
     far = lambda at: jnp.abs(at.grad).max() > 0.1 * tol  # noqa: E731
     end = minimiser.run(minimiser.start(start), far)
     free, slope, gradient_norm = end.at, end.grad, jnp.abs(end.grad).max()
     # As a → ∞, f ~ -c/a: the slope in log a vanishes, but the Newton step stays about 1.
-    way = jnp.where(gradient_norm > 0, slope / gradient_norm, 1)
-    curvature = (way * jax.jvp(lambda free: value_and_grad(free)[1], (free,), (way,))[1]).sum()
-    short = (curvature > 0) & ((way * slope).sum() <= _LONGEST_LAST_STEP * curvature)
+    direction = jnp.where(gradient_norm > 0, slope / gradient_norm, 1)
+    curvature = (
+        direction * jax.jvp(lambda free: value_and_grad(free)[1], (free,), (direction,))[1]
+    ).sum()
+    short = (curvature > 0) & ((direction * slope).sum() <= _LONGEST_LAST_STEP * curvature)
     inside = (jnp.abs(free) < largest).all()
     found = with_prior(unravel(free))
     numbers = _with_numbers(found.family, stats.conditional)

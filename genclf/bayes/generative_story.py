@@ -44,7 +44,7 @@ def story(
         mean         Normal given covariance
         coef         Normal(0, 1 / √(n l2))               (SoftmaxRegression; intercept: flat)
 
-    In a `Product` the block and a dot come before each name. If columns differ in their number of
+    In a `Product` each name is prefixed by the block and a dot. If columns differ in number of
     values, theta is one site for each such number, as "theta_3". A covariance that the classes
     share has shape (1, d, d). The mode of the sites (SVI with AutoDelta) is the estimate of `fit`.
     Any number in a prior may be a numpyro distribution instead, and is then a site with the name of
@@ -56,8 +56,8 @@ def story(
     marginalised by parallel enumeration. Word counts are independent Poisson counts of mean
     `mean_length · θ`, as in `sample`; for observed counts a factor turns their probability into
     that of a sequence of given length, as in `log_joint`. A cell outside the support makes the
-    log-density NaN. Labels must be concrete, not traced. Most of numpyro's first minute is spent on
-    compiling small pieces: an inference that is compiled as a whole, by `jax.jit`, starts sooner.
+    log-density NaN. Labels must be concrete, not traced. numpyro spends most of its first
+    minute compiling small functions: an inference compiled as a whole by `jax.jit` starts sooner.
 
     Args:
         model: a `Classifier`, or fitted `ClassifierParams`; also `SoftmaxRegression` and its
@@ -80,8 +80,8 @@ def story(
         >>> from numpyro.infer.util import log_density
         >>> params = gcf.fit(gcf.lda(2), jnp.array([[0.0], [2.0], [5.0]]), jnp.array([0, 0, 1]))
         >>> x, y = jnp.array([[4.0]]), jnp.array([1])
-        >>> told = log_density(gcf.bayes.story(params), (x, y), {}, {})[0]
-        >>> print(told.round(3), gcf.log_joint(params, x)[0, 1].round(3))
+        >>> joint = log_density(gcf.bayes.story(params), (x, y), {}, {})[0]
+        >>> print(joint.round(3), gcf.log_joint(params, x)[0, 1].round(3))
         -2.565 -2.565
 
         A density with heavy tails, its degrees of freedom to be inferred:

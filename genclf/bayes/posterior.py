@@ -63,7 +63,7 @@ class Posterior(ShowsNumbers):
     def on_boundary(self) -> dict[str, Bool[Array, "..."]]:
         """Which probabilities and rates are 0 (or probabilities 1) at the mode, by name.
 
-        See `Dirichlet` on a < 1; a rate is 0 where `Gamma` has a shape of 1 or less, and no event.
+        See `Dirichlet` on a < 1; a rate is 0 if its `Gamma` has shape <= 1 and there are no events.
         """
         mode = self.mode
         found, named = arrays(mode), {PRIOR: CLASS_PRIOR} | declared(self.clf, mode)
@@ -241,15 +241,15 @@ def _posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 
 @jax.jit
 def _prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
-    nothing = jax.tree.map(jnp.zeros_like, stats)
+    zero = jax.tree.map(jnp.zeros_like, stats)
     given = priors(clf.family, stats.conditional)
-    return Posterior(clf, nothing, clf.label_prior.conjugate(stats.labels), given, stats)
+    return Posterior(clf, zero, clf.label_prior.conjugate(stats.labels), given, stats)
 
 
 def _params(
     post: Posterior, log_prior: Array | None, arrays_of: Callable, *trees: PyTree
 ) -> ClassifierParams:
-    """Params from the arrays that `arrays_of(conjugate, *trees)` returns for each family inside."""
+    """Params from the arrays that `arrays_of(conjugate, *trees)` returns for each leaf family."""
     family = post.clf.family
     arrays = over_parts(family, lambda _, *of: arrays_of(*of), post.conditional, *trees)
     if log_prior is None:

@@ -18,7 +18,7 @@ from genclf.tables.trials import ModelScore
 def print_comparison(
     path: str, label: str, num_folds: int, seed: int, separator: str | None, html: str | None
 ) -> None:
-    """Print the cross-validated comparison; `InputError` if the file does not allow it.
+    """Print the cross-validated comparison; `InputError` if the file cannot be used.
 
     Args:
         path: the file.

@@ -66,8 +66,8 @@ def read_table(path: str, separator: str | None, label: str) -> Any:
         )
     if len(set(names)) < len(names):
         frame.columns = pd.Index(
-            name if name == label else f"{name} (column {place})"
-            for place, name in enumerate(names, 1)
+            name if name == label else f"{name} (column {number})"
+            for number, name in enumerate(names, 1)
         )
     return frame
 
@@ -97,7 +97,7 @@ def _binary(path: str, data: bytes) -> Any:
 
 def _read(path: str) -> bytes:
     if "://" in path:
-        raise InputError("nothing is fetched; download the file, and give the path of the copy")
+        raise InputError("URLs are not fetched; download the file, and give the path of the copy")
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -142,23 +142,23 @@ def _unpack(path: str, data: bytes) -> bytes:
 
 
 def _bounded(unpacked: Any, data: bytes) -> bytes:
-    """The bytes of an unpacked stream; raise if they are more than a table would give."""
-    found = unpacked.read(_most(data) + 1)
+    """The bytes of an unpacked stream; raise if they exceed the limit."""
+    found = unpacked.read(_limit(data) + 1)
     _check_size(len(found), data)
     return found
 
 
-def _most(data: bytes) -> int:
-    """How many bytes these bytes of a file may unpack to."""
+def _limit(data: bytes) -> int:
+    """The largest number of bytes that these bytes of a file may unpack to."""
     given = os.environ.get(_SETTING, "")
     return int(given) if given.isdecimal() else max(_LEAST, _RATIO * len(data))
 
 
 def _check_size(size: int, data: bytes) -> None:
-    if size > _most(data):
+    if size > _limit(data):
         raise InputError(
-            f"unpacks to more than {_most(data):,} bytes, from {len(data):,}; if you trust it, set "
-            f"the environment variable {_SETTING} to the most bytes to unpack"
+            f"unpacks to more than {_limit(data):,} bytes, from {len(data):,}; if you trust it, "
+            f"set the environment variable {_SETTING} to the most bytes to unpack"
         )
 
 
@@ -174,7 +174,7 @@ _COMPRESSED: dict[str, Any] = {
 }
 _CELL = 8  # bytes of a cell in memory
 _SETTING = "GENCLF_MOST_BYTES"
-_LEAST, _RATIO = 2**26, 100  # bytes that any file may have; beyond, how much tables are compressed
+_LEAST, _RATIO = 2**26, 100  # bytes to which any file may unpack, and times its own bytes
 
 
 def _only(members: list[Any]) -> Any:

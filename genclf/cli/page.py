@@ -71,7 +71,7 @@ def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
     yield (
         "reliability",
         _drawn(ax),
-        "Reliability: on the diagonal, probabilities can be taken at their word. Rows that the "
+        "Reliability: on the diagonal, probabilities equal the shares of rows. Rows that the "
         "model was not fitted to; bars are 95 % intervals.",
     )
     decided = ~np.isnan(found.log_posterior).any(1)
@@ -84,8 +84,8 @@ def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
     yield (
         "evidence",
         _drawn(_evidence(terms, found.best.columns)),
-        "How much each column speaks for the most probable class against the next: its term of the "
-        "log-odds, the mean of the absolute value over rows of the file.",
+        "How much each column contributes to the log-odds of the most probable class against the "
+        "next: the mean of the absolute value of its term, over rows of the file.",
     )
     yield from _of_words(found)
 
@@ -145,7 +145,7 @@ def _checks(found: Comparison, table: Any) -> list[str]:
         )
     unseen = sum(int(a.sum()) for a in jax.tree.leaves(diagnosis.unseen))
     if unseen:
-        results.append(f"diagnose: {unseen} times a class has no value of a column.")
+        results.append(f"diagnose: in {unseen} cases a class has no value of a column.")
     return [
         *results,
         f"diagnose: {'something' if diagnosis.degenerate else 'nothing'} is degenerate.",

@@ -8,12 +8,12 @@ from genclf.stream.schema import Schema
 
 
 def check_recipes(schema: Schema) -> None:
-    """Raise unless NumPy sums what the model sums."""
-    if alone := [part for part in schema.parts if part.recipe is None]:
-        what = "the model" if alone[0].name is None else f"part {alone[0].name!r} of the model"
+    """Raise unless NumPy can sum the statistics of the model."""
+    if by_jax := [part for part in schema.parts if part.recipe is None]:
+        what = "the model" if by_jax[0].name is None else f"part {by_jax[0].name!r} of the model"
         raise ValueError(
             f"schema: only JAX can compute the statistics of {what}, and workers do not import "
-            "it: expected Gaussian, Categorical, Bernoulli, Multinomial or Poisson; others take "
+            "it: expected Gaussian, Categorical, Bernoulli, Multinomial or Poisson; for others use "
             "genclf.stream.fit_batches"
         )
 

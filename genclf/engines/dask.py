@@ -42,8 +42,8 @@ def partial(schema: Schema, df: DataFrame | list[Delayed]) -> Part:
         A `Part`.
 
     Raises:
-        ValueError: NumPy cannot sum what the model sums; or a cell does not fit the schema: the
-            message names partition, row and column.
+        ValueError: only JAX can sum the statistics of the model; or a cell does not fit the schema:
+            the message names partition, row and column.
     """
     import dask
 

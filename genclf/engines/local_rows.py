@@ -29,7 +29,7 @@ def own_devices(mesh: Mesh) -> list[jax.Device]:
     """The devices of a mesh that belong to this process; raise if there is none."""
     own = [d for d in mesh.devices.flat if d.process_index == jax.process_index()]
     if not own:
-        raise ValueError(f"mesh has no device of process {jax.process_index()}: give it all")
+        raise ValueError(f"mesh has no device of process {jax.process_index()}: give a mesh of all")
     return own
 
 
@@ -45,7 +45,7 @@ def array_rows(clf: Classifier, batch: Any, name: str) -> ArrayRows:
     w = np.ones(y.shape[:1]) if len(batch) == 2 else np.asarray(batch[2])
     found = [a.shape for a in (*_arrays(x), y, w)]
     if len({shape[:1] for shape in found}) > 1 or () in found:
-        raise ValueError(f"{name} of local_batches has arrays {found}, expected as many rows each")
+        raise ValueError(f"{name} of local_batches has arrays {found}, expected equal lengths")
     check_labels(jnp.asarray(y), clf.num_classes)
     return x, y, w
 

@@ -18,8 +18,8 @@ _CALLS = count()
 
 
 @dataclass(frozen=True)
-class Meetings:
-    """The meetings of one call, the same on all processes; a single process does not wait.
+class Barriers:
+    """The barriers of one call, the same on all processes; a single process does not wait.
 
     Attributes:
         name: the same on all processes, and different for each call.
@@ -30,23 +30,23 @@ class Meetings:
     timeout: float | int
 
     @staticmethod
-    def of_call(timeout: float | int) -> Meetings:
-        """The meetings of the next call of this process."""
-        return Meetings(f"genclf-{next(_CALLS)}", timeout)
+    def of_call(timeout: float | int) -> Barriers:
+        """The barriers of the next call of this process."""
+        return Barriers(f"genclf-{next(_CALLS)}", timeout)
 
-    def words(self, topic: str, own: bytes) -> list[bytes]:
+    def exchange(self, topic: str, own: bytes) -> list[bytes]:
         """The message of each process, in the order of their ranks, once all have sent one."""
         client = _client()
         if client is None:
             return [own]
         with self._errors():
             client.key_value_set_bytes(f"{self.name}/{topic}/{jax.process_index():08d}", own)
-        self.meet(topic)
+        self.wait(topic)
         with self._errors():
             return [each for _, each in sorted(client.key_value_dir_get_bytes(self._at(topic)))]
 
-    def meet(self, topic: str) -> None:
-        """Wait until all processes are here; raise if one failed, ended or is late."""
+    def wait(self, topic: str) -> None:
+        """Wait for all processes; raise if one failed, ended or is late."""
         client = _client()
         if client is None:
             return
@@ -56,7 +56,7 @@ class Meetings:
 
     @contextmanager
     def before(self, topic: str) -> Iterator[None]:
-        """A context for work before a meeting: if the work fails, no other process waits for it."""
+        """A context for work before a barrier: if the work fails, no other process waits for it."""
         try:
             yield
         except Exception as error:
@@ -70,7 +70,7 @@ class Meetings:
             raise
 
     def end(self) -> None:
-        """Delete the messages, after the last meeting of all processes."""
+        """Delete the messages, after the last barrier of all processes."""
         if (client := _client()) is not None and jax.process_index() == 0:
             client.key_value_delete(f"{self.name}/")
 
@@ -101,7 +101,7 @@ class Meetings:
 
     @property
     def _late(self) -> str:
-        return f"a process did not come within {self.timeout} s (timeout=)"
+        return f"a process did not reach the barrier within {self.timeout} s (timeout=)"
 
     def _raise_failures(self) -> None:
         if failed := sorted(_client().key_value_dir_get(self._at("failed"))):
@@ -121,17 +121,17 @@ class Meetings:
             raise ConnectionError(f"a process ended: {message}") from error
 
 
-def agreed(words: list[dict[str, str | None]]) -> dict[str, str | None]:
-    """The common value of each key, None values aside; raise if two processes differ in one."""
+def agreed(messages: list[dict[str, str | None]]) -> dict[str, str | None]:
+    """The common value of each key, except for None; raise if two processes have different ones."""
     whole: dict[str, str | None] = {}
-    for what in words[0]:
+    for what in messages[0]:
         ranks_of: dict[str, list[int]] = {}
-        for rank, message in enumerate(words):
+        for rank, message in enumerate(messages):
             if (own := message[what]) is not None:
                 ranks_of.setdefault(own, []).append(rank)
         if len(ranks_of) > 1:
             each = [f"{own} on processes {ranks!s:.60}" for own, ranks in ranks_of.items()]
-            raise ValueError(f"the processes do not sum the same: {what} is {'; '.join(each)}")
+            raise ValueError(f"the processes sum different statistics: {what} is {'; '.join(each)}")
         whole[what] = next(iter(ranks_of), None)
     return whole
 

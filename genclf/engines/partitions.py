@@ -56,7 +56,7 @@ def from_chunks(chunks: Iterable[Chunk]) -> list[Part]:
         own = found.setdefault(chunk.part_id, {})
         if chunk.sequence in own:
             raise ValueError(
-                f"part {chunk.part_id!r}: chunk {chunk.sequence} came twice, as of a task that ran "
+                f"part {chunk.part_id!r}: chunk {chunk.sequence} arrived twice, as if a task ran "
                 "twice: nothing is summed"
             )
         own[chunk.sequence] = chunk
@@ -64,7 +64,7 @@ def from_chunks(chunks: Iterable[Chunk]) -> list[Part]:
     for name, own in found.items():
         wanted = next(iter(own.values())).of
         if missing := sorted({*range(wanted)} - {*own}):
-            raise ValueError(f"part {name!r}: chunk {missing[0]} of {wanted} did not come")
+            raise ValueError(f"part {name!r}: chunk {missing[0]} of {wanted} did not arrive")
         parts.append(Part.from_bytes(b"".join(bytes(own[i].bytes) for i in range(wanted))))
     return parts
 
@@ -87,10 +87,10 @@ def parts_in(chunks: Iterable[Chunk], numbers: range) -> Iterator[Part]:
     wanted = map(partition_name, numbers)
     for name, own in groupby(chunks, key=lambda chunk: chunk.part_id):
         if name != (expected := next(wanted, None)):
-            raise ValueError(f"part {name!r} came, expected {expected or 'no more'!r}, {numbers}")
+            raise ValueError(f"part {name!r} arrived, expected {expected or 'none'!r}, {numbers}")
         yield from from_chunks(own)
     if (missing := next(wanted, None)) is not None:
-        raise ValueError(f"part {missing!r} of {len(numbers)} did not come")
+        raise ValueError(f"part {missing!r} of {len(numbers)} did not arrive")
 
 
 def merged(parts: Iterable[Part]) -> Part:
@@ -118,14 +118,14 @@ def tables_of(schema: Schema, batches: Batches) -> Iterator[ArrowTable]:
 
     for table in as_tables(batches):
         for column in schema.columns:
-            place = table.schema.get_field_index(column.name)
-            if column.width == 1 or place < 0 or not _has_lists(table.schema.types[place]):
+            index = table.schema.get_field_index(column.name)
+            if column.width == 1 or index < 0 or not _has_lists(table.schema.types[index]):
                 continue
             try:
-                cells = table[place].cast(pa.list_(pa.float64(), column.width))
+                cells = table[index].cast(pa.list_(pa.float64(), column.width))
             except pa.ArrowInvalid:  # another length: `schema.read` raises and names the column
                 continue
-            table = table.set_column(place, column.name, cells)
+            table = table.set_column(index, column.name, cells)
         yield table
 
 
@@ -137,7 +137,7 @@ def _has_lists(dtype: ArrowType) -> bool:
 
 @dataclass(frozen=True)
 class Named:
-    """The function `work`, applied to batches whose columns get these names."""
+    """The function `work` of batches, after their columns are renamed."""
 
     names: list[str]
     work: Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]

@@ -19,8 +19,8 @@ class RankFiles(Store):
 
     Attributes:
         path: the file of this process.
-        start: the sum that this process resumes from: its own, and its share of those of earlier
-            processes that are no more.
+        start: the sum that this process resumes from: its own, and its share of those of
+            processes of earlier runs.
         elsewhere: the units in the sums that other processes resume from.
     """
 
@@ -33,20 +33,20 @@ class RankFiles(Store):
     def open(folder: Path, rank: int, count: int, digest: str) -> RankFiles:
         """The files of a folder as they are now; all processes open it before any writes."""
         own: list[Part] = []
-        left: list[Part] = []
+        orphans: list[Part] = []
         others: list[Part] = []
-        for place, part in _largest(folder, digest):
-            if place[1] != count:
-                left.append(part)
+        for process, part in _largest(folder, digest):
+            if process[1] != count:
+                orphans.append(part)
             else:
-                (own if place[0] == rank else others).append(part)
-        if any(is_unnamed(name) for part in left for name in part.part_ids):
+                (own if process[0] == rank else others).append(part)
+        if any(is_unnamed(name) for part in orphans for name in part.part_ids):
             raise ValueError(
                 f"checkpoint {str(folder)!r} has sums of another number of processes over batches "
-                "without names: go on with that number, or give files"
+                "without names: use that number again, or give files"
             )
-        mine = own + left[rank::count]
-        theirs = others + [part for i, part in enumerate(left) if i % count != rank]
+        mine = own + orphans[rank::count]
+        theirs = others + [part for i, part in enumerate(orphans) if i % count != rank]
         elsewhere = frozenset(name for part in theirs for name in part.part_ids)
         path = folder / f"process-{rank:05d}-of-{count:05d}.genclf"
         return RankFiles(path, combine(mine) if mine else None, elsewhere)
@@ -75,10 +75,10 @@ def _largest(folder: Path, digest: str) -> list[tuple[tuple[int, int], Part]]:
     found.sort(key=lambda one: -len(one[1].part_ids))
     kept: list[tuple[tuple[int, int], Part]] = []
     seen: set[tuple[tuple[int, int] | None, str]] = set()
-    for place, part in found:
+    for process, part in found:
         # A batch without a name is identified by its process and its number there.
-        ids = {(place if is_unnamed(name) else None, name) for name in part.part_ids}
+        ids = {(process if is_unnamed(name) else None, name) for name in part.part_ids}
         if not ids <= seen:
-            kept.append((place, part))
+            kept.append((process, part))
             seen |= ids
     return sorted(kept, key=lambda one: one[0])

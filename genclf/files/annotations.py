@@ -1,4 +1,4 @@
-"""Whether values are of the types, dtypes and shapes that the annotations of their fields say."""
+"""Checks of values against the types, dtypes and shapes that annotations of fields declare."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Axes:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def problem(self, shape: tuple[int, ...], dims: str) -> str | None:
-        """Why an array of this shape does not have these axes, to follow its name; else None."""
+        """What is wrong with a shape, in words that follow the array's name; None if valid."""
         if "*" in dims or "..." in dims:
             return None
         names = dims.split()
@@ -42,7 +42,7 @@ class Axes:
         return f"has the shape {shape}, expected ({', '.join(names)}){before}{where}"
 
     def _has(self, name: str, size: int) -> bool:
-        """Whether an axis of this name may have this size; "copies" is one, or one per class."""
+        """Whether an axis of this name may have this size; "copies" is 1 or K."""
         if name.isdigit():
             return size == int(name)
         if name == "copies":
@@ -70,17 +70,17 @@ def is_array(hint: object) -> bool:
 
 
 def mismatch(value: object, hint: object, axes: Axes, dims: str | None = None) -> str | None:
-    """Why a value is not what an annotation says, to follow its name; None if it is.
+    """What is wrong with a value, in words that follow its name; None if it is valid.
 
     Args:
         value: the value of a field.
         hint: the annotation.
         axes: the sizes of axes in other arrays of the object; those of this one are added.
-        dims: the axes of an array, if the annotation cannot say them.
+        dims: the axes of an array, if they are not those of the annotation.
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        # An array is compared with the annotations of arrays, so that the message is of its shape.
+        # An array is compared with annotations of arrays alone: the message names its shape.
         alike = [one for one in inner if is_array(one) == hasattr(value, "dtype")] or inner
         each = [mismatch(value, one, axes, dims) for one in alike]
         return None if None in each else each[0] if len(each) == 1 else _is_not(value, hint)
@@ -93,13 +93,13 @@ def mismatch(value: object, hint: object, axes: Axes, dims: str | None = None) -
         each = [mismatch(name, inner[0], axes) for name in value]
         each += [mismatch(item, inner[1], axes) for item in value.values()]
         return next((f"has an entry that {wrong}" for wrong in each if wrong), None)
-    return None if _is_of(value, origin or hint, inner) else _is_not(value, hint)
+    return None if _is_instance(value, origin or hint, inner) else _is_not(value, hint)
 
 
-def _is_of(value: object, kind: object, words: tuple[object, ...]) -> bool:
+def _is_instance(value: object, kind: object, options: tuple[object, ...]) -> bool:
     if kind is Literal:
-        return isinstance(value, str) and value in words
-    if kind in (int, float):  # truth values are ints of Python
+        return isinstance(value, str) and value in options
+    if kind in (int, float):  # bool is a subclass of int
         return isinstance(value, kind | int) and not isinstance(value, bool)
     if kind is None or not isinstance(kind, type):
         return True
@@ -107,7 +107,7 @@ def _is_of(value: object, kind: object, words: tuple[object, ...]) -> bool:
 
 
 def _of_array(value: object, hint: type[AbstractArray], axes: Axes, dims: str | None) -> str | None:
-    if isinstance(value, float):  # a scalar of NumPy in float64 is saved as a float
+    if isinstance(value, float):  # a float64 scalar of NumPy is saved as a float
         value = np.asarray(value)
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         return _is_not(value, hint)
@@ -117,11 +117,11 @@ def _of_array(value: object, hint: type[AbstractArray], axes: Axes, dims: str | 
 
 
 def _is_not(value: object, hint: object) -> str:
-    is_word = typing.get_origin(hint) is Literal
-    expected = " or ".join(map(repr, typing.get_args(hint))) if is_word else _said(hint)
+    is_literal = typing.get_origin(hint) is Literal
+    expected = " or ".join(map(repr, typing.get_args(hint))) if is_literal else _in_words(hint)
     plain = isinstance(value, str | float | int | None)
     return f"is {f'{value!r:.40}' if plain else type(value).__name__}, expected {expected:.200}"
 
 
-def _said(hint: object) -> str:
+def _in_words(hint: object) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

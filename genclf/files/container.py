@@ -37,8 +37,8 @@ def to_bytes(structure: object, arrays: dict[str, np.ndarray]) -> bytes:
     try:
         body = numpy.save(arrays, metadata={"structure": text})
     except UnicodeEncodeError as error:
-        place = text[max(error.start - 20, 0) : error.end + 20]
-        raise ValueError(f"the text {place!r} is not Unicode: it has half of a pair") from error
+        excerpt = text[max(error.start - 20, 0) : error.end + 20]
+        raise ValueError(f"the text {excerpt!r} is not Unicode: it has a lone surrogate") from error
     return b"genclf file %d sha256:%s\n%s" % (VERSION, _checksum(body), body)
 
 
@@ -48,10 +48,10 @@ def from_bytes(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
     if found is None:
         raise FileError("genclf.save did not write it")
     if not 1 <= int(found[1]) <= VERSION:
-        raise FileError(f"it has version {int(found[1])}: a later genclf wrote it, this reads 1")
+        raise FileError(f"it has version {int(found[1])}: a later genclf wrote it")
     body = content[found.end() :]
     if _checksum(body) != found[2]:
-        raise FileError("its checksum does not fit: it is truncated, or damaged")
+        raise FileError("its checksum does not match: it is truncated or damaged")
     header = _header(body)
     try:
         arrays = _safetensors().load(body)
@@ -61,10 +61,10 @@ def from_bytes(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def _header(body: bytes) -> dict[str, Any]:
-    """The header of the safetensors file; `FileError` if a name repeats, or without structure."""
+    """The header of the safetensors file; `FileError` if names repeat or it has no structure."""
     size = int.from_bytes(body[:8], "little")
     if len(body) < 8 or size > min(len(body) - 8, _LONGEST_HEADER):
-        raise FileError(f"its header is said to have {size} bytes, more than there can be")
+        raise FileError(f"its header claims to have {size} bytes, more than possible")
     header: Any = _json(body[8 : 8 + size])
     metadata = header.get("__metadata__") if isinstance(header, dict) else None
     if not isinstance(metadata, dict) or not isinstance(metadata.get("structure"), str):
@@ -82,7 +82,7 @@ def _json(text: str | bytes) -> object:
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return found
 
 
@@ -95,12 +95,12 @@ def _checksum(body: bytes) -> bytes:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically: after a crash, either the old or the new one is there, whole.
+    """Replace a file atomically: after a crash it holds all the old or all the new content.
 
-    Of a symbolic link, the file that it leads to is replaced.
+    A symbolic link is followed.
     """
     path = Path(os.path.realpath(path))
-    # The name of the temporary file is short, as those of files are limited.
+    # Its name is short, since the length of the names of files is limited.
     handle, temporary = tempfile.mkstemp(prefix=".genclf-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -112,7 +112,7 @@ def replace_file(path: Path, content: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-    if os.name == "posix":  # write the folder, which holds the name, to the disk too
+    if os.name == "posix":  # flush the folder too, which holds the name
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -19,7 +19,7 @@ from genclf.families.counts.multinomial_params import MultinomialParams
 from genclf.families.gaussian.params import GaussianParams
 from genclf.fitting.softmax import SoftmaxParams
 
-if TYPE_CHECKING:  # only who has an estimator needs scikit-learn
+if TYPE_CHECKING:  # the module is used without scikit-learn too
     from sklearn.base import BaseEstimator
     from sklearn.discriminant_analysis import (
         LinearDiscriminantAnalysis,
@@ -46,7 +46,7 @@ def from_sklearn(estimator: BaseEstimator) -> Fitted:
         `ClassifierParams`, in float64 if `jax_enable_x64` is set: then their posteriors are those
         of the estimator to 1e-12. The result is `SoftmaxParams`, which have posteriors but no
         density, for a `LinearDiscriminantAnalysis` with a singular `covariance_` or without one
-        (the solver "svd" has it with `store_covariance=True`).
+        (the solver "svd" stores one with `store_covariance=True`).
 
     Raises:
         ValueError: it is another estimator, or is not fitted; or a covariance is singular.

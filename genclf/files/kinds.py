@@ -1,4 +1,4 @@
-"""The kinds of objects that a file may hold: a closed list, so that a file names no other code."""
+"""The kinds of objects that a file may hold: a closed list, so a file cannot name other code."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def problem(given: object, where: str, axes: Axes | None = None) -> str | None:
     Args:
         given: the object.
         where: its name.
-        axes: the sizes of axes in the arrays of what holds it.
+        axes: the sizes of axes in the arrays of the object that holds it.
     """
     if isinstance(given, dict | list) or type(given) is tuple:
         named = given.items() if isinstance(given, dict) else enumerate(given)
@@ -41,7 +41,7 @@ def problem(given: object, where: str, axes: Axes | None = None) -> str | None:
         return f"{where} holds NaN" if is_float and np.isnan(given).any() else None
     if not (fields := _fields(given)):
         return None
-    if axes is not None:  # of the names of axes, that of the classes alone means the same inside
+    if axes is not None:  # only the axis K means the same in a part
         axes = Axes(axes.batch, {name: size for name, size in axes.sizes.items() if name == "K"})
     axes = axes or Axes()
     return (
@@ -65,7 +65,7 @@ def _fields(given: object) -> dict[str, object]:
 
 
 def _of_annotations(given: object, fields: dict[str, object], where: str, axes: Axes) -> str | None:
-    """A field that has another type, dtype or shape than its class says."""
+    """The first field whose type, dtype or shape differs from its annotation."""
     kind: Any = type(given)
     hints = field_types(kind)
     named = [(name, hints[name]) for name in fields if name in hints]
@@ -85,13 +85,13 @@ def _of_annotations(given: object, fields: dict[str, object], where: str, axes: 
 
 
 def _of_parts(given: object, fields: dict[str, object], where: str, axes: Axes) -> str | None:
-    """A problem of an object that this one holds."""
+    """The first problem of an object that this one holds."""
     if isinstance(given, Sums | Moments):
         return problem_of_sums(given, where)
     if isinstance(given, ClassifierStats):
         return problem_of_stats(given.labels, given.conditional, where)
     inside = _axes_inside(given, axes)
-    # An array of this object itself is looked at below.
+    # `_of_declarations` checks the arrays of this object itself.
     named = {name: v for name, v in fields.items() if not hasattr(v, "dtype")}
     return _first(problem(part, f"{where}.{name}", inside) for name, part in named.items())
 
@@ -110,7 +110,7 @@ def _axes_inside(given: object, axes: Axes) -> Axes | None:
 
 
 def _of_declarations(given: object, fields: dict[str, PyTree], where: str) -> str | None:
-    """A value outside the set that its class declares, alone or beside the others."""
+    """The first value outside its declared set, alone or together with the others."""
     if isinstance(given, Declared):
         wrong = invalid_fields(given) or given.problems()  # type: ignore[attr-defined]
         return f"{where}: {'; '.join(wrong)}" if wrong else None
@@ -135,7 +135,7 @@ def _of_declarations(given: object, fields: dict[str, PyTree], where: str) -> st
 
 
 def _plain(value: T) -> T | np.ndarray:
-    """An array as one of a dtype that NumPy knows."""
+    """The array in a dtype that NumPy knows."""
     return np.asarray(value, float) if getattr(value, "dtype", None) == jnp.bfloat16 else value
 
 
@@ -153,4 +153,4 @@ def _of_parameter(
 def _of_class_prior(given: ClassifierParams, where: str) -> str | None:
     total = np.exp(np.asarray(given.log_prior, float)).sum(-1)
     worst = total.flat[np.abs(total - 1).argmax()]
-    return None if abs(worst - 1) < 1e-3 else f"{where}.log_prior has the sum {worst:.6g}"
+    return None if abs(worst - 1) < 1e-3 else f"{where}.log_prior has total probability {worst:.6g}"

@@ -25,11 +25,11 @@ def save(path: str | os.PathLike[str], given: object) -> None:
 
     The file is versioned and has a checksum: `load` returns what was saved, bit for bit, or raises
     an error that states the problem. Arrays are stored by safetensors, the structure as JSON. An
-    older file is replaced atomically, once the new one is on the disk; of a symbolic link, the file
-    that it leads to.
+    existing file is replaced atomically, once the new one is on the disk; a symbolic link is
+    followed.
 
-    A family, params or prior that another package defines are stored under the full name of their
-    class and its `file_version`, 1 if it sets none.
+    A family, params or prior of another package is stored under the full name of its class, with
+    the `file_version` of the class, by default 1.
 
     Args:
         path: the path of the file; by custom it ends in `.genclf`.
@@ -61,7 +61,7 @@ def save(path: str | os.PathLike[str], given: object) -> None:
     except RecursionError:
         raise ValueError("given holds itself, or is nested too deeply: not saved") from None
     if not (folder := Path(os.path.realpath(path)).parent).is_dir():
-        raise FileNotFoundError(f"path is {str(path)!r}, and there is no folder {str(folder)!r}")
+        raise FileNotFoundError(f"path is {str(path)!r}, but there is no folder {str(folder)!r}")
     if os.path.isdir(path):
         raise ValueError(f"path is {str(path)!r}, a folder: expected a file")
     replace_file(Path(path), content)
@@ -73,20 +73,20 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     No code in a file is run and nothing is imported: a file holds arrays, numbers, strings, the
     kinds of this library, and families, params and priors of modules that you have imported. The
-    checksum is checked, and every field: its type, dtype, shape, and the set that its values are
-    in. Loading takes memory of a small multiple of the size of the file.
+    checksum and every field are checked: type, dtype, shape, and the set that its values must be
+    in. Loading takes a small multiple of the size of the file in memory.
 
     Args:
         path: the path of the file.
 
     Returns:
-        The same object. Arrays keep their dtypes; a 64-bit array of JAX becomes one of NumPy if
-        `jax_enable_x64` is not set, and an array of strings of very different lengths, which NumPy
-        would pad to 16 times their mean, one of dtype object.
+        The same object. Arrays keep their dtypes, but a 64-bit array of JAX becomes one of NumPy if
+        `jax_enable_x64` is not set, and an array of strings becomes one of dtype object if the
+        longest is more than about 16 times the mean length.
 
     Raises:
-        ValueError: the file is not one of `save`, or is damaged, or holds a value that is not in
-            its set; or the module of a class is not imported. The message names what and where.
+        ValueError: `save` did not write the file, it is damaged, it holds a value outside its set,
+            or the module of a class is not imported. The message says what is wrong and where.
         FileNotFoundError: there is no file.
         ImportError: safetensors is not installed, or scikit-learn for an estimator.
     """
@@ -102,11 +102,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         except (FileError, ImportError):
             raise
         except Exception as error:  # wrong values can raise any error
-            raise FileError(f"its structure describes no object: {error}") from error
+            raise FileError(f"its structure does not describe an object: {error}") from error
         if wrong:
-            raise FileError(f"it is not what it says: {wrong}")
+            raise FileError(f"it is invalid: {wrong}")
         if arrays:
-            raise FileError(f"{len(arrays)} of its arrays belong to no object")
+            raise FileError(f"it has {len(arrays)} arrays that no object uses")
     except FileError as error:
         raise FileError(f"{path}: {error}") from error
     return found

@@ -19,7 +19,7 @@ from genclf.files.container import FileError
 from genclf.files.kinds import KINDS, PRESETS, estimators
 
 _NUMBERS = "biuf"
-_PADDING = 16  # an array of one width is at most this many times as wide as its strings on average
+_LARGEST_WIDTH = 16  # of a fixed-width array of strings, relative to their mean length
 
 
 class Writer:
@@ -92,14 +92,14 @@ def read(node: object, arrays: dict[str, np.ndarray]) -> object:
             return arrays.pop(name)
         case {"jax": str(name), **rest} if not rest and name in arrays:
             array = arrays.pop(name)
-            # If JAX has no 64 bits now, the array stays one of NumPy, with all its bits.
+            # Without x64 in JAX, an array of 64 bits stays one of NumPy.
             is_exact = jax.dtypes.canonicalize_dtype(array.dtype) == array.dtype
             return jnp.asarray(array) if is_exact else array
         case {"bfloat16": str(name), **rest} if not rest and name in arrays:
             return jnp.asarray(arrays.pop(name).view(jnp.bfloat16))
         case {"strings": list(items), "shape": list(shape), "object": bool(of_objects), **rest}:
             if rest or not all(isinstance(item, str) for item in items):
-                raise FileError("its structure has strings that are not strings")
+                raise FileError("its structure has an invalid array of strings")
             return _strings(items, shape, of_objects)
         case {"dict": list(pairs), **rest} if not rest:
             return {read(key, arrays): read(item, arrays) for key, item in pairs}
@@ -122,8 +122,8 @@ def _strings(items: list[str], shape: list[Any], of_objects: bool) -> np.ndarray
     if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) != len(items):
         raise FileError(f"its structure has {len(items)} strings of shape {shape!r:.60}")
     lengths = [len(item) for item in items]
-    is_padded = max(lengths, default=0) * len(items) > _PADDING * (sum(lengths) + len(items))
-    return np.array(items, object if of_objects or is_padded else str).reshape(shape)
+    too_wide = max(lengths, default=0) * len(items) > _LARGEST_WIDTH * (sum(lengths) + len(items))
+    return np.array(items, object if of_objects or too_wide else str).reshape(shape)
 
 
 def _kind_of(value: object) -> str | None:
@@ -141,7 +141,7 @@ def _kind_of(value: object) -> str | None:
 
 
 def _is_own(name: str) -> bool:
-    """Whether the full name of a class is that of one of this library."""
+    """Whether this is the full name of a class of this library."""
     return name.startswith("genclf.")
 
 
@@ -185,7 +185,7 @@ def _class_of(kind: str, version: object) -> type:
     if version != found.file_version:  # type: ignore[attr-defined]
         own = found.file_version  # type: ignore[attr-defined]
         raise FileError(
-            f"it holds {kind!r:.200} of version {version!r:.20}, and the one that is imported has "
+            f"it holds {kind!r:.200} of version {version!r:.20}, but the imported class has "
             f"version {own}"
         )
     return found
@@ -211,9 +211,9 @@ def _made(kind: str, cls: Any, fields: dict[str, Any]) -> Any:
 def _estimator(cls: type, parameters: dict[str, object], state: dict[str, object]) -> object:
     made = cls(**parameters)
     if unknown := state.keys() - field_types(cls).keys():
-        raise FileError(f"its {cls.__name__} has {min(unknown)!r:.80}, which none has")
+        raise FileError(f"its {cls.__name__} has the unknown attribute {min(unknown)!r:.80}")
     if state and (lacking := _STATE - state.keys()):
-        raise FileError(f"its {cls.__name__} has no {min(lacking)!r}")
+        raise FileError(f"its {cls.__name__} lacks {min(lacking)!r}")
     vars(made).update(state | {"_cache": {}} if state else state)
     return made
 

@@ -1,6 +1,6 @@
 """Whether statistics can be sums over rows: their shapes, signs and symmetry, by NumPy alone.
 
-They are those of JAX, `Sums` and `Moments`, or those of machines without it.
+They are `Sums` and `Moments`, or their counterparts on machines without JAX.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-_LARGEST_LOW = 1e-3  # of the largest number beside it: a low part is far below that
+_LARGEST_LOW = 1e-3  # of a low part, relative to the largest high part: it is far below that
 
 
 def problem_of_stats(labels: Any, conditional: Any, where: str) -> str | None:
@@ -43,13 +43,13 @@ def _of_rows(node: Any, labels: np.ndarray, where: str) -> str | None:
     own = shape[len(batch) : len(batch) + 2]
     fits = any(size % max(count, 1) == 0 for size in own) if is_mixture else count in own
     if not fits or shape[: len(batch)] != batch:
-        return f"{where} has counts of the shape {shape}, and the labels {labels.shape}"
+        return f"{where} has counts of the shape {shape}, but the labels have {labels.shape}"
     values = labels if is_mixture else node.mean if hasattr(node, "mean") else node.total
     of_rows = values.ndim > len(shape)  # else of cells, some of which may be missing
     if of_rows and shape[len(shape) - labels.ndim :] == labels.shape:
-        apart = np.abs(np.asarray(node.count) - labels)
-        if (apart > 1e-3 * labels.max(initial=0)).any():
-            return f"{where}.count is {node.count}, and the labels count {labels}"
+        gap = np.abs(np.asarray(node.count) - labels)
+        if (gap > 1e-3 * labels.max(initial=0)).any():
+            return f"{where}.count is {node.count}, but the counts of labels are {labels}"
     return None
 
 
@@ -85,7 +85,7 @@ def _of_floats(value: object, where: str) -> str | None:
 
 
 def _tolerance(values: np.ndarray) -> float:
-    """How far below 0 rounding takes a sum."""
+    """How far below 0 rounding may take a sum."""
     return float(np.finfo(values.dtype).eps ** 0.5 * np.abs(values).max(initial=0))
 
 
@@ -93,24 +93,24 @@ def _of_totals(shapes: dict[str, tuple[int, ...]], where: str) -> str | None:
     count, total = shapes["count"], shapes["total"]
     if count and total[: len(count)] == count:
         return None
-    return f"{where}.total has the shape {total}, and count {count}"
+    return f"{where}.total has the shape {total}, but count has {count}"
 
 
 def _of_moments(shapes: dict[str, tuple[int, ...]], where: str) -> str | None:
     count, mean, scatter = shapes["count"], shapes["mean"], shapes["scatter"]
     if not mean or count not in (mean[:-1], mean):
-        return f"{where}.mean has the shape {mean}, and count {count}"
+        return f"{where}.mean has the shape {mean}, but count has {count}"
     *classes, d = mean
     batch, copies = tuple(classes[:-1]), {tuple(classes[-1:]), (1,) * bool(classes)}
     forms = {(*batch, *own, d) for own in copies} | {(*batch, *own, d, d) for own in copies}
     if scatter not in forms:
-        return f"{where}.scatter has the shape {scatter}, and mean {mean}"
+        return f"{where}.scatter has the shape {scatter}, but mean has {mean}"
     if "fourth" not in shapes:
         return None
     m = shapes["fourth"][-1:]
     for name, form in (("unit", ()), ("third", (*m, d)), ("fourth", (*m, *m))):
         if shapes[name] != (*classes, *form) or (name == "fourth" and m not in ((1,), (d,))):
-            return f"{where}.{name} has the shape {shapes[name]}, and mean {mean}"
+            return f"{where}.{name} has the shape {shapes[name]}, but mean has {mean}"
     return None
 
 
@@ -132,21 +132,21 @@ def _of_scatter(moments: list[np.ndarray], where: str) -> str | None:
     count, mean, scatter = moments
     is_full = scatter.ndim > mean.ndim
     diagonal = np.diagonal(scatter, axis1=-2, axis2=-1) if is_full else scatter
-    # Rounding of the means moves the scatter.
-    moved = _tolerance(count) * np.square(np.abs(mean).max(initial=0), dtype=float)
-    if (diagonal < -_tolerance(diagonal) - moved).any():
+    # Rounding of the means changes the scatter.
+    from_means = _tolerance(count) * np.square(np.abs(mean).max(initial=0), dtype=float)
+    if (diagonal < -_tolerance(diagonal) - from_means).any():
         return f"{where} has the negative sum of squares {diagonal.min():.3g}"
     if not is_full:
         return None
     size = np.sqrt(np.abs(diagonal))
-    allowed = 1e-3 * (size[..., None] * size[..., None, :]) + moved
-    apart = np.abs(scatter - np.swapaxes(scatter, -1, -2))
-    return f"{where} is not symmetric" if (apart > allowed).any() else None
+    allowed = 1e-3 * (size[..., None] * size[..., None, :]) + from_means
+    gap = np.abs(scatter - np.swapaxes(scatter, -1, -2))
+    return f"{where} is not symmetric" if (gap > allowed).any() else None
 
 
 def _of_fourth(fourth: ArrayLike, where: str) -> str | None:
     values = np.asarray(fourth)
     if (values < -_tolerance(values)).any():
         return f"{where} is negative, {values.min():.3g}"
-    apart = np.abs(values - np.swapaxes(values, -1, -2))
-    return f"{where} is not symmetric" if (apart > 1e-3 * values.max(initial=0)).any() else None
+    gap = np.abs(values - np.swapaxes(values, -1, -2))
+    return f"{where} is not symmetric" if (gap > 1e-3 * values.max(initial=0)).any() else None

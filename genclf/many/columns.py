@@ -19,9 +19,9 @@ from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.poisson import Poisson
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.many.scan import Found
+from genclf.many.scan import PlaceScores
 from genclf.select.chunks import Progress, over_chunks, sizes
-from genclf.select.cross_validation import each_by_others, has_statistics
+from genclf.select.cross_validation import has_statistics, held_out_scores
 from genclf.select.data import Data
 from genclf.select.permutation import Permutations, labelling
 from genclf.select.score import ScoreFunction, score_of
@@ -30,7 +30,7 @@ _TOGETHER = 2**18  # numbers in the scores of places that are computed together
 
 
 def of_one_column(family: Family) -> Family | None:
-    """The family of one column, if columns are independent given the class and fitted alone."""
+    """The family of one column, if columns are independent given the class and in fits."""
     if isinstance(family, Independent):
         return family.family
     if getattr(family, "prior", None) is not None:
@@ -50,7 +50,7 @@ def scan_columns(
     permuted: Permutations | None,
     index: Int[np.ndarray, "C m"],
     progress: Progress | None,
-) -> Found | None:
+) -> PlaceScores | None:
     """The scores at all places; None unless the model is naive Bayes of its columns."""
     column = of_one_column(clf.family)
     if column is None or any(np.ndim(leaf) for leaf in jax.tree.leaves(clf.family)):
@@ -61,11 +61,11 @@ def scan_columns(
     places = jnp.asarray(np.where(index < 0, data.x.shape[1], index))
     observed = _scores(function, clf, data, places)
     if permuted is None:
-        return Found(observed, None)
+        return PlaceScores(observed, None)
     num = len(permuted.numbers)
     size = sizes(num, jax.ShapeDtypeStruct((num, 1), jnp.float32), 1)
     of_chunk = partial(_permuted, function, clf, data, places, permuted, size.chunk)
-    return Found(observed, over_chunks(of_chunk, num, size.chunk, progress).T)
+    return PlaceScores(observed, over_chunks(of_chunk, num, size.chunk, progress).T)
 
 
 @partial(compiled, static_argnums=(0, 5))
@@ -99,7 +99,7 @@ def _scores(
         table = jnp.concatenate([columns, jnp.zeros_like(prior), prior])
         return jnp.moveaxis(table, 1, 0).reshape(len(x), -1)
 
-    found, _ = each_by_others(clf, data, of_columns)
+    found, _ = held_out_scores(clf, data, of_columns)
     table = jnp.moveaxis(data.in_row_order(found).reshape(n, -1, clf.num_classes), 1, 0)
     log_prior = table[-1]
 

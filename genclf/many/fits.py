@@ -68,13 +68,13 @@ def fit_many(
             leading axis: x (M, n, d), y (M, n), weights (M, n).
         batch_size: number of data sets that a core works on at once; by default (None), few enough
             to stay in its cache.
-        progress: called from time to time with the number of fits done and the number of all fits.
+        progress: called from time to time with the number of fits done and the total.
 
     Returns:
         Params with a leading axis, in the order of the data sets, as `jax.vmap` of `fit` returns.
 
     Raises:
-        ValueError: a shape, dtype or label of a data set does not fit, or no row of it has both a
+        ValueError: a shape, dtype or label of a data set is wrong, or none of its rows has both a
             label and a weight; the message names the data set.
 
     Example:
@@ -104,13 +104,13 @@ def diagnose_many(
         clf: the model, a `Classifier`.
         datasets: as for `fit_many`.
         batch_size: number of data sets that a core works on at once; None for a default.
-        progress: called from time to time with the number of data sets done and that of all.
+        progress: called from time to time with the number of data sets done and the total.
 
     Returns:
         `Diagnosis` with a leading axis, in the order of the data sets.
 
     Raises:
-        ValueError: a shape, dtype or label of a data set does not fit; the message names it.
+        ValueError: a shape, dtype or label of a data set is wrong; the message names it.
 
     Example:
         >>> import numpy as np, genclf as gcf
@@ -139,7 +139,7 @@ def predict_many(
         int32 of shape (M, n), or a list of M arrays; -1 where the posterior is NaN.
 
     Raises:
-        ValueError: the number of arrays is not that of the fits, or a shape does not fit.
+        ValueError: the number of arrays is not that of the fits, or a shape is wrong.
 
     Example:
         >>> import numpy as np, genclf as gcf
@@ -151,7 +151,7 @@ def predict_many(
          [0 0 1]]
     """
     if not isinstance(params, Fitted) or len(params.batch_shape) != 1:
-        raise ValueError(f"params are {shown(params)}, expected those of many fits, by fit_many")
+        raise ValueError(f"params are {shown(params)}, expected the result of fit_many")
     count = params.batch_shape[0]
     if isinstance(x, list | tuple):
         return _predict_each(params, x, count, batch_size)
@@ -195,7 +195,7 @@ def _mapped(
 def _of_members(
     function: Callable[..., PyTree], shared: tuple, data: PyTree, first: Array, size: Sizes
 ) -> PyTree:
-    """The function of what all share and of the data of each member of a chunk."""
+    """`function(*shared, *member)` for the data of each member of a chunk."""
     return map_chunk(lambda one: function(*shared, *one), data, first, size)
 
 
@@ -208,9 +208,9 @@ def _of_stacks(of_stack: Callable[..., PyTree], clf: Model, packed: list[Stack],
     """The results of all stacks, in the order of the data sets."""
     clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
     found = [of_stack(clf, stack, *how) for stack in packed]
-    if packed[0].places is None:
+    if packed[0].indices is None:
         return found[0]
-    index = np.concatenate([stack.places for stack in packed if stack.places is not None])
+    index = np.concatenate([stack.indices for stack in packed if stack.indices is not None])
     back = np.argsort(index)
     return jax.tree.map(lambda *a: jnp.concatenate(a)[back], *found)
 

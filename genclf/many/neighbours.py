@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
 
     Neighbours: TypeAlias = Iterable[ArrayLike] | ArrayLike | sparray | spmatrix
-else:  # a wrong one is told in words
+else:  # no check at run time: messages are those of this library
     Neighbours = object
 
 
@@ -41,7 +41,7 @@ def padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
             )
         wrong = (each < 0) | (each >= num_columns)
         if wrong.any() or len(np.unique(each)) != len(each):
-            column = each[wrong][0] if wrong.any() else "one of them twice"
+            column = each[wrong][0] if wrong.any() else "a column twice"
             raise ValueError(
                 f"neighbours[{place}] holds {column}, expected different columns of x, "
                 f"0..{num_columns - 1}"
@@ -53,7 +53,7 @@ def padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
 
 
 def _rows_of_matrix(neighbours: Any, num_columns: int) -> list[np.ndarray] | None:
-    """The nonzero columns of each row of a sparse or boolean matrix; None if it is no matrix."""
+    """The nonzero columns of each row of a sparse or boolean matrix; None if it is not a matrix."""
     if hasattr(neighbours, "tocsr"):
         matrix = neighbours.tocsr()
         matrix.eliminate_zeros()

@@ -19,7 +19,7 @@ from genclf.classifier.rows import check_rows, check_supervised_rows
 
 if TYPE_CHECKING:
     Datasets: TypeAlias = Iterable[tuple[PyTree, ...]] | tuple[PyTree, ...]
-else:  # a wrong one is told in words
+else:  # no check at run time: messages are those of this library
     Datasets = object
 
 
@@ -27,13 +27,13 @@ class Stack(NamedTuple):
     """Data sets of one shape.
 
     Attributes:
-        places: the numbers of these data sets, (M,); None if the stack holds all.
+        indices: the numbers of these data sets, (M,); None if the stack holds all.
         x: rows, arrays (M, n, ...).
         y: labels (M, n), or responsibilities (M, n, K).
         weights: weight of each row, (M, n); None for ones.
     """
 
-    places: Int[np.ndarray, "M"] | None
+    indices: Int[np.ndarray, "M"] | None
     x: PyTree
     y: Array
     weights: Array | None
@@ -139,7 +139,7 @@ def _check_alike(given: list[tuple]) -> None:
 
 
 def padded_size(n: int) -> int:
-    """The next number of 2, 3, 4, 6, 8, 12, 16, ..."""
+    """The smallest of 2, 3, 4, 6, 8, 12, 16, ... that is at least n."""
     power = 2 ** max(1, int(np.ceil(np.log2(max(n, 2)))))
     return 3 * power // 4 if n <= 3 * power // 4 else power
 
@@ -177,8 +177,8 @@ def _one_stack(clf: Model, x: PyTree, y: PyTree, weights: PyTree = None) -> Stac
     counts = {a.shape[:1] for a in jax.tree.leaves((x, y, weights))}
     if len(counts) != 1 or not all(min(counts)):
         raise ValueError(
-            f"datasets holds arrays with leading axes {sorted(counts)}, expected as many rows, "
-            "labels and weights as there are data sets"
+            f"datasets holds arrays with leading axes {sorted(counts)}, expected the "
+            "number of data sets for all of them"
         )
     first = jax.tree.map(lambda a: a[0], (x, y, weights))
     _check_one(clf, first[0], first[1], first[2], "datasets", check_rows)

@@ -23,7 +23,7 @@ At = Callable[[Model, Any, Any], tuple[Model, Array]]
 """The model and the rows at a place: a function of (clf, x, place)."""
 
 
-class Found(NamedTuple):
+class PlaceScores(NamedTuple):
     """Scores at all places.
 
     Attributes:
@@ -46,7 +46,7 @@ def scan(
     width: int,
     batch_size: int | None,
     progress: Progress | None,
-) -> Found:
+) -> PlaceScores:
     """The scores at all places.
 
     Args:
@@ -58,7 +58,7 @@ def scan(
         places: the argument of `at` for each place, arrays (C, ...).
         width: number of features at a place.
         batch_size: number of places that a core works on at once; None for a default.
-        progress: called with the number of places done and that of all.
+        progress: called with the number of places done and the total.
     """
     count = len(jax.tree.leaves(places)[0])
     # The permutations at a place are computed as one batch.
@@ -73,15 +73,15 @@ def scan(
 
     observed = run(observed_score)
     if permuted is None:
-        return Found(observed, None)
+        return PlaceScores(observed, None)
     model, _ = at(clf, data.x, jax.tree.map(lambda a: a[0], places))
     if not share_scatters(model):
-        return Found(observed, run(by_refits, permuted))
+        return PlaceScores(observed, run(by_refits, permuted))
     scores, exact = run(by_rotations, permuted)
     again = partial(_at_places, at, function, by_refits, Sizes(1, 1), *where, (permuted,))
     for place in np.flatnonzero(~np.asarray(exact).all(1) & ~np.isnan(np.asarray(observed))):
         scores = scores.at[place].set(again(jnp.int32(place))[0])
-    return Found(observed, scores)
+    return PlaceScores(observed, scores)
 
 
 @partial(compiled, static_argnums=(0, 1, 2, 3))

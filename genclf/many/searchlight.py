@@ -21,7 +21,7 @@ from genclf.classifier.verb import ArrayLike, optional_key, verb
 from genclf.families.gaussian.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
 from genclf.many.neighbours import Neighbours, padded_index
-from genclf.many.scan import At, Found, scan
+from genclf.many.scan import At, PlaceScores, scan
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.select.data import Data, labelled_data
 from genclf.select.groups import checked_folds, groups_of_rows
@@ -99,13 +99,13 @@ def searchlight(
         whole_blocks: permute the labels of whole blocks instead; each block must have one label.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of places that a core works on at once; None for a default.
-        progress: called from time to time with the number of places done and that of all.
+        progress: called from time to time with the number of places done and the total.
 
     Returns:
         `Searchlight`.
 
     Raises:
-        ValueError: a shape does not fit, a neighbourhood is empty or has a column number out of
+        ValueError: a shape is wrong, a neighbourhood is empty or has a column number out of
             range, or permutations lack a key.
 
     Example:
@@ -167,13 +167,13 @@ def sliding(
         whole_blocks: permute the labels of whole blocks instead; each block must have one label.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of times that a core works on at once; None for a default.
-        progress: called with the number of times done and that of all.
+        progress: called with the number of times done and the total.
 
     Returns:
         `Searchlight`, whose places are the times.
 
     Raises:
-        ValueError: a shape does not fit, or permutations lack a key.
+        ValueError: a shape is wrong, or permutations lack a key.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -206,7 +206,7 @@ def _require_values(*given: PyTree) -> None:
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
 
 
-def _result(found: Found, metric: Score | ScoreFunction) -> Searchlight:
+def _result(found: PlaceScores, metric: Score | ScoreFunction) -> Searchlight:
     if found.scores is None:
         return Searchlight(found.observed, None, None, None)
     observed, null = found.scores[:, 0], found.scores[:, 1:].T
@@ -225,10 +225,10 @@ def scan_neighbourhoods(
     index: np.ndarray,
     batch_size: int | None = None,
     progress: Progress | None = None,
-) -> Found:
+) -> PlaceScores:
     """The scores of all neighbourhoods, given by columns that are padded by -1."""
 
-    def run(at: At, places: np.ndarray, width: int) -> Found:
+    def run(at: At, places: np.ndarray, width: int) -> PlaceScores:
         given = data, permuted, jnp.asarray(places), width, batch_size, progress
         return scan(at, function, clf, *given)
 

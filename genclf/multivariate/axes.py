@@ -73,7 +73,7 @@ def discriminant_axes(source: ClassifierParams | ClassifierStats) -> Discriminan
     Returns:
         `DiscriminantAxes`; `transform` gives scores on them. If the covariance is singular, as with
         more features than n - K and no shrinkage, the first axes are directions without variance
-        within classes, with ratios that are limited only by rounding: `validate` raises.
+        within classes, whose ratios only rounding limits; `validate` raises an error then.
 
     Raises:
         ValueError: the classes do not share a covariance, or the statistics have no scatter matrix.
@@ -100,13 +100,13 @@ def transform(
     Args:
         axes: from `discriminant_axes`.
         x: one example, or any leading batch axes.
-        num_axes: how many axes; all by default.
+        num_axes: number of axes; all by default.
 
     Returns:
         shape (..., num_axes).
 
     Raises:
-        ValueError: a shape does not fit.
+        ValueError: a shape is wrong, or `num_axes` is too large.
 
     Example:
         >>> import genclf as gcf
@@ -136,8 +136,8 @@ def reduced_rank(params: ClassifierParams, num_axes: int) -> ClassifierParams:
     """The classifier whose class means differ only on the first discriminant axes.
 
     The means become `centre + Σ A Aᵀ (μ_k - centre)`, A the first columns of the coefficients of
-    `discriminant_axes`: the maximum-likelihood means of that rank. All other params stay, so
-    predictions are those of the nearest mean on these axes, with the class prior.
+    `discriminant_axes`: the maximum-likelihood means of that rank. All other params are kept,
+    so predictions are those of the nearest mean on these axes, with the class prior.
 
     Args:
         params: params of a `Gaussian(shared=True)`.
@@ -147,7 +147,7 @@ def reduced_rank(params: ClassifierParams, num_axes: int) -> ClassifierParams:
         `ClassifierParams` of the same kind.
 
     Raises:
-        ValueError: the classes do not share a covariance, or there are fewer axes.
+        ValueError: the classes do not share a covariance, or `num_axes` is too large.
 
     Example:
         >>> import genclf as gcf
@@ -192,7 +192,7 @@ def with_one_covariance(
     inside = conditional.inside if isinstance(conditional, RowSpaceParams) else conditional
     if not isinstance(inside, GaussianParams) or not inside.shared:
         raise ValueError(
-            f"discriminant axes are those of one covariance, and the params hold {shown(inside)}: "
+            f"discriminant axes need one shared covariance, but the params hold {shown(inside)}: "
             "fit Gaussian(shared=True), such as lda"
         )
     return source
@@ -233,13 +233,13 @@ def _whitened_means(params: ClassifierParams) -> tuple[Array, Array, Array, Arra
     """The centre, the whitened means about it, and an SVD of these means weighted by the prior."""
     given, share = params.conditional, jnp.exp(params.log_prior)[:, None]
     means = Means(given.mean, given.rounding)
-    middle = means.centre
-    apart = means.about(middle)
-    shift = (share * apart).sum(0, keepdims=True)
+    centre = means.centre
+    deviation = means.about(centre)
+    shift = (share * deviation).sum(0, keepdims=True)
     inverse = given.structure.inverse(given.scale)[0]
-    z = given.structure.whiten(inverse, apart - shift)
+    z = given.structure.whiten(inverse, deviation - shift)
     _, size, direction = jnp.linalg.svd(jnp.sqrt(share) * z, full_matrices=False)
-    return (middle + shift)[0], z, size, direction
+    return (centre + shift)[0], z, size, direction
 
 
 def _in_space(params: ClassifierParams) -> DiscriminantAxes:

@@ -33,8 +33,8 @@ class CatScores(ShowsNumbers):
         overall: `Σ_k (1 - π_k) score_k²`, π_k the share of the class in all examples, shape (d,).
             Without correlations `overall / (K - 1)` is the F of one-way analysis of variance.
         p_value: the probability of a larger F with K - 1 and n - K degrees of freedom, shape (d,).
-            They need variances with divisor n - K, as from params of `Gaussian(ddof=K)`. With
-            divisor n they are too small, and somewhat also with an estimated shrinkage.
+            They need variances with divisor n - K, as from params of `Gaussian(ddof=K)`. They
+            are too small with divisor n, and slightly so with an estimated shrinkage.
     """
 
     score: Float[Array, "K d"]
@@ -61,11 +61,10 @@ def cat_scores(
     of correlated features add up to the importance of the group.
 
     Args:
-        source: statistics, whose variances get the divisor n - K: with those of a `Gaussian` with
-            `shrinkage="james-stein", target="diagonal"` the correlations are shrunk by that method,
-            with others, of full scatters, they are not shrunk. Or params of a
-            `Gaussian(shared=True)`, with their divisor, and with any shrinkage towards the
-            diagonal: use these for more features than rows.
+        source: statistics with full scatters, whose variances get the divisor n - K; correlations
+            are shrunk only if the statistics are of a `Gaussian` with `shrinkage="james-stein",
+            target="diagonal"`. Or params of a `Gaussian(shared=True)`, with their own divisor and
+            any shrinkage towards the diagonal: use these for more features than rows.
         count: the weight of each class, (K,), such as `stats.count`; with params only.
 
     Returns:
@@ -73,8 +72,8 @@ def cat_scores(
 
     Raises:
         ValueError: the classes do not share a covariance, the statistics have no scatter matrix or
-            are of too few examples, more features than rows were shrunk towards the identity, or
-            `count` does not fit.
+            too few examples, params of more features than rows are shrunk towards the identity, or
+            `count` is invalid.
 
     Example:
         >>> import genclf as gcf
@@ -93,7 +92,7 @@ def cat_scores(
     """
     if isinstance(source, ClassifierStats):
         if count is not None:
-            raise ValueError("count is given beside statistics, which have counts of their own")
+            raise ValueError("count is given together with statistics, which have their own")
         return _scores(_estimate(source), source.count)
     inside = source.conditional
     if isinstance(inside, RowSpaceParams) and not inside.of_correlations:
@@ -109,8 +108,8 @@ def cat_scores(
         raise ValueError(f"count is {given}, expected the weights of {num_classes} classes")
     if is_concrete(count) and float((count > 0).sum()) >= float(count.sum()):
         raise ValueError(
-            f"count adds up to {count.sum():g}, expected the weights of all examples, more than "
-            f"there are classes: not shares, such as {jnp.round(count, 3).tolist()}"
+            f"count is {jnp.round(count, 3).tolist()}, expected the weight of the examples of each "
+            "class, in total more than the number of classes: not shares"
         )
     return _scores(params, count)
 
@@ -123,7 +122,7 @@ def _estimate(source: ClassifierStats) -> ClassifierParams:
         if is_concrete(n) and n - present < d:
             raise ValueError(
                 f"the statistics are of {d} features and {n:g} examples of {present:g} classes, "
-                "too few for correlations that are not shrunk: give params of a "
+                "too few for unshrunk correlations: give params of a "
                 'Gaussian(shared=True, shrinkage=..., target="diagonal") and count, or statistics '
                 'of one with shrinkage="james-stein"'
             )
@@ -142,10 +141,10 @@ def _scores(params: ClassifierParams, count: Float[Array, "K"]) -> CatScores:
     given = params.conditional
     if isinstance(given, RowSpaceParams):
         inside = given.inside
-        apart = _about_all(inside, share)
+        deviation = _about_all(inside, share)
         assert given.rotation is not None
         value, vector = eigh(inside.covariances[0])
-        t = matmul(_inverse_root(value, vector, apart), given.rotation.basis.T)
+        t = matmul(_inverse_root(value, vector, deviation), given.rotation.basis.T)
     else:
         t = _adjusted(given, _about_all(given, share))
     others = 1 - share
@@ -161,17 +160,17 @@ def _scores(params: ClassifierParams, count: Float[Array, "K"]) -> CatScores:
 
 def _about_all(given: GaussianParams, share: Float[Array, "K"]) -> Float[Array, "K d"]:
     means = Means(given.mean, given.rounding)
-    apart = means.about(means.centre)
-    return apart - (share[:, None] * apart).sum(0, keepdims=True)
+    deviation = means.about(means.centre)
+    return deviation - (share[:, None] * deviation).sum(0, keepdims=True)
 
 
-def _adjusted(given: GaussianParams, apart: Float[Array, "K d"]) -> Float[Array, "K d"]:
+def _adjusted(given: GaussianParams, deviation: Float[Array, "K d"]) -> Float[Array, "K d"]:
     if not given.structure.is_full:
-        return apart / given.scale
-    deviation = jnp.sqrt((given.scale[0] ** 2).sum(-1))
-    root = given.scale[0] / deviation[:, None]
+        return deviation / given.scale
+    unit = jnp.sqrt((given.scale[0] ** 2).sum(-1))
+    root = given.scale[0] / unit[:, None]
     value, vector = eigh(matmul(root, root.T))
-    return _inverse_root(value, vector, apart / deviation[None])
+    return _inverse_root(value, vector, deviation / unit[None])
 
 
 def _inverse_root(value: Array, vector: Array, rows: Array) -> Array:

@@ -97,23 +97,23 @@ def manova(stats: ClassifierStats) -> Manova:
 @compiled
 def _manova(moments: Moments) -> Manova:
     count, pooled = moments.count, moments.pool_classes()
-    present = (count > 0).sum().astype(count.dtype)
+    num_present = (count > 0).sum().astype(count.dtype)
     n, d = count.sum(), moments.mean.shape[1]
     unit, root = (a[0] for a in _roots(pooled.scatter))
     low = 0.0 if moments.rounding is None else moments.rounding[1]
-    apart = (moments.mean - moments.mean[:1] + low) / unit[None]
-    apart = apart - (matmul(count, apart) / n)[None]
-    z = jnp.where(count[:, None] > 0, matmul(apart, inverse_lower(root).T), 0)
-    enough = n - present >= d
+    deviation = (moments.mean - moments.mean[:1] + low) / unit[None]
+    deviation = deviation - (matmul(count, deviation) / n)[None]
+    z = jnp.where(count[:, None] > 0, matmul(deviation, inverse_lower(root).T), 0)
+    enough = n - num_present >= d
     size = jnp.linalg.svd(jnp.sqrt(count)[:, None] * z, compute_uv=False)
     eigenvalue = jnp.where(enough, size**2, jnp.nan)
-    p, q, v = jnp.asarray(d, n.dtype), present - 1, n - present
+    p, q, v = jnp.asarray(d, n.dtype), num_present - 1, n - num_present
     squared = v * ((z[:, None] - z[None]) ** 2).sum(-1)
     both = (count[:, None] > 0) & (count[None] > 0)
     squared = jnp.where(both & enough, squared, jnp.nan)
     pair = divide(count[:, None] * count[None], count[:, None] + count[None])
     t2, rest = pair * squared, v - p + 1
-    box = None if moments.is_pooled else _box_m(moments, v, present)
+    box = None if moments.is_pooled else _box_m(moments, v, num_present)
     return Manova(
         _wilks(eigenvalue, p, q, v),
         _pillai(eigenvalue, p, q, v),
@@ -186,20 +186,20 @@ def _roy(eigenvalue: Array, p: Array, q: Array, v: Array) -> Test:
     return _f_test(largest, largest * denominator / numerator, numerator, denominator)
 
 
-def _box_m(moments: Moments, v: Array, present: Array) -> Test:
+def _box_m(moments: Moments, v: Array, num_present: Array) -> Test:
     """`(n-K) log |S| - Σ_k (n_k-1) log |S_k|`, the covariances with divisors n - K and n_k - 1."""
-    d, own, present_class = moments.mean.shape[1], moments.count - 1, moments.count > 0
+    d, own, present = moments.mean.shape[1], moments.count - 1, moments.count > 0
     pooled = moments.scatter.sum(0, keepdims=True)
     # In the units of the pooled scatter, so that logarithms are of numbers near 1.
     unit = jnp.sqrt(jnp.diagonal(pooled, axis1=-2, axis2=-1))
     units = unit[:, :, None] * unit[:, None, :]
-    log_det = _log_det(moments.scatter / units) - d * jnp.log(jnp.where(present_class, own, 1))
+    log_det = _log_det(moments.scatter / units) - d * jnp.log(jnp.where(present, own, 1))
     log_det = jnp.where(own >= d, log_det, jnp.nan)
     of_all = _log_det(pooled / units)[0] - d * jnp.log(v)
-    statistic = v * of_all - jnp.where(present_class, own * log_det, 0).sum()
-    groups = jnp.where(present_class, 1 / own, 0).sum() - 1 / v
-    less = groups * (2 * d**2 + 3 * d - 1) / (6 * (d + 1) * (present - 1))
-    freedom = 0.5 * d * (d + 1) * (present - 1)
-    value = statistic * (1 - less)
+    statistic = v * of_all - jnp.where(present, own * log_det, 0).sum()
+    groups = jnp.where(present, 1 / own, 0).sum() - 1 / v
+    correction = groups * (2 * d**2 + 3 * d - 1) / (6 * (d + 1) * (num_present - 1))
+    freedom = 0.5 * d * (d + 1) * (num_present - 1)
+    value = statistic * (1 - correction)
     p_value = gammaincc(0.5 * freedom, 0.5 * value)
     return Test(statistic, value, freedom, jnp.full_like(value, jnp.inf), p_value)

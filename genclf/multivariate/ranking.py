@@ -19,7 +19,7 @@ from genclf.families.gaussian.shrunken_centroids import deviations
 from genclf.multivariate.cat_scores import CatScores
 from genclf.sums.statistics import ClassifierStats
 
-_LEAST_P_VALUE = 1e-15  # the normal deviate of a smaller one only widens bins of a histogram
+_LEAST_P_VALUE = 1e-15  # smaller ones would only widen the bins of the histogram
 
 
 class FeatureRanking(ShowsNumbers):
@@ -59,7 +59,7 @@ def rank_features(scores: CatScores) -> FeatureRanking:
         >>> rng = np.random.default_rng(0)
         >>> y = np.arange(60) % 3
         >>> x = rng.normal(size=(60, 500))
-        >>> x[:, :10] += y[:, None]  # ten features tell something
+        >>> x[:, :10] += y[:, None]  # ten informative features
         >>> clf = gcf.Classifier(
         ...     gcf.Gaussian(shared=True, shrinkage="james-stein", target="diagonal"), 3
         ... )
@@ -83,9 +83,9 @@ def rank_features(scores: CatScores) -> FeatureRanking:
         ) from error
     overall, p_value = np.asarray(scores.overall, float), np.asarray(scores.p_value, float)
     if np.isnan(p_value).any():
-        place = int(np.isnan(p_value).argmax())
+        feature = int(np.isnan(p_value).argmax())
         raise ValueError(
-            f"the p-value of feature {place} is NaN: cat scores need more examples than classes, "
+            f"the p-value of feature {feature} is NaN: cat scores need more examples than classes, "
             "and variation within classes"
         )
     z = norm.isf(np.clip(p_value, _LEAST_P_VALUE, 1 - _LEAST_P_VALUE))
@@ -100,9 +100,9 @@ class ThresholdPath(ShowsNumbers):
     """Nearest shrunken centroids by threshold, as `threshold_path` returns them.
 
     Attributes:
-        threshold: from 0 to the least one at which all class means are the same, shape (m,).
+        threshold: from 0 to the smallest at which all class means are equal, shape (m,).
         num_features: the number of features that affect the posterior, shape (m,).
-        largest: the threshold from which on a feature has no effect, `max_k |d_kj|`, shape (d,):
+        largest: the threshold above which a feature has no effect, `max_k |d_kj|`, shape (d,):
             larger for more important features.
         params: the params at each threshold, all leaves with a first axis of length m.
     """

@@ -49,7 +49,7 @@ class RowSpace(NamedTuple):
         family = clf.family
         if not (isinstance(family, Gaussian) and family.is_equivariant):
             raise ValueError(
-                f"clf has the family {shown(family)}, whose answers change under rotations: "
+                f"clf has the family {shown(family)}, whose scores change under rotations: "
                 'expected Gaussian(shrinkage=...) with covariance="full", target="identity", '
                 'missing="error" and no prior'
             )
@@ -62,7 +62,7 @@ class RowSpace(NamedTuple):
             params: a fit of `model(clf)`.
 
         Returns:
-            `ClassifierParams`, whose scores of x are those of the given ones for its coordinates.
+            `ClassifierParams`, whose scores of x are those of `params` for the coordinates of x.
 
         Raises:
             ValueError: the params are of another model.

@@ -24,7 +24,7 @@ _MARKERS = "os^DvPX*<>p"
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
 
 
-class Look(NamedTuple):
+class Style(NamedTuple):
     """The style in which one class is drawn."""
 
     name: str
@@ -33,11 +33,11 @@ class Look(NamedTuple):
     dash: Any
 
 
-def looks(num_classes: int, class_names: Sequence[str] | None) -> list[Look]:
-    """The style of each class; raise unless each has a name."""
+def styles_of(num_classes: int, class_names: Sequence[str] | None) -> list[Style]:
+    """The style of each class; raise unless there is a name for each."""
     names = names_of(class_names, num_classes, "class_names", "class {}")
-    kinds = zip(names, cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
-    return [Look(*kind) for kind in islice(kinds, num_classes)]
+    fields = zip(names, cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    return [Style(*each) for each in islice(fields, num_classes)]
 
 
 def names_of(given: Any, number: int, argument: str, default: str) -> list[str]:
@@ -74,7 +74,7 @@ def generative(value: object, name: str) -> ClassifierParams:
 def rows_and_labels(
     x: object, y: object, num_features: int, num_classes: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and labels as arrays of NumPy, -1 where y is None; raise where their shapes do not fit.
+    """Rows and labels as arrays of NumPy, -1 where y is None; raise if their shapes are wrong.
 
     Without rows there are no labels.
     """
@@ -103,7 +103,7 @@ def labels(y: object, num_rows: int, num_classes: int) -> np.ndarray:
     return y
 
 
-def scatter(ax: Axes, points: np.ndarray, y: np.ndarray, kinds: Sequence[Look]) -> None:
+def scatter(ax: Axes, points: np.ndarray, y: np.ndarray, styles: Sequence[Style]) -> None:
     """Points (n, 2) in the style of their class; grey where there is no label.
 
     The legend says how many have a missing or infinite coordinate, and are not shown.
@@ -111,18 +111,15 @@ def scatter(ax: Axes, points: np.ndarray, y: np.ndarray, kinds: Sequence[Look]) 
     ax.plot(*points[y < 0].T, ".", color="0.75", markersize=3)
     if hidden := int((~np.isfinite(points).all(1)).sum()):
         ax.plot([], [], " ", label=f"{hidden} rows not shown: a cell is not finite")
-    for k, look in enumerate(kinds):
+    for k, style in enumerate(styles):
         ax.plot(
-            *points[y == k].T, look.marker, color=look.colour, markersize=4,
-            markeredgecolor="white", markeredgewidth=0.4, label=look.name,
+            *points[y == k].T, style.marker, color=style.colour, markersize=4,
+            markeredgecolor="white", markeredgewidth=0.4, label=style.name,
         )  # fmt: skip
 
 
 def legend(ax: Axes) -> None:
-    """A legend in which each label stands once, however many layers were drawn.
-
-    It is beside the axes where the figure makes room for it, else over them.
-    """
+    """A legend with each label once, beside the axes if the layout makes room, else over them."""
     entries = merged_legend(ax)
     if not entries["labels"]:
         return
@@ -142,8 +139,8 @@ def merged_legend(*panels: Axes) -> dict[str, Any]:
     return {"handles": list(first.values()), "labels": list(first)}
 
 
-def tints(kinds: Sequence[Look]) -> Iterator[tuple[float, float, float]]:
+def tints(styles: Sequence[Style]) -> Iterator[tuple[float, float, float]]:
     """A pale version of the colour of each class."""
-    for look in kinds:
-        red, green, blue = (0.75 + 0.25 * part for part in to_rgb(look.colour))
+    for style in styles:
+        red, green, blue = (0.75 + 0.25 * part for part in to_rgb(style.colour))
         yield red, green, blue

@@ -19,12 +19,12 @@ from genclf.families.capabilities import HasConditionals, require
 from genclf.families.counts.multinomial_params import MultinomialParams
 from genclf.plot.classes import (
     AX,
-    Look,
+    Style,
     as_text,
     generative,
-    looks,
     new_axes,
     rows_and_labels,
+    styles_of,
 )
 
 _POINTS = 400  # points of a curve
@@ -67,8 +67,8 @@ def densities(
         The axes.
 
     Raises:
-        ValueError: features cannot be integrated out; there is no such feature; or an argument does
-            not fit.
+        ValueError: features cannot be integrated out; there is no such feature; or an argument is
+            invalid.
 
     Example:
         >>> import genclf as gcf
@@ -79,10 +79,10 @@ def densities(
     """
     d, ax = checked_feature(params, feature), new_axes(ax)
     if (x is None) != (y is None):
-        raise ValueError("x and y are given together, or neither is")
+        raise ValueError("only one of x and y is given: give both, or neither")
     if x is not None:
         x, y = rows_and_labels(x, y, d, params.num_classes)
-    draw_densities(ax, params, feature, looks(params.num_classes, class_names), x, y)
+    draw_densities(ax, params, feature, styles_of(params.num_classes, class_names), x, y)
     ax.set(
         xlabel=f"feature {feature}" if feature_name is None else as_text(feature_name),
         ylabel="probability" if is_discrete(params.conditional) else "density",
@@ -92,7 +92,7 @@ def densities(
 
 
 def checked_feature(params: ClassifierParams, feature: int) -> int:
-    """The number of features; raise if this one is none of them."""
+    """The number of features; raise if there is no such feature."""
     d = params.num_features
     if not isinstance(d, int):
         raise ValueError("params is of named parts of x: give those of one part")
@@ -111,7 +111,7 @@ def draw_densities(
     ax: Axes,
     params: ClassifierParams,
     feature: int,
-    kinds: Sequence[Look],
+    styles: Sequence[Style],
     x: np.ndarray | None,
     y: np.ndarray | None,
 ) -> None:
@@ -119,20 +119,20 @@ def draw_densities(
     values = drawn_values(params, feature, x)
     p = np.exp(log_densities(params.conditional, feature, values))
     if is_discrete(params.conditional):
-        discrete_bars(ax, values, p, kinds)
+        discrete_bars(ax, values, p, styles)
         return
-    for k, look in enumerate(kinds):
+    for k, style in enumerate(styles):
         if x is not None:
-            ax.hist(x[y == k, feature], 20, density=True, color=look.colour, alpha=0.2)
-        ax.plot(values, p[:, k], linestyle=look.dash, color=look.colour, label=look.name)
+            ax.hist(x[y == k, feature], 20, density=True, color=style.colour, alpha=0.2)
+        ax.plot(values, p[:, k], linestyle=style.dash, color=style.colour, label=style.name)
 
 
-def discrete_bars(ax: Axes, values: np.ndarray, heights: np.ndarray, kinds: Sequence[Look]) -> None:
+def discrete_bars(ax: Axes, values: np.ndarray, p: np.ndarray, styles: Sequence[Style]) -> None:
     """Bars of each class beside each other, at whole numbers."""
-    width = 0.8 / len(kinds)
-    for k, look in enumerate(kinds):
-        offset = (k - (len(kinds) - 1) / 2) * width
-        ax.bar(values + offset, heights[:, k], width, color=look.colour, label=look.name)
+    width = 0.8 / len(styles)
+    for k, style in enumerate(styles):
+        offset = (k - (len(styles) - 1) / 2) * width
+        ax.bar(values + offset, p[:, k], width, color=style.colour, label=style.name)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
@@ -141,8 +141,8 @@ def drawn_values(
 ) -> Float[np.ndarray, "points"]:
     """The values of a feature that are drawn.
 
-    If they are discrete, those that are probable in some class; or else the range of the rows, or
-    of samples from the model.
+    If they are discrete, those that are probable in some class; otherwise the range of the rows, or
+    of draws from the model.
     """
     if is_discrete(params.conditional):
         categories = getattr(params.conditional, "columns", None)
@@ -167,16 +167,16 @@ def log_densities(
     d = density.num_features
     rows = np.full((len(values), d), np.nan, values.dtype)
     rows[:, feature] = values
-    return np.asarray(alone(density).log_prob(jnp.asarray(rows)))
+    return np.asarray(marginalizing(density).log_prob(jnp.asarray(rows)))
 
 
-def alone(density: AnyDensity) -> AnyDensity:
+def marginalizing(density: AnyDensity) -> AnyDensity:
     """The density that takes NaN for features that are integrated out."""
     if density.num_features == 1:
         return density
     require(density, HasConditionals, "densities")
     if isinstance(density, MultinomialParams) or getattr(density, "threshold", None) is not None:
         raise ValueError(
-            "words, and features above a threshold, have no densities; see genclf.plot.log_odds"
+            "words, and features cut at a threshold, have no curves; see genclf.plot.log_odds"
         )
     return density.marginalized()

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 from genclf.classifier.verb import ArrayLike, verb
 from genclf.multivariate.axes import DiscriminantAxes, discriminant_axes, transform
-from genclf.plot.classes import AX, Look, looks, new_axes, rows_and_labels, scatter
+from genclf.plot.classes import AX, Style, new_axes, rows_and_labels, scatter, styles_of
 from genclf.plot.plane import checked_pair, name_axes, pair_of_numbers
 
 
@@ -45,7 +45,7 @@ def axes(
         The axes of the figure.
 
     Raises:
-        ValueError: there are no such axes, or an argument does not fit.
+        ValueError: there are no such axes, or an argument is invalid.
 
     Example:
         >>> import genclf as gcf
@@ -55,43 +55,43 @@ def axes(
         >>> ax = plot.axes(params, data.x_train, data.y_train, class_names=data.class_names)
     """
     num_classes, num_axes = source.mean.shape
-    kinds, ax = looks(num_classes, class_names), new_axes(ax)
+    styles, ax = styles_of(num_classes, class_names), new_axes(ax)
     x, y = rows_and_labels(x, y, len(source.centre), num_classes)
     scores, mean = np.asarray(transform(source, x)), np.asarray(source.mean)
     names = [f"axis {i + 1} ({share:.0%} of the ratio)" for i, share in enumerate(source.explained)]
     if num_axes == 1:
         bins = np.histogram_bin_edges(scores, 30).tolist()
-        for k, look in enumerate(kinds):
-            ax.hist(scores[y == k, 0], bins, histtype="step", color=look.colour, label=look.name)
-            ax.axvline(mean[k, 0], color=look.colour, linestyle=look.dash)
+        for k, style in enumerate(styles):
+            ax.hist(scores[y == k, 0], bins, histtype="step", color=style.colour, label=style.name)
+            ax.axvline(mean[k, 0], color=style.colour, linestyle=style.dash)
         name_axes(ax, [names[0], "rows"])
         ax.legend()
     else:
         i, j = checked_pair(pair, num_axes, "pair")
-        scatter(ax, scores[:, [i, j]], y, kinds)
+        scatter(ax, scores[:, [i, j]], y, styles)
         name_axes(ax, [names[i], names[j]])
-        _name_means(ax, mean[:, [i, j]], kinds)
+        _name_means(ax, mean[:, [i, j]], styles)
     return ax
 
 
-def _name_means(ax: Axes, mean: np.ndarray, kinds: Sequence[Look]) -> None:
+def _name_means(ax: Axes, mean: np.ndarray, styles: Sequence[Style]) -> None:
     """The name of each class at its mean, moved up or down where names would overlap."""
     means = [
         ax.annotate(
-            look.name, at, at, weight="bold", ha="center", va="center", color=look.colour,
+            style.name, at, at, weight="bold", ha="center", va="center", color=style.colour,
             bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8},
-            arrowprops={"arrowstyle": "-", "color": look.colour, "linewidth": 0.8},
+            arrowprops={"arrowstyle": "-", "color": style.colour, "linewidth": 0.8},
         )
-        for look, at in zip(kinds, mean, strict=True)
+        for style, at in zip(styles, mean, strict=True)
     ]  # fmt: skip
     ax.update_datalim(mean)
     ax.autoscale_view()
     ax.get_figure(root=True).draw_without_rendering()  # type: ignore[union-attr]
     boxes = np.array([Text.get_window_extent(text).get_points() for text in means])
-    middle, size = boxes.mean(1), np.ptp(boxes, 1) + 3
+    centre, size = boxes.mean(1), np.ptp(boxes, 1) + 3
     shift = np.zeros(len(means))
     for _ in range(200):
-        at = middle + np.stack([0 * shift, shift], -1)
+        at = centre + np.stack([0 * shift, shift], -1)
         gap = np.abs(at[:, None] - at) - (size[:, None] + size) / 2
         np.fill_diagonal(gap[..., 0], 1)
         overlap = np.where((gap < 0).all(-1), -gap[..., 1], 0)
@@ -101,5 +101,5 @@ def _name_means(ax: Axes, mean: np.ndarray, kinds: Sequence[Look]) -> None:
         order = np.sign(np.subtract.outer(np.arange(len(means)), np.arange(len(means))))
         shift += 0.3 * (np.where(above == 0, order, above) * overlap).sum(1)
     to_data = ax.transData.inverted()
-    for text, place in zip(means, middle + np.stack([0 * shift, shift], -1), strict=True):
-        text.set_position(tuple(to_data.transform(place)))
+    for text, position in zip(means, centre + np.stack([0 * shift, shift], -1), strict=True):
+        text.set_position(tuple(to_data.transform(position)))

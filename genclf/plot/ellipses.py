@@ -12,8 +12,8 @@ from genclf.arguments.domains import shown
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.verb import verb
 from genclf.families.gaussian.params import GaussianParams
-from genclf.plot.classes import AX, Look, generative, legend, looks, names_of, new_axes
-from genclf.plot.plane import View, checked_pair, name_axes, pair_of_numbers, show
+from genclf.plot.classes import AX, Style, generative, legend, names_of, new_axes, styles_of
+from genclf.plot.plane import View, checked_pair, name_axes, pair_of_numbers, set_view
 
 
 def levels(value: object, name: str) -> list[float]:
@@ -71,7 +71,7 @@ def ellipses(
         The axes.
 
     Raises:
-        ValueError: the densities are not Gaussian, or an argument does not fit.
+        ValueError: the densities are not Gaussian, or an argument is invalid.
 
     Example:
         >>> import genclf as gcf
@@ -82,9 +82,9 @@ def ellipses(
     density, ax = params.conditional, new_axes(ax)
     names = names_of(feature_names, density.num_features, "feature_names", "feature {}")
     i, j = checked_pair(features, len(names), "features")
-    kinds = looks(params.num_classes, class_names)
-    named = {line.get_label() for line in ax.lines} >= {look.name for look in kinds}
-    draw_levels(ax, density, (i, j), kinds, level, named=named)
+    styles = styles_of(params.num_classes, class_names)
+    named = {line.get_label() for line in ax.lines} >= {style.name for style in styles}
+    draw_levels(ax, density, (i, j), styles, level, named=named)
     name_axes(ax, [names[i], names[j]])
     legend(ax)
     return ax
@@ -94,23 +94,23 @@ def draw_levels(
     ax: Axes,
     density: GaussianParams,
     pair: tuple[int, int],
-    kinds: Sequence[Look],
+    styles: Sequence[Style],
     level: Sequence[float],
     *,
     named: bool,
 ) -> None:
-    """The ellipses of each level, an entry of the legend for all, and one per class if need be."""
+    """The ellipses of each level, one legend entry for all and, unless `named`, one per class."""
     for share in level:
-        draw_ellipses(ax, density, pair, kinds, share)
+        draw_ellipses(ax, density, pair, styles, share)
     if not named:
-        for look in kinds:
-            ax.plot([], [], linestyle=look.dash, color=look.colour, label=look.name)
+        for style in styles:
+            ax.plot([], [], linestyle=style.dash, color=style.colour, label=style.name)
     shares = " and ".join(f"{100 * share:.4g} %" for share in level)
     ax.plot([], [], color="0.6", linewidth=1, label=f"{shares} of the class density")
 
 
 def draw_ellipses(
-    ax: Axes, density: GaussianParams, pair: tuple[int, int], kinds: Sequence[Look], level: float
+    ax: Axes, density: GaussianParams, pair: tuple[int, int], styles: Sequence[Style], level: float
 ) -> None:
     """The ellipse of each class in two features, without a label; the axes show all of it."""
     of_pair = np.asarray(density.covariances)[:, pair][..., pair]
@@ -118,11 +118,11 @@ def draw_ellipses(
     mean = np.asarray(density.mean)[:, list(pair)]
     turn = np.linspace(0, 2 * np.pi, 200)
     circle = np.sqrt(-2 * np.log1p(-level)) * np.stack([np.cos(turn), np.sin(turn)])
-    for k, look in enumerate(kinds):
+    for k, style in enumerate(styles):
         edge = mean[k][:, None] + root[k] @ circle
-        ax.plot(*edge, linestyle=look.dash, color=look.colour, linewidth=1)
+        ax.plot(*edge, linestyle=style.dash, color=style.colour, linewidth=1)
         if not ax.get_autoscale_on():
             low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
             margin = 0.02 * (high - low)
             low = np.minimum(low, edge.min(1) - margin)
-            show(ax, View(low, np.maximum(high, edge.max(1) + margin)))
+            set_view(ax, View(low, np.maximum(high, edge.max(1) + margin)))

@@ -19,7 +19,7 @@ from genclf.classifier.verb import verb
 from genclf.families.base import Density
 from genclf.families.counts.categorical_params import CategoricalParams
 from genclf.families.gaussian.params import GaussianParams
-from genclf.plot.classes import AX, as_text, looks, names_of, new_axes
+from genclf.plot.classes import AX, as_text, names_of, new_axes, styles_of
 
 _CLASS = whole(0, optional=True)
 
@@ -43,7 +43,7 @@ def log_odds(
 
     Args:
         params: a model that is linear in x.
-        top: how many features.
+        top: number of features to show.
         of: a.
         against: b; None for the mean of the coefficients of all other classes.
         class_names: K names for the title.
@@ -66,7 +66,7 @@ def log_odds(
     """
     coef, _ = linear_form(params)
     if isinstance(coef, dict):
-        raise ValueError("params is of named parts of x: draw each part alone")
+        raise ValueError("params is of named parts of x: draw each part separately")
     coef, num_classes = np.asarray(coef), params.num_classes
     for name, k in (("of", of), ("against", against)):
         if k is not None and k >= num_classes:
@@ -84,7 +84,7 @@ def log_odds(
     if isinstance(density, GaussianParams):
         bars = bars * np.sqrt(np.diagonal(np.asarray(density.covariances)[0]))
         unit = " per standard deviation"
-    classes = [look.name for look in looks(num_classes, class_names)]
+    classes = [style.name for style in styles_of(num_classes, class_names)]
     versus = "the others" if against is None else classes[against]
     if num_classes == 2:
         versus = classes[1 - of]
@@ -127,7 +127,7 @@ def explanation(
     Args:
         found: from `genclf.explain`, of rows (n, d) or one row (d,).
         row: the number of the row.
-        top: how many features.
+        top: number of features to show.
         class_names: K names; None for those of the explanation, if it has any.
         feature_names: names in the structure of `found.features`: d names, or a dict of names; None
             for those of the explanation, if it has any.
@@ -137,7 +137,7 @@ def explanation(
         The axes.
 
     Raises:
-        ValueError: there is no such row, or an argument does not fit.
+        ValueError: there is no such row, or an argument is invalid.
 
     Example:
         >>> import genclf as gcf
@@ -149,13 +149,13 @@ def explanation(
     """
     shape = found.of.shape
     if len(shape) > 1 or (row and not shape) or (shape and row >= shape[0]):
-        raise ValueError(f"row is {row}, and the explanation is of rows of shape {shape}")
+        raise ValueError(f"row is {row}, but the explanation has rows of shape {shape}")
     one = jax.tree.map(lambda a: a[row] if shape else a, found)
     named = found.feature_names if feature_names is None else feature_names
     terms, names = _flat(one.features, named)
     if not np.isfinite(terms).all():
         raise ValueError(
-            f"a term of row {row} is not finite: the row is invalid, or smooth the fit"
+            f"a term of row {row} is not finite: the row is invalid, or the fit needs smoothing"
         )
     order = np.argsort(-np.abs(terms), kind="stable")
     rest = (
@@ -179,14 +179,14 @@ def _flat(features: PyTree, names: PyTree) -> tuple[Float[np.ndarray, "terms"], 
     terms = []
     for part, own in features.items():
         given = None if names is None else names[part]
-        alone = np.size(own) == 1
-        if alone and given is not None:
+        single = np.size(own) == 1
+        if single and given is not None:
             given = [", ".join(map(str, given))]
         of_part, named = _flat(own, given)
         terms.append(of_part)
         if given is None:
             own_name = as_text(part)
-            named = [own_name] if alone else [f"{own_name}: {name}" for name in named]
+            named = [own_name] if single else [f"{own_name}: {name}" for name in named]
         found += named
     return np.concatenate(terms), found
 
@@ -198,7 +198,7 @@ def draw_bars(
     top: int,
     last: Mapping[str, float] = MappingProxyType({}),
 ) -> Axes:
-    """Horizontal bars of the values largest in size, in descending order, above those of `last`."""
+    """Horizontal bars of the values of largest magnitude, in descending order, then of `last`."""
     ax = new_axes(ax)
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     order = order[np.argsort(-values[order], kind="stable")]
@@ -207,8 +207,8 @@ def draw_bars(
         last
     )
     hatches = ["" if value > 0 else "//" for value in values[order]] + [""] * len(last)
-    places = -np.arange(len(shown), dtype=float)
-    ax.barh(places, shown, color=colours, hatch=hatches, edgecolor="white", linewidth=0)
-    ax.set_yticks(places, [*(names[j] for j in order), *last])
+    positions = -np.arange(len(shown), dtype=float)
+    ax.barh(positions, shown, color=colours, hatch=hatches, edgecolor="white", linewidth=0)
+    ax.set_yticks(positions, [*(names[j] for j in order), *last])
     ax.axvline(0, color="0.3", linewidth=0.8)
     return ax

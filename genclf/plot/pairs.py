@@ -10,7 +10,7 @@ import numpy as np
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.gaussian.params import GaussianParams
-from genclf.plot.classes import generative, looks, names_of, rows_and_labels, scatter
+from genclf.plot.classes import generative, names_of, rows_and_labels, scatter, styles_of
 from genclf.plot.densities import draw_densities
 from genclf.plot.ellipses import draw_ellipses
 
@@ -41,7 +41,7 @@ def pairs(
         The axes, an array of shape (m, m) of a new figure.
 
     Raises:
-        ValueError: there are fewer than 2 or more than 8 features, or an argument does not fit.
+        ValueError: there are fewer than 2 or more than 8 features, or an argument is invalid.
 
     Example:
         >>> import genclf as gcf
@@ -52,12 +52,12 @@ def pairs(
     """
     d = params.num_features
     if not isinstance(d, int):
-        raise ValueError("params is of named parts of x, and pairs are of one array of features")
+        raise ValueError("params is of named parts of x, but pairs are of one array of features")
     chosen = list(range(d)) if features is None else list(features)
     if not 2 <= len(chosen) <= 8 or any(j not in range(d) for j in chosen):
         raise ValueError(f"features is {features}, expected 2 to 8 numbers in 0..{d - 1}")
     names = names_of(feature_names, d, "feature_names", "feature {}")
-    kinds = looks(params.num_classes, class_names)
+    styles = styles_of(params.num_classes, class_names)
     x, y = rows_and_labels(x, y, d, params.num_classes)
     size = 1.7 * len(chosen) + 1
     figure, grid = plt.subplots(
@@ -66,11 +66,11 @@ def pairs(
     for (row, column), ax in np.ndenumerate(grid):
         i, j = chosen[row], chosen[column]
         if i == j:
-            draw_densities(ax, params, i, kinds, x, y)
+            draw_densities(ax, params, i, styles, x, y)
         else:
-            scatter(ax, x[:, [j, i]], y, kinds)
+            scatter(ax, x[:, [j, i]], y, styles)
             if isinstance(params.conditional, GaussianParams):
-                draw_ellipses(ax, params.conditional, (j, i), kinds, 0.9)
+                draw_ellipses(ax, params.conditional, (j, i), styles, 0.9)
         ax.set(
             xlabel=names[j] if row + 1 == len(chosen) else None,
             ylabel=names[i] if column == 0 else None,

@@ -15,16 +15,16 @@ from genclf.arguments.domains import shown
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted
 from genclf.classifier.scores import discriminant
-from genclf.plot.classes import Look, tints
+from genclf.plot.classes import Style, tints
 
 _STEPS = 320  # grid points in each direction
-_BEYOND = 0.6  # of the view, in each direction: where a later layer may widen it
+_BEYOND = 0.6  # of the view, computed on each side of it, as later layers may widen it
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
 _EDGE = "edge of regions"
 
 
 class View(NamedTuple):
-    """The least and the largest value of each of two features that are shown."""
+    """The smallest and the largest value of each of two features that are shown."""
 
     low: Float[np.ndarray, "2"]
     high: Float[np.ndarray, "2"]
@@ -45,16 +45,16 @@ class Plane(NamedTuple):
 
 
 def view_of(params: Fitted, x: np.ndarray, ax: Axes) -> View:
-    """What is shown: the rows and what the axes show already, or else draws from the model."""
+    """Limits of the rows and of what the axes show already; without these, of draws of rows."""
     rows = x[np.isfinite(x).all(1)]
     if len(x) and not len(rows):
         raise ValueError(
-            f"x has {len(x)} rows, none of two finite numbers: there is nothing to see"
+            f"x has {len(x)} rows, none of two finite numbers: there is nothing to draw"
         )
     parts = [ax.viewLim.get_points()] if ax.has_data() else []
     if not len(rows) and not parts:
         if not isinstance(params, ClassifierParams):
-            raise ValueError("x is None, and a model of p(y | x) has no rows of its own: give x")
+            raise ValueError("x is None, but a model of p(y | x) cannot draw rows: give x")
         labels = jnp.arange(2_000, dtype=jnp.int32) % params.num_classes
         rows = np.asarray(params.conditional.sample(jax.random.key(0), labels))
         rows = rows[np.isfinite(rows).all(1)]
@@ -65,7 +65,7 @@ def view_of(params: Fitted, x: np.ndarray, ax: Axes) -> View:
     return View(np.min(parts, (0, 1)), np.max(parts, (0, 1)))
 
 
-def show(ax: Axes, view: View) -> None:
+def set_view(ax: Axes, view: View) -> None:
     """Set the limits of the axes."""
     ax.set(xlim=(view.low[0], view.high[0]), ylim=(view.low[1], view.high[1]))
 
@@ -85,12 +85,12 @@ def plane_of(params: Fitted, view: View) -> Plane:
     return Plane(across, up, np.where(np.isneginf(scores), 10 * lowest - 1, scores))
 
 
-def fill_regions(ax: Axes, plane: Plane, kinds: Sequence[Look], *, named: bool) -> None:
+def fill_regions(ax: Axes, plane: Plane, styles: Sequence[Style], *, named: bool) -> None:
     """Tint the region of each class, where its score is the highest; name it if it has no rows."""
-    for k, tint in enumerate(tints(kinds)):
+    for k, tint in enumerate(tints(styles)):
         if not named:
             ax.plot(
-                [], [], "s", color=tint, markeredgecolor="0.5", markersize=8, label=kinds[k].name
+                [], [], "s", color=tint, markeredgecolor="0.5", markersize=8, label=styles[k].name
             )
         others = np.delete(plane.scores, k, 0).max(0, initial=-np.inf)
         lead = np.nan_to_num(plane.scores[k] - others, nan=-1, posinf=1)
@@ -133,7 +133,7 @@ def pair_of_numbers(value: object, name: str) -> tuple[int, int]:
 
 
 def checked_pair(pair: tuple[int, int], size: int, name: str) -> tuple[int, int]:
-    """The pair; raise unless these are two different numbers of `size` things."""
+    """The pair; raise unless these are two different numbers in 0..size-1."""
     if pair[0] == pair[1] or not all(0 <= j < size for j in pair):
         raise ValueError(f"{name} is {pair}, expected two different numbers in 0..{size - 1}")
     return pair

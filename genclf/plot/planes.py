@@ -13,20 +13,20 @@ from genclf.plot.classes import (
     AX,
     as_text,
     legend,
-    looks,
     names_of,
     new_axes,
     rows_and_labels,
     scatter,
+    styles_of,
 )
-from genclf.plot.plane import draw_edges, fill_regions, name_axes, plane_of, show, view_of
+from genclf.plot.plane import draw_edges, fill_regions, name_axes, plane_of, set_view, view_of
 
 
 def check_plane(params: Fitted, name: str) -> None:
     """Raise unless these params are of two features."""
     if params.num_features != 2:
         raise ValueError(
-            f"{name} has {params.num_features} features, and a plane has 2: fit the model to two "
+            f"{name} has {params.num_features} features, but a plane has 2: fit the model to two "
             "columns, or see genclf.plot.axes and genclf.plot.pairs"
         )
 
@@ -52,8 +52,8 @@ def boundary(
         x: rows, shape (n, 2); they set the limits of the axes. Without rows, these are those of
             `ax`, or of 2,000 draws from the model.
         y: labels, integers 0..K-1, or -1 for none, shape (n,); without them rows are grey.
-        filled: whether regions are tinted. Otherwise there are only their edges, with other dashes
-            for each model that is drawn in the same axes.
+        filled: whether regions are tinted. Otherwise only their edges are drawn, with different
+            dashes for each model in the same axes.
         name: the name of the edges in the legend, where regions are not tinted.
         class_names: K names for the legend.
         feature_names: two names for the axes.
@@ -63,8 +63,8 @@ def boundary(
         The axes.
 
     Raises:
-        ValueError: the model has another number of features than two, there is nothing to see, or
-            an argument does not fit.
+        ValueError: the model does not have two features, there is nothing to draw, or an argument
+            is invalid.
 
     Example:
         >>> import genclf as gcf
@@ -75,15 +75,15 @@ def boundary(
     """
     check_plane(params, "params")
     x, y = rows_and_labels(x, y, 2, params.num_classes)
-    kinds, ax = looks(params.num_classes, class_names), new_axes(ax)
+    styles, ax = styles_of(params.num_classes, class_names), new_axes(ax)
     view = view_of(params, x, ax)
     plane = plane_of(params, view)
-    show(ax, view)
+    set_view(ax, view)
     if filled:
-        fill_regions(ax, plane, kinds, named=bool(len(x)))
+        fill_regions(ax, plane, styles, named=bool(len(x)))
     draw_edges(ax, plane, bold=not filled, name=None if name is None else as_text(name))
     if len(x):
-        scatter(ax, x, y, kinds)
+        scatter(ax, x, y, styles)
     return finished(ax, names_of(feature_names, 2, "feature_names", "feature {}"))
 
 

@@ -22,18 +22,18 @@ from genclf.plot.classes import (
     AX,
     as_text,
     generative,
-    looks,
     names_of,
     new_axes,
     rows_and_labels,
+    styles_of,
 )
 from genclf.plot.densities import (
-    alone,
     checked_feature,
     discrete_bars,
     drawn_values,
     feature_number,
     is_discrete,
+    marginalizing,
 )
 
 _STEPS = 200  # grid points along each side of the simplex
@@ -66,8 +66,8 @@ def class_posterior(
         The two axes, an array of shape (2,) of a new figure.
 
     Raises:
-        ValueError: features cannot be integrated out; there is no such feature; or an argument does
-            not fit.
+        ValueError: features cannot be integrated out; there is no such feature; or an argument is
+            invalid.
 
     Example:
         >>> import genclf as gcf
@@ -77,10 +77,10 @@ def class_posterior(
     """
     d = checked_feature(params, feature)
     if x is not None and y is None:
-        raise ValueError("x and y are given together, or neither is")
+        raise ValueError("only one of x and y is given: give both, or neither")
     x, y = rows_and_labels(x, y, d, params.num_classes)
-    kinds = looks(params.num_classes, class_names)
-    of_feature = ClassifierParams(params.log_prior, alone(params.conditional))
+    styles = styles_of(params.num_classes, class_names)
+    of_feature = ClassifierParams(params.log_prior, marginalizing(params.conditional))
     figure, panels = plt.subplots(2, 1, sharex=True, layout="constrained")
     values = drawn_values(params, feature, x)
     rows = np.full((len(values), d), np.nan, values.dtype)
@@ -89,19 +89,19 @@ def class_posterior(
         np.exp(np.asarray(score(of_feature, rows))) for score in (log_joint, log_posterior)
     )
     if is_discrete(params.conditional):
-        discrete_bars(panels[0], values, joint, kinds)
-        discrete_bars(panels[1], values, posterior, kinds)
+        discrete_bars(panels[0], values, joint, styles)
+        discrete_bars(panels[1], values, posterior, styles)
     else:
-        for k, look in enumerate(kinds):
-            style = {"linestyle": look.dash, "color": look.colour}
+        for k, style in enumerate(styles):
+            line = {"linestyle": style.dash, "color": style.colour}
             own = x[y == k, feature]
             if own.size:
                 bins = np.histogram_bin_edges(own[np.isfinite(own)], 20)
                 weight = 1 / ((y >= 0).sum() * np.diff(bins)[0])
                 weights = np.full(len(own), weight)
-                panels[0].hist(own, bins.tolist(), weights=weights, color=look.colour, alpha=0.2)
-            panels[0].plot(values, joint[:, k], label=look.name, **style)
-            panels[1].plot(values, posterior[:, k], **style)
+                panels[0].hist(own, bins.tolist(), weights=weights, color=style.colour, alpha=0.2)
+            panels[0].plot(values, joint[:, k], label=style.name, **line)
+            panels[1].plot(values, posterior[:, k], **line)
         best = posterior.argmax(1)
         for i in np.flatnonzero(np.diff(best) != 0):
             for ax in panels:
@@ -117,7 +117,7 @@ def _counts(value: object, name: str) -> Float[np.ndarray, "3"]:
     counts = np.asarray(value)
     good = counts.shape == (3,) and counts.dtype.kind in "iuf"
     if not good or not (np.isfinite(counts) & (counts >= 0)).all():
-        raise ValueError(f"{name} is {shown(value)}, expected 3 counts >= 0: a simplex is flat")
+        raise ValueError(f"{name} is {shown(value)}, expected 3 counts >= 0")
     return counts.astype(float)
 
 
@@ -166,19 +166,19 @@ def simplex(
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(counts == 0, 0, counts * np.log(np.maximum(theta, 0))).sum(-1)
     likelihood = np.exp(logs - logs.max())
-    places = Triangulation(*(theta @ corners).T)
-    ax.tricontourf(places, likelihood, np.linspace(0, 1, 21), cmap="Blues", alpha=0.6)
-    ax.tricontour(places, likelihood, [0.1, 0.5], colors="0.4", linewidths=0.8)
+    triangles = Triangulation(*(theta @ corners).T)
+    ax.tricontourf(triangles, likelihood, np.linspace(0, 1, 21), cmap="Blues", alpha=0.6)
+    ax.tricontour(triangles, likelihood, [0.1, 0.5], colors="0.4", linewidths=0.8)
     ax.plot(*corners[[0, 1, 2, 0]].T, color="0.3", linewidth=1)
-    ways = [corners.mean(0)]
-    for look, a in zip(looks(len(alpha), None), alpha, strict=True):
+    path = [corners.mean(0)]
+    for style, a in zip(styles_of(len(alpha), None), alpha, strict=True):
         rows = np.arange(3)[:, None]
         smoothed = fit(categorical_nb(1, 3, alpha=a), rows, np.zeros(3, int), weights=counts)
-        place = np.asarray(jnp.exp(smoothed.conditional.table(0))[0], float) @ corners
-        ways.insert(0, place)
+        point = np.asarray(jnp.exp(smoothed.conditional.table(0))[0], float) @ corners
+        path.insert(0, point)
         label = "maximum likelihood" if a == 0 else f"α = {a:g}"
-        ax.plot(*place, look.marker, color=look.colour, markersize=7, label=label, zorder=3)
-    ax.plot(*np.transpose(ways), ":", color="0.3", linewidth=1)
+        ax.plot(*point, style.marker, color=style.colour, markersize=7, label=label, zorder=3)
+    ax.plot(*np.transpose(path), ":", color="0.3", linewidth=1)
     ax.plot(*corners.mean(0), "+", color="0.3", markersize=9, label="uniform")
     for name, corner, side in zip(names, corners, ("top", "top", "bottom"), strict=True):
         shift = -0.03 if side == "top" else 0.03

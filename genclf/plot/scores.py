@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from genclf.arguments.domains import Domain, shown, whole
 from genclf.classifier.conversion import as_arrays
 from genclf.classifier.verb import ArrayLike, verb
-from genclf.plot.classes import AX, as_text, labels, looks, names_of, new_axes
+from genclf.plot.classes import AX, as_text, labels, names_of, new_axes, styles_of
 from genclf.select.calibration import calibration
 from genclf.select.groups import distinct
 from genclf.select.learning_curve import LearningCurve
@@ -45,7 +45,7 @@ def reliability(
         The axes.
 
     Raises:
-        ValueError: as `calibration` does.
+        ValueError: as for `calibration`.
 
     Example:
         >>> import jax, genclf as gcf
@@ -61,10 +61,10 @@ def reliability(
     error = calibration(log_posterior, y, num_bins=num_bins).expected_error
     p, ax = np.exp(np.asarray(log_posterior)), new_axes(ax)
     confidence, hit = p.max(1), p.argmax(1) == np.asarray(y)
-    place = np.searchsorted(np.arange(1, num_bins) / num_bins, confidence)
-    count = np.bincount(place, minlength=num_bins)
+    bin_of = np.searchsorted(np.arange(1, num_bins) / num_bins, confidence)
+    count = np.bincount(bin_of, minlength=num_bins)
     used = np.flatnonzero(count)
-    mean, share = (np.bincount(place, a)[used] / count[used] for a in (confidence, hit))
+    mean, share = (np.bincount(bin_of, a)[used] / count[used] for a in (confidence, hit))
     low, high = _wilson(share, count[used])
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=1)
     ax.vlines(mean, low, high, color="0.4")
@@ -106,20 +106,21 @@ def learning_curve(curve: LearningCurve, *, ax: Axes | None = None) -> Axes:
         >>> ax = plot.learning_curve(curve)
     """
     ax, sizes = new_axes(ax), np.asarray(curve.sizes)
-    for look, (name, mean) in zip(looks(len(curve.mean), None), curve.mean.items(), strict=True):
+    styles = styles_of(len(curve.mean), None)
+    for style, (name, mean) in zip(styles, curve.mean.items(), strict=True):
         ax.errorbar(
-            sizes, mean, 2 * np.asarray(curve.standard_error[name]), marker=look.marker,
-            markersize=4, linestyle=look.dash, color=look.colour, capsize=2, label=as_text(name),
+            sizes, mean, 2 * np.asarray(curve.standard_error[name]), marker=style.marker,
+            markersize=4, linestyle=style.dash, color=style.colour, capsize=2, label=as_text(name),
         )  # fmt: skip
     ax.set(xscale="log", xlabel="training rows", ylabel="test error", ylim=(0, None))
-    ticks = _apart(sizes)
+    ticks = _spaced(sizes)
     ax.set_xticks(ticks, map(str, ticks))
     ax.minorticks_off()
     ax.legend()
     return ax
 
 
-def _apart(sizes: np.ndarray) -> list[int]:
+def _spaced(sizes: np.ndarray) -> list[int]:
     """The sizes whose numbers have room on a logarithmic axis."""
     kept = [int(sizes[0])]
     for size in sizes[1:].tolist():
@@ -165,17 +166,17 @@ def cv_curve(tuning: Tuning, *, over: str | None = None, ax: Axes | None = None)
     if over not in columns:
         raise ValueError(f"over is {shown(over)}, expected one of {varying or list(columns)}")
     score, error = (np.asarray(tuning.table[name]) for name in ("score", "standard_error"))
-    at, ticks = _places(columns[over])
+    at, ticks = _positions(columns[over])
     others = [name for name in varying if name != over]
     lines = [", ".join(f"{name} {columns[name][i]}" for name in others) for i in range(len(score))]
     ax, distinct = new_axes(ax), list(dict.fromkeys(lines))
-    for look, line in zip(looks(len(distinct), distinct), distinct, strict=True):
+    for style, line in zip(styles_of(len(distinct), distinct), distinct, strict=True):
         rows = np.flatnonzero([line == own for own in lines])
         rows = rows[np.argsort(at[rows], kind="stable")]
-        ax.plot(at[rows], score[rows], marker=look.marker, markersize=4, linestyle=look.dash,
-                color=look.colour, label=as_text(line) or None)  # fmt: skip
+        ax.plot(at[rows], score[rows], marker=style.marker, markersize=4, linestyle=style.dash,
+                color=style.colour, label=as_text(line) or None)  # fmt: skip
         band = score[rows] - error[rows], score[rows] + error[rows]
-        ax.fill_between(at[rows], *band, color=look.colour, alpha=0.15, linewidth=0)
+        ax.fill_between(at[rows], *band, color=style.colour, alpha=0.15, linewidth=0)
     for row, label, dash in (
         (tuning.best_row, "best", "-"),
         (tuning.one_se_row, "one standard error", ":"),
@@ -191,7 +192,7 @@ def cv_curve(tuning: Tuning, *, over: str | None = None, ax: Axes | None = None)
     return ax
 
 
-def _places(values: Sequence[Any]) -> tuple[np.ndarray, list[str] | None]:
+def _positions(values: Sequence[Any]) -> tuple[np.ndarray, list[str] | None]:
     """The positions of values on an axis, and their names unless they are numbers."""
     if all(
         isinstance(v, int | float) or (np.ndim(v) == 0 and np.asarray(v).dtype.kind in "iuf")
@@ -300,7 +301,7 @@ def confusion(
 def _numbered(y: object, predicted: object) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Labels and predicted classes by the numbers of their distinct values, and these as names."""
     of_y, of_predicted = distinct(y, "y"), distinct(predicted, "predicted")
-    # As objects, numbers and strings are not made one kind.
+    # As objects, so that NumPy does not convert numbers to strings.
     both = [values.astype(object)[number] for values, number in (of_y, of_predicted)]
     classes, number = distinct(np.concatenate(both), "y and predicted")
     first = 0

@@ -18,15 +18,15 @@ from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import (
     AX,
     as_text,
-    looks,
     merged_legend,
     names_of,
     new_axes,
     rows_and_labels,
     scatter,
+    styles_of,
 )
 from genclf.plot.ellipses import draw_levels, optional_levels
-from genclf.plot.plane import draw_edges, plane_of, show, view_of
+from genclf.plot.plane import draw_edges, plane_of, set_view, view_of
 from genclf.plot.planes import boundary, check_plane, finished
 
 
@@ -71,8 +71,8 @@ def boundaries(
         The axes.
 
     Raises:
-        ValueError: models differ in their number of classes, or not of two features; no model has
-            Gaussian classes to draw ellipses of; or an argument does not fit.
+        ValueError: models differ in their number of classes, or do not have two features; no model
+            has Gaussian classes to draw ellipses of; or an argument is invalid.
 
     Example:
         >>> import genclf as gcf
@@ -85,19 +85,19 @@ def boundaries(
     """
     first, ax = next(iter(models.values())), new_axes(ax)
     x, y = rows_and_labels(x, y, 2, first.num_classes)
-    kinds = looks(first.num_classes, class_names)
+    styles = styles_of(first.num_classes, class_names)
     view = view_of(first, x, ax)
-    show(ax, view)
+    set_view(ax, view)
     if len(x):
-        scatter(ax, x, y, kinds)
+        scatter(ax, x, y, styles)
     for name, params in models.items():
         draw_edges(ax, plane_of(params, view), bold=True, name=name)
     if level:
         fitted = (params for params in models.values() if isinstance(params, ClassifierParams))
         gaussian = [p.conditional for p in fitted if isinstance(p.conditional, GaussianParams)]
         if not gaussian:
-            raise ValueError("level is given, and no model has Gaussian classes, with ellipses")
-        draw_levels(ax, gaussian[0], (0, 1), kinds, level, named=bool(len(x)))
+            raise ValueError("level is given, but no model has Gaussian classes to draw")
+        draw_levels(ax, gaussian[0], (0, 1), styles, level, named=bool(len(x)))
     return finished(ax, names_of(feature_names, 2, "feature_names", "feature {}"))
 
 
@@ -126,8 +126,8 @@ def regions(
         The axes, an array of shape (m,) of a new figure.
 
     Raises:
-        ValueError: models differ in their number of classes, or not of two features; or an argument
-            does not fit.
+        ValueError: models differ in their number of classes, or do not have two features; or an
+            argument is invalid.
 
     Example:
         >>> import genclf as gcf
@@ -150,8 +150,8 @@ def regions(
         boundary(params, x, y, class_names=class_names, feature_names=feature_names, ax=ax)
         density = params.conditional if isinstance(params, ClassifierParams) else None
         if level and isinstance(density, GaussianParams):
-            kinds = looks(params.num_classes, class_names)
-            draw_levels(ax, density, (0, 1), kinds, level, named=True)
+            styles = styles_of(params.num_classes, class_names)
+            draw_levels(ax, density, (0, 1), styles, level, named=True)
         ax.get_legend().remove()
         wrong = int((np.asarray(predict(params, x)) != y)[y >= 0].sum())
         ax.set(title=f"{name}: {wrong} errors of {(y >= 0).sum()}")

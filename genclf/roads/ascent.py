@@ -133,11 +133,11 @@ class Ascent:
 
     def begin(self) -> State:
         free = {name: p.free(self.origin[name]) for name, p in self.declared.items()}
-        unknown = jnp.full(self.settings.max_steps + 1, jnp.nan, self.dtype)
-        far = jnp.asarray(jnp.inf, self.dtype)
+        trace = jnp.full(self.settings.max_steps + 1, jnp.nan, self.dtype)
+        infinity = jnp.asarray(jnp.inf, self.dtype)
         with any_promotion():
             optimizer = self.optimizer.init(free)
-        return State(free, optimizer, far, unknown, jnp.int32(0), jnp.asarray(False))
+        return State(free, optimizer, infinity, trace, jnp.int32(0), jnp.asarray(False))
 
     def cond(self, state: State) -> Bool[Array, ""]:
         more = state.step < self.settings.max_steps

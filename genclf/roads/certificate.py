@@ -32,7 +32,7 @@ class Certificate(ShowsNumbers):
         valid: whether all conditions hold within `tol`.
         stationarity: largest Newton decrement of a block of parameters, per example: the distance
             to the point where the gradient along the constraints vanishes, in standard deviations
-            of one example. Half its square is about the gain in mean log-likelihood that is left.
+            of one example. Half its square is about the remaining gain in mean log-likelihood.
         feasibility: largest violation of a constraint.
         slackness: largest product of a probability and the multiplier of its bound, divided by the
             multiplier of its table.
@@ -122,23 +122,23 @@ def _certify(
 ) -> Certificate:
     rows = problem(clf, x, y, weights)
     check_same_model(rows, params)
-    here = LocalModel(rows, params)
+    local = LocalModel(rows, params)
     dtype = rows.w.dtype
     tol = jnp.asarray((1e-7 if dtype == jnp.float64 else 5e-4) if tol is None else tol, dtype)
 
     stored = arrays(params)
-    violations = [p.infeasibility(stored[name]) for name, p in here.declared.items()]
+    violations = [p.infeasibility(stored[name]) for name, p in local.declared.items()]
     if clf.label_prior.fixed is not None:
         fixed = jnp.exp(clf.log_prior(rows.stats.count))
         violations.append(jnp.abs(CLASS_PRIOR.value(stored[PRIOR]) - fixed).max())
     feasibility = jnp.stack(violations).max()
 
-    found = [_stationarity_and_curvature(here, part) for part in here.curvatures()]
+    found = [_stationarity_and_curvature(local, part) for part in local.curvatures()]
     stationarity = jnp.stack([decrement for decrement, _ in found]).max(initial=0)
     curvature = jnp.stack([largest for _, largest in found]).max(initial=-1)
-    slackness, bound_multipliers, right_signs = _bounds(here, tol)
+    slackness, bound_multipliers, right_signs = _bounds(local, tol)
 
-    multipliers = dict(here.multipliers)
+    multipliers = dict(local.multipliers)
     if PRIOR in multipliers:
         multipliers[PRIOR] = multipliers[PRIOR][0]
     closed = estimated(clf, rows.stats)
@@ -157,7 +157,7 @@ def _certify(
     )
 
 
-def _stationarity_and_curvature(here: LocalModel, part: Curvature) -> tuple[Array, Array]:
+def _stationarity_and_curvature(local: LocalModel, part: Curvature) -> tuple[Array, Array]:
     """Largest decrement of a table or block, and largest eigenvalue of the scaled Hessian."""
     matrix, scale = scaled(part)
     slope = jnp.where(part.unidentified, 0, part.slope)
@@ -166,26 +166,26 @@ def _stationarity_and_curvature(here: LocalModel, part: Curvature) -> tuple[Arra
     else:
         eigenvalues, vectors = jnp.linalg.eigh(matrix)
         slope = einsum("bij,bi->bj", vectors, slope / scale)
-    # slopeᵀ information⁻¹ slope; where the curvature has the wrong sign there is no Newton step.
-    ahead = jnp.where(eigenvalues > 0, eigenvalues, jnp.nan)
-    squares = jnp.where(slope == 0, 0, slope**2 / ahead).sum(1)
-    table = here.table[part.layout][:, 0]
+    # slopeᵀ information⁻¹ slope; there is no Newton step where the curvature has the wrong sign.
+    positive = jnp.where(eigenvalues > 0, eigenvalues, jnp.nan)
+    squares = jnp.where(slope == 0, 0, slope**2 / positive).sum(1)
+    table = local.table[part.layout][:, 0]
     squares = squares / jnp.where(part.weight == 0, 1, part.weight)
     if part.layout.shape[1] == 1:
-        # The sum ties the entries of a table: their squares add up to Pearson's χ² over the count.
-        squares = jnp.zeros(len(here.zero), squares.dtype).at[table].add(squares)
+        # The entries of a table share a constraint: their squares sum to Pearson's χ² / count.
+        squares = jnp.zeros(len(local.zero), squares.dtype).at[table].add(squares)
     decrement = jnp.sqrt(squares)
     largest = -eigenvalues.min()
     return jnp.where(jnp.isnan(decrement).any(), jnp.inf, decrement.max()), largest
 
 
-def _bounds(here: LocalModel, tol: Array) -> tuple[Array, dict[str, Array], Array]:
+def _bounds(local: LocalModel, tol: Array) -> tuple[Array, dict[str, Array], Array]:
     """Slackness, the multipliers of active bounds, and whether all have the right sign."""
     slackness, multipliers, signs = [jnp.zeros((), tol.dtype)], {}, [jnp.asarray(True)]
-    for name, p in here.declared.items():
-        value, gradient, held = here.value[name], here.gradient[name], here.at_bound[name]
+    for name, p in local.declared.items():
+        value, gradient, held = local.value[name], local.gradient[name], local.at_bound[name]
         if p.constraint == "simplex":
-            sum_to = here.multiplier_of_entries(name)
+            sum_to = local.multiplier_of_entries(name)
             some = jnp.where(sum_to == 0, 1, sum_to)
             multiplier = jnp.where(held, sum_to - gradient / value, 0)
             off = jnp.where(sum_to == 0, 0, value - gradient / some)

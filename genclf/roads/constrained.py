@@ -92,7 +92,7 @@ def solve_constrained(
         `ConstrainedSolution`.
 
     Raises:
-        ValueError: an argument is of another type or structure; the linear system of a step would
+        ValueError: an argument has the wrong type or structure; the linear system of a step would
             be too large; or, outside traced code, `init` is not strictly inside the bounds.
 
     Example:
@@ -129,11 +129,11 @@ def solve_constrained(
 def _check_leaves(init: PyTree, lower: PyTree, upper: PyTree) -> None:
     """Raise unless `init` holds floating arrays, and each bound arrays of the same shapes."""
 
-    def kinds(tree: PyTree) -> list[str]:
+    def dtypes(tree: PyTree) -> list[str]:
         return [str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in jax.tree.leaves(tree)]
 
-    found = kinds(init)
-    if not found or not all(kind.startswith(("float", "bfloat")) for kind in found):
+    found = dtypes(init)
+    if not found or not all(dtype.startswith(("float", "bfloat")) for dtype in found):
         raise ValueError(
             f"init holds {', '.join(sorted(set(found))) or 'nothing'}, expected arrays of floating "
             "numbers"
@@ -149,7 +149,7 @@ def _check_leaves(init: PyTree, lower: PyTree, upper: PyTree) -> None:
         if bound is None:
             continue
         if outline(bound) != outline(init) or not all(
-            kind.startswith(("float", "bfloat", "int", "uint")) for kind in kinds(bound)
+            dtype.startswith(("float", "bfloat", "int", "uint")) for dtype in dtypes(bound)
         ):
             raise ValueError(
                 f"{name} has the arrays {outline(bound)}, expected those of init: {outline(init)}"
@@ -181,7 +181,7 @@ def _solve(
     theta, unravel = ravel_pytree(init)
     shapes = None if constraints is None else jax.eval_shape(constraints, init)
     none, unravel_multipliers = ravel_pytree(jax.tree.map(jnp.zeros_like, shapes))
-    kind = none.dtype
+    multiplier_dtype = none.dtype
 
     def flat_constraints(theta: Array) -> Array:
         if constraints is None or not jax.tree.leaves(shapes):
@@ -210,7 +210,7 @@ def _solve(
     scale = system.scale
     return ConstrainedSolution(
         unravel(point.theta),
-        unravel_multipliers((point.multipliers * scale).astype(kind)),
+        unravel_multipliers((point.multipliers * scale).astype(multiplier_dtype)),
         unravel(point.below * scale),
         unravel(point.above * scale),
         objective(unravel(point.theta)),
@@ -225,7 +225,7 @@ _compiled = partial(jax.jit, static_argnums=(0, 1, 2, 3))(_solve)
 
 def _check_size(n: int, m: int, block_size: int | None) -> None:
     if block_size is not None and n % block_size:
-        raise ValueError(f"block_size is {block_size}, no divisor of {n}, the number of parameters")
+        raise ValueError(f"block_size is {block_size}, which does not divide {n} parameters")
     largest = LARGEST_MATRIX
     matrices = {None: (n + m) ** 2, 1: 0}.get(block_size, max(n * (block_size or 1), m * n))
     if matrices > largest:

@@ -73,7 +73,7 @@ def fit_gradient(
         key: a `jax.random` key; only with `batch_size`.
         batch_size: rows drawn (with replacement) for each step; None for all rows.
         callback: called on the host with the number of steps and the log-likelihood, after each
-            hundredth of `max_steps`: to show progress.
+            hundredth of `max_steps`, to show progress.
 
     Returns:
         `GradientSolution`.

@@ -1,8 +1,8 @@
 """Gradient and Hessian of the log-likelihood at given params, block by block.
 
-The coordinates are displacements from the params in units of their own: a mean moves by standard
-deviations, a probability by a fraction of itself. In these coordinates the conditions of a maximum
-are well scaled, whatever the units of the data.
+The coordinates are relative displacements of the params: of a mean in standard deviations, of a
+probability in fractions of itself. So the conditions of a maximum are well scaled, whatever the
+units of the data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from genclf.roads.problem import (
     Problem,
     arrays,
     declared,
-    plain_params,
+    leaf_params,
     set_arrays,
     standard_arrays,
     with_arrays,
@@ -41,11 +41,11 @@ class Curvature(NamedTuple):
     Its parameters fall into B blocks of b entries; second derivatives across blocks are 0.
 
     Attributes:
-        layout: place of each entry in the raveled parameters, (B, b).
+        layout: index of each entry in the raveled parameters, (B, b).
         slope: gradient of the Lagrangian, (B, b).
         information: minus its Hessian, (B, b, b).
         weight: weight of the class that a block belongs to, or of all classes, (B,).
-        unidentified: entries that the rows do not determine (of a class without weight), (B, b).
+        unidentified: entries that the rows do not determine (as in a class without weight), (B, b).
     """
 
     layout: np.ndarray
@@ -59,9 +59,9 @@ def scaled(part: Curvature) -> tuple[Array, Array]:
     """The information with 1 (or -1) on its diagonal, and the scales; 1 where unidentified."""
     size = part.layout.shape[1]
     eye = jnp.eye(size, dtype=part.slope.dtype)[None]
-    known = ~part.unidentified
-    both = known[:, :, None] & known[:, None, :]
-    information = jnp.where(both, part.information, jnp.where(known[:, :, None], 0, eye))
+    identified = ~part.unidentified
+    both = identified[:, :, None] & identified[:, None, :]
+    information = jnp.where(both, part.information, jnp.where(identified[:, :, None], 0, eye))
     diagonal = jnp.abs(jnp.diagonal(information, axis1=1, axis2=2))
     scale = jnp.sqrt(jnp.where(diagonal == 0, 1, diagonal))
     return information / (scale[:, :, None] * scale[:, None, :]), scale
@@ -110,18 +110,19 @@ class LocalModel:
             for name, p in self.declared.items()
             if p.constraint == "simplex"
         }
-        normals, pulls, tables, first = {}, {}, {}, 0
+        normals, constraint_gradients, tables, first = {}, {}, {}, 0
         for name, p in self.declared.items():
             value, in_sum = self.value[name], name in self.multipliers
             tables[name], first = _number_tables(p, value.shape, first)
             normals[name] = value if in_sum else jnp.zeros_like(value)
-            pulls[name] = self.multiplier_of_entries(name) * normals[name]
+            constraint_gradients[name] = self.multiplier_of_entries(name) * normals[name]
         self.table = np.concatenate([tables[name].ravel() for name in self.declared])
-        self.normal, self._pull = ravel_pytree(normals)[0], ravel_pytree(pulls)[0]
-        self._slope = slope - self._pull
+        self.normal = ravel_pytree(normals)[0]
+        self._constraint_gradient = ravel_pytree(constraint_gradients)[0]
+        self._slope = slope - self._constraint_gradient
 
     def params_at(self, displacement: Array) -> ClassifierParams:
-        """The params after raveled displacements, which are in the units of the params."""
+        """The params moved by raveled relative displacements."""
         moved = jax.tree.map(jnp.add, self.origin, self.by_name(displacement))
         return with_arrays(self.reference, moved)
 
@@ -137,30 +138,30 @@ class LocalModel:
         return self.multipliers[name][..., self.declared[name].table_of(value.shape[-1])]
 
     def curvatures(self) -> list[Curvature]:
-        """The curvature in the class prior, and in the params of each plain family."""
-        places, first = {}, 0
+        """The curvature in the class prior, and in the params of each leaf family."""
+        positions, first = {}, 0
         for name, origin in self.origin.items():
-            places[name] = first + np.arange(origin.size).reshape(origin.shape)
+            positions[name] = first + np.arange(origin.size).reshape(origin.shape)
             first += origin.size
         found = []
         if PRIOR in self.declared:
-            alone = places[PRIOR][:, None]
-            found.append(self._curvature(alone, np.full(alone.shape, -1), separate=False))
-        for prefix, node in plain_params(self.reference.conditional)[0]:
+            prior = positions[PRIOR][:, None]
+            found.append(self._curvature(prior, np.full(prior.shape, -1), separate=False))
+        for prefix, node in leaf_params(self.reference.conditional)[0]:
             names = [prefix + field for field in node.parameters]
-            found.append(self._curvature(*self._blocks(names, places, node.coupled)))
+            found.append(self._curvature(*self._blocks(names, positions, node.coupled)))
         return found
 
     def _blocks(
-        self, names: list[str], places: dict[str, np.ndarray], coupled: bool
+        self, names: list[str], positions: dict[str, np.ndarray], coupled: bool
     ) -> tuple[np.ndarray, np.ndarray, bool]:
         """The layout, the class of each entry (-1: all), and whether each block has one class."""
-        leads = [places[name].ndim - 1 - self.declared[name].event_ndim for name in names]
-        sizes = {places[name].shape[lead] for name, lead in zip(names, leads, strict=True)}
+        leads = [positions[name].ndim - 1 - self.declared[name].event_ndim for name in names]
+        sizes = {positions[name].shape[lead] for name, lead in zip(names, leads, strict=True)}
         separate = len(sizes) == 1  # otherwise classes share a parameter
         at, block, class_of = [], [], []
         for name, lead in zip(names, leads, strict=True):
-            shape = places[name].shape
+            shape = positions[name].shape
             leading, event = math.prod(shape[:lead]), math.prod(shape[lead + 1 :])
             of, k, inside = np.indices((leading, shape[lead], event))
             of_class = k if shape[lead] == max(sizes) else k - 1
@@ -170,7 +171,7 @@ class LocalModel:
             free = np.ones(shape, bool)
             if self.declared[name].constraint == "lower_cholesky":
                 free = np.broadcast_to(np.tril(np.ones(shape[-2:], bool)), shape)
-            at.append(places[name][free])
+            at.append(positions[name][free])
             block.append(key.ravel()[free.ravel()])
             class_of.append(of_class.ravel()[free.ravel()])
         keys = np.concatenate(block)
@@ -195,12 +196,13 @@ class LocalModel:
 
         hessian = jnp.moveaxis(lax.map(column, jnp.arange(size), batch_size=16), 0, 2)
         # In log θ the constraint Σ θ = 1 is curved, which adds λ θ to the diagonal.
-        curvature = self._pull[layout][:, :, None] * jnp.eye(size, dtype=self.zero.dtype)[None]
+        diagonal = self._constraint_gradient[layout]
+        curvature = diagonal[:, :, None] * jnp.eye(size, dtype=self.zero.dtype)[None]
         count = self.problem.w.sum(0)
         weight = count[class_of[:, 0]] if separate else jnp.full(len(layout), count.sum())
         slope, information = self._slope[layout], curvature - hessian
-        nothing = (slope == 0) & (information == 0).all(-1)
-        unidentified = nothing | ((class_of >= 0) & (count[class_of] == 0))
+        flat = (slope == 0) & (information == 0).all(-1)
+        unidentified = flat | ((class_of >= 0) & (count[class_of] == 0))
         return Curvature(layout, slope, information, weight, unidentified)
 
 

@@ -14,8 +14,8 @@ from genclf.roads.kkt import Point, System
 
 _SHRINK = 0.1  # factor on the complementarity in each step
 _TO_BOUND = 0.99  # largest share of the distance to a bound in one step
-# Largest last step at a maximum, relative to the parameters. On the way to infinity a step is as
-# long as all steps before it.
+# Largest last step at a maximum, relative to the parameters. If they diverge, a step is as long as
+# all steps before it together.
 LARGEST_LAST_STEP = 0.01
 _SHORTEST = 1e-10  # smallest share of a Newton step that is tried
 
@@ -26,11 +26,11 @@ class InteriorPoint(System):
     def advance(
         self, point: Point, target: Array, fixed: Array
     ) -> tuple[Point, Array, Bool[Array, ""], Array]:
-        """A Newton step, shortened until it stays inside and lowers the violation.
+        """A Newton step, shortened until it stays inside the bounds and lowers the violation.
 
         Returns:
             The point, its violation, whether the point is new, and the size of the full step
-            relative to the parameters. That size goes to 0 at a maximum, but not towards infinity.
+            relative to the parameters. That size goes to 0 at a maximum, but not if they diverge.
         """
         step = self.direction(point, target, fixed)
 
@@ -170,7 +170,7 @@ class InteriorPoint(System):
         def step(state: tuple[Point, Array, Array, Array, Array]) -> tuple:
             point, before, *_ = state
             new, after, improved, share = unbounded.advance(point, nothing, fixed)
-            # So close, a step squares the violation; if it is not even halved, rounding dominates.
+            # Near a root a step squares the violation; if not even halved, it is rounding error.
             at_rounding = (before <= jnp.sqrt(self.eps)) & (after > before / 2)
             return new, after, improved, share, at_rounding
 

@@ -48,7 +48,7 @@ class System:
         blocks = block_size is not None and block_size > 1
         self.jacobian = jax.jacrev(c)(init) if blocks else None
         self.slope_at_init = jax.grad(f)(init)
-        # If the start is the solution, its gradient is only rounding: take the curvature as scale.
+        # If the start is the solution, its gradient is rounding error: use the curvature instead.
         slope = jnp.abs(self.slope_at_init).max(initial=0)
         curvature = jax.jvp(jax.grad(f), (init,), (jnp.ones_like(init),))[1]
         curvature = jnp.abs(curvature).max(initial=0)
@@ -196,7 +196,7 @@ class System:
             return jnp.asarray(True)  # f is concave and c linear
         fixed = (point.theta <= self.lower) | (point.theta >= self.upper)
         left, jacobian = self._dense(point, jnp.zeros_like(point.theta), fixed)
-        # W is positive definite on the null space of A if W + ρ AᵀA is so for large ρ.
+        # W is positive definite on the null space of A if W + ρ AᵀA is, for large ρ.
         size = jnp.maximum(jnp.abs(left).max(initial=0), 1)
         steep = matmul(jacobian.T, jacobian)
         steep = 1e3 * size * steep / jnp.maximum(jnp.abs(steep).max(initial=0), self.tiny)

@@ -40,7 +40,7 @@ class LagrangeSolution(Solution):
     Attributes:
         params: as `fit` returns them.
         multipliers: of the equality constraints, by the name of the parameter (`log_prior`,
-            `log_theta`, `scale`; in a `Product` the name of the block and a dot come before it).
+            `log_theta`, `scale`; in a `Product` prefixed by the block and a dot).
             A sum-to-one constraint has one number per class and table. A shared covariance has,
             for each class but the first, the multipliers of `Σ_k⁻¹ = Σ_0⁻¹`: they are
             `½ n_k (Σ - Σ̂_k)`, where Σ̂_k is the covariance estimated from class k alone.
@@ -84,11 +84,11 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
 
     Args:
         clf: the model.
-        stats: from `genclf.stats`; or x, y and weights in their place, as for `fit`. For shared
-            covariances, statistics of the same model with `shared=False` serve too, and are those
-            of rows. Only these have the scatter of each class, from which the multipliers of
-            `scale` follow. With pooled statistics each class is taken to have its
-            share of the pooled scatter, and these multipliers are 0.
+        stats: from `genclf.stats`; or x, y and weights in their place, as for `fit`. For a
+            shared covariance, statistics of the same model with `shared=False` are accepted too,
+            and are computed from rows. Only they have the scatter of each class, from which the
+            multipliers of `scale` follow. With pooled statistics each class is assumed to have its
+            share of the pooled scatter, so these multipliers are 0.
 
     Returns:
         `LagrangeSolution`.
@@ -118,7 +118,7 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
 
 
 class _Solved(eqx.Module):
-    """The part of a solution that belongs to one plain family."""
+    """The part of a solution that belongs to one leaf family."""
 
     params: Params
     multipliers: dict[str, Array]

@@ -65,7 +65,7 @@ def of_natural(natural: Natural, reference: GaussianParams) -> GaussianParams:
 
 
 def log_lik(natural: Natural, reference: GaussianParams, stats: Moments) -> Float[Array, ""]:
-    """`GaussianParams.log_lik` of `of_natural`, up to a constant, written in Λ and η.
+    """`GaussianParams.log_lik` of `of_natural`, up to a constant, in terms of Λ and η.
 
     `½ Σ_k n_k log |Λ_k| - ½ tr Λ_k T_k`, T_k the scatter about `Λ_k⁻¹ η_k`, relative to the
     reference. Derivatives reuse the inverse of Λ.
@@ -88,9 +88,9 @@ def log_lik(natural: Natural, reference: GaussianParams, stats: Moments) -> Floa
 
 def _matrices(lower: Float[Array, "K p"], d: int) -> Float[Array, "K d d"]:
     rows, columns = np.tril_indices(d)
-    place = np.zeros((d, d), int)
-    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-    return lower[:, place]
+    index = np.zeros((d, d), int)
+    index[rows, columns] = index[columns, rows] = np.arange(len(rows))
+    return lower[:, index]
 
 
 @jax.custom_jvp
@@ -204,7 +204,7 @@ def _for_each_class(
 def _for_each_feature(
     solve: Callable[..., ConstrainedSolution],
 ) -> Callable[..., ConstrainedSolution]:
-    """Solve the problem of each feature alone; counts have no feature axis and serve all."""
+    """Solve the problem of each feature alone; all share the counts, which have no feature axis."""
 
     def all_features(*trees: PyTree) -> ConstrainedSolution:
         axes = jax.tree.map(lambda a: -1 if a.ndim == 2 else None, trees)

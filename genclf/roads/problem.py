@@ -60,13 +60,13 @@ class Problem(eqx.Module):
 
 
 def require_roads(clf: Classifier, verb: str) -> None:
-    """Raise unless the estimate maximises a likelihood, perhaps penalised, of known params."""
+    """Raise unless the estimate maximises a likelihood, possibly penalised."""
     require(clf.family, HasRoads, verb)
     for (family,) in leaf_families(clf.effective().family):
         if rules := family.unpenalised():
             raise ValueError(
-                f"{verb}: {' and '.join(rules)}, and such an estimate maximises no penalised "
-                "likelihood; use fit alone"
+                f"{verb}: {' and '.join(rules)}, and such an estimate does not maximise a "
+                "penalised likelihood; use fit"
             )
 
 
@@ -81,8 +81,8 @@ def of_parameters(clf: Classifier) -> Classifier:
     """The model whose posterior mode is the estimate; raise if `inference` is "predictive"."""
     if clf.is_predictive:
         raise ValueError(
-            'inference is "predictive", which integrates the parameters out: there are none to '
-            'find or to certify; expected "map" or "ml"'
+            'inference is "predictive", which integrates the parameters out, so that none can be '
+            'estimated or certified; expected "map" or "ml"'
         )
     return clf.effective()
 
@@ -125,8 +125,8 @@ def check_same_model(rows: Problem, params: ClassifierParams) -> None:
         )
 
 
-def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[list], Params]]:
-    """The params inside combinators, each with the prefix of its names; a function to rejoin them.
+def leaf_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[list], Params]]:
+    """The params of each leaf family with the prefix of their names; a function to rejoin them.
 
     The prefix is the name of each enclosing block of a `Product`, followed by a dot.
     """
@@ -148,7 +148,7 @@ def plain_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[li
 def declared(clf: Classifier, params: ClassifierParams) -> dict[str, Parameter]:
     """The parameters to estimate, by name."""
     found = {} if clf.label_prior.fixed is not None else {PRIOR: CLASS_PRIOR}
-    for prefix, node in plain_params(params.conditional)[0]:
+    for prefix, node in leaf_params(params.conditional)[0]:
         found |= {prefix + field: p for field, p in node.parameters.items()}
     return found
 
@@ -156,15 +156,15 @@ def declared(clf: Classifier, params: ClassifierParams) -> dict[str, Parameter]:
 def arrays(params: ClassifierParams) -> dict[str, Array]:
     """The stored array of every parameter, by name."""
     found = {PRIOR: params.log_prior}
-    for prefix, node in plain_params(params.conditional)[0]:
+    for prefix, node in leaf_params(params.conditional)[0]:
         found |= {prefix + field: getattr(node, field) for field in node.parameters}
     return found
 
 
 def standard_arrays(reference: ClassifierParams) -> dict[str, Array]:
-    """The arrays for which `with_arrays` returns the reference: mean 0, scale 1, tables as is."""
+    """The arrays for which `with_arrays` returns the reference: mean 0, scale 1, same tables."""
     found = {PRIOR: reference.log_prior}
-    for prefix, node in plain_params(reference.conditional)[0]:
+    for prefix, node in leaf_params(reference.conditional)[0]:
         standard = _over_columns(standardise, node)
         found |= {prefix + field: getattr(standard, field) for field in node.parameters}
     return found
@@ -172,14 +172,14 @@ def standard_arrays(reference: ClassifierParams) -> dict[str, Array]:
 
 def set_arrays(params: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
     """The params with these arrays; arrays that `values` does not name are unchanged."""
-    nodes, rebuild = plain_params(params.conditional)
+    nodes, rebuild = leaf_params(params.conditional)
     new = [set_fields(node, prefix, values) for prefix, node in nodes]
     return ClassifierParams(values.get(PRIOR, params.log_prior), rebuild(new))
 
 
 def with_arrays(reference: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
     """Params from the arrays `values`, which are relative to the reference."""
-    nodes, rebuild = plain_params(reference.conditional)
+    nodes, rebuild = leaf_params(reference.conditional)
     new = []
     for prefix, node in nodes:
         moved = set_fields(node, prefix, values)

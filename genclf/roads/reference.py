@@ -1,4 +1,4 @@
-"""Coordinates relative to reference params, so that no unit of the data matters.
+"""Coordinates relative to reference params, so that the units of the data do not matter.
 
 Gaussian params are relative to the location and scale of the reference. The parameters of other
 families have no units.
@@ -33,7 +33,7 @@ def _(reference: GaussianParams) -> GaussianParams:
 
 @singledispatch
 def transform(params: Params, reference: Params) -> AnyDensity:
-    """The params of draws that are scaled by the reference scale and shifted by its location."""
+    """The params of draws scaled by the reference's scale and shifted by its location."""
     return params
 
 

@@ -69,36 +69,36 @@ def _standard_errors(
 ) -> dict[str, Array]:
     rows = problem(clf, x, y, weights)
     check_same_model(rows, params)
-    here = LocalModel(rows, params)
-    variance = jnp.zeros_like(here.zero)
-    silent = jnp.zeros(len(here.zero), bool)
+    local = LocalModel(rows, params)
+    variance = jnp.zeros_like(local.zero)
+    unidentified = jnp.zeros(len(local.zero), bool)
 
     def moved(displacement: Array) -> Array:
-        found = arrays(here.params_at(displacement))
-        return ravel_pytree({name: found[name] for name in here.declared})[0]
+        found = arrays(local.params_at(displacement))
+        return ravel_pytree({name: found[name] for name in local.declared})[0]
 
-    for part in here.curvatures():
+    for part in local.curvatures():
         matrix, scale = scaled(part)
         size = part.layout.shape[1]
         # A root R of the inverse, R Rᵀ: its columns are displacements of one standard error.
         if size == 1:
             information = scale[:, 0] ** 2 * matrix[:, 0, 0]
-            normal = here.normal[part.layout[:, 0]]
-            table = here.table[part.layout[:, 0]]
-            share = jnp.zeros(len(here.zero), information.dtype)
+            normal = local.normal[part.layout[:, 0]]
+            table = local.table[part.layout[:, 0]]
+            share = jnp.zeros(len(local.zero), information.dtype)
             share = share.at[table].add(normal**2 / information)[table]
             tied = normal**2 / information**2 / jnp.where(share == 0, 1, share)
             root = jnp.sqrt(jnp.maximum(1 / information - tied, 0))[:, None, None]
         else:
             eigenvalues, vectors = jnp.linalg.eigh(matrix)
             root = vectors / jnp.sqrt(eigenvalues)[:, None, :] / scale[:, :, None]
-        silent = silent.at[part.layout].set(part.unidentified)
+        unidentified = unidentified.at[part.layout].set(part.unidentified)
         root = jnp.where(part.unidentified[:, :, None], 0, root)
 
         def column(i: Array, part: Curvature = part, root: Array = root) -> Array:
-            direction = here.zero.at[part.layout].set(root[:, :, i])
-            return jax.jvp(moved, (here.zero,), (direction,))[1] ** 2
+            direction = local.zero.at[part.layout].set(root[:, :, i])
+            return jax.jvp(moved, (local.zero,), (direction,))[1] ** 2
 
         variance = variance + lax.map(column, jnp.arange(size), batch_size=16).sum(0)
-    found = here.by_name(jnp.where(silent, jnp.inf, jnp.sqrt(variance)))
-    return {name: jnp.where(here.at_bound[name], jnp.inf, found[name]) for name in here.declared}
+    found = local.by_name(jnp.where(unidentified, jnp.inf, jnp.sqrt(variance)))
+    return {name: jnp.where(local.at_bound[name], jnp.inf, found[name]) for name in local.declared}

@@ -80,13 +80,13 @@ def bootstrap(
         strata: the stratum of each row, (n,), as `groups`; each is resampled separately: with the
             labels as strata, the classes keep their sizes. A group must lie in one stratum.
         batch_size: number of samples that a core works on at once; None for a default.
-        progress: called from time to time with the number of samples done and that of all.
+        progress: called from time to time with the number of samples done and the total.
 
     Returns:
         `Bootstrap`, whose fields have the structure of the statistic's result.
 
     Raises:
-        ValueError: a shape does not fit, or a group is in two strata.
+        ValueError: a shape is wrong, or a group is in two strata.
 
     Example:
         >>> import jax, genclf as gcf
@@ -108,29 +108,29 @@ def bootstrap(
     for name, given in (("groups", groups), ("strata", strata)):
         if given is not None and len(given) != num_rows:
             raise ValueError(f"{name} has length {len(given)}, expected num_rows = {num_rows}")
-    unit = np.arange(num_rows) if groups is None else np.asarray(groups)
+    group = np.arange(num_rows) if groups is None else np.asarray(groups)
     stratum = np.zeros(num_rows, int) if strata is None else np.asarray(strata)
-    of_unit, mixed = first_of_groups(stratum, unit)
+    stratum_of, mixed = first_of_groups(stratum, group)
     if len(mixed):
         raise ValueError(f"groups: the group of row {mixed[0]} has rows in two strata")
-    order = np.argsort(of_unit, kind="stable")
-    size = np.bincount(of_unit)
-    start = (np.cumsum(size) - size)[of_unit[order]]
-    units = jnp.asarray(unit), jnp.asarray(order), jnp.asarray(start)
-    many = jnp.asarray(size[of_unit[order]])
+    order = np.argsort(stratum_of, kind="stable")
+    size = np.bincount(stratum_of)
+    start = (np.cumsum(size) - size)[stratum_of[order]]
+    arrays = jnp.asarray(group), jnp.asarray(order), jnp.asarray(start)
+    total = jnp.asarray(size[stratum_of[order]])
     dtype = float_dtype(())
-    part = sizes(num, jax.ShapeDtypeStruct((num, num_rows), dtype), batch_size)
+    chunk_size = sizes(num, jax.ShapeDtypeStruct((num, num_rows), dtype), batch_size)
 
     def one(number: Int[Array, ""]) -> PyTree:
-        place, order, start = units
-        uniform = jax.random.uniform(jax.random.fold_in(key, number), many.shape, dtype)
-        drawn = start + jnp.minimum((uniform * many.astype(dtype)).astype(start.dtype), many - 1)
+        group, order, start = arrays
+        uniform = jax.random.uniform(jax.random.fold_in(key, number), total.shape, dtype)
+        drawn = start + jnp.minimum((uniform * total.astype(dtype)).astype(start.dtype), total - 1)
         times = jnp.zeros(len(order), dtype).at[order[drawn]].add(1)
-        return statistic(times[place])
+        return statistic(times[group])
 
     numbers = jnp.arange(num, dtype=jnp.int32)
-    some = jax.jit(lambda first: map_chunk(one, numbers, first, part))
-    draws = over_chunks(some, num, part.chunk, progress)
+    some = jax.jit(lambda first: map_chunk(one, numbers, first, chunk_size))
+    draws = over_chunks(some, num, chunk_size.chunk, progress)
     tail = (1 - level) / 2
     quantile = lambda q: jax.tree.map(partial(jnp.quantile, q=q, axis=0), draws)  # noqa: E731
     return Bootstrap(

@@ -61,7 +61,7 @@ def calibration(
     neither proper nor unbiased (with few rows in a bin it is above 0 for true probabilities too),
     and it uses the most probable class alone.
 
-    A row of weight 0 does not count, whatever it holds. In any other row, a posterior that is NaN
+    A row of weight 0 is ignored, whatever it holds. In any other row, a posterior that is NaN
     or does not sum to 1, a label outside 0..K-1 (such as -1), or an invalid weight makes all four
     NaN. So does W = 0.
 
@@ -96,7 +96,7 @@ def calibration(
 
 
 def _check(log_p: Array, y: Array, weights: Array | None) -> None:
-    """Raise where shapes or dtypes do not fit, or concrete numbers cannot be scored."""
+    """Raise if shapes or dtypes are wrong, or concrete numbers cannot be scored."""
     if log_p.ndim != 2 or not jnp.issubdtype(log_p.dtype, jnp.floating):
         raise ValueError(
             f"log_posterior has shape {log_p.shape} and dtype {log_p.dtype}, expected (n, K) "

@@ -23,11 +23,11 @@ class Group(NamedTuple):
     """Candidates that share one compiled program.
 
     Attributes:
-        places: the numbers of these candidates, (C,).
+        indices: the numbers of these candidates, (C,).
         models: one model, whose numbers are arrays (C, ...).
     """
 
-    places: Int[np.ndarray, "C"]
+    indices: Int[np.ndarray, "C"]
     models: Any
 
 
@@ -65,7 +65,7 @@ def models_of(clf_of: Callable[..., Model], candidates: list[dict], x: PyTree) -
         except (TypeError, ValueError) as error:
             raise ValueError(f"candidate {number} of grid, {values}: {error}") from error
     if len(sizes := {model.num_classes for model in found}) > 1:
-        raise ValueError(f"clf_of makes models of {sorted(sizes)} classes, expected one number")
+        raise ValueError(f"clf_of makes models of {sorted(sizes)} classes, expected the same")
     return found
 
 
@@ -73,11 +73,11 @@ def grouped(models: list[Model], dtype: DTypeLike) -> list[Group]:
     """The models grouped by structure, with their numbers in the dtype of the rows."""
     groups: dict[Any, list[int]] = {}
     arrays = [jax.tree.map(lambda a: np.asarray(a, dtype), model) for model in models]
-    for place, model in enumerate(arrays):
+    for number, model in enumerate(arrays):
         shapes = tuple(leaf.shape for leaf in jax.tree.leaves(model))
-        groups.setdefault((jax.tree.structure(model), shapes), []).append(place)
+        groups.setdefault((jax.tree.structure(model), shapes), []).append(number)
     stack = lambda *leaves: jnp.asarray(np.stack(leaves))  # noqa: E731
     return [
-        Group(np.array(places), jax.tree.map(stack, *(arrays[place] for place in places)))
-        for places in groups.values()
+        Group(np.array(indices), jax.tree.map(stack, *(arrays[number] for number in indices)))
+        for indices in groups.values()
     ]

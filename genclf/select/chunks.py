@@ -21,8 +21,8 @@ Progress = Callable[[int, int], Any]
 
 PROGRESS = Domain("a function of (done, total), or None", callable, optional=True)
 
-_IN_CACHE = 2**18  # bytes of the members that are worked on at once
-_AT_MOST = 1024
+_CACHE_BYTES = 2**18  # bytes of the members that are worked on at once
+_LARGEST_BATCH = 1024
 _BATCHES = 16  # number of batches in a chunk
 
 
@@ -40,7 +40,7 @@ def sizes(count: int, stacked: PyTree, batch_size: int | None, traced: PyTree = 
     """
     leaves = jax.tree.leaves(stacked)
     each = sum(a.size * a.dtype.itemsize for a in leaves) // max(1, count)
-    batch = min(batch_size or min(max(1, _IN_CACHE // max(1, each)), _AT_MOST), count)
+    batch = min(batch_size or min(max(1, _CACHE_BYTES // max(1, each)), _LARGEST_BATCH), count)
     if any(isinstance(a, Tracer) for a in (*leaves, *jax.tree.leaves(traced))):
         return Sizes(count, batch)
     return Sizes(batch * min(_BATCHES, count // batch), batch)
@@ -73,7 +73,7 @@ def over_chunks(
     """
     if count == size:
         return function(jnp.int32(0))
-    starts = [*range(0, count - size, size), count - size]  # the last overlaps the one before
+    starts = [*range(0, count - size, size), count - size]  # the last chunk overlaps the one before
     in_double = jnp.result_type(float) == jnp.float64  # thread-local, so each thread sets it
 
     def one(start: int) -> PyTree:
@@ -97,6 +97,6 @@ def _joined(parts: list[PyTree], starts: list[int], size: int) -> PyTree:
     def one(*each: Array) -> Array:
         on_host = [np.asarray(a) for a in each]
         on_host[-1] = on_host[-1][size - new :]
-        return jax.device_put(np.concatenate(on_host))  # the device would compile for each size
+        return jax.device_put(np.concatenate(on_host))  # jnp would compile it for each size
 
     return jax.tree.map(one, *parts)

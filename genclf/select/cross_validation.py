@@ -43,7 +43,7 @@ class CrossValidation(ShowsNumbers):
         params: the params of each fold, all leaves with a first axis of length F; None after
             `leave_one_out`.
         diagnosis: `diagnose` for the training rows of each fold, all arrays with a first axis of
-            length F; None unless it was asked for.
+            length F; None unless requested.
     """
 
     log_posterior: Float[Array, "n K"]
@@ -83,8 +83,7 @@ def cross_validate(
         space; `row_space(x).params` converts them back.
 
     Raises:
-        ValueError: a shape does not fit, a fold has no row, or no labelled row is outside some
-            fold.
+        ValueError: a shape is wrong, a fold has no row, or all labelled rows are in one fold.
 
     Example:
         >>> import jax, genclf as gcf
@@ -107,7 +106,7 @@ def cross_validate(
 
 
 def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
-    """A conversion of models, and the rows: into the space of the rows if it is fitted there."""
+    """A function that converts models, and the rows: to the space of the rows if fits use it."""
     family = getattr(clf, "family", None)
     rotates = isinstance(family, Gaussian) and family.is_equivariant and family.prefers_rows(x)
     if not isinstance(clf, Classifier) or not rotates:
@@ -126,7 +125,7 @@ def has_statistics(clf: Model, x: PyTree) -> bool:
 def posteriors_of_folds(clf: Model, data: Data) -> tuple[Float[Array, "n K"], PyTree]:
     """The log-posteriors of all rows, each by the fit without its fold; and the params."""
     if isinstance(clf, Classifier) and has_statistics(clf, data.x):
-        found, params = each_by_others(clf, data, log_posteriors)
+        found, params = held_out_scores(clf, data, log_posteriors)
     else:
         found, params = data.each_fold(partial(by_refit, clf, data))
     return data.in_row_order(found), params
@@ -143,21 +142,21 @@ def _diagnoses(clf: Classifier, data: Data) -> Diagnosis:
     return data.each_fold(lambda w, _: diagnosed(clf, data.x, data.y, w))
 
 
-def each_by_others(
+def held_out_scores(
     clf: Classifier, data: Data, scores: Callable[[ClassifierParams, PyTree], Array]
 ) -> tuple[Array, ClassifierParams]:
     """The scores of the rows of each fold by the fit to all others, and the params."""
     found = fold_statistics(clf, data)
-    return by_others(clf, found.rows, others(found.shared, found.each), scores)
+    return scores_by_others(clf, found.rows, others(found.shared, found.each), scores)
 
 
-def by_others(
+def scores_by_others(
     clf: Classifier,
     rows: PyTree,
     without: tuple[ClassifierStats, ClassifierStats],
     scores: Callable[[ClassifierParams, PyTree], Array],
 ) -> tuple[Array, ClassifierParams]:
-    """`each_by_others`, given two statistics for each fold whose sum is that of all others."""
+    """`held_out_scores`, given two statistics for each fold whose sum is that of all others."""
 
     def one(fold: tuple[PyTree, PyTree]) -> tuple[ClassifierParams, Array]:
         params = estimated(clf, merged(*fold[0]))
@@ -181,7 +180,7 @@ def fold_statistics(clf: Classifier, data: Data) -> FoldStatistics:
     rows, labels, weight = take(every, data.rows)
     of_folds = rows, labels, jnp.where(data.real, weight, 0)
     each = lax.map(lambda fold: sums(clf, *fold), of_folds)
-    return FoldStatistics(each, sums(clf, *take(every, data.kept)), rows)
+    return FoldStatistics(each, sums(clf, *take(every, data.always_train)), rows)
 
 
 def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[PyTree, PyTree]:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.classifier.conversion import float_dtype
 from genclf.select.folds import check_training
-from genclf.select.groups import KEPT
+from genclf.select.groups import ALWAYS_TRAIN
 
 
 class Data(NamedTuple):
@@ -26,7 +26,7 @@ class Data(NamedTuple):
         folds: the fold of each row, (n,).
         rows: the row numbers of each fold, padded by n, (F, m).
         real: which of them are not padding, (F, m).
-        kept: the numbers of the rows in every training set.
+        always_train: the numbers of the rows in every training set.
         by: the group of each row, (n,), if each group has a score; else None.
     """
 
@@ -36,7 +36,7 @@ class Data(NamedTuple):
     folds: Int[Array, "n"]
     rows: Int[Array, "F m"]
     real: Bool[Array, "F m"]
-    kept: Int[Array, "r"]
+    always_train: Int[Array, "r"]
     by: Int[Array, "n"] | None = None
 
     @property
@@ -45,10 +45,10 @@ class Data(NamedTuple):
         return jnp.where((self.folds >= 0) & (self.y >= 0), self.w, 0)
 
     def each_fold(self, function: Callable[[Array, Array], PyTree]) -> PyTree:
-        """A function of the weights of the rows outside each fold, and of its row numbers."""
+        """`function(weights, rows)` of each fold: weights that are 0 in it, and its row numbers."""
 
         def one(fold: tuple[Array, Array]) -> PyTree:
-            trains = (self.folds >= KEPT) & (self.folds != fold[0])
+            trains = (self.folds >= ALWAYS_TRAIN) & (self.folds != fold[0])
             return function(jnp.where(trains, self.w, 0), fold[1])
 
         return lax.map(one, (jnp.arange(len(self.rows), dtype=self.folds.dtype), self.rows))
@@ -60,18 +60,18 @@ class Data(NamedTuple):
 
 
 def data_of(
-    x: PyTree, y: Array, folds: np.ndarray, weights: Array | None, *, left_out: int = 1
+    x: PyTree, y: Array, folds: np.ndarray, weights: Array | None, *, num_held_out: int = 1
 ) -> Data:
     """The data of checked arguments; raise as `check_training` does."""
-    check_training(folds, y, weights, left_out=left_out)
+    check_training(folds, y, weights, num_held_out=num_held_out)
     dtype = float_dtype(x)
     w = jnp.ones(len(y), dtype) if weights is None else weights.astype(dtype)
-    kept, held = np.flatnonzero(folds == KEPT).astype(np.int32), np.flatnonzero(folds >= 0)
+    kept, held = np.flatnonzero(folds == ALWAYS_TRAIN), np.flatnonzero(folds >= 0)
     size = np.bincount(folds[held])
     real = np.arange(size.max()) < size[:, None]
     rows = np.full(real.shape, len(folds), np.int32)
     rows[real] = held[np.argsort(folds[held], kind="stable")]
-    return Data(x, y, w, *map(jnp.asarray, (folds, rows, real, kept)))
+    return Data(x, y, w, *map(jnp.asarray, (folds, rows, real, kept.astype(np.int32))))
 
 
 def labelled_data(x: PyTree, y: Array, folds: np.ndarray, weights: Array | None) -> Data:
@@ -79,8 +79,8 @@ def labelled_data(x: PyTree, y: Array, folds: np.ndarray, weights: Array | None)
     labels = np.asarray(y)
     if labels.ndim != 1 or (labels < 0).any() or len(labels) != len(folds):
         raise ValueError(
-            f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label of each "
-            "row, 0..K-1, without -1"
+            f"y has shape {labels.shape}, and folds has {folds.shape}; expected one label 0..K-1 "
+            "and one fold for each row"
         )
     return data_of(x, y, folds, weights)
 

@@ -1,7 +1,7 @@
 """Leave-one-out of Gaussian classes in closed form: each row is a rank-one downdate.
 
-Let n be the weight behind a scatter minus its ddof, and L Lᵀ the covariance of all rows. For a row
-of class c with weight w, let `r = x - μ_c` and `v = L⁻¹ r`. Without that row, the covariance is
+Let n be the weight in a scatter minus its ddof, and L Lᵀ the covariance of all rows. For a row of
+class c with weight w, let `r = x - μ_c` and `v = L⁻¹ r`. Without that row, the covariance is
 `L (n I - f v vᵀ) Lᵀ / (n - w)`, with `f = n_c w / (n_c - w)`, and the mean of class c moves by
 `-r w / (n_c - w)`. With a share γ of the target `tr(S) / d`, the trace loses `f |r|² / n`, and the
 covariance is `L (I - (1-γ) f v vᵀ / n - β L⁻¹L⁻ᵀ) Lᵀ n / (n - w)`, with `β = γ f |r|² / (n d)`. In
@@ -34,10 +34,10 @@ from genclf.sums.statistics import Moments
 
 
 def has_downdates(clf: Model, y: Array) -> bool:
-    """Whether `without_each` is the leave-one-out of the model.
+    """Whether `without_each` applies to the model.
 
-    Its covariances are full, either unshrunk or shrunk by a given share towards the identity. A
-    ridge and other targets are made of d variances, all of which change with each row.
+    Its covariances must be full, and unshrunk or shrunk towards the identity by a given intensity.
+    A ridge and other targets depend on d variances, all of which change with each row.
     """
     family = unpenalised_gaussian(clf)
     if family is None or y.ndim != 1:
@@ -48,22 +48,22 @@ def has_downdates(clf: Model, y: Array) -> bool:
 
 
 def unpenalised_gaussian(clf: Model) -> Gaussian | None:
-    """The Gaussian of a model whose covariances are full, and shrunk to the identity at most.
+    """The Gaussian of a model with full covariances that are shrunk, if at all, to the identity.
 
-    None for other models, and for fits that are not made of the covariances of complete rows.
+    None for other models, also for those with a prior, a ridge or missing cells.
     """
     if not isinstance(clf, Classifier) or clf.is_predictive:
         return None
     family, _ = gaussian_of(clf)
     if family is None or not family.structure.is_full or family.prior is not None:
         return None
-    plain = is_concrete(family.ridge) and bool(family.ridge == 0)
-    known = family.shrinkage is None or family.target == "identity"
-    return family if plain and known and not family.may_miss else None
+    no_ridge = is_concrete(family.ridge) and bool(family.ridge == 0)
+    identity = family.shrinkage is None or family.target == "identity"
+    return family if no_ridge and identity and not family.may_miss else None
 
 
 def gaussian_of(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:
-    """The Gaussian, or None; and its number of features, or None if that is its columns'."""
+    """The Gaussian or None, and its number of features or None, if it is that of columns of x."""
     if isinstance(clf.family, RowSpaceGaussian | PaddedGaussian):
         return clf.family.family, clf.family.num_features
     return (clf.family if isinstance(clf.family, Gaussian) else None), None
@@ -83,28 +83,28 @@ def without_each(
     x, label = x.astype(w.dtype), jnp.maximum(y, 0)
     w = jnp.where(y >= 0, w, 0)
     own = moments.count[label] - w
-    alone = own <= 1e-6 * moments.count[label]
-    own, moves = jnp.where(alone, 1, own), jnp.where(alone, 0, w)
-    behind = moments.count.sum() if family.shared else moments.count[label]
-    n = behind - family.ddof
+    only_row = own <= 1e-6 * moments.count[label]
+    own, removed = jnp.where(only_row, 1, own), jnp.where(only_row, 0, w)
+    total = moments.count.sum() if family.shared else moments.count[label]
+    n = total - family.ddof
     rest = n - w
-    stretch = 1 + moves / own  # factor of the row's distance from the mean of its class
-    change = moves * stretch / n
+    distance_factor = 1 + removed / own  # of the row from the mean of its class
+    change = removed * distance_factor / n
     means = Means(params.mean, params.rounding)
-    apart = jax.tree.map(lambda a: a[label], means).subtracted_from(x)
+    deviation = jax.tree.map(lambda a: a[label], means).subtracted_from(x)
     root = SCALES["full"].inverse(params.scale).mT
     extra = None
     if family.shrinkage is not None:
         spread, vector = eigh(matmul(root.mT, root))
         root = matmul(root, vector)
         shrinkage: Any = family.shrinkage
-        taken = shrinkage * change * (apart**2).sum(1) / num_features
-        extra = taken[:, None] * (spread if family.shared else spread[label])
+        lost = shrinkage * change * (deviation**2).sum(1) / num_features
+        extra = lost[:, None] * (spread if family.shared else spread[label])
         change = change * (1 - shrinkage)
-    v = _whitened(apart, label, root)
+    v = _whitened(deviation, label, root)
     weighted = v if extra is None else v / (1 - extra)
-    left = 1 - change * (weighted * v).sum(1)
-    factors = _Factors(change, stretch, rest / n, extra, left)
+    determinant = 1 - change * (weighted * v).sum(1)
+    factors = _Factors(change, distance_factor, rest / n, extra, determinant)
     if family.shared:
         centre = matmul(means.about(means.centre), root[0])
         score = _shared(v, weighted, centre, label, factors)
@@ -112,11 +112,11 @@ def without_each(
         score = _own(params, x, v, weighted, label, factors)
     count = stats.count[None] - jax.nn.one_hot(label, clf.num_classes, dtype=w.dtype) * w[:, None]
     log_prior = jax.vmap(clf.log_prior)(jnp.maximum(count, 0))
-    least = 4 * float(jnp.finfo(left.dtype).eps) ** 0.25
-    exact = (left > least) & (rest > 0) & _regular(params)
+    least = 4 * float(jnp.finfo(determinant.dtype).eps) ** 0.25
+    exact = (determinant > least) & (rest > 0) & _regular(params)
     exact &= n > x.shape[1] if extra is None else (1 - extra > least).all(1)
     exact &= ~found.constant.any() & ~found.is_singular.any()
-    exact &= ~alone | (y < 0)
+    exact &= ~only_row | (y < 0)
     return jax.nn.log_softmax(score + log_prior), exact
 
 
@@ -125,22 +125,22 @@ class _Factors(NamedTuple):
 
     Attributes:
         change: f / n times the share of the scatter in the covariance, (n,).
-        stretch: the factor by which the row is further from the mean of its class, (n,).
-        shrink: (n - w) / n, (n,).
-        extra: the loss of the trace, β L⁻¹L⁻ᵀ in its eigenvectors, (n, d); None without a target.
-        left: the determinant of `I - change v vᵀ (I - extra)⁻¹`, (n,).
+        distance_factor: the factor by which the row is further from the mean of its class, (n,).
+        weight_ratio: (n - w) / n, (n,).
+        extra: the loss of the trace, β L⁻¹L⁻ᵀ in its eigenvectors, (n, d), or None.
+        determinant: that of `I - change v vᵀ (I - extra)⁻¹`, (n,).
     """
 
     change: Float[Array, "n"]
-    stretch: Float[Array, "n"]
-    shrink: Float[Array, "n"]
+    distance_factor: Float[Array, "n"]
+    weight_ratio: Float[Array, "n"]
     extra: Float[Array, "n d"] | None
-    left: Float[Array, "n"]
+    determinant: Float[Array, "n"]
 
     @property
-    def safe(self) -> Float[Array, "n"]:
+    def safe_determinant(self) -> Float[Array, "n"]:
         """The determinant, 1 where it is not positive."""
-        return jnp.where(self.left > 0, self.left, 1)
+        return jnp.where(self.determinant > 0, self.determinant, 1)
 
 
 def _covariance(
@@ -153,17 +153,17 @@ def _covariance(
 
 
 def _whitened(
-    apart: Float[Array, "n d"], label: Int[Array, "n"], root: Float[Array, "copies d d"]
+    deviation: Float[Array, "n d"], label: Int[Array, "n"], root: Float[Array, "copies d d"]
 ) -> Float[Array, "n d"]:
     """Each row times the root of its class."""
     if len(root) == 1:
-        return matmul(apart, root[0])
+        return matmul(deviation, root[0])
 
     def add(v: Array, of_class: tuple[Array, Array]) -> tuple[Array, None]:
         k, root = of_class
-        return jnp.where((label == k)[:, None], matmul(apart, root), v), None
+        return jnp.where((label == k)[:, None], matmul(deviation, root), v), None
 
-    return loops.scan(add, apart, (jnp.arange(len(root), dtype=label.dtype), root))[0]
+    return loops.scan(add, deviation, (jnp.arange(len(root), dtype=label.dtype), root))[0]
 
 
 def _shared(
@@ -185,9 +185,9 @@ def _shared(
         between = between + (more * own**2).sum(1)[:, None] - 2 * cross + each
     distance = 2 * along - squared[:, None] + between
     is_own = label[:, None] == jnp.arange(len(centre), dtype=label.dtype)[None]
-    factor = jnp.where(is_own, by.stretch[:, None] ** 2, 1)
-    product = (by.change / by.safe)[:, None] * along**2
-    return -0.5 * by.shrink[:, None] * factor * (distance + product)
+    factor = jnp.where(is_own, by.distance_factor[:, None] ** 2, 1)
+    product = (by.change / by.safe_determinant)[:, None] * along**2
+    return -0.5 * by.weight_ratio[:, None] * factor * (distance + product)
 
 
 def _own(
@@ -198,9 +198,9 @@ def _own(
     label: Int[Array, "n"],
     by: _Factors,
 ) -> Float[Array, "n K"]:
-    """`log_prob`, with the row's own class having the covariance and mean without the row."""
-    without = by.stretch**2 * by.shrink * (weighted * v).sum(1) / by.safe
-    log_det = jnp.log(by.safe) - x.shape[1] * jnp.log(by.shrink)
+    """`log_prob`, where the row's class has the covariance and mean without the row."""
+    without = by.distance_factor**2 * by.weight_ratio * (weighted * v).sum(1) / by.safe_determinant
+    log_det = jnp.log(by.safe_determinant) - x.shape[1] * jnp.log(by.weight_ratio)
     if by.extra is not None:
         log_det = log_det + jnp.log(1 - by.extra).sum(1)
     moved = 0.5 * ((v**2).sum(1) - without - log_det)

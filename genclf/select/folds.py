@@ -12,7 +12,7 @@ from jaxtyping import Array, Int
 from genclf.arguments.domains import shown, whole
 from genclf.classifier.labels import AnyArray, check_meaning_of_unlabelled, readable
 from genclf.classifier.verb import ArrayLike, verb
-from genclf.select.groups import KEPT, LEFT_OUT, check_on_host, groups_of_rows
+from genclf.select.groups import ALWAYS_TRAIN, UNUSED, check_on_host, groups_of_rows
 
 
 @verb(num_folds=whole(2), groups=groups_of_rows)
@@ -36,8 +36,8 @@ def kfold(
         The fold of each row, 0..F-1, a NumPy array of shape (n,).
 
     Raises:
-        ValueError: a shape does not fit, there are fewer rows, or groups, than folds, or rows are
-            labelled -1 and none as some class of 0..K-1, K - 1 the largest label.
+        ValueError: a shape is wrong, there are fewer rows or groups than folds, or rows are
+            labelled -1 and a class below the largest label has none.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -138,15 +138,15 @@ def folds(
         raise ValueError("splits hold no rows, expected pairs of training and test rows")
     if num_rows is None and len(used) <= used[-1]:
         raise ValueError(
-            f"splits hold the row {used[-1]}, and {len(used)} different rows: give num_rows, if "
+            f"splits hold row {used[-1]}, but only {len(used)} different rows: give num_rows if "
             "the others are in no split"
         )
     n = len(used) if num_rows is None else num_rows
     if n <= used[-1]:
-        raise ValueError(f"num_rows is {num_rows}, and splits hold the row {used[-1]}")
-    found = np.full(n, LEFT_OUT, np.int32)
+        raise ValueError(f"num_rows is {num_rows}, but splits hold row {used[-1]}")
+    found = np.full(n, UNUSED, np.int32)
     for train, _ in pairs:
-        found[train] = KEPT
+        found[train] = ALWAYS_TRAIN
     tested = np.zeros(len(found), bool)
     for fold, (_, test) in enumerate(pairs):
         if tested[test].any():
@@ -157,7 +157,7 @@ def folds(
             )
         tested[test], found[test] = True, fold
     for fold, (train, _) in enumerate(pairs):
-        others = (found != fold) & (found != LEFT_OUT)
+        others = (found != fold) & (found != UNUSED)
         wrong = np.flatnonzero(others != (np.bincount(train, minlength=len(found)) > 0))
         if len(wrong):
             problem = "lacks" if others[wrong[0]] else "holds"
@@ -168,25 +168,25 @@ def folds(
 
 
 def check_training(
-    folds: np.ndarray, y: AnyArray, weights: AnyArray | None, *, left_out: int = 1
+    folds: np.ndarray, y: AnyArray, weights: AnyArray | None, *, num_held_out: int = 1
 ) -> None:
-    """Raise unless rows with a label and a weight remain without any fold, or without any two.
+    """Raise unless rows with a label and a weight remain when any fold, or any two, are held out.
 
     Args:
         folds: the checked folds.
         y: labels, or responsibilities; traced ones are not checked.
-        weights: the weights of the rows, or None; traced ones are not 0.
-        left_out: the number of folds that are left out together.
+        weights: the weights of the rows, or None; traced ones are taken to be nonzero.
+        num_held_out: the number of folds that are held out together.
     """
     if not readable(y):
         return
     used = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
     if weights is not None and readable(weights):
         used = used & (np.asarray(weights) != 0)
-    where = np.unique(folds[used & (folds != LEFT_OUT)])
-    if KEPT not in where and len(where) <= left_out:
+    where = np.unique(folds[used & (folds != UNUSED)])
+    if ALWAYS_TRAIN not in where and len(where) <= num_held_out:
         which = " and ".join(map(str, where)) or "none"
         raise ValueError(
             f"folds leave nothing to learn from: all rows with a label and a weight are in fold "
-            f"{which}, expected some in other folds, or with -1, which are in every training set"
+            f"{which}, expected some in other folds, or in -1 for every training set"
         )

@@ -1,4 +1,4 @@
-"""Values that group rows, such as folds: of any kind, numbered by the distinct ones."""
+"""Values of any kind that group rows, such as folds, as numbers of the distinct values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Int, Shaped
 
 from genclf.arguments.domains import shown
 
-KEPT, LEFT_OUT = -1, -2  # folds of rows in every training set, and of rows that are not used
+ALWAYS_TRAIN, UNUSED = -1, -2  # folds of rows in every training set, and of rows that are not used
 _EXPECTED = "expected one value of each row, such as integers or strings"
 
 
@@ -20,16 +20,16 @@ def groups_of_rows(given: object, name: str) -> Int[np.ndarray, "n"] | None:
 
 
 def groups_to_score(by: object, name: str) -> np.ndarray | None:
-    """The number of each row's group; -1 where the value is that of a row without a fold."""
+    """The number of each row's group; -1 for a row without a fold."""
     if by is None:
         return None
     values, number = distinct(by, name)
     if values.dtype.kind != "i":
         return number
-    if values[0] < LEFT_OUT or values[-1] < 0:
+    if values[0] < UNUSED or values[-1] < 0:
         raise ValueError(
             f"{name}[{(number == 0).argmax()}] is {values[0]}, expected integers >= 0, and -1 or "
-            f"-2 for rows that do not count; as strings, {name}.astype(str), any values are groups"
+            f"-2 for rows that do not count; {name}.astype(str) makes groups of any values"
         )
     return np.maximum(number - (values < 0).sum(), -1)
 
@@ -42,10 +42,10 @@ def checked_folds(folds: object, name: str) -> np.ndarray:
     if not np.issubdtype(found.dtype, np.integer):
         raise ValueError(
             f"{name} is {shown(folds)}, expected one integer per row, as kfold returns them; "
-            "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind, and "
-            "genclf.folds of the splits of scikit-learn"
+            "make them from runs or groups of any kind by np.unique(runs, return_inverse=True)[1], "
+            "and from splits of scikit-learn by genclf.folds"
         )
-    if len(wrong := np.flatnonzero(found < LEFT_OUT)):
+    if len(wrong := np.flatnonzero(found < UNUSED)):
         raise ValueError(f"{name}[{wrong[0]}] is {found[wrong[0]]}, expected a fold, -1 or -2")
     numbers = values[values >= 0]
     wrong = numbers != np.arange(len(numbers))
@@ -53,7 +53,7 @@ def checked_folds(folds: object, name: str) -> np.ndarray:
         missing = wrong.argmax() if len(numbers) else 0
         raise ValueError(
             f"{name} has no row in fold {missing}, expected one in each, 0..F-1; "
-            "np.unique(runs, return_inverse=True)[1] makes them of runs or groups of any kind"
+            "make them from runs or groups of any kind by np.unique(runs, return_inverse=True)[1]"
         )
     return found
 
@@ -61,7 +61,7 @@ def checked_folds(folds: object, name: str) -> np.ndarray:
 def first_of_groups(
     values: Shaped[np.ndarray, "n"], group: Int[np.ndarray, "n"]
 ) -> tuple[Shaped[np.ndarray, "G"], Int[np.ndarray, "_"]]:
-    """The value of the first row of each group, and the rows whose values are others."""
+    """The value of the first row of each group, and the rows whose value differs from it."""
     found = values[np.unique(group, return_index=True)[1]]
     return found, np.flatnonzero(values != found[group])
 
@@ -76,13 +76,13 @@ def check_one_per_row(shape: tuple[int, ...], **given: Any) -> None:
 def check_on_host(name: str, *values: object) -> None:
     """Raise for traced values, which a function that runs on the host cannot read."""
     if any(isinstance(value, Tracer) for value in values):
-        raise ValueError(f"{name} is on the host: give concrete arrays, outside jit and vmap")
+        raise ValueError(f"{name} is read on the host: give concrete arrays, outside jit and vmap")
 
 
 def distinct(given: object, name: str) -> tuple[Shaped[np.ndarray, "G"], Int[np.ndarray, "n"]]:
     """The sorted distinct values, and the number of each row's value among them.
 
-    Memory is that of the rows, however large the values are.
+    Memory depends on the number of rows alone, not on the values.
     """
     if isinstance(given, Tracer):
         raise ValueError(f"{name} is traced, expected concrete values, outside jit and vmap")
@@ -99,7 +99,7 @@ def distinct(given: object, name: str) -> tuple[Shaped[np.ndarray, "G"], Int[np.
                 if value is None or value != value:
                     raise ValueError(f"{name}[{row}] is {value}, a missing value")
         values, number = np.unique(found, return_inverse=True)
-    except (TypeError, ValueError) as error:  # NumPy's own: ragged lists, kinds without an order
+    except (TypeError, ValueError) as error:  # of NumPy too: ragged lists, kinds without an order
         text = str(error) if str(error).startswith(name) else f"{name} is {shown(given)}: {error}"
         raise ValueError(f"{text}; {_EXPECTED}") from error
     return values, number

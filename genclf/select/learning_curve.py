@@ -60,8 +60,8 @@ class LearningCurve(ShowsNumbers):
         is computed on the host.
         """
         mean, error = map(np.asarray, self.difference(a, b))
-        apart = np.flatnonzero(np.abs(mean) > z * error)
-        sizes, sign = np.asarray(self.sizes)[apart], np.sign(mean[apart])
+        distinct = np.flatnonzero(np.abs(mean) > z * error)
+        sizes, sign = np.asarray(self.sizes)[distinct], np.sign(mean[distinct])
         return [(int(sizes[i]), int(sizes[i + 1])) for i in np.flatnonzero(np.diff(sign))]
 
 
@@ -128,7 +128,7 @@ def learning_curve(
         A `LearningCurve`.
 
     Raises:
-        ValueError: a shape or size does not fit, or a label is outside 0..K-1.
+        ValueError: a shape or size is wrong, or a label is outside 0..K-1.
 
     Example:
         >>> import jax, genclf as gcf
@@ -147,12 +147,12 @@ def learning_curve(
         raise ValueError(
             "learning_curve runs on the host, and compiles what it needs: call it outside jit"
         )
-    others = None if test is None else _checked_test(test)
+    checked_test = None if test is None else _checked_test(test)
     models = {
         name: check_hyperparameters(m, widths(x), f"models[{name!r}]") for name, m in models.items()
     }
     for model in models.values():
-        for x_given, y_given in ((x, y), others or (x, y)):
+        for x_given, y_given in ((x, y), checked_test or (x, y)):
             check_rows(model, x_given, y_given, None)
             if y_given.ndim != 1:
                 raise ValueError("y holds responsibilities, expected the labels of all rows")
@@ -167,7 +167,7 @@ def learning_curve(
     for i, size in enumerate(sizes):
         train = _draws(jax.random.fold_in(key, i), n, num_splits)[:, :size]
         for name, model in models.items():
-            found[name].append(_errors(model, x, y, others, train, batch_size))
+            found[name].append(_errors(model, x, y, checked_test, train, batch_size))
     errors = {name: jnp.stack(of_sizes) for name, of_sizes in found.items()}
     return LearningCurve(jnp.asarray(sizes), errors)
 

@@ -33,7 +33,7 @@ from genclf.sums.merging import merged
 ClosedForm = Callable[..., tuple[Array, Array]]
 """A function that leaves out each row at the cost of a single fit."""
 
-_PART = 2**22  # numbers in the statistics of the fits that are computed together
+_LARGEST_BATCH = 2**22  # numbers in the statistics of a batch of fits
 
 
 @verb(any_model=True, labels="supervised")
@@ -50,9 +50,9 @@ def leave_one_out(
     The statistics of all other rows are merged. Two kinds of models have a closed form. For
     Gaussians with full covariances, unshrunk or shrunk towards the identity by a given share, a
     row is removed by a rank-one downdate: O(n d²) in all. For the multinomial model, the counts of
-    a document are subtracted from those of its class. Rows for which this would lose digits, or
-    that decide whether a covariance is singular, are left out by refits. Without its only row, a
-    class has posterior 0. Models without statistics are refitted n times.
+    a document are subtracted from those of its class. Rows for which this would lose precision, or
+    that decide whether a covariance is singular, are refitted. A class without its only row has
+    posterior 0. Models without statistics are refitted n times.
 
     Args:
         clf: the model.
@@ -65,7 +65,7 @@ def leave_one_out(
         `CrossValidation`, in which each row is a fold, without params.
 
     Raises:
-        ValueError: a shape does not fit, or there is only one row to learn from.
+        ValueError: a shape is wrong, or there is only one row to learn from.
 
     Example:
         >>> import genclf as gcf
@@ -112,7 +112,7 @@ def _without_each(clf: Classifier, data: Data, batch_size: int | None) -> Array:
     n = len(y)
     row = jax.eval_shape(sums, clf, *take((x, y, w), jnp.arange(1)))
     size = sum(a.size for a in jax.tree.leaves(row))
-    m = batch_size or max(1, min(round(n**0.5), _PART // size))
+    m = batch_size or max(1, min(round(n**0.5), _LARGEST_BATCH // size))
     rows = jnp.arange(n + -n % m, dtype=jnp.int32).reshape(-1, m)
     blocks = (*take((x, y), rows), jnp.where(rows < n, take(w, rows), 0))
     each = lax.map(lambda data: sums(clf, *data), blocks)
@@ -120,13 +120,13 @@ def _without_each(clf: Classifier, data: Data, batch_size: int | None) -> Array:
 
     def one_block(block: tuple[PyTree, PyTree]) -> Array:
         outside, data = merged(*block[0]), block[1]
-        alone = jax.tree.map(lambda a: a[:, None], data)
-        of_rows = jax.vmap(lambda row: sums(clf, *row))(alone)
+        single = jax.tree.map(lambda a: a[:, None], data)
+        of_rows = jax.vmap(lambda row: sums(clf, *row))(single)
 
         def one(before: PyTree, after: PyTree, x: PyTree) -> Array:
             return log_posteriors(estimated(clf, merged(before, after)), x)[0]
 
-        return jax.vmap(one)(*others(outside, of_rows), alone[0])
+        return jax.vmap(one)(*others(outside, of_rows), single[0])
 
     found = lax.map(one_block, (others(zeros, each), blocks))
     return found.reshape(-1, found.shape[-1])[:n]

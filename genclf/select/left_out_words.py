@@ -2,8 +2,8 @@
 
 Let N be the number of words of the document's class, n_j the number of those that are word j, w the
 weight of the document and L its length. Without the document, `log θ_j` is
-`log (n_j - w x_j + α) - log (N - w L + V α)`. A difference loses digits if it is much smaller than
-its first term: all of them, if the document holds nearly all words.
+`log (n_j - w x_j + α) - log (N - w L + V α)`. A difference loses precision if it is much smaller
+than its first term: all of it, if the document holds nearly all words.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from genclf.families.tokens import counts_of, is_dense
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import map_rows
 
-_LOST = 256.0  # how many times smaller than its first term a difference may be
+_LARGEST_LOSS = 256.0  # how many times smaller than its first term a difference may be
 
 
 def can_leave_out_words(clf: Model, x: PyTree, y: Array) -> bool:
-    """Whether `without_each_document` is the leave-one-out of the model: smoothed, counts known."""
+    """Whether `without_each_document` applies: to smoothed models of dense, observed counts."""
     if not isinstance(clf, Classifier) or clf.inference != "map" or y.ndim != 1:
         return False
     family = clf.family
@@ -55,22 +55,22 @@ def without_each_document(
         x, label, w = rows
         x = counts_of(x, family.presence).astype(total.dtype)
         length = x.sum(1)
-        left, lost = _less(total[label], w[:, None] * x, least[label])
-        rest, lost_in_all = _less(whole[label], w * length, least_whole[label])
-        terms = jnp.where(lost, jnp.inf, x * (jnp.log(left + alpha) - common[None]))
+        left, inexact = _subtracted(total[label], w[:, None] * x, least[label])
+        rest, inexact_in_all = _subtracted(whole[label], w * length, least_whole[label])
+        terms = jnp.where(inexact, jnp.inf, x * (jnp.log(left + alpha) - common[None]))
         own = jnp.where(x > 0, terms, 0).sum(1) - length * jnp.log(rest + vocabulary * alpha)
-        exact = ~jnp.isposinf(own) & ~lost_in_all
+        exact = ~jnp.isposinf(own) & ~inexact_in_all
         is_own = jax.nn.one_hot(label, len(total), dtype=bool)
         return jnp.where(is_own, own[:, None], matmul(x, centred.T)), exact
 
     score, exact = map_rows(some, (x, label, w), vocabulary)
     own = jax.nn.one_hot(label, clf.num_classes, dtype=w.dtype) * w[:, None]
-    count, lost = _less(stats.count[None], own, _least(stats.count, 0.0)[None])
+    count, inexact = _subtracted(stats.count[None], own, _least(stats.count, 0.0)[None])
     log_prior = jax.vmap(clf.log_prior)(count)
-    return jax.nn.log_softmax(score + log_prior), exact & ~lost.any(1)
+    return jax.nn.log_softmax(score + log_prior), exact & ~inexact.any(1)
 
 
-def _less(total: Array, part: Array, least: Array) -> tuple[Array, Array]:
+def _subtracted(total: Array, part: Array, least: Array) -> tuple[Array, Array]:
     """`total - part`, 0 where that is only rounding; and whether it is below `least`."""
     eps = float(jnp.finfo(total.dtype).eps)
     left = jnp.where(total - part < 64 * eps * total, 0, total - part)
@@ -78,6 +78,6 @@ def _less(total: Array, part: Array, least: Array) -> tuple[Array, Array]:
 
 
 def _least(total: Array, added: Array | float) -> Array:
-    """The least accurate difference of a sum, if `added` is added; 0 for exact whole numbers."""
+    """The smallest accurate difference, if `added` is added to it; 0 for exact whole numbers."""
     is_whole = (total == jnp.round(total)) & (total < 0.5 / float(jnp.finfo(total.dtype).eps))
-    return jnp.where(is_whole, 0, total / _LOST - added)
+    return jnp.where(is_whole, 0, total / _LARGEST_LOSS - added)

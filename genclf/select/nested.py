@@ -18,16 +18,16 @@ from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posteriors
 from genclf.select.cross_validation import (
     FoldStatistics,
-    by_others,
     fold_statistics,
     others,
     posteriors_of_folds,
+    scores_by_others,
 )
 from genclf.select.data import Data
 from genclf.sums.merging import merged
 
 
-class Merged(NamedTuple):
+class TrainingStatistics(NamedTuple):
     """Statistics of all rows but those of one fold, and of all rows but those of two folds.
 
     Attributes:
@@ -44,12 +44,12 @@ class Merged(NamedTuple):
 
 
 @partial(compiled, static_argnums=2)
-def statistics_of(clf: Classifier, data: Data, nested: bool) -> Merged:
+def statistics_of(clf: Classifier, data: Data, nested: bool) -> TrainingStatistics:
     """The statistics of all fits: of all folds but one and, if nested, of all folds but two."""
     found = fold_statistics(clf, data)
     without = others(found.shared, found.each)
     if not nested:
-        return Merged(found, without, None, None)
+        return TrainingStatistics(found, without, None, None)
     num_folds = len(data.rows)
     index = jnp.arange(num_folds, dtype=jnp.int32)
 
@@ -62,18 +62,20 @@ def statistics_of(clf: Classifier, data: Data, nested: bool) -> Merged:
     every = lax.map(without_two, index)
     i, j = np.triu_indices(num_folds, 1)
     pairs = jax.tree.map(lambda a: a[i, j], every)
-    return Merged(found, without, jnp.stack([jnp.asarray(i), jnp.asarray(j)], 1), pairs)
+    return TrainingStatistics(found, without, jnp.stack([jnp.asarray(i), jnp.asarray(j)], 1), pairs)
 
 
-def posteriors(clf: Any, data: Data, sums: Merged | None) -> Float[Array, "n K"]:
+def posteriors(clf: Any, data: Data, sums: TrainingStatistics | None) -> Float[Array, "n K"]:
     """Log-posteriors of the rows of each fold, by a fit to the others."""
     if sums is None:
         return posteriors_of_folds(clf, data)[0]
-    found, _ = by_others(clf, sums.folds.rows, sums.without, log_posteriors)
+    found, _ = scores_by_others(clf, sums.folds.rows, sums.without, log_posteriors)
     return data.in_row_order(found)
 
 
-def posteriors_within(clf: Model, data: Data, sums: Merged | None) -> Float[Array, "F n K"]:
+def posteriors_within(
+    clf: Model, data: Data, sums: TrainingStatistics | None
+) -> Float[Array, "F n K"]:
     """For each fold, the log-posteriors of the rows of all others, by fits without both folds."""
     if sums is None:
         return data.each_fold(lambda w, _: posteriors_of_folds(clf, data._replace(w=w))[0])
@@ -87,6 +89,6 @@ def posteriors_within(clf: Model, data: Data, sums: Merged | None) -> Float[Arra
     found = lax.map(one, (sums.without_pairs, pairs))
     table = jnp.full((len(data.rows), len(data.y), found.shape[-1]), jnp.nan, found.dtype)
     i, j = pairs[:, 0], pairs[:, 1]
-    # Both are held out: the rows of one are scored for the choice of the other.
+    # Both folds are held out: the scores of one choose the candidate of the other.
     table = table.at[i[:, None], data.rows[j]].set(found[:, 1], mode="drop")
     return table.at[j[:, None], data.rows[i]].set(found[:, 0], mode="drop")

@@ -29,10 +29,10 @@ from genclf.select.groups import (
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
 from genclf.select.score import Score, ScoreFunction, number_function, score_of
 
-_PART = 2**22  # numbers in the one-hot labels of the permutations that are computed together
+_LARGEST_BATCH = 2**22  # numbers in the one-hot labels of a batch of permutations
 _REFITS = 8  # permutations whose statistics are computed by one product
 _LOWER_IS_BETTER = ("log_loss", "brier")
-AS_GIVEN = -1  # the number of the labelling as given, which is not permuted
+AS_GIVEN = -1  # the number of the labels as given, not permuted
 
 
 class PermutationTest(ShowsNumbers):
@@ -74,13 +74,12 @@ def permutation_test(
     weights: ArrayLike | None = None,
     batch_size: int | None = None,
 ) -> PermutationTest:
-    """Test whether a cross-validated score is better than that of labels independent of the rows.
+    """Test whether a cross-validated score is better than with labels independent of the rows.
 
     The folds stay, the labels are permuted, and the cross-validation is repeated. A Gaussian with
-    one full covariance, no ridge, and no shrinkage but one towards the identity, given or
-    estimated, is not refitted: all labellings of a fold share its total scatter. In float32 its
-    scores differ from those of refits by rounding; scores that would lose digits are computed by
-    refits.
+    one full covariance, without a ridge, and unshrunk or shrunk towards the identity, is not
+    refitted: all labellings of a fold share its total scatter. In float32 its scores differ from
+    those of refits by rounding; scores that would lose precision are computed by refits.
 
     Args:
         key: a `jax.random` key.
@@ -102,8 +101,8 @@ def permutation_test(
         `PermutationTest`.
 
     Raises:
-        ValueError: a shape does not fit, a row has no label, a whole block has several labels, the
-            metric is not one number, or no labelled row is outside some fold.
+        ValueError: a shape is wrong, a row has no label, a whole block has several labels, the
+            metric is not one number, or all labelled rows are in one fold.
 
     Example:
         >>> import jax, genclf as gcf
@@ -131,8 +130,8 @@ def permutation_test(
     if not share_scatters(clf):
         scores = by_refits(*given, permuted)
     else:
-        part = batch_size or max(1, min(num, _PART // (len(y) * clf.num_classes)))
-        scores, exact = by_rotations(*given, permuted, part)
+        together = batch_size or max(1, min(num, _LARGEST_BATCH // (len(y) * clf.num_classes)))
+        scores, exact = by_rotations(*given, permuted, together)
         again = np.flatnonzero(~np.asarray(exact))
         if len(again):
             refits = by_refits(*given, permuted._replace(numbers=permuted.numbers[again]))
@@ -149,7 +148,7 @@ def lower_is_better(metric: Score | ScoreFunction) -> bool:
 def p_values(observed: Array, null: Array, metric: Score | ScoreFunction) -> Array:
     """`(b + 1) / (num + 1)`, where b is the number of permutations that score at least as well.
 
-    Scores that differ only by rounding count as equal, since equal labellings can differ so.
+    Scores that differ by rounding alone count as equal: those of equal labellings may do so.
     """
     size = jnp.maximum(jnp.abs(observed), jnp.nanmedian(jnp.abs(null), 0))
     rounding = jnp.where(jnp.isfinite(size), jnp.sqrt(jnp.finfo(null.dtype).eps) * size, 0)
@@ -159,7 +158,7 @@ def p_values(observed: Array, null: Array, metric: Score | ScoreFunction) -> Arr
     return jnp.where(jnp.isnan(observed), jnp.nan, found.astype(observed.dtype))
 
 
-class Movable(NamedTuple):
+class Exchangeable(NamedTuple):
     """Labels, and how they are permuted.
 
     Attributes:
@@ -173,33 +172,33 @@ class Movable(NamedTuple):
     block: Int[Array, "n"] | None
 
 
-def movable_labels(labels: np.ndarray, block: np.ndarray | None, whole_blocks: bool) -> Movable:
+def exchangeable(labels: np.ndarray, block: np.ndarray | None, whole_blocks: bool) -> Exchangeable:
     """The labels to permute; raise unless the blocks are valid for `permutation_test`."""
     y = jnp.asarray(labels)
     if block is None:
         if whole_blocks:
             raise ValueError("whole_blocks is True without blocks: give the block of each row")
-        return Movable(y, None, None)
+        return Exchangeable(y, None, None)
     check_one_per_row(labels.shape, blocks=block)
     of_block, mixed = first_of_groups(labels, block)
     if not whole_blocks:
         if not len(mixed):
             raise ValueError(
-                "blocks has no block with two labels, so no label can move: with whole_blocks=True "
-                "labels move from block to block"
+                "blocks has no block with two labels, so permutations in blocks change nothing: "
+                "whole_blocks=True permutes the labels of whole blocks"
             )
         order = np.argsort(block, kind="stable")
-        return Movable(jnp.asarray(labels[order]), jnp.asarray(order), jnp.asarray(block[order]))
+        return Exchangeable(*map(jnp.asarray, (labels[order], order, block[order])))
     if len(mixed):
         row = mixed[0]
         raise ValueError(
             f"blocks[{row}] has the labels {of_block[block[row]]} and {labels[row]}, expected one "
-            "in each block, as whole blocks are to move"
+            "label in each block for whole_blocks=True"
         )
-    return Movable(jnp.asarray(of_block), None, jnp.asarray(block))
+    return Exchangeable(jnp.asarray(of_block), None, jnp.asarray(block))
 
 
-def labelling(key: Array, number: Int[Array, ""], labels: Movable) -> Int[Array, "n"]:
+def labelling(key: Array, number: Int[Array, ""], labels: Exchangeable) -> Int[Array, "n"]:
     """The labels of all rows in the permutation of that number, or as given for `AS_GIVEN`."""
     label, order, block = labels
     key = jax.random.fold_in(key, number)
@@ -224,7 +223,7 @@ class Permutations(NamedTuple):
 
     key: Array
     numbers: Int[Array, "num"]
-    labels: Movable
+    labels: Exchangeable
 
 
 def permutations_of(
@@ -232,13 +231,13 @@ def permutations_of(
 ) -> Permutations | None:
     """`num` permutations of the labels; None if that is 0."""
     if num and key is None:
-        raise ValueError(f"num is {num}, and key is None: give a jax.random key for permutations")
+        raise ValueError(f"num is {num}, but key is None: give a jax.random key for permutations")
     if not num and (key is not None or blocks is not None or whole):
         raise ValueError("key, blocks or whole_blocks is given without permutations: give num")
     if key is None:
         return None
-    movable = movable_labels(np.asarray(y), blocks, whole)
-    return Permutations(key, jnp.arange(AS_GIVEN, num), movable)
+    labels = exchangeable(np.asarray(y), blocks, whole)
+    return Permutations(key, jnp.arange(AS_GIVEN, num), labels)
 
 
 @partial(compiled, static_argnums=(0, 1))
@@ -269,14 +268,14 @@ def by_rotations(
     clf: Classifier,
     data: Data,
     permuted: Permutations,
-    part: int | None = None,
+    batch_size: int | None = None,
 ) -> tuple[Array, Bool[Array, "num"]]:
     """Scores of these labellings without refits, and whether they are accurate.
 
-    Memory holds `part` labellings at once; all, if it is None.
+    Memory holds `batch_size` labellings at once; all, if it is None.
     """
     key, numbers, labels = permuted
-    part = part or len(numbers)
+    batch_size = batch_size or len(numbers)
     x = data.x.astype(data.w.dtype)
     each = data.each_fold(lambda w, _: rotated(clf, x, w))
 
@@ -287,7 +286,7 @@ def by_rotations(
         of_labels = lambda p, y: score_of(function, num_groups, p, y, data.counts, data.by)  # noqa: E731
         return jax.vmap(of_labels)(ordered, y), exact.all(0)
 
-    parts = jnp.pad(numbers, (0, -len(numbers) % part)).reshape(-1, part)
-    found, exact = lax.map(some, parts)
+    batches = jnp.pad(numbers, (0, -len(numbers) % batch_size)).reshape(-1, batch_size)
+    found, exact = lax.map(some, batches)
     whole = lambda a: a.reshape(-1, *a.shape[2:])[: len(numbers)]  # noqa: E731
     return whole(found), whole(exact)

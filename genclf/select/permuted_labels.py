@@ -3,8 +3,8 @@
 The scatter T of a fold's training rows about their mean does not depend on the labels. The scatter
 within classes is `W = T - BᵀB`, where row k of B is `√n_k` times the mean of class k. In the
 eigenvectors of T the covariance is a diagonal minus a matrix of rank K, so its inverse needs only
-that of a K × K matrix. Neither do `|W|²` and the lengths of deviations need W itself, and these are
-all that an estimated shrinkage takes.
+that of a K × K matrix. An estimated shrinkage needs `|W|²` and the lengths of deviations alone,
+which do not need W itself either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Rotated(NamedTuple):
         rows: all rows about the mean of the training rows, (n, r).
         spread: the eigenvalues of T, (r,).
         weight: weights of the training rows, 0 for others, (n,).
-        regular: whether the eigenvalues are above rounding.
+        regular: whether the eigenvalues are above rounding error.
     """
 
     rows: Float[Array, "n r"]
@@ -40,7 +40,7 @@ class Rotated(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """The classes of the training rows of one fold, by each of P labellings.
+    """The classes of the training rows of one fold, in each of P labellings.
 
     Attributes:
         is_class: whether each row is of each class, for all rows, (P, K, n).
@@ -58,7 +58,7 @@ class Labelled(NamedTuple):
 
 
 def share_scatters(clf: Model) -> bool:
-    """Whether `posteriors` applies to the model: one covariance, shrunk to the identity at most."""
+    """Whether `posteriors` applies: one covariance, shrunk, if at all, to the identity."""
     family = unpenalised_gaussian(clf)
     return family is not None and family.shared
 
@@ -122,7 +122,7 @@ def posteriors(
 
 
 def labelled(fold: Rotated, y: Int[Array, "P n"], num_classes: int) -> Labelled:
-    """The classes of the fold by each labelling."""
+    """The classes of the fold in each labelling."""
     is_class = jax.nn.one_hot(y, num_classes, axis=1, dtype=fold.rows.dtype)
     weight = is_class * fold.weight[None, None]
     count = weight.sum(-1)
@@ -135,7 +135,7 @@ def labelled(fold: Rotated, y: Int[Array, "P n"], num_classes: int) -> Labelled:
 def estimated_shrinkage(
     method: str, fold: Rotated, at: Labelled, num_features: int | Array
 ) -> Float[Array, "P"]:
-    """The intensity that the method estimates for each labelling; NaN where digits are lost.
+    """The intensity that the method estimates for each labelling; NaN where precision is lost.
 
     Covariances are in units of their mean variance, whose square may leave the range of the dtype.
     """

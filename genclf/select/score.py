@@ -62,8 +62,8 @@ def score(
         if a row that counts has no posterior, or no row counts.
 
     Raises:
-        ValueError: a shape does not fit, a label is neither a class nor -1 (in traced code the
-            score is NaN), rows are labelled -1 and none as some class, or the metric is unknown.
+        ValueError: a shape is wrong, a label is neither a class nor -1 (in traced code the
+            score is NaN), rows are labelled -1 and some class has none, or the metric is unknown.
 
     Example:
         >>> import jax, genclf as gcf
@@ -160,8 +160,8 @@ def confusion(
     """The total weight of the rows of each class (first axis) by predicted class (second axis)."""
     num_classes = log_p.shape[1]
     is_class = jax.nn.one_hot(y, num_classes, dtype=w.dtype)
-    chosen = jax.nn.one_hot(log_p.argmax(1), num_classes, dtype=w.dtype)
-    return matmul((w[:, None] * is_class).T, chosen)
+    predicted = jax.nn.one_hot(log_p.argmax(1), num_classes, dtype=w.dtype)
+    return matmul((w[:, None] * is_class).T, predicted)
 
 
 def _accuracy(log_p: Array, y: Array, w: Array) -> Array:
@@ -180,8 +180,8 @@ def _log_loss(log_p: Array, y: Array, w: Array) -> Array:
 
 
 def _brier(log_p: Array, y: Array, w: Array) -> Array:
-    apart = jnp.exp(log_p) - jax.nn.one_hot(y, log_p.shape[1], dtype=log_p.dtype)
-    return (w * (apart**2).sum(1)).sum() / w.sum()
+    error = jnp.exp(log_p) - jax.nn.one_hot(y, log_p.shape[1], dtype=log_p.dtype)
+    return (w * (error**2).sum(1)).sum() / w.sum()
 
 
 def _auc(log_p: Array, y: Array, w: Array) -> Array:
@@ -210,10 +210,10 @@ def _auc(log_p: Array, y: Array, w: Array) -> Array:
 def _mcc(log_p: Array, y: Array, w: Array) -> Array:
     found = confusion(log_p, y, w)
     found = found / found.sum()
-    true, chosen, right = found.sum(1), found.sum(0), jnp.trace(found)
-    spread = (1 - (true**2).sum()) * (1 - (chosen**2).sum())
+    true, predicted, right = found.sum(1), found.sum(0), jnp.trace(found)
+    spread = (1 - (true**2).sum()) * (1 - (predicted**2).sum())
     root = jnp.sqrt(jnp.where(spread > 0, spread, 1))
-    return jnp.where(spread > 0, (right - (true * chosen).sum()) / root, 0)
+    return jnp.where(spread > 0, (right - (true * predicted).sum()) / root, 0)
 
 
 _METRICS: dict[Any, ScoreFunction] = {

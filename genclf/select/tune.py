@@ -29,7 +29,7 @@ from genclf.select.cross_validation import (
 from genclf.select.data import Data, data_of
 from genclf.select.groups import checked_folds
 from genclf.select.learning_curve import standard_error
-from genclf.select.nested import Merged, posteriors, posteriors_within, statistics_of
+from genclf.select.nested import TrainingStatistics, posteriors, posteriors_within, statistics_of
 from genclf.select.permutation import lower_is_better
 from genclf.select.score import Score, ScoreFunction, number_function, score_of
 
@@ -41,11 +41,11 @@ class Tuning(ShowsNumbers):
         best: the model with the best score; the first of a tie.
         one_se: the first model of the grid whose score is within one standard error of the best
             score: the simplest such model, if the grid goes from simple to complex.
-        table: columns by name, as for a table of pandas: the hyper-parameters of each candidate,
-            its "score" of all rows together, and its "standard_error", `sd / √F` of the F scores
+        table: columns by name, as for a DataFrame: the hyper-parameters of each candidate, its
+            "score" of all rows together, and its "standard_error", `sd / √F` of the F scores
             of folds.
         nested: posteriors of the rows of each fold by the best candidate of all other folds, fitted
-            to these; None unless it was asked for.
+            to these; None unless requested.
         chosen: the number of that candidate for each fold, (F,); None unless nested.
         best_row: the row of `best` in the table.
         one_se_row: the row of `one_se` in the table.
@@ -105,15 +105,15 @@ def tune(
         nested: whether to score the choice itself.
         weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
         batch_size: number of candidates that a core works on at once; None for a default.
-        progress: called with the number of candidates done and that of all.
+        progress: called with the number of candidates done and the total.
 
     Returns:
         `Tuning`.
 
     Raises:
         ValueError: a hyper-parameter of a candidate is invalid (the message names the candidate),
-            no candidate has a score, the metric is not one number, or no labelled row is outside
-            some fold (or, if nested, some two folds).
+            no candidate has a score, the metric is not one number, or all labelled rows are in
+            one fold (in two, if nested).
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -139,14 +139,14 @@ def tune(
             f"folds has shape {folds.shape}, and y has {y.shape}; expected a fold and a label of "
             "each row"
         )
-    data = data_of(x, y, folds, weights, left_out=1 + nested)
+    data = data_of(x, y, folds, weights, num_held_out=1 + nested)
     function = number_function(metric, models[0].num_classes, data)
     num_folds = len(data.rows)
     table = np.full((len(models), num_folds + 1), np.nan)
     inner = np.full((len(models), num_folds), np.nan)
     for group in grouped(models, float_dtype(x)):
         some, within = _scores(function, models, group, data, nested, batch_size, progress)
-        table[group.places], inner[group.places] = some, within
+        table[group.indices], inner[group.indices] = some, within
     sign = -1 if lower_is_better(metric) else 1
     best, one_se, error = _choice(sign * table, metric)
     columns: dict[str, Any]
@@ -182,13 +182,13 @@ def _scores(
     progress: Progress | None,
 ) -> tuple[Array, Array]:
     """The score of all rows, that of each fold, and for each fold that of the other folds."""
-    first = models[group.places[0]]
+    first = models[group.indices[0]]
     to_model, x = in_row_space(first, data.x)
     clfs, data = jax.vmap(to_model)(group.models), data._replace(x=x)
     statistics = None
     if has_statistics(first if x is data.x else to_model(first), x):
         statistics = statistics_of(to_model(first), data, nested)
-    count, num_folds = len(group.places), len(data.rows)
+    count, num_folds = len(group.indices), len(data.rows)
     copies = num_folds if nested else 1
     of_one_fit = sum(a.size // len(a) for a in jax.tree.leaves(statistics))
     each = copies * first.num_classes * len(data.y) + of_one_fit
@@ -203,7 +203,7 @@ def _of_chunk(
     nested: bool,
     clfs: PyTree,
     data: Data,
-    merged: Merged | None,
+    merged: TrainingStatistics | None,
     size: Sizes,
     first: Array,
 ) -> tuple[Float[Array, "C scores"], Float[Array, "C F"]]:

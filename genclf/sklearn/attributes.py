@@ -42,7 +42,7 @@ class Attributes:
     _cache: dict[str, Any]
 
     def _problems(self: Any) -> list[str]:
-        """Messages, after the name of an attribute, for values in a file that are invalid."""
+        """Messages, each starting with the name of an attribute, about invalid values in a file."""
         self._validate_params()
         state = vars(self)
         if "params_" not in state:
@@ -55,13 +55,13 @@ class Attributes:
         for name, given in each.items():
             own = given.shape[-1] if hasattr(given, "shape") else given.num_classes
             if own != count:
-                found.append(f"{name} has {own} classes, and classes_ {count}")
+                found.append(f"{name} has {own} classes, but classes_ {count}")
         names = state.get("feature_names_in_", range(self.n_features_in_))
         if len(names) != self.n_features_in_:
             found.append(f"feature_names_in_ has {len(names)} names, not {self.n_features_in_}")
         d = self.params_.num_features
         if isinstance(d, int) and d != self.n_features_in_:
-            found.append(f"n_features_in_ is {self.n_features_in_}, and params_ has {d} features")
+            found.append(f"n_features_in_ is {self.n_features_in_}, but params_ has {d} features")
         return found
 
     def _check_fitted(self) -> None:
@@ -123,12 +123,12 @@ class Attributes:
         same γ in every class.
         """
         found = self._fitted("conditional")
-        if not hasattr(found, "shrinkage"):  # which a fit in the space of the rows has
+        if not hasattr(found, "shrinkage"):  # only a fit in the space of the rows has it
             found = self.diagnosis_
         if not hasattr(found, "shrinkage"):
             raise AttributeError(
                 f"{type(self).__name__} has no shrinkage_: this fit has no Gaussian covariances, "
-                "or is one of EM or of missing cells"
+                "or was made by EM or with missing cells"
             )
         return np.broadcast_to(found.shrinkage, self.classes_.shape)
 

@@ -56,7 +56,7 @@ def _column(series: Series, given: Any) -> Column:
         if not of_values and not dtype.is_numeric():
             raise ValueError(
                 f"column {name!r} has the dtype {dtype}, expected numbers, strings, categories or "
-                f'booleans: make numbers of it, or leave it out, kinds={{{name!r}: "drop"}}'
+                f'booleans: convert it to numbers, or drop it by kinds={{{name!r}: "drop"}}'
             )
         given = "categorical" if of_values else "numeric"
         if of_values and not isinstance(dtype, nw.Boolean | nw.Categorical | nw.Enum):
@@ -101,7 +101,7 @@ def _numbers(series: Series) -> Float[np.ndarray, "n"]:
     try:
         cells = series.cast(nw.Float64).to_numpy()
     except Exception as error:  # each library of tables has its own exceptions
-        raise ValueError(f"column {series.name!r} is not of numbers: {error}") from error
+        raise ValueError(f"column {series.name!r} does not hold numbers: {error}") from error
     if len(rows := np.flatnonzero(np.isinf(cells))):
         raise ValueError(f"Input X contains infinity: column {series.name!r}, row {rows[0]}")
     return cells
@@ -124,8 +124,8 @@ def _codes(series: Series, column: Column) -> Int[np.ndarray, "n"]:
     assert values is not None
     if cells.dtype.kind != values.dtype.kind and len(values) and not missing.all():
         raise ValueError(
-            f"column {column.name!r} has the dtype {series.dtype}, and its values were like "
-            f"{values.tolist()[0]!r} in the training rows"
+            f"column {column.name!r} has the dtype {series.dtype}, but in the training rows "
+            f"its values were like {values.tolist()[0]!r}"
         )
     place = np.searchsorted(values, cells)
     known = values[np.minimum(place, len(values) - 1)] == cells if len(values) else missing
@@ -146,7 +146,7 @@ def arrays_of(table: Table, columns: list[Column]) -> dict[str, PyTree]:
         elif column.kind == "count":
             found.setdefault("count", []).append(_counts(series))
     if not found and not texts:
-        raise ValueError("X has no column that is read: give one, or other kinds")
+        raise ValueError("X has no column to read: give one, or other kinds")
     return {kind: np.stack(each, 1) for kind, each in found.items()} | texts
 
 

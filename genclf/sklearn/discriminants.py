@@ -27,7 +27,7 @@ from genclf.sklearn.types import (
 
 
 class _Covariances(FamilyEstimator):
-    """Whole covariances, from rows that may have missing cells."""
+    """Full covariances, from rows that may have missing cells."""
 
     _kind: ClassVar = Gaussian
 
@@ -52,7 +52,7 @@ class _Covariances(FamilyEstimator):
         super().__init__(class_prior, class_alpha, semi_supervised)
 
     @property
-    def _takes_holes(self) -> bool:
+    def _accepts_missing(self) -> bool:
         return self.missing == "marginalize"
 
 
@@ -135,12 +135,12 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
             uncorrelated with variance 1.
 
         Raises:
-            ValueError: a cell is missing: an axis needs all of its row.
+            ValueError: a cell is missing; an axis needs all cells of a row.
         """
         self._check_fitted()
         x = self._rows(X)
         for row, column in np.argwhere(np.isnan(x)):
-            raise ValueError(f"X[{row}, {column}] is missing, and an axis needs all cells of a row")
+            raise ValueError(f"X[{row}, {column}] is missing, but an axis needs all cells of a row")
         with jax.enable_x64(True):
             return np.asarray(transform(discriminant_axes(self.params_), x, self._n_features_out))
 
@@ -148,7 +148,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         classes, d = len(labels.classes), x.shape[1]
         if self.n_components is not None and self.n_components > min(classes - 1, d):
             raise ValueError(
-                f"n_components cannot be larger than min(n_features, n_classes - 1), and is "
+                f"n_components cannot be larger than min(n_features, n_classes - 1), but is "
                 f"{self.n_components} for {d} columns and {classes} classes"
             )
         super()._estimate(x, labels, *more, **how)

@@ -55,13 +55,13 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
 
     _kind: ClassVar[type[Declared]] = Classifier  # declares the domains of most parameters
     _domains: ClassVar[Mapping[str, Domain]] = {}  # of other parameters
-    _input_tags: ClassVar[Mapping[str, bool]] = {}  # what scikit-learn is told of X
+    _input_tags: ClassVar[Mapping[str, bool]] = {}  # of X, for scikit-learn
     _scores_poorly: ClassVar[bool] = False  # on the rows of scikit-learn's checks
     _adds_up: ClassVar[bool] = True
 
     @property
-    def _takes_holes(self) -> bool:
-        """Whether NaN in X is a missing cell, and no error."""
+    def _accepts_missing(self) -> bool:
+        """Whether NaN in X is a missing cell, not an error."""
         return False
 
     @abc.abstractmethod
@@ -70,19 +70,19 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         """The rows as the model takes them; raise for invalid ones."""
-        finite = "allow-nan" if self._takes_holes else True
+        finite = "allow-nan" if self._accepts_missing else True
         return checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        given = {"allow_nan": self._takes_holes, **self._input_tags}
+        given = {"allow_nan": self._accepts_missing, **self._input_tags}
         tags.input_tags = replace(tags.input_tags, **given)
         tags.classifier_tags.poor_score = self._scores_poorly
         return tags
 
     @property
     def _parameter_constraints(self) -> dict[str, list[Any]]:
-        """The names of the parameters: `_validate_params` has their domains, scikit-learn none."""
+        """The names of parameters, without constraints: `_validate_params` has their domains."""
         return {name: [] for name in self.get_params(deep=False)}
 
     def _validate_params(self) -> None:
@@ -140,11 +140,11 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             raise ValueError("classes is None in the first call of partial_fit: give all classes")
         given = None if classes is None else classes_of(classes)
         if not first and given is not None and not np.array_equal(given, self.classes_):
-            raise ValueError(f"classes is {given}, and was {self.classes_} in the first call")
+            raise ValueError(f"classes is {given}, but was {self.classes_} in the first call")
         if not first and self._stats is None:
             raise ValueError(
-                "the fit before was not made of statistics that add up: call partial_fit from the "
-                "first rows on"
+                "the earlier fit was not an estimate from statistics, to which rows can be added: "
+                "call partial_fit from the first rows on"
             )
         return self._learn(X, y, sample_weight, given if first else self.classes_)
 
@@ -184,7 +184,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         whole = (labels.number >= 0).all()
         if parts and not (whole and is_additive(clf.family)):
             raise ValueError(
-                "partial_fit takes rows with a label, of models with statistics: use fit"
+                "partial_fit needs a label of each row, and a model with statistics: use fit"
             )
         stats = None
         if parts or (whole and _is_sum(clf, x)):
@@ -215,7 +215,7 @@ class FamilyEstimator(Estimator):
     """An estimator of one family, with a given or a smoothed class prior."""
 
     _kind: ClassVar[type[Family]]
-    _fixed: ClassVar[Mapping[str, Any]] = {}  # hyper-parameters that are no parameters
+    _fixed: ClassVar[Mapping[str, Any]] = {}  # hyper-parameters that users do not set
 
     def __init__(self, class_prior: PriorLike, class_alpha: Number, semi_supervised: Flag):
         """Keep the parameters, which `fit` checks."""

@@ -150,10 +150,10 @@ def _parts(x: np.ndarray, w: np.ndarray, num_parts: int) -> np.ndarray:
     if not len(x):
         return np.zeros(0, np.int32)
     axis = np.linalg.svd(np.sqrt(w)[:, None] * (x - np.average(x, 0, w)), full_matrices=False)[2][0]
-    value, place = np.unique(np.round(x @ axis, 9), return_inverse=True)
-    weight = np.bincount(place, w, len(value))
+    value, index = np.unique(np.round(x @ axis, 9), return_inverse=True)
+    weight = np.bincount(index, w, len(value))
     middle = np.cumsum(weight) - weight / 2
-    return (num_parts * middle / weight.sum()).astype(np.int32)[place]
+    return (num_parts * middle / weight.sum()).astype(np.int32)[index]
 
 
 class SoftmaxRegression(Estimator):
@@ -239,25 +239,25 @@ class GenerativeClassifier(Estimator):
         self.semi_supervised = semi_supervised
 
     @property
-    def _takes_holes(self) -> bool:
+    def _accepts_missing(self) -> bool:
         model = getattr(self, "_fitted_model", self.model)
         return isinstance(model, Classifier) and _has_missing(model)
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         x = checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
         if not reset:
-            self._check_holes(self._fitted_model, x)
+            self._check_missing(self._fitted_model, x)
         return x
 
     def _estimate(self, x: PyTree, labels: Labels, *more: Any, **how: Any) -> None:
-        self._check_holes(self._model(labels.classes), x)
+        self._check_missing(self._model(labels.classes), x)
         super()._estimate(x, labels, *more, **how)
 
-    def _check_holes(self, clf: Classifier, x: np.ndarray) -> None:
-        if not _has_missing(clf) and (holes := np.argwhere(np.isnan(x))).size:
+    def _check_missing(self, clf: Classifier, x: np.ndarray) -> None:
+        if not _has_missing(clf) and (missing := np.argwhere(np.isnan(x))).size:
             raise ValueError(
-                f"Input X contains NaN: X[{holes[0][0]}, {holes[0][1]}] is missing, and the model "
-                "takes no missing cells: give one that has missing='marginalize', or use MixedNB"
+                f"Input X contains NaN: X[{missing[0][0]}, {missing[0][1]}] is missing, but the "
+                "model accepts none: give a model with missing='marginalize', or use MixedNB"
             )
 
     def _model(self, classes: Shaped[np.ndarray, "K"]) -> Classifier:
@@ -265,7 +265,7 @@ class GenerativeClassifier(Estimator):
         clf = self.model if isinstance(self.model, Classifier) else self.model(num_classes)
         if clf.num_classes != num_classes:
             raise ValueError(
-                f"y has {num_classes} classes, and model.num_classes is {clf.num_classes}"
+                f"y has {num_classes} classes, but model.num_classes is {clf.num_classes}"
             )
         return clf
 

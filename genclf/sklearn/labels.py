@@ -18,7 +18,7 @@ from genclf.sklearn.types import LabelsLike
 from genclf.tables.frames import is_missing
 
 _NUMBER = (int, float, np.number)
-_ARRAYS = (str, bool, float)  # kinds of labels that NumPy has arrays of
+_ARRAYS = (str, bool, float)  # kinds of labels that arrays of NumPy can hold
 
 
 class Labels(NamedTuple):
@@ -32,7 +32,7 @@ def encoded(y: LabelsLike, unlabelled: bool, classes: np.ndarray | None = None) 
     """The classes in y, or those given, and their numbers.
 
     Labels are hashable and of one kind: strings, numbers, truth values, dates, tuples, or any other
-    type. They are sorted, or by their `repr` where they have no order.
+    type. They are sorted, by their `repr` if they have no order.
 
     Args:
         y: labels, (n,).
@@ -45,13 +45,13 @@ def encoded(y: LabelsLike, unlabelled: bool, classes: np.ndarray | None = None) 
     """
     found, code, known = _read(y, unlabelled)
     if found.dtype.kind in "biufU" or isinstance(found[0], str):
-        check_classification_targets(found[code])  # continuous numbers are no classes
+        check_classification_targets(found[code])  # continuous numbers are not classes
     if classes is not None:
-        place = _places_in(classes, found)
-        if (place < 0).any():
-            strange = _plain(found[place.argmin()])
+        index = _indices_in(classes, found)
+        if (index < 0).any():
+            strange = _plain(found[index.argmin()])
             raise ValueError(f"y has the label {strange!r}, expected one of the classes {classes}")
-        code, found = place[code], classes
+        code, found = index[code], classes
     number = np.full(len(known), -1, np.int32)
     number[known] = code
     return Labels(found, number)
@@ -63,7 +63,7 @@ def classes_of(labels: LabelsLike) -> Shaped[np.ndarray, "K"]:
 
 
 def numbers_in(classes: Shaped[np.ndarray, "K"], y: LabelsLike) -> Int[np.ndarray, "n"]:
-    """The number of each row's class; -1 for a label that is none of the classes.
+    """The number of each row's class; -1 for a label that is not among the classes.
 
     Raises:
         ValueError: a row has no label, or y has labels of another kind than the classes.
@@ -72,7 +72,7 @@ def numbers_in(classes: Shaped[np.ndarray, "K"], y: LabelsLike) -> Int[np.ndarra
     kinds = {_kind(found[0]), _kind(classes[0])}
     if len(kinds) > 1 and kinds != {bool, float}:  # True is 1
         raise _two_kinds("y", found[0], "classes_", classes[0])
-    return _places_in(classes, found)[code]
+    return _indices_in(classes, found)[code]
 
 
 def prior_by_label(
@@ -81,7 +81,7 @@ def prior_by_label(
     """The probabilities of the classes: a dict or a Series is read by label.
 
     Raises:
-        ValueError: a class has no probability, or a label with a probability above 0 is no class.
+        ValueError: a class has no probability, or a label that is not a class has one above 0.
     """
     if class_prior is None:
         return None
@@ -105,7 +105,7 @@ def prior_by_label(
 
 
 def _read(y: LabelsLike, unlabelled: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The sorted distinct labels, the place of each label among them, and which rows have one."""
+    """The sorted distinct labels, the index of each label among them, and which rows have one."""
     y = _one_dimensional(y)
     known = _is_label(y, unlabelled)
     if not unlabelled and not known.all():
@@ -119,13 +119,13 @@ def _read(y: LabelsLike, unlabelled: bool) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _one_dimensional(y: Any) -> Shaped[np.ndarray, "n"]:
-    """Labels as an array in which NumPy has changed none, as it makes strings of 1 and "1"."""
+    """Labels as an array, none of which NumPy has converted, as it converts 1 beside "1"."""
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         raise ValueError("y is a masked array, whose mask would be lost: leave such rows out")
     refuse_mask(y, "y")
     is_missing_in = getattr(y, "isna", getattr(y, "is_null", None))  # of pandas, of polars
     if is_missing_in is not None and getattr(y, "ndim", 1) == 1 and is_missing_in().any():
-        y = list(y)  # arrays of integers have no missing ones
+        y = list(y)  # arrays of integers cannot hold missing ones
     if not isinstance(y, list | tuple):
         y = np.asarray(y)
     elif len(kinds := set(map(_kind, y))) > 1 or not kinds <= {*_ARRAYS, list, np.ndarray}:
@@ -175,7 +175,7 @@ def _of_one_kind(labels: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]:
             raise ValueError(f"y has the label {shown(labels[0])}, expected a hashable one")
         if kind in (bool, float):
             values = np.array(labels.tolist())
-            # Some integers are in no array of numbers.
+            # Some integers are too large for an array of numbers.
             return values if values.tolist() == labels.tolist() else labels
     return labels
 
@@ -193,7 +193,7 @@ def _plain(label: object) -> object:
 
 
 def _distinct(labels: Shaped[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, and the place of each label among them."""
+    """The sorted distinct labels, and the index of each label among them."""
     if labels.dtype != object:
         return np.unique(labels, return_inverse=True)
     found = list(dict.fromkeys(labels))
@@ -203,12 +203,12 @@ def _distinct(labels: Shaped[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
     except TypeError:
         ordered = False
     classes = _objects(found if ordered else sorted(found, key=repr))
-    return classes, _places_in(classes, labels)
+    return classes, _indices_in(classes, labels)
 
 
-def _places_in(
+def _indices_in(
     classes: Shaped[np.ndarray, "K"], labels: Shaped[np.ndarray, "n"]
 ) -> Int[np.ndarray, "n"]:
-    """The place of each label among the classes; -1 where it is none of them."""
-    place = {label: k for k, label in enumerate(classes)}
-    return np.array([place.get(label, -1) for label in labels], np.int32)
+    """The index of each label among the classes; -1 if it is not one of them."""
+    index = {label: k for k, label in enumerate(classes)}
+    return np.array([index.get(label, -1) for label in labels], np.int32)

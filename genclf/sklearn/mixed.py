@@ -47,7 +47,7 @@ class MixedNB(FamilyEstimator):
         classes_: the classes, sorted, (K,).
         columns_: how each column is read: its name, its kind, and the values of a categorical
             column or the vocabulary of a text. Values that do not occur in the training rows count
-            as one more value, with the smoothing as its only count; such words are left out.
+            as one more value, with the smoothing as its only count; such words are ignored.
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
 
     Example:
@@ -73,7 +73,7 @@ class MixedNB(FamilyEstimator):
     _made_by: str | None
 
     @property
-    def _takes_holes(self) -> bool:
+    def _accepts_missing(self) -> bool:
         return True
 
     def __init__(
@@ -99,9 +99,9 @@ class MixedNB(FamilyEstimator):
             self._made_by = None if table is None else table.implementation.value
         if table is None:
             if reset and self.kinds is not None:
-                raise ValueError("kinds is given and X is no table: give one with named columns")
+                raise ValueError("kinds is given, but X is not a table with named columns")
             if not reset and {column.kind for column in self.columns_} != {"numeric"}:
-                raise ValueError("X is an array, expected a table, as that of the training rows")
+                raise ValueError("X is an array, expected a table, like that of the training rows")
             x = checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
             if reset:
                 self.columns_ = [Column(number, "numeric", None) for number in range(x.shape[1])]
@@ -125,8 +125,8 @@ class MixedNB(FamilyEstimator):
         """The term of each column: a text has the sum over its words, a dropped column has 0."""
         found = np.zeros((len(next(iter(features.values()))), len(self.columns_)))
         for part, own in features.items():
-            places = [i for i, column in enumerate(self.columns_) if column.part == part]
-            found[:, places] = own if own.shape[1] == len(places) else own.sum(1, keepdims=True)
+            indices = [i for i, column in enumerate(self.columns_) if column.part == part]
+            found[:, indices] = own if own.shape[1] == len(indices) else own.sum(1, keepdims=True)
         return found
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[RowsLike, np.ndarray]:

@@ -22,7 +22,7 @@ from genclf.sklearn.types import Flag, Number, NumValues, PriorLike, RowsLike
 class _Positive(FamilyEstimator):
     """Naive Bayes of rows that are not negative.
 
-    `decision_function` is there after a fit alone: scikit-learn's check of it gives negative rows.
+    `decision_function` exists only after a fit: scikit-learn's check of it passes negative rows.
     """
 
     @property
@@ -60,7 +60,7 @@ class BernoulliNB(FamilyEstimator):
     _kind: ClassVar = Bernoulli
     _domains: ClassVar = {"binarize": Bernoulli.domains["threshold"]}
     _input_tags: ClassVar = {"sparse": True}
-    _scores_poorly: ClassVar[bool] = True  # as their rows are neither 0 nor 1
+    _scores_poorly: ClassVar[bool] = True  # as those rows are neither 0 nor 1
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class MultinomialNB(_Positive):
 
     _kind: ClassVar = Multinomial
     _input_tags: ClassVar = {"sparse": True, "positive_only": True}
-    _scores_poorly: ClassVar[bool] = True  # as their rows are no counts
+    _scores_poorly: ClassVar[bool] = True  # as those rows are not counts
 
     def __init__(
         self,
@@ -209,8 +209,8 @@ class CategoricalNB(_Positive):
         row, column = np.nonzero(given != np.floor(given))
         if len(row):
             warnings.warn(
-                f"X[{row[0]}, {column[0]}] is {given[row[0], column[0]]}, no whole number: it and "
-                f"{len(row) - 1} others are rounded down",
+                f"X[{row[0]}, {column[0]}] is {given[row[0], column[0]]}, not a whole number: it "
+                f"and {len(row) - 1} others are rounded down",
                 stacklevel=4,
             )
         x = given.astype(np.int32)
@@ -228,6 +228,6 @@ class CategoricalNB(_Positive):
             value, most = x[row[0], column[0]], self.num_values_[column[0]]
             raise ValueError(
                 f"X[{row[0]}, {column[0]}] is {value}, expected a value in 0..{most - 1}: give "
-                "num_values, if there are more than the training rows hold"
+                "num_values, if there are values that the training rows do not hold"
             )
         return x

@@ -1,4 +1,4 @@
-"""What a fitted estimator says of rows: classes, probabilities, densities and explanations."""
+"""Predictions of a fitted estimator: classes, probabilities, densities and explanations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Predictions(Attributes, abc.ABC):
         """Log-posteriors of the rows, or linear scores, which differ by a constant for each row.
 
         Raises:
-            ValueError: a row is impossible in every class, or no number of float64 has its score.
+            ValueError: a row is impossible in every class, or its scores exceed float64.
         """
         self._check_fitted()
         x = self._rows(X)
@@ -94,7 +94,7 @@ class Predictions(Attributes, abc.ABC):
             X: rows, (n, d).
 
         Raises:
-            ValueError: a row is impossible in every class, as may be if alpha is 0, or has no
+            ValueError: a row is impossible in every class, as can be if alpha is 0, or has no
                 posterior in float64. So do the methods for probabilities, log-odds and the score.
         """
         scores = self._scores(X)
@@ -134,7 +134,7 @@ class Predictions(Attributes, abc.ABC):
         """
         return softmax(self._scores(X), axis=1)
 
-    @only_if("_has_log_odds", "has no decision_function: take predict_log_proba")
+    @only_if("_has_log_odds", "has no decision_function: use predict_log_proba")
     def decision_function(self, X: RowsLike) -> Float[np.ndarray, "..."]:
         """Log-odds `log p(y=k | x) - log (1 - p(y=k | x))`.
 

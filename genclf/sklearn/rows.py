@@ -1,4 +1,4 @@
-"""Rows of estimators, checked by scikit-learn, and for what it would take for numbers."""
+"""Rows of estimators, checked by scikit-learn, and for dates, which it reads as numbers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from genclf.arguments.arrays import DATES_TO_NUMBERS, refuse_mask
 from genclf.sklearn.types import RowsLike
 from genclf.sums.sparse import canonical
 
-_DATES = ("date", "time", "duration")  # in pandas, polars and NumPy, with what follows
+_DATES = ("date", "time", "duration")  # how their dtypes begin in pandas, polars and NumPy
 
 
 def checked_rows(estimator: BaseEstimator, X: RowsLike, **how: Any) -> PyTree:
-    """`validate_data` of scikit-learn, with each cell of sparse rows once, and columns in order.
+    """`validate_data` of scikit-learn, with sparse rows in canonical form.
 
     Raises:
         ValueError: a cell is invalid or masked, a column holds dates or durations, or two columns
-            have one name.
+            have the same name.
     """
     refuse_mask(X, "X")
     check_names(X)
@@ -31,11 +31,11 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, **how: Any) -> PyTree:
 
 
 def check_names(X: Any) -> None:
-    """Raise if two columns of a table have one name."""
+    """Raise if two columns of a table have the same name."""
     if _is_table(X) and len(set(X.columns)) < len(X.columns):
         names = list(X.columns)
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"X has the column {twice!r} twice, expected names that differ")
+        raise ValueError(f"X has the column {twice!r} twice, expected different names")
 
 
 def _refuse_dates(X: Any) -> None:

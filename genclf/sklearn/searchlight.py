@@ -65,14 +65,14 @@ class CrossValidatedScore(BaseEstimator):
                 each call.
 
         Raises:
-            ValueError: a shape or the number of classes does not fit.
+            ValueError: a shape or the number of classes is wrong.
         """
         x = np.asarray(X)
         classes, labels = encoded(y, False)
         clf = check_hyperparameters(self.model, x.shape[-1])
         if len(classes) != clf.num_classes:
             raise ValueError(
-                f"y has {len(classes)} classes, and model.num_classes is {clf.num_classes}"
+                f"y has {len(classes)} classes, but model.num_classes is {clf.num_classes}"
             )
         if x.ndim != 2 or len(x) != len(labels):
             raise ValueError(f"X has shape {x.shape}, expected ({len(labels)}, d)")

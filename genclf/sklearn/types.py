@@ -1,4 +1,4 @@
-"""Types of what a user gives an estimator; a wrong value is told in words, so none at run time."""
+"""Types of the arguments of estimators; not checked at run time, so that messages are our own."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from genclf.text import Vocabulary
 
     Given: TypeAlias = Kind | Literal["drop"] | Sequence[Value] | Vocabulary
-else:  # a wrong one is told in words
+else:  # no check at run time: messages are those of this library
     Given = object
 
 _KINDS = (*get_args(Kind), "drop")
@@ -46,7 +46,7 @@ class Assignment:
         """The assignment that these arguments of `Schema.scan` describe."""
         if unknown := sorted({*(parts or {})} - {*(wanted or ())}):
             known = [part for part in wanted or () if part is not None]
-            raise ValueError(f"parts names {unknown[0]!r}, and the parts of the model are {known}")
+            raise ValueError(f"parts names {unknown[0]!r}, but the parts of the model are {known}")
         for part, own in (parts or {}).items():
             if isinstance(own, str) or not all(isinstance(name, str) for name in own):
                 raise ValueError(f"parts[{part!r}] is {own!r}, expected a list of column names")
@@ -70,11 +70,11 @@ class Assignment:
         for name in others:
             if name in self.kinds or name in self.part_of or others.count(name) > 1:
                 raise ValueError(
-                    f"column {name!r} has labels or weights, and is given another role too"
+                    f"column {name!r} has labels or weights, so it cannot have another role"
                 )
         read = [name for name in found if name not in others and not self.drops(name)]
         if not read:
-            raise ValueError(f"there is no column beside {others[0]!r}")
+            raise ValueError(f"there is no column besides {others[0]!r}")
         return read
 
     def column(self, name: str, cells: ArrowColumn) -> Column:
@@ -92,18 +92,18 @@ class Assignment:
             column = _fitted_to(column, self.wanted[part], is_given)
             if column.kind != before and what == "strings":
                 raise ValueError(
-                    f"column {name!r} holds strings, and the model takes it as {column.kind}: "
-                    f'leave it out, kinds={{{name!r}: "drop"}}'
+                    f"column {name!r} holds strings, but the model reads it as {column.kind}: "
+                    f'drop it by kinds={{{name!r}: "drop"}}'
                 )
         as_numbers = what == "truth values" and column.kind in ("numeric", "count")
         return replace(column, part=part, values=(False, True) if as_numbers else column.values)
 
     def check(self, columns: Iterable[Column]) -> None:
-        """Raise unless these columns, which are all, suit the parts of the model."""
+        """Raise unless these columns, if they are all, match the parts of the model."""
         columns = list(columns)
         read = {column.part for column in columns}
         if idle := [part for part in self.wanted or [] if part not in read]:
-            raise ValueError(f"part {idle[0]!r} of the model has no column: name it by parts=")
+            raise ValueError(f"part {idle[0]!r} of the model has no column: give some by parts=")
         for part in read:
             own = [column for column in columns if column.part == part]
             if len(own) > 1 and (text := [c for c in own if c.kind == "text"]):
@@ -138,7 +138,7 @@ def _as_given(name: str, given: Any, cells: ArrowColumn) -> Column:
         if what not in ("numbers", "lists of numbers", "strings", "truth values"):
             raise ValueError(
                 f"column {name!r} has the type {cells.type}, expected numbers, strings or truth "
-                f'values: make such of it, or leave it out, kinds={{{name!r}: "drop"}}'
+                f'values: convert it, or drop it by kinds={{{name!r}: "drop"}}'
             )
         given = "numeric" if what in ("numbers", "lists of numbers") else "categorical"
         if what == "strings" and not _is_dictionary(cells):
@@ -159,8 +159,8 @@ def _part_for(column: Column, wanted: Mapping[str | None, Kind]) -> str | None:
     if len(able) != 1:
         some = f"{len(able)} parts" if able else "no part"
         raise ValueError(
-            f"column {column.name!r} is {column.kind}, and {some} of the model would take it: name "
-            f'the columns of a part by parts=, or leave it out, kinds={{{column.name!r}: "drop"}}'
+            f"column {column.name!r} is {column.kind}, but {some} of the model could read it: name "
+            f'the columns of a part by parts=, or drop it by kinds={{{column.name!r}: "drop"}}'
         )
     return able[0]
 
@@ -171,5 +171,5 @@ def _fitted_to(column: Column, kind: Kind, is_given: bool) -> Column:
     if as_it_is:
         return column
     if is_given or column.kind == "text" or column.width > 1:
-        raise ValueError(f"column {column.name!r} is {column.kind}, and its part takes {kind}")
+        raise ValueError(f"column {column.name!r} is {column.kind}, but its part reads {kind}")
     return replace(column, kind=kind)

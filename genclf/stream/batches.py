@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # PyArrow is imported where rows are read
 else:
     ArrowTable = RecordBatch = ArrowColumn = ArrowType = Batch = Unit = Batches = object
 
-_ONE_TYPE = "expected cells of one type, which Arrow has"
+_ONE_TYPE = "expected cells of one type that Arrow supports"
 _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
 
 
@@ -44,9 +44,9 @@ def _decoded(table: ArrowTable) -> ArrowTable:
     """The table, without run-end encoding, which Arrow cannot compute with."""
     from pyarrow import compute, types
 
-    for place, (name, dtype) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+    for index, (name, dtype) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
         if types.is_run_end_encoded(dtype):
-            table = table.set_column(place, name, compute.run_end_decode(table[place]))
+            table = table.set_column(index, name, compute.run_end_decode(table[index]))
     return table
 
 
@@ -54,7 +54,7 @@ def is_batch(given: object) -> bool:
     """Whether this is one table, of any library, or a dict of arrays."""
     if isinstance(given, Iterator) or hasattr(given, "read_next_batch"):  # a stream of batches
         return False
-    if _is_lazy(given):  # whose columns are not yet known
+    if _is_lazy(given):  # a lazy table, whose columns are not yet known
         return True
     is_frame = hasattr(given, "columns") and hasattr(given, "shape")
     return isinstance(given, Mapping) or hasattr(given, "schema") or is_frame

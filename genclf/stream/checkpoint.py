@@ -18,7 +18,7 @@ from genclf.stream.host import merge_host
 from genclf.stream.part import Part
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
-from genclf.stream.units import is_unnamed, place_of, units
+from genclf.stream.units import is_unnamed, unit_key, units
 
 Summed = Callable[[str, Unit], Part]
 """A function from the name of a unit and the unit itself to the part of its rows."""
@@ -28,7 +28,7 @@ class Store(abc.ABC):
     """A store for the sum of a stream.
 
     Attributes:
-        shared: whether the sum may have units that another process will be given.
+        shared: whether the sum may include units of other processes.
     """
 
     shared = False
@@ -63,17 +63,17 @@ class PartFile(Store):
 
 
 def is_there(path: Path) -> bool:
-    """Whether the checkpoint exists; raise if the path is a folder, or is in no folder."""
+    """Whether the checkpoint exists; raise if it is a folder, or its folder does not exist."""
     if path.is_dir():
         raise ValueError(f"checkpoint is {os.fspath(path)!r}, a folder: expected a file")
     if not path.parent.is_dir():
-        place = f"checkpoint is {os.fspath(path)!r}, and there is no folder"
-        raise FileNotFoundError(f"{place} {os.fspath(path.parent)!r}")
+        message = f"checkpoint is {os.fspath(path)!r}, but there is no folder"
+        raise FileNotFoundError(f"{message} {os.fspath(path.parent)!r}")
     return path.exists()
 
 
 def not_of(path: Path, what: str, error: FileError) -> FileError:
-    """The error for a file that is no checkpoint of such a run, or a damaged one."""
+    """The error for a file that is not a checkpoint of such a run, or is damaged."""
     name = os.fspath(path)
     return FileError(f"checkpoint {name!r} is damaged, or not one of {what}: {error}")
 
@@ -82,15 +82,15 @@ def check_digest(found: str, digest: str, path: Path) -> None:
     """Raise if a checkpoint is of another schema."""
     if found != digest:
         raise ValueError(
-            f"checkpoint {os.fspath(path)!r} is of another schema, {found[:12]}, and this one is "
-            f"{digest[:12]}: take another file"
+            f"checkpoint {os.fspath(path)!r} is of another schema, {found[:12]}, not "
+            f"{digest[:12]}: use another file"
         )
 
 
 def host_sum(schema: Schema, batches: Batches, **options: Any) -> Part:
     """`sum_units` without JAX."""
     empty = host_part(schema, [], "nothing")
-    return sum_units(batches, nothing=empty, summed=partial(_host_unit, schema), **options)
+    return sum_units(batches, empty=empty, summed=partial(_host_unit, schema), **options)
 
 
 def _host_unit(schema: Schema, name: str, given: Unit) -> Part:
@@ -100,7 +100,7 @@ def _host_unit(schema: Schema, name: str, given: Unit) -> Part:
 def sum_units(
     batches: Batches,
     *,
-    nothing: Part,
+    empty: Part,
     summed: Summed,
     store: Store | None,
     every: float | int = 60,
@@ -111,20 +111,20 @@ def sum_units(
 
     Args:
         batches: files or batches.
-        nothing: the part of zero rows.
+        empty: the part of zero rows.
         summed: the function that computes the part of a unit.
         store: where the sum is kept; None to write no checkpoint.
         every: seconds between checkpoints.
         progress: whether to show a progress line.
         processes: number of processes.
     """
-    total = (store and store.read(nothing.digest)) or replace(nothing, part_ids=())
+    total = (store and store.read(empty.digest)) or replace(empty, part_ids=())
     ids = list(total.part_ids)
-    left, last = {place_of(name): name for name in ids}, time.monotonic()
+    left, last = {unit_key(name): name for name in ids}, time.monotonic()
     todo = (
         unit
         for unit in (units(batches) if store is None else _like(ids, units(batches)))
-        if left.pop(place_of(unit[0]), None) is None
+        if left.pop(unit_key(unit[0]), None) is None
     )
     with _bar(progress, total.rows) as bar:
         for part in _parts(todo, summed, processes):
@@ -141,20 +141,20 @@ def sum_units(
             raise ValueError(
                 f"the checkpoint includes {len(left)} that were not given, such as "
                 f"{next(iter(left.values()))!r}: give their names too (they are not read again), "
-                "or take another checkpoint"
+                "or use another checkpoint"
             )
     return total
 
 
 def _like(ids: list[str], given: Iterator[tuple[str, Unit]]) -> Iterator[tuple[str, Unit]]:
-    """The units; raise for files if the checkpoint is of numbered batches, or the other way."""
+    """The units; raise for files if the checkpoint is of numbered batches, or vice versa."""
     for name, unit in given:
         if ids and is_unnamed(name) != is_unnamed(ids[0]):
             kinds = ("files", "batches that are not files")
             here, there = kinds if is_unnamed(ids[0]) else kinds[::-1]
             raise ValueError(
-                f"the checkpoint is of {there}, such as {ids[0]!r}, and these are {here}: take "
-                "another checkpoint, since the same rows would count twice"
+                f"the checkpoint is of {there}, such as {ids[0]!r}, but these are {here}: use "
+                "another checkpoint, since the same rows might count twice"
             )
         yield name, unit
 

@@ -49,7 +49,7 @@ class Place:
     Attributes:
         source: the file, or the name of the part.
         first: the index in the file of the first of these rows.
-        counts: which rows count; only their cells have to fit. None for all.
+        counts: which rows count; only their cells are checked. None for all.
     """
 
     source: str
@@ -138,7 +138,7 @@ def distinct(
     pa = arrow()
     if what_is(cells.type) not in ("numbers", "truth values", "strings", "nulls"):
         raise place.error(
-            f"{cells.type}, expected numbers, strings or truth values: make strings of it", name
+            f"{cells.type}, expected numbers, strings or truth values: convert it to strings", name
         )
     if pa.types.is_dictionary(cells.type) and cells.num_chunks > 1:
         holes = any(chunk.dictionary.null_count for chunk in cells.chunks)
@@ -199,7 +199,7 @@ def codes_of(
     known = [value for value in found if value is not None]
     if known and values and type_of(known[0]) != type_of(values[0]):
         raise place.error(
-            f"{type_of(known[0])}, and the schema has {type_of(values[0])}, as {values[0]!r}", name
+            f"{type_of(known[0])}, but the schema has {type_of(values[0])}, as {values[0]!r}", name
         )
     where = {value: i for i, value in enumerate(values)}
     new = [MISSING if value is None else where.get(value, UNSEEN) for value in found]

@@ -20,7 +20,7 @@ def as_host(node: PyTree) -> HostStats:
         return HostMoments(*_whole((node.count, node.mean, node.scatter), node.rounding))
     if isinstance(node, ClassifierStats):
         return HostClassifier(as_host(node.labels), as_host(node.conditional), node.statistic)
-    raise ValueError(f"{type(node).__name__} has no form as a part: use genclf.stats and merge")
+    raise ValueError(f"{type(node).__name__} cannot be a part: use genclf.stats and merge")
 
 
 def _whole(high: tuple[Array, ...], low: tuple[Array, ...] | None) -> list[np.ndarray]:
@@ -31,7 +31,7 @@ def _whole(high: tuple[Array, ...], low: tuple[Array, ...] | None) -> list[np.nd
 
 
 def as_stats(node: HostStats) -> PyTree:
-    """Statistics of NumPy in JAX's dtype; low parts hold the digits that it cannot."""
+    """Statistics of NumPy in JAX's dtype; in float32, low parts keep the precision of float64."""
     if isinstance(node, dict):
         return {name: as_stats(item) for name, item in node.items()}
     if isinstance(node, HostClassifier):

@@ -55,7 +55,7 @@ def sum_batches(
         A `Part`, with an id for each file or batch.
 
     Raises:
-        ValueError: as `fit_batches`; or what the model sums depends on params.
+        ValueError: as `fit_batches`; or the statistics of the model depend on params.
     """
     check_observed(clf, "fit it by fit_batches, with passes=")
     check_schema(clf, schema)
@@ -64,9 +64,9 @@ def sum_batches(
     if schema.by_numpy and not xla:
         return host_sum(schema, batches, processes=processes, **options)
     if processes > 1:
-        raise ValueError(f"processes is {processes}, and JAX sums this model: expected 1")
+        raise ValueError(f"processes is {processes}, but only JAX can sum this model: expected 1")
     summed = partial(_device_unit, clf, schema)
-    return sum_units(batches, nothing=summed("nothing", []), summed=summed, **options)
+    return sum_units(batches, empty=summed("nothing", []), summed=summed, **options)
 
 
 def _device_unit(clf: Classifier, schema: Schema, name: str, given: Unit) -> Part:
@@ -89,12 +89,12 @@ def fit_batches(
 ) -> ClassifierParams:
     """Fit a model to a stream of batches of any length, in memory that does not grow with it.
 
-    Reads 65,536 rows at a time. Beside these, memory holds the statistics three times: K d numbers
+    Reads 65,536 rows at a time. Besides these, memory holds the statistics three times: K d numbers
     for naive Bayes, d² for a shared covariance, K d² for covariances of the classes.
 
     With a checkpoint, a killed run can be resumed, and its result has the same bits as that of an
     uninterrupted run: units are summed in their order, each once. A unit is a file, or a batch
-    where no files are given.
+    if no files are given.
 
     Models with unobserved components or cells, and rows without a label, take several passes: each
     is a step of EM.
@@ -124,7 +124,7 @@ def fit_batches(
     Raises:
         ValueError: a file cannot be read, or a cell does not fit the schema: the message names
             file, row and column; no row has both a label and a weight above 0; or the checkpoint is
-            of another schema, has a file that is not given, or is damaged.
+            of another schema, includes a file that is not given, or is damaged.
 
     Example:
         >>> import genclf as gcf
@@ -141,5 +141,5 @@ def fit_batches(
         return jax.jit(estimate)(clf, check_sums(part, schema).stats)
     check_schema(clf, schema)
     if processes != 1:
-        raise ValueError(f"processes is {processes}, and EM is summed by JAX: expected 1")
+        raise ValueError(f"processes is {processes}, but only JAX can sum steps of EM: expected 1")
     return fit_passes(clf, batches, schema, passes=passes, init=init, **options)

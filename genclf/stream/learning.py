@@ -45,7 +45,7 @@ def learned(
         if len(others) > 1:
             table = _with_weight(table, others[1], place)
         for name in columns:
-            cells = _only(table, name, place)
+            cells = _single_column(table, name, place)
             if columns[name] is None and what_is(cells.type) != "nulls":
                 columns[name] = own = assignment.column(name, cells)
                 if own.kind in ("categorical", "text") and not own.values:
@@ -55,7 +55,7 @@ def learned(
             if (column := columns[name]) is not None:
                 _collect(found, cells, column, place)
         if classes is None:
-            _add(seen, _only(table, others[0], place), others[0], place)
+            _add(seen, _single_column(table, others[0], place), others[0], place)
         elif not found and None not in columns.values():
             break
     if not columns:
@@ -70,7 +70,7 @@ def learned(
             column = replace(column, values=tuple(sorted(found[name])))
         if column is None or (column.kind in ("categorical", "text") and not column.values):
             raise ValueError(
-                f"column {name!r} has no value: leave it out, or give its kind or values by kinds="
+                f"column {name!r} has no value: drop it, or give its kind or values by kinds="
             )
         known.append(column)
     assignment.check(known)
@@ -80,7 +80,7 @@ def learned(
 def _with_weight(table: ArrowTable, name: str, place: Place) -> ArrowTable:
     """The rows of a table that have weight."""
     column = Column(name, "numeric")
-    weight = numbers_of(_only(table, name, place), column, place)[:, 0]
+    weight = numbers_of(_single_column(table, name, place), column, place)[:, 0]
     return table if weight.all() else table.filter(weight != 0)
 
 
@@ -101,11 +101,11 @@ def _add(values: set[Value], cells: ArrowColumn, name: str, place: Place) -> Non
     used = {own[i] for i in set(code.tolist()) if i >= 0}
     one, other = next(iter(values), None), next(iter(used), None)
     if one is not None and other is not None and type_of(one) != type_of(other):
-        raise place.error(f"{type_of(other)}, and {type_of(one)} before", name)
+        raise place.error(f"{type_of(other)}, but {type_of(one)} before", name)
     values |= used
 
 
-def _only(table: ArrowTable, name: str, place: Place) -> ArrowColumn:
+def _single_column(table: ArrowTable, name: str, place: Place) -> ArrowColumn:
     if table.column_names.count(name) != 1:
         raise place.error(f"no column {name!r}; the columns are {table.column_names}")
     return table[name]

@@ -89,14 +89,14 @@ def _expected(
 def checked_pieces(
     clf: Classifier, schema: Schema, batches: Batches, part_id: str, *, unlabelled: bool = False
 ) -> Iterator[Rows]:
-    """`pieces`; raise for a cell outside the support of a part that JAX alone sums."""
-    alone = {part.name for part in schema.parts if part.recipe is None}
+    """`pieces`; raise for a cell outside the support of a part that only JAX can sum."""
+    by_jax = {part.name for part in schema.parts if part.recipe is None}
     first = 0
     for rows in pieces(schema, batches, part_id, unlabelled=unlabelled):
         place = Place(part_id, first, rows.counted(unlabelled))
         for _, path, support, cells in named_arrays(clf.support, arrays_of(rows)[0]):
             part = path[0] if path else None
-            if part in alone and not is_sparse(cells):
+            if part in by_jax and not is_sparse(cells):
                 _refuse(
                     ~np.asarray(support.valid(jnp.asarray(cells))),
                     cells,

@@ -17,7 +17,7 @@ from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums,
 
 if TYPE_CHECKING:
     from genclf.sums.statistics import ClassifierStats
-else:  # imports JAX, which workers lack
+else:  # imports JAX, which workers do not have
     ClassifierStats = object
 
 
@@ -49,7 +49,7 @@ class Part:
     def stats(self) -> ClassifierStats:
         """The statistics as `genclf.stats` returns them, in the dtype of JAX's setting.
 
-        In float32 they keep the digits of float64, in high and low parts.
+        In float32, pairs of high and low parts keep the precision of float64.
         """
         from genclf.stream.convert import as_stats
 
@@ -61,17 +61,13 @@ class Part:
             schemas, params = zip(
                 *(p.digest.partition("-")[::2] for p in (other, self)), strict=True
             )
-            what, differ = (
-                ("of different schemas", schemas)
-                if schemas[0] != schemas[1]
-                else ("expected under other params", params)
-            )
+            what, differ = ("params", params) if schemas[0] == schemas[1] else ("schema", schemas)
             raise ValueError(
-                f"part {_named(other)} has the digest {differ[0][:12] or 'of no params'}, and "
-                f"{_named(self)} {differ[1][:12] or 'of no params'}: they are {what}"
+                f"part {_named(other)} was computed with the {what} {differ[0][:12] or None}, but "
+                f"{_named(self)} with {differ[1][:12] or None}: expected the same {what}"
             )
         if twice := set(self.part_ids) & set(other.part_ids):
-            raise ValueError(f"part {sorted(twice)[0]!r} is there twice")
+            raise ValueError(f"part {sorted(twice)[0]!r} occurs twice")
         return replace(
             self,
             labels=merge_host(self.labels, other.labels),
@@ -99,14 +95,14 @@ class Part:
             found = Part(**part, **tree)
             wrong = _problem(found)
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise FileError(f"it holds no part: {error}") from error
+            raise FileError(f"it does not hold a part: {error}") from error
         if wrong:
             raise FileError(f"it is not a part: {wrong}")
         return found
 
 
 def _problem(part: Part) -> str | None:
-    """The first field of a part that is not what it should be, in words; None if all are."""
+    """The first problem of a part, in words; None if there is none."""
     for name, hint in field_types(Part).items():
         if wrong := mismatch(getattr(part, name), hint, Axes()):
             return f"{name} {wrong}"

@@ -58,7 +58,7 @@ def partial(
 
     Raises:
         ValueError: a cell does not fit the schema: the message names part, row and column; the
-            schema is of another model; or what the model sums depends on params.
+            schema is of another model; or the statistics of the model depend on params.
 
     Example:
         >>> import genclf as gcf
@@ -81,33 +81,33 @@ def partial(
 
 
 def check_observed(clf: Classifier, hint: str) -> None:
-    """Raise if what the model sums depends on params."""
+    """Raise if the statistics of the model depend on params."""
     if is_hidden(clf.family):
-        raise ValueError(f"what {type(clf.family).__name__} sums depends on its params: {hint}")
+        raise ValueError(f"statistics of {type(clf.family).__name__} depend on its params: {hint}")
 
 
 def check_schema(clf: Classifier, schema: Schema) -> None:
-    """Raise unless the schema was made with this model, or one that sums the same."""
+    """Raise unless the schema was made with this model, or one with the same statistics."""
     found = parts_of(clf, schema.columns, schema.classes, schema.unseen)
     if found != (schema.parts, schema.statistic):
         raise ValueError(
-            f"the schema is of another model, of {schema.statistic or schema.parts!r}; this one is "
-            f"of {found[1] or found[0]!r}: make a schema with it"
+            f"the schema is of another model, with {schema.statistic or schema.parts!r}; this one "
+            f"has {found[1] or found[0]!r}: make a schema with it"
         )
 
 
 def check_sums(part: Part, schema: Schema) -> Part:
-    """The part; raise if its weight is not above 0, warn of columns without digits in params."""
+    """The part; raise if its weight is not above 0, warn of columns too far from 0."""
     if not part.weight > 0:
         raise ValueError(
             f"no row of {part.rows} has both a label and a weight above 0: there is nothing to fit"
         )
-    warn_of_digits(part.conditional, schema, 5)
+    warn_of_precision(part.conditional, schema, 5)
     return part
 
 
-def warn_of_digits(conditional: HostStats, schema: Schema, stacklevel: int = 4) -> None:
-    """Warn of columns so far from 0 that params in JAX's dtype keep too few of their digits."""
+def warn_of_precision(conditional: HostStats, schema: Schema, stacklevel: int = 4) -> None:
+    """Warn of columns so far from 0 that params in JAX's dtype are not precise enough."""
     dtype = jnp.result_type(float)
     for own in schema.parts:
         moments = conditional if own.name is None else conditional[own.name]
@@ -120,7 +120,7 @@ def warn_of_digits(conditional: HostStats, schema: Schema, stacklevel: int = 4) 
             name = np.repeat([c.name for c in columns], [c.width for c in columns])[j]
             warnings.warn(
                 f"column {str(name)!r} lies {far[j]:.1e} standard deviations from 0, where {dtype} "
-                "keeps too few digits of it: subtract an offset from the column, or turn on "
+                "is not precise enough: subtract an offset from the column, or turn on "
                 "jax_enable_x64 for the fit and for predictions",
                 stacklevel=stacklevel,
             )

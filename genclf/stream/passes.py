@@ -30,7 +30,7 @@ _STEPS = 20  # steps of EM on the first rows
 
 @dataclass(frozen=True)
 class PassFile(Store):
-    """A file of the params before a pass, its number, its sum so far, and what was read before.
+    """A file of the params before a pass, its number, its sum so far, and the units read before.
 
     Attributes:
         path: the file.
@@ -74,7 +74,7 @@ def _read(
     if np.asarray(state.get("model", ())).tobytes() != model:
         raise ValueError(
             f"checkpoint {os.fspath(path)!r} is of a model with other hyper-parameters, or of "
-            "another init: take another file"
+            "another init: use another file"
         )
     return state["params"], state["step"], part, np.asarray(state["before"]).tobytes()
 
@@ -112,9 +112,9 @@ def fit_passes(
         _, first, _, before = state
         place = f"checkpoint {os.fspath(path or '')!r} is of pass {first + 1}"
         if first >= passes:
-            raise ValueError(f"{place}, and passes is {passes}: expected at least {first + 1}")
+            raise ValueError(f"{place}, but passes is {passes}: expected at least {first + 1}")
         if before and before != _digest(name for name, _ in units(batches)):
-            raise ValueError(f"{place}, and the passes before read others: take another file")
+            raise ValueError(f"{place}, but earlier passes read other files: use another one")
     with jax.enable_x64(True):
         if state is not None:
             params, first = state[:2]
@@ -124,7 +124,7 @@ def fit_passes(
             summed = partial(_expected_unit, clf, params, schema)
             part = sum_units(
                 batches,
-                nothing=summed("nothing", []),
+                empty=summed("nothing", []),
                 summed=summed,
                 store=None if path is None else PassFile(path, params, step, before, model),
                 every=every,

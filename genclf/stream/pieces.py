@@ -41,7 +41,7 @@ def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray,
 
 
 def by_pieces(function: Any, params: PyTree, x: PyTree, form: str = "discriminant") -> np.ndarray:
-    """`by_rows` of rows that need no check, faster for a few rows."""
+    """`by_rows` without checks, which is faster for a few rows."""
     if _holds_sparse(x):
         return np.asarray(by_rows(function, params, x, form))
     leaves, form = jax.tree.flatten(x)
@@ -59,7 +59,7 @@ def _holds_sparse(x: PyTree) -> bool:
 
 
 def _longer(a: np.ndarray, more: int) -> np.ndarray:
-    """The rows, then `more` copies of the first, as an invented cell might not be valid."""
+    """The rows, then `more` copies of the first, since any other cells might be invalid."""
     return np.concatenate([a, a[:1].repeat(more, 0)]) if more else a
 
 

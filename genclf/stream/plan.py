@@ -85,10 +85,10 @@ def _size(column: Column, unseen: str) -> int:
 def parts_of(
     clf: Classifier, columns: Sequence[Column], classes: Sequence[Value], unseen: str
 ) -> tuple[tuple[PartOfModel, ...], str | None]:
-    """The parts of a model, and its sums in words; raise if numbers of classes or values differ."""
+    """The parts of a model, and its statistics in words; raise if classes or values differ."""
     if clf.num_classes != len(classes):
         raise ValueError(
-            f"the rows have {len(classes)} classes, {', '.join(map(repr, classes)):.100}, and the "
+            f"the rows have {len(classes)} classes, {', '.join(map(repr, classes)):.100}, but the "
             f"model {clf.num_classes}: give all classes by classes=, or scan all batches"
         )
     found, rows = [], {}
@@ -139,7 +139,7 @@ def _(family: Categorical, columns: Sequence[Column], sizes: tuple[int, ...]) ->
         if size != own:
             others = " and others" if size > len(column.values) else ""
             raise ValueError(
-                f"column {column.name!r} has {size} values, {column.values!r:.100}{others}, and "
+                f"column {column.name!r} has {size} values, {column.values!r:.100}{others}, but "
                 f"the model {own}: give them by kinds=, or scan all batches"
             )
     return OfCategories(sizes, _may_miss(family))

@@ -38,11 +38,11 @@ class Predictor:
             )
 
     def __call__(self, table: ArrowTable, place: Place) -> dict[str, ArrowColumn]:
-        """The columns to add to a table of Arrow; raise if one has a name of the table's."""
+        """The columns to add to a table of Arrow; raise if the table has a column of that name."""
         import pyarrow as pa
 
         if taken := [n for n in (self.prediction, self.posterior) if n in table.column_names]:
-            raise place.error("the name of a column of predictions, expected a new one", taken[0])
+            raise place.error("exists already, expected a new name for the predictions", taken[0])
         score = self.discriminant(self.schema.read(table, place, labelled=False))
         code = most_probable(score)
         values = pa.array(self.schema.classes, type_of_classes(self.schema))

@@ -52,17 +52,17 @@ def part_of(
 def _sums(schema: Schema, rows: Rows) -> dict[str, Any]:
     """What the model sums over the rows with a label and weight."""
     counted = rows.counted()
-    rows = rows if counted.all() else Rows(*(_only(counted, given) for given in rows))
+    rows = rows if counted.all() else Rows(*(_rows_of(counted, given) for given in rows))
     labelled = LabelledRows(rows.label, rows.weight, len(schema.classes))
     count, found = labelled.counts(), schema.sums(rows.x, labelled)
     conditional = found[None] if None in found else found
     return {"labels": HostSums(count, count), "conditional": conditional}
 
 
-def _only(which: np.ndarray, given: Any) -> Any:
+def _rows_of(which: np.ndarray, given: Any) -> Any:
     """These rows of all arrays."""
     if isinstance(given, dict):
-        return {name: _only(which, item) for name, item in given.items()}
+        return {name: _rows_of(which, item) for name, item in given.items()}
     if isinstance(given, list):
-        return [_only(which, item) for item in given]
+        return [_rows_of(which, item) for item in given]
     return given if given is None else given[which]

@@ -22,7 +22,7 @@ from genclf.stream.units import Reader
 
 if TYPE_CHECKING:
     from genclf.classifier.classifier import Classifier
-else:  # imports JAX, which those who only read rows do not
+else:  # imports JAX, which reading rows does not need
     Classifier = object
 
 
@@ -75,8 +75,8 @@ class Schema:
             clf: the model; None for naive Bayes of columns of any kinds, `schema.model()`.
             batch: a record batch or table of Arrow, a table of pandas, polars and others, or a
                 dict of arrays, (n,) or (n, d).
-            label: the column of labels; a row with a null there has no label, and is left out of
-                sums without params.
+            label: the column of labels; a row with a null there has no label, and is used by
+                steps of EM alone.
             weight: the column of weights; None for ones.
             kinds: how columns are read, if not as their types and the model imply: a dict from
                 their names to "numeric", "categorical", "count", "text", "drop", the list of
@@ -282,7 +282,7 @@ class Schema:
         for part in self.parts:
             if part.recipe is None:
                 raise ValueError(
-                    "this model is summed by JAX alone: " + (part.name or "it has no parts")
+                    f"only JAX can sum {'this model' if part.name is None else repr(part.name)}"
                 )
             found[part.name] = part.recipe(x if part.name is None else x[part.name], rows)
         return found

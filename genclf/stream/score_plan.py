@@ -51,14 +51,14 @@ def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
     """
     if params.log_prior.shape != (len(schema.classes),):
         raise ValueError(
-            f"params.log_prior has shape {params.log_prior.shape}, and the schema has "
+            f"params.log_prior has shape {params.log_prior.shape}, but the schema has "
             f"{len(schema.classes)} classes: expected {(len(schema.classes),)}"
         )
     given = _parts(params.conditional)
     wanted = {part.name for part in schema.parts}
     if given.keys() != wanted:
         raise ValueError(
-            f"params have the parts {_named(given)}, and the schema {_named(wanted)}: expected "
+            f"params have the parts {_named(given)}, but the schema {_named(wanted)}: expected "
             "params of the model that the schema was made with"
         )
     parts = {}
@@ -93,7 +93,7 @@ def _check_columns(density: Any, columns: Sequence[Column], unseen: str) -> None
         found = sum(len(c.values) if c.kind == "text" else c.width for c in columns)
     if found != expected:
         raise ValueError(
-            f"the columns {', '.join(repr(c.name) for c in columns):.100} have {what} {found}, and "
+            f"the columns {', '.join(repr(c.name) for c in columns):.100} have {what} {found}, but "
             f"params {expected}: expected params of the model that the schema was made with"
         )
 
@@ -108,7 +108,7 @@ class ByJax(ValueError):
     """The error for params that only JAX can score."""
 
     def __str__(self) -> str:
-        return f"{self.args[0]} are scored by JAX alone: take genclf.predict, or predict_batches"
+        return f"only JAX can score {self.args[0]}: use genclf.predict or predict_batches"
 
 
 @part_scores.register

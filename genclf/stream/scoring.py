@@ -213,7 +213,7 @@ class PoissonScores:
     missing: bool
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
-        """The scores of rows; NaN for a number that is no count."""
+        """The scores of rows; NaN for a number that is not a count."""
         hole = np.isnan(x)
         counts = np.where((x >= 0) & (x == np.floor(x)), x, np.nan)
         common = log_poisson(np.where(hole, 0, counts), self.typical)

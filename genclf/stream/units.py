@@ -23,14 +23,14 @@ def units(batches: Any) -> Iterator[tuple[str, Unit]]:
             yield f"{_UNNAMED}{number:09d}", given
             continue
         name = os.fspath(given)
-        place = place_of(name)
-        if place in seen:
-            raise ValueError(f"the file {name!r} is there twice")
-        seen.add(place)
+        key = unit_key(name)
+        if key in seen:
+            raise ValueError(f"the file {name!r} occurs twice")
+        seen.add(key)
         yield name, given
 
 
-def place_of(name: str) -> str:
+def unit_key(name: str) -> str:
     """The name of a batch, or the real path of a file, however its path is written."""
     return name if is_unnamed(name) else os.path.realpath(name.removeprefix("file://"))
 

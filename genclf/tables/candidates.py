@@ -23,7 +23,7 @@ MOST_WORK = 2e9  # folds x rows x columns^3 x covariances of an E step: minutes 
 
 
 class Candidate(NamedTuple):
-    """A model to try: its features and its families; each family is tried if all before it failed.
+    """A model to try: its features and its families, each of which is tried if those before failed.
 
     Attributes:
         name: name of the model.
@@ -57,11 +57,11 @@ def candidates(
         naive["binary"] = Candidate(
             "Bernoulli naive Bayes", _count(binary), Codes.of(binary), {"": bits}
         )
-    if chosen := of_kind("categorical"):
-        codes = Codes.of(chosen)
+    if categorical := of_kind("categorical"):
+        codes = Codes.of(categorical)
         family = Categorical(tuple(map(len, codes.values)), missing="marginalize")
         naive["categorical"] = Candidate(
-            "categorical naive Bayes", _count(chosen), codes, {"": family}
+            "categorical naive Bayes", _count(categorical), codes, {"": family}
         )
     for text in of_kind("text"):
         naive[f"text {text.name}"] = Candidate(

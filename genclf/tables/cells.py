@@ -72,7 +72,7 @@ def is_plain_number(cell: str) -> bool:
 
 def read_cells(series: Series) -> Cells:
     """The cells of a column of a table, in the first notation that fits all of them."""
-    if series.dtype.is_numeric() and (found := _inexact(series)):
+    if series.dtype.is_numeric() and (found := _float_cells(series)):
         return found
     given, is_numeric = _given(series)
     distinct = list(dict.fromkeys(cell for cell in given if cell is not None))
@@ -101,15 +101,15 @@ def codes_like(
 
     The values and the notation are those of other `Cells`, as of the training table.
     """
-    place = {value: i for i, value in enumerate(values)}
+    index = {value: i for i, value in enumerate(values)}
     cells: Sequence[Value | None]
     if notation is not None:
         cells = _numbers(series, notation)
     else:
         cells = words = [None if cell is None else str(cell) for cell in _given(series)[0]]
-        if place.keys() <= {*_TRUTH}:
+        if index.keys() <= {*_TRUTH}:
             cells = [None if word is None else word.strip().capitalize() for word in words]
-    return np.array([-1 if cell is None else place.get(cell, -2) for cell in cells], int)
+    return np.array([-1 if cell is None else index.get(cell, -2) for cell in cells], int)
 
 
 def numbers_like(series: Series, notation: str) -> Float[np.ndarray, "n"]:
@@ -151,15 +151,15 @@ def _given(series: Series) -> tuple[list[Any], bool]:
     return [cell if cell is None or isinstance(cell, str) else str(cell) for cell in cells], False
 
 
-def _inexact(series: Series) -> Cells | None:
+def _float_cells(series: Series) -> Cells | None:
     """The cells of a column of numbers as floats; None if a float may not be exact."""
     number = floats(series)
     finite = np.isfinite(number)
     if (np.abs(number[finite]) >= _EXACT).any():
         return None
-    values, place = np.unique(number[finite], return_inverse=True)
+    values, index = np.unique(number[finite], return_inverse=True)
     code = np.full(len(number), -1)
-    code[finite] = place
+    code[finite] = index
     return Cells(tuple(values.tolist()), code, "", int(np.isinf(number).sum()))
 
 
@@ -178,8 +178,8 @@ def _as_cells(
     given: Sequence[Hashable], value_of: Mapping[Any, Value | None], notation: str | None
 ) -> Cells:
     values = sorted({value for value in value_of.values() if value is not None})
-    place = {value: i for i, value in enumerate(values)}
-    codes = {cell: -1 if value is None else place[value] for cell, value in value_of.items()}
+    index = {value: i for i, value in enumerate(values)}
+    codes = {cell: -1 if value is None else index[value] for cell, value in value_of.items()}
     code = np.array([-1 if cell is None else codes[cell] for cell in given], int)
     infinite = [cell is not None and value_of[cell] is None for cell in given]
     return Cells(tuple(values), code, notation, sum(infinite))

@@ -110,7 +110,7 @@ _OF_VALUES = ("String", "Categorical", "Enum", "Boolean", "Object")
 def _not_numbers(known: list[str]) -> str:
     """A description of the cells that are not numbers, if most cells are; else an empty string."""
     other = [cell for cell in known if not is_plain_number(cell)]
-    return f"{len(other)} no number, as {other[0]!r:.24}" if 2 * len(other) < len(known) else ""
+    return f"{len(other)} not numbers, as {other[0]!r:.24}" if 2 * len(other) < len(known) else ""
 
 
 def _discrete(cells: Cells, num_values: int, strange: str = "") -> tuple[Kind, str]:

@@ -48,27 +48,27 @@ class TableModel:
         return summary(self)
 
     def _problems(self) -> list[str]:
-        """Messages, after the name of a field, for values that do not fit each other."""
+        """Messages, each starting with the name of a field, about fields that do not match."""
         found, d, count = [], self.params.num_features, len(self.classes)
         if not self.params.num_classes == self.classifier.num_classes == count:
-            found.append(f"classes has {count} classes, and params {self.params.num_classes}")
+            found.append(f"classes has {count} classes, but params {self.params.num_classes}")
         for reader, part in self.parts:
             width = d if part is None else d.get(part) if isinstance(d, dict) else None
             if width != reader.num_features:
-                found.append(f"reader has {reader.num_features} features, and params {d}")
+                found.append(f"reader has {reader.num_features} features, but params {d}")
         return found
 
     def read(self, table: Frame) -> PyTree:
         """The rows of a table as the model takes them, for verbs such as `log_marginal`.
 
         Args:
-            table: a table with the columns that the model uses; others are ignored. A category
-                that the training table did not have is unknown, and so is a missing one if the
-                training table had no missing one; words that it did not have are left out.
+            table: a table with the columns that the model uses; others are ignored, and so are
+                categories and words that the training table does not have, and missing categories
+                of a column that had none.
 
         Raises:
-            ValueError: a column is missing, a cell of a column of numbers is no number, or a number
-                is missing and the model is LDA or QDA of a table without missing numbers.
+            ValueError: a column is missing, a cell of a column of numbers is not a number, or a
+                number is missing and the model is LDA or QDA of a table without missing numbers.
         """
         return self.reader(_table(table, "table"))
 
@@ -120,14 +120,14 @@ class TableModel:
             term of a text is the sum over its words. `of` and `against` are indices in `classes`.
 
         Raises:
-            ValueError: as `genclf.explain` does, of QDA for instance; or there is no such class.
+            ValueError: as for `genclf.explain`, such as for QDA; or there is no such class.
         """
-        place = {
+        indices = {
             name: class_index(given, self.classes, name)
             for name, given in (("of", of), ("against", against))
         }
         with jax.enable_x64(True):
-            found = jax.tree.map(np.asarray, explain(self.params, self.read(table), **place))
+            found = jax.tree.map(np.asarray, explain(self.params, self.read(table), **indices))
         terms = []
         for reader, part in self.parts:
             own = found.features if part is None else found.features[part]
@@ -222,7 +222,7 @@ def compare(
         label: the name of the column to predict.
         num_folds: number of folds, stratified; at most the size of the largest class is used.
         seed: seed of the shuffle of the folds.
-        progress: called with the number of models done and the number of all models.
+        progress: called with the number of models done and the total.
 
     Returns:
         `Comparison`.
@@ -251,7 +251,7 @@ def compare(
     if all(column.kind == "dropped" for column in columns):
         reasons = "; ".join(f"{column.name}: {column.detail}" for column in columns[:5])
         raise TableError(f"no column can be used as a feature ({reasons or 'there is no other'})")
-    count, asked = np.bincount(y), num_folds
+    count, requested = np.bincount(y), num_folds
     num_folds = min(num_folds, int(count.max()))
     with jax.enable_x64(True):  # a user's numbers may need it, and tables are small
         folds = stratified_folds(y, num_folds, seed)
@@ -266,7 +266,7 @@ def compare(
         clf, read = Classifier(of_all_words(trials[0].family), len(count)), trials[0].read
         params = jax.tree.map(np.asarray, fit(clf, read(used), y))
     models = tuple(trial.score for trial in trials)
-    notes = table_notes(usable, columns, asked, num_folds) + score_notes(trials)
+    notes = table_notes(usable, columns, requested, num_folds) + score_notes(trials)
     return Comparison(
         columns=columns,
         models=models,

@@ -102,7 +102,7 @@ def _by_em(
         expect = em_step(clf, x, labels, w)
         family = expect.clf.family
         diagnosis = family.diagnose(expect(found.params)[1].conditional)
-        # A step lowers the objective only by a loss of digits, where the objective has no bound.
+        # Only where the objective has no bound does rounding make a step lower it.
         before, last = found.objective[found.steps - jnp.array([2, 1], found.steps.dtype)]
         fell = (found.steps > 1) & (before - last > EM_TOL * w.sum())
         singular = _singular(diagnosis) | fell
@@ -116,10 +116,10 @@ def _by_em(
 
 
 def _singular(found: PyTree, *batch: int) -> Bool[Array, "..."]:
-    """Whether any Gaussian in a diagnosis has a covariance short of full rank."""
+    """Whether any Gaussian in a diagnosis has a covariance without full rank."""
     is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
     singular = jnp.zeros(batch, bool)
     for part in filter(is_gaussian, jax.tree.leaves(found, is_leaf=is_gaussian)):
-        short = part.rank < part.constant.shape[-1]
-        singular |= short.reshape(*batch, -1).any(-1)
+        deficient = part.rank < part.constant.shape[-1]
+        singular |= deficient.reshape(*batch, -1).any(-1)
     return singular

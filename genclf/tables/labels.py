@@ -14,7 +14,7 @@ from genclf.tables.frames import Series, Table
 
 
 class TableError(ValueError):
-    """A table that cannot be used, or its label."""
+    """A table or a label that cannot be used."""
 
 
 def label_of(table: Table, name: str) -> Series:
@@ -56,7 +56,7 @@ class UsableRows:
         y: the class of each, (n,).
         classes: the classes, (K,): numbers if all labels are numbers, truth values, or strings.
         names: the classes as strings.
-        alone: names of the classes of one row, which were left out.
+        left_out: names of the classes of one row, which are left out.
         num_unlabelled: number of rows without a label.
     """
 
@@ -64,7 +64,7 @@ class UsableRows:
     y: Int[np.ndarray, "n"]
     classes: Shaped[np.ndarray, "K"]
     names: list[str]
-    alone: list[str]
+    left_out: list[str]
     num_unlabelled: int
 
 
@@ -76,11 +76,11 @@ def usable_rows(label: Series) -> UsableRows:
     names, count = cells.names, np.bincount(cells.code[~cells.missing])
     if len(names) < 2:
         raise TableError(
-            f"label {label.name!r} has one class only, {names[0]!r}: nothing to tell apart"
+            f"label {label.name!r} has only one class, {names[0]!r}: there is nothing to classify"
         )
-    kept, alone = np.flatnonzero(count > 1), [names[k] for k in np.flatnonzero(count == 1)]
+    kept, rare = np.flatnonzero(count > 1), [names[k] for k in np.flatnonzero(count == 1)]
     if len(kept) < 2:
-        has = f"class {alone[0]!r} has" if len(alone) == 1 else f"each of {len(alone)} classes has"
+        has = f"class {rare[0]!r} has" if len(rare) == 1 else f"each of {len(rare)} classes has"
         raise TableError(
             f"{has} one usable row, so it cannot be both learned and tested, and "
             f"{len(kept) or 'no'} other class is left; merge classes, or collect more rows"
@@ -89,7 +89,7 @@ def usable_rows(label: Series) -> UsableRows:
     y = np.searchsorted(kept, cells.code[rows]).astype(np.int32)
     classes = _classes(label, cells)[kept]
     unlabelled = int(cells.missing.sum())
-    return UsableRows(rows, y, classes, [names[k] for k in kept], alone, unlabelled)
+    return UsableRows(rows, y, classes, [names[k] for k in kept], rare, unlabelled)
 
 
 def _classes(label: Series, cells: Cells) -> Shaped[np.ndarray, "K"]:

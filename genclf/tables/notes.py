@@ -14,29 +14,29 @@ from genclf.tables.trials import SINGULAR, TOO_LONG, Trial
 
 
 def table_notes(
-    usable: UsableRows, columns: Sequence[Column], asked: int, num_folds: int
+    usable: UsableRows, columns: Sequence[Column], requested: int, num_folds: int
 ) -> list[str]:
-    """Possible faults of the table, and how the folds differ from those that were asked for."""
+    """Possible faults of the table, and how the folds differ from those requested."""
     count, notes = np.bincount(usable.y), []
     if usable.num_unlabelled:
-        n = len(usable.y) + usable.num_unlabelled + len(usable.alone)
+        n = len(usable.y) + usable.num_unlabelled + len(usable.left_out)
         notes.append(f"Left out, without a label: {usable.num_unlabelled} of {n} rows.")
-    if usable.alone:
+    if usable.left_out:
         notes.append(
             "Left out, classes of one row, which cannot be both learned and tested: "
-            f"{some(usable.alone)}."
+            f"{some(usable.left_out)}."
         )
     if infinite := [f"{c.name} {c.cells.infinite}" for c in columns if c.cells.infinite]:
-        notes.append(f"Infinite numbers are taken for missing: {some(infinite)}.")
-    if telling := [column.name for column in columns if _renames(column, usable.y)]:
+        notes.append(f"Infinite numbers count as missing: {some(infinite)}.")
+    if copies := [column.name for column in columns if _renames(column, usable.y)]:
         notes.append(
-            f"One value for each class, and one class for each value: {some(telling)}. If that is "
+            f"One value for each class, and one class for each value: {some(copies)}. If that is "
             "the label under another name, remove the column."
         )
     of_folds = []
-    if num_folds < asked:
+    if num_folds < requested:
         of_folds.append(
-            f"{num_folds} folds rather than {asked}: no class has more than {num_folds} rows."
+            f"{num_folds} folds rather than {requested}: no class has more than {num_folds} rows."
         )
     if rare := [f"{usable.names[k]} {count[k]}" for k in np.flatnonzero(count < num_folds)]:
         of_folds.append(

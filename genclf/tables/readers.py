@@ -1,4 +1,4 @@
-"""Readers of tables: the arrays that a model takes, made as those of the training table were."""
+"""Readers of tables: the arrays that a model takes, made in the same way as for training."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Numbers:
 
     @staticmethod
     def of(columns: list[Column], missing_is_known: bool) -> Numbers:
-        """The reader of these columns; `missing_is_known`: its model takes missing cells."""
+        """The reader of these columns; `missing_is_known`: whether cells may be missing."""
         largest = [np.nanmax(np.abs(column.cells.number)) for column in columns]
         exponents = tuple(np.frexp(largest)[1].tolist())
         notations = tuple(column.cells.notation or "" for column in columns)
@@ -70,8 +70,8 @@ class Numbers:
             for name, cells in zip(self.names, x, strict=True):
                 if len(rows := np.flatnonzero(np.isnan(cells))):
                     raise ValueError(
-                        f"column {name!r}, row {rows[0]} is missing, and no number was in the "
-                        "table that the model was fitted to: fill it in, or leave the row out"
+                        f"column {name!r}, row {rows[0]} is missing, but no number was missing "
+                        "in the table that the model was fitted to: fill it in, or drop the row"
                     )
         return np.stack(x, 1)
 
@@ -161,7 +161,7 @@ Reader = PartReader | Parts
 def _lengths_that_differ(names: tuple[str, ...], **each: tuple[object, ...]) -> list[str]:
     """Messages about fields that do not have one entry for each name."""
     return [
-        f"{field} has {len(given)} entries, and names {len(names)}"
+        f"{field} has {len(given)} entries, but names {len(names)}"
         for field, given in each.items()
         if len(given) != len(names)
     ]

@@ -49,8 +49,8 @@ class TrainingWords(Parametric):
             # Logits equal in all classes cancel from the posterior.
             return replace(bernoulli, logits=jnp.where(seen, bernoulli.logits, 0))
         # Smoothing merges pseudo-counts; here only words of the training texts have them.
-        imagined = jnp.broadcast_to(jnp.where(seen, self.family.alpha, 0), stats.total.shape)
-        smoothed = merge(stats, Sums(jnp.zeros_like(stats.count), imagined))
+        pseudo_counts = jnp.broadcast_to(jnp.where(seen, self.family.alpha, 0), stats.total.shape)
+        smoothed = merge(stats, Sums(jnp.zeros_like(stats.count), pseudo_counts))
         multinomial = replace(self.family, alpha=0.0).estimate(smoothed)
         return replace(multinomial, log_theta=jnp.where(seen, multinomial.log_theta, 0))
 

@@ -196,7 +196,7 @@ def test_a_label_above_any_class_is_an_error():
 
 
 def test_splits_of_other_rows():
-    with pytest.raises(ValueError, match="hold the row 9, and 3 different rows: give num_rows"):
+    with pytest.raises(ValueError, match="hold row 9, but only 3 different rows: give num_rows"):
         gcf.folds([([0, 9], [2])])
     with pytest.raises(ValueError, match="integers >= 0"):
         gcf.folds([([0, -1], [1])])

@@ -185,7 +185,7 @@ def test_numbers_of_either_byte_order(order, kind):
 
 
 def test_words_from_a_list_are_kept_and_may_not_repeat():
-    with pytest.raises(ValueError, match="words must differ: 'you' is there more than once"):
+    with pytest.raises(ValueError, match="words must differ: 'you' occurs more than once"):
         genclf.text.Vocabulary(("you", "are", "you"))
 
 

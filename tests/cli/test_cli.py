@@ -46,7 +46,7 @@ ERRORS = [
     (".", "y", "is a directory"),
     ("one.csv", "Y1", "no column 'Y1'; did you mean 'y'? the columns are 'a', 'y'"),
     ("semicolon.csv", "y", "is the separator another one (--sep)?"),
-    ("one.csv", "y", "one class only, 'p'"),
+    ("one.csv", "y", "only one class, 'p'"),
     ("rare.csv", "y", "class 'q' has one usable row"),
     ("rare.csv", "y", "1 other class is left"),
     ("constant.csv", "y", "no column can be used as a feature (a: constant)"),

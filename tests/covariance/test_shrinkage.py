@@ -242,7 +242,7 @@ def test_what_needs_more_than_the_regularised_covariance():
         gcf.estimate(clf, gcf.stats(gcf.lda(K), x, y))
     gcf.estimate(gcf.lda(K), gcf.stats(clf, x, y))  # they hold all that lda asks for
     with pytest.raises(
-        ValueError, match="fit_gradient: pooling is 1, and such an estimate maximises no"
+        ValueError, match="fit_gradient: pooling is 1, and such an estimate does not"
     ):
         gcf.fit_gradient(gcf.rda(K, pooling=1.0, shrinkage=0.0), x, y)
     with pytest.raises(ValueError, match="no conjugate prior that stands for shrinkage"):

@@ -175,7 +175,9 @@ def test_float32_keeps_the_digits(data):
 def test_another_model_is_named_on_all(data):
     for one in answers(start(2, data=data[0], other=1)):
         assert one["error"] == "ValueError"
-        assert one["message"].startswith("the processes do not sum the same: model is Classifier(")
+        assert one["message"].startswith(
+            "the processes sum different statistics: model is Classifier("
+        )
         assert re.search(r"ridge=0.0.*on processes \[0\]; .*ridge=0.1.* on process", one["message"])
 
 
@@ -229,7 +231,7 @@ def test_a_stalled_process_is_an_error_in_time(files, tmp_path, where):
     running[1].kill()
     answers(running[1:])
     assert found["error"] == "TimeoutError"
-    assert found["message"].startswith("a process did not come within 3 s (timeout=)")
+    assert found["message"].startswith("a process did not reach the barrier within 3 s (timeout=)")
 
 
 @pytest.mark.slow
@@ -239,7 +241,7 @@ def test_folders_that_differ_are_refused(files, tmp_path):
     told = told | {"folder": [str(tmp_path / "0"), str(tmp_path / "1")]}
     assert_exact(answers(start(2, **told)), one)
     for found in answers(start(2, **told)):
-        assert found["error"] == "ValueError" and "holds other files" in found["message"]
+        assert found["error"] == "ValueError" and "differs between processes" in found["message"]
 
 
 @pytest.mark.slow
@@ -310,7 +312,7 @@ def test_what_a_process_cannot_sum_is_said():
     for batches, said in (
         ([], "local_batches is empty: give a batch of no rows"),
         ([x], rf"{first} is a ndarray, expected \(x, y\)"),
-        ([(x, y[:2])], rf"{first} has arrays \[\(3, 2\), \(2,\), \(2,\)\], expected as many"),
+        ([(x, y[:2])], rf"{first} has arrays \[\(3, 2\), \(2,\), \(2,\)\], expected equal"),
         ([(x, y), (x[:, :1], y)], r"batch-000000001 of local_batches has x of float32\['n', 1\]"),
         ([(x[:0], y[:0])], "no row of any process has both a label and a weight above 0"),
     ):

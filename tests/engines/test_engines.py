@@ -100,11 +100,11 @@ def test_what_did_not_come_exactly_once_is_refused(monkeypatch):
     own = [chunk for chunk in chunks if chunk.part_id == "partition-00001"]
     others = [chunk for chunk in chunks if chunk.part_id != "partition-00001"]
     wrong = {
-        "chunk 1 came twice": [*chunks, chunks[-1]._replace(sequence=1)],
-        "chunk 0 of . did not come": chunks[1:],
-        "'partition-00002' came, expected 'partition-00001'": others,
-        "'partition-00004' of 5 did not come": [c for c in chunks if c.part_id[-1] != "4"],
-        "'partition-00001' came, expected 'no more'": [*chunks, *own],
+        "chunk 1 arrived twice": [*chunks, chunks[-1]._replace(sequence=1)],
+        "chunk 0 of . did not arrive": chunks[1:],
+        "'partition-00002' arrived, expected 'partition-00001'": others,
+        "'partition-00004' of 5 did not arrive": [c for c in chunks if c.part_id[-1] != "4"],
+        "'partition-00001' arrived, expected 'none'": [*chunks, *own],
     }
     for what, given in wrong.items():
         with pytest.raises(ValueError, match=what):
@@ -199,9 +199,9 @@ def test_spark_tasks_that_fail_after_they_have_summed(spark, spark_frame, monkey
 def test_spark_refuses_twins_and_gaps_at_the_driver(spark, spark_frame, monkeypatch):
     rows = spark._chunks(SCHEMA, spark_frame).collect()
     assert_whole(spark._at_driver(rows, PARTS))
-    with pytest.raises(ValueError, match="'partition-00000': chunk 0 came twice"):
+    with pytest.raises(ValueError, match="'partition-00000': chunk 0 arrived twice"):
         spark._at_driver([*rows, rows[0]], PARTS)
-    with pytest.raises(ValueError, match="'partition-00004' of 5 did not come"):
+    with pytest.raises(ValueError, match="'partition-00004' of 5 did not arrive"):
         spark._at_driver(rows[:-1], PARTS)
 
 

@@ -233,7 +233,7 @@ def test_what_has_no_row_space():
     x, y, _ = rows()
     space = gcf.row_space(x)
     for clf in (gcf.lda(K), gcf.gaussian_nb(K), gcf.lda(K, shrinkage=0.1, missing="marginalize")):
-        with pytest.raises(ValueError, match="whose answers change under rotations"):
+        with pytest.raises(ValueError, match="whose scores change under rotations"):
             space.model(clf)
     with pytest.raises(ValueError, match="expected a fit of space"):
         space.params(gcf.fit(gcf.lda(K, shrinkage=0.1), x, y))

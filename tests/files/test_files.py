@@ -205,11 +205,11 @@ BAD = {
     "a pickle": (pickle.dumps({"a": 1}), "genclf.save did not write it"),
     "a zip": (zipped(), "genclf.save did not write it"),
     "a later version": (b"genclf file 2 sha256:%s\n" % (b"0" * 64), "version 2: a later genclf"),
-    "a header bomb": (header("{}", 2**60), "header is said to have"),
-    "a short header": (sealed(b"123"), "header is said to have"),
+    "a header bomb": (header("{}", 2**60), "header claims to have"),
+    "a short header": (sealed(b"123"), "header claims to have"),
     "no structure": (header('{"__metadata__":{}}'), "no structure"),
-    "names twice": (header('{"a":1,"a":2}'), "a name is there twice"),
-    "a name twice inside": (packed('{"float":"0x1p0","float":"0x1p0"}'), "a name is there twice"),
+    "names twice": (header('{"a":1,"a":2}'), "a name occurs twice"),
+    "a name twice inside": (packed('{"float":"0x1p0","float":"0x1p0"}'), "a name occurs twice"),
     "NaN as JSON": (packed("NaN"), "it holds NaN"),
     "too deep": (packed("[" * 100_000), "structure cannot be read"),
     "deep objects": (packed('{"list":[' * 900 + "]}" * 900), "structure"),
@@ -219,7 +219,7 @@ BAD = {
     "a list": (packed([1]), "structure holds list"),
     "another entry": (packed({"eval": "1"}), "the unknown entry"),
     "an array that is not there": (packed({"array": "a"}), "the unknown entry"),
-    "an array too many": (packed(None, a=np.ones(2)), "1 of its arrays belong to no object"),
+    "an array too many": (packed(None, a=np.ones(2)), "it has 1 arrays that no object uses"),
     "an array twice": (
         packed({"list": [{"array": "a"}, {"array": "a"}]}, a=np.ones(2)),
         "the unknown entry",
@@ -232,7 +232,7 @@ BAD = {
                 "fields": {"parameters": {"dict": []}, "state": {"dict": [["fit", 1]]}},
             }
         ),
-        "'fit', which none has",
+        "unknown attribute 'fit'",
     ),
     "an array that is NaN": (gaussian(mean=np.full((3, 2), np.nan)), "mean is outside its set"),
     "a negative scale": (gaussian(scale=-np.ones((3, 2))), "scale is outside its set, positive"),
@@ -241,8 +241,11 @@ BAD = {
         r"scale has .* expected \(K, d\), where K = 3, d = 2",
     ),
     "a prior of another K": (gaussian(log_prior=np.log([0.5, 0.5])), "where K = 2"),
-    "a prior without sum 1": (gaussian(log_prior=np.zeros(3)), "has the sum 3"),
-    "a prior of nearly 1": (gaussian(log_prior=np.log([0.2, 0.3, 0.502])), "has the sum 1.002"),
+    "a prior without sum 1": (gaussian(log_prior=np.zeros(3)), "total probability 3"),
+    "a prior of nearly 1": (
+        gaussian(log_prior=np.log([0.2, 0.3, 0.502])),
+        "total probability 1.002",
+    ),
     "sums alone": (
         packed(
             {
@@ -256,7 +259,7 @@ BAD = {
     ),
     "a number among strings": (
         packed({"strings": ["a", 1], "shape": [2], "object": False}),
-        "strings that are not strings",
+        "invalid array of strings",
     ),
     "a word for an array": (gaussian(mean="none"), "mean is 'none', expected Float"),
     "a model that cannot be": (
@@ -285,7 +288,7 @@ BAD = {
     "a preset that is none": (packed({"preset": "fit"}), "the unknown entry"),
     "numbers for strings": (
         packed({"strings": [1], "shape": [1], "object": False}),
-        "strings that are not strings",
+        "invalid array of strings",
     ),
 }
 for entry in (
@@ -301,7 +304,7 @@ for entry in (
 ):
     BAD[f"more beside {next(iter(entry))}"] = (
         packed(entry | {"more": 1}, a=np.ones(2)),
-        "the unknown entry|strings that are not strings",
+        "the unknown entry|invalid array of strings",
     )
 
 
@@ -367,7 +370,7 @@ def test_nothing_is_there():
     with pytest.raises(FileNotFoundError):
         gcf.load("nowhere/none.genclf")
     with pytest.raises(
-        FileNotFoundError, match=r"path is 'nowhere/none\.genclf', and there is no f"
+        FileNotFoundError, match=r"path is 'nowhere/none\.genclf', but there is no f"
     ):
         gcf.save("nowhere/none.genclf", 1)
 

@@ -277,7 +277,7 @@ def test_params_of_another_package_are_saved_by_name_and_version(tmp_path, monke
     found, family = gcf.load(path)
     assert type(found.conditional) is elsewhere.Counts and family == elsewhere.Other(offset=2.5)
     monkeypatch.setattr(elsewhere.Counts, "file_version", 4)
-    with pytest.raises(FileError, match="of version 3, and the one that is imported has version 4"):
+    with pytest.raises(FileError, match="of version 3, but the imported class has version 4"):
         gcf.load(path)
     monkeypatch.delitem(REGISTERED, "elsewhere_counts.Counts")
     with pytest.raises(FileError, match="'Counts', which genclf does not define: import elsewhere"):

@@ -182,7 +182,7 @@ def test_in_the_searchlight_of_nilearn():
     [
         ([[0, 1], []], r"neighbours\[1\] is .*at least one column"),
         ([[0, D]], rf"neighbours\[0\] holds {D}, expected different columns of x, 0..10"),
-        ([[2, 2]], "holds one of them twice"),
+        ([[2, 2]], "holds a column twice"),
         (np.ones((2, 3), bool), "neighbours has 3 columns, expected 11"),
         (7, "neighbours is 7"),
     ],
@@ -202,7 +202,7 @@ def test_a_score_for_nilearn_is_one_number(metric):
 
 def test_permutations_need_a_key():
     x, y = data()
-    with pytest.raises(ValueError, match="num is 5, and key is None"):
+    with pytest.raises(ValueError, match="num is 5, but key is None"):
         gcf.searchlight(MODELS["lda"], x, y, NEIGHBOURS, RUNS, num=5)
     with pytest.raises(ValueError, match="without permutations: give num"):
         gcf.searchlight(MODELS["lda"], x, y, NEIGHBOURS, RUNS, key=jax.random.key(0))

@@ -105,10 +105,10 @@ def test_a_class_without_examples_has_no_scores(data):
 @pytest.mark.parametrize(
     ("source", "count", "message"),
     [
-        ("stats", np.ones(3), "count is given beside statistics"),
+        ("stats", np.ones(3), "count is given together with statistics"),
         ("params", None, "count is not given, expected the weights of 3 classes"),
         ("params", np.ones(2), "expected the weights of 3 classes"),
-        ("params", np.array([0.2, 0.3, 0.5]), "adds up to 1, expected the weights of all examples"),
+        ("params", np.array([0.2, 0.3, 0.5]), "expected the weight of the examples of each class"),
         ("own", np.ones(3), "fit Gaussian"),
         ("diagonal", None, "no scatter matrix"),
         ("ledoit-wolf", None, 'expected "james-stein" or none'),
@@ -130,7 +130,7 @@ def test_rows_shrunk_towards_the_identity_have_no_correlations(x64):
     with pytest.raises(ValueError, match='fit with target="diagonal"'):
         gcf.cat_scores(params, np.ones(3))
     stats = gcf.stats(shared(shrinkage=0.1, target="diagonal"), *wide())
-    with pytest.raises(ValueError, match="too few for correlations that are not shrunk"):
+    with pytest.raises(ValueError, match="too few for unshrunk correlations"):
         gcf.cat_scores(stats)
 
 
@@ -218,7 +218,7 @@ def test_gradient_by_the_threshold(data):
             lambda x, y: gcf.fit_gradient(
                 gcf.nearest_shrunken_centroids(K, soft_threshold=1.0), x, y
             ),
-            "a soft_threshold is given, and such an estimate maximises no penalised",
+            "a soft_threshold is given, and such an estimate does not maximise a penalised",
         ),
         (
             lambda x, y: gcf.em(

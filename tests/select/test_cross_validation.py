@@ -356,7 +356,7 @@ def test_folds_of_scikit_learn():
         (lambda x, y: gcf.cross_validate(gcf.lda(K), x, y, np.arange(7)), "expected 101"),
         (
             lambda x, y: jax.jit(lambda f: gcf.cross_validate(gcf.lda(K), x, y, f))(y),
-            "folds is on the host",
+            "folds is read on the host",
         ),
         (lambda x, y: gcf.score(np.zeros((N, K)), y[:5]), "expected .n, K. and n integer"),
         (lambda x, y: gcf.score(np.zeros((N, K)), y, weights=np.ones(5)), "weights has shape .5,."),

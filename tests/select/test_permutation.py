@@ -53,7 +53,7 @@ def test_each_permutation_is_cross_validated(name, clf, dtype):
     folds[[3, 8]], folds[[7, 13]] = -1, -2
     args = (clf, x, y, folds, "log_loss")
     found = gcf.permutation_test(jax.random.key(0), *args, num=NUM, weights=weights)
-    movable = permutation.movable_labels(y, None, False)
+    movable = permutation.exchangeable(y, None, False)
     expected = scores_of_refits(*args, NUM, movable, weights)
     np.testing.assert_allclose(found.null, expected, rtol=1e-10 if dtype == "float64" else 1e-4)
     observed = gcf.score(gcf.cross_validate(*args[:-1], weights), y, "log_loss", weights=weights)
@@ -178,7 +178,7 @@ def test_few_permutations_of_few_rows_as_scikit_learn(x64):
     x, peer = rng.normal(size=(17, 2)) + y[:, None], LinearDiscriminantAnalysis("lsqr")
     key = jax.random.key(0)
     found = gcf.permutation_test(key, gcf.lda(2), x, y, folds, "log_loss", num=3)
-    movable = permutation.movable_labels(y, None, False)
+    movable = permutation.exchangeable(y, None, False)
     expected = []
     for number in range(4):
         labels = y if number == 3 else permutation.labelling(key, jnp.int32(number), movable)
@@ -201,7 +201,7 @@ def test_other_models(name, x64):
     found = gcf.permutation_test(
         jax.random.key(0), model.classifier, x, y, folds, "accuracy", num=3
     )
-    movable = permutation.movable_labels(y, None, False)
+    movable = permutation.exchangeable(y, None, False)
     args = (model.classifier, x, y, folds, "accuracy")
     expected = scores_of_refits(*args, 3, movable)
     np.testing.assert_allclose(found.null, expected, atol=1e-12)
@@ -216,7 +216,7 @@ def test_more_features_than_rows(x64):
     for shrinkage in (0.4, "ledoit-wolf"):
         args = (gcf.lda(K, shrinkage=shrinkage), x, y, folds, "log_loss")
         found = gcf.permutation_test(jax.random.key(0), *args, num=NUM, batch_size=4)
-        movable = permutation.movable_labels(y, None, False)
+        movable = permutation.exchangeable(y, None, False)
         expected = scores_of_refits(*args, NUM, movable)
         np.testing.assert_allclose(found.null, expected, rtol=1e-10)
 
@@ -231,7 +231,7 @@ def test_where_labels_would_lose_digits_there_are_refits(x64):
         folds = gcf.kfold(jax.random.key(1), y, 4)
         args = (gcf.lda(2), rows, y, folds, "log_loss")
         found = gcf.permutation_test(jax.random.key(0), *args, num=NUM)
-        movable = permutation.movable_labels(y, None, False)
+        movable = permutation.exchangeable(y, None, False)
         expected = scores_of_refits(*args, NUM, movable)
         np.testing.assert_allclose(found.null, expected, rtol=1e-8)
 
@@ -242,7 +242,7 @@ def test_a_score_of_each_group(x64):
     folds, by = gcf.kfold(jax.random.key(1), y, 5), np.arange(N) % 3
     found = gcf.permutation_test(jax.random.key(0), gcf.lda(K), x, y, folds, num=NUM, by=by)
     assert found.null.shape == (NUM, 3) and found.p_value.shape == (3,)
-    movable = permutation.movable_labels(y, None, False)
+    movable = permutation.exchangeable(y, None, False)
     args = (gcf.lda(K), x, y, folds, "balanced_accuracy")
     expected = scores_of_refits(*args, NUM, movable, by=by)
     np.testing.assert_allclose(found.null, expected, rtol=1e-12)
@@ -254,8 +254,8 @@ def test_labels_move_within_blocks_or_with_them():
     blocks = np.array([2, 0, 2, 0, 0, 1, 1, 2, 1, 1])
     y = np.array([1, 0, 1, 0, 0, 0, 0, 1, 0, 0])
     mixed = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
-    within = permutation.movable_labels(mixed, blocks, False)
-    whole = permutation.movable_labels(y, blocks, True)
+    within = permutation.exchangeable(mixed, blocks, False)
+    whole = permutation.exchangeable(y, blocks, True)
     moves = set()
     for number in range(20):
         found = np.asarray(permutation.labelling(jax.random.key(0), jnp.int32(number), within))
@@ -302,7 +302,7 @@ def test_of_equal_labellings_none_is_worse(clf, metric, dtype):
     folds = np.arange(36) % 3
     key, moves = jax.random.key(0), {"blocks": blocks, "whole_blocks": True}
     test = gcf.permutation_test(key, clf, x, y, folds, metric, num=num, **moves)
-    movable = permutation.movable_labels(y, blocks, True)
+    movable = permutation.exchangeable(y, blocks, True)
     labels = np.stack(
         [permutation.labelling(key, jnp.int32(number), movable) for number in range(num)]
     )
@@ -317,10 +317,10 @@ def test_of_equal_labellings_none_is_worse(clf, metric, dtype):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(y=np.arange(N) % (K + 1) - 1), "expected one label of each row"),
-        (dict(folds=np.zeros(7, int)), "expected one label of each row"),
+        (dict(y=np.arange(N) % (K + 1) - 1), "expected one label 0..K-1 and one fold"),
+        (dict(folds=np.zeros(7, int)), "expected one label 0..K-1 and one fold"),
         (dict(blocks=np.arange(7)), "blocks has shape"),
-        (dict(blocks=np.zeros(N, int), whole_blocks=True), "expected one in each block"),
+        (dict(blocks=np.zeros(N, int), whole_blocks=True), "expected one label in each block"),
         (dict(whole_blocks=True), "without blocks"),
         (dict(num=0), "num is 0"),
     ],

@@ -309,7 +309,7 @@ def test_missing_cells_of_discriminants(one):
         one().fit(x, y)
     if shared:
         row, column = np.argwhere(np.isnan(x))[0]
-        with pytest.raises(ValueError, match=rf"X\[{row}, {column}\] is missing, and an axis"):
+        with pytest.raises(ValueError, match=rf"X\[{row}, {column}\] is missing, but an axis"):
             found.transform(x)
 
 

@@ -336,7 +336,7 @@ def test_weights_are_routed():
         ),
         (
             lambda x, y: estimators.GenerativeClassifier(gcf.lda(2)).fit(x, y),
-            "y has 3 classes, and model.num_classes is 2",
+            "y has 3 classes, but model.num_classes is 2",
         ),
         (lambda x, y: estimators.MultinomialNB().fit(-x - 1, y), "Negative values"),
     ],

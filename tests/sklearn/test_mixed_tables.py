@@ -115,7 +115,7 @@ def test_rows_without_a_label_take_part():
     [
         (lambda x: x.assign(when=pd.Timestamp("2020-01-01")), "column 'when' has the dtype Date"),
         (lambda x: x.assign(hello=-1), "column 'hello', row 0 is -1.0, expected a count"),
-        (lambda x: x.assign(hello="many"), "column 'hello' is not of numbers"),
+        (lambda x: x.assign(hello="many"), "column 'hello' does not hold numbers"),
         (lambda x: x.assign(size=np.inf), "infinity: column 'size', row 0"),
         (lambda x: x.drop(columns="hello"), "kinds names the column 'hello'"),
     ],
@@ -135,9 +135,9 @@ def test_other_errors():
         found.predict(x.assign(colour=1.0))
     with pytest.raises(ValueError, match="X is an array, expected a table"):
         found.predict(np.zeros((2, 6)))
-    with pytest.raises(ValueError, match="kinds is given and X is no table"):
+    with pytest.raises(ValueError, match="kinds is given, but X is not a table"):
         MixedNB(kinds={"size": "numeric"}).fit(x[["size"]].to_numpy(), y)
-    with pytest.raises(ValueError, match="no column that is read"):
+    with pytest.raises(ValueError, match="no column to read"):
         MixedNB(kinds={"size": "drop"}).fit(x[["size"]], y)
     with pytest.raises(ValueError, match=r"kinds\['size'\] is 'number'"):
         MixedNB(kinds={"size": "number"}).fit(x, y)

@@ -149,13 +149,13 @@ def test_bytes_of_a_part_are_that_part():
 def test_a_part_twice_or_of_another_schema_is_refused():
     clf, schema, table = told("lda")
     part = gcf.partial(clf, schema, table, part_id="p")
-    with pytest.raises(ValueError, match="part 'p' is there twice"):
+    with pytest.raises(ValueError, match="part 'p' occurs twice"):
         gcf.combine([part, part])
     whole = gcf.combine([part, gcf.partial(clf, schema, table, part_id="q")])
-    with pytest.raises(ValueError, match="part 'p' is there twice"):
+    with pytest.raises(ValueError, match="part 'p' occurs twice"):
         gcf.combine([whole, part])
     other = gcf.partial(clf, told("lda", unseen="other")[1], table, part_id="q")
-    with pytest.raises(ValueError, match="different schemas"):
+    with pytest.raises(ValueError, match="expected the same schema"):
         gcf.combine([part, other])
     with pytest.raises(ValueError, match="schema is of another model"):
         gcf.partial(gcf.qda(K), schema, table, part_id="p")
@@ -216,8 +216,8 @@ def test_a_wrong_type_is_named():
     clf, schema, table = told("mixed")
     cases = {
         "a": (pa.array(["x"] * N), "strings, expected numbers"),
-        "colour": (pa.array(range(N)), "numbers, and the schema has strings, as 'blue'"),
-        "y": (pa.array(range(N)), "numbers, and the schema has strings, as 'u'"),
+        "colour": (pa.array(range(N)), "numbers, but the schema has strings, as 'blue'"),
+        "y": (pa.array(range(N)), "numbers, but the schema has strings, as 'u'"),
     }
     for column, (cells, expected) in cases.items():
         batch = table.set_column(table.column_names.index(column), column, cells)
@@ -306,8 +306,8 @@ def test_roles_of_columns_are_told_apart():
     for parts, expected in (
         ({"one": ["a", "b"], "two": ["b"]}, "parts has column 'b' twice"),
         ({"one": ["a"], "two": "b"}, r"parts\['two'\] is 'b', expected a list of column names"),
-        ({"one": ["a"], "two": ["b", "y"]}, "column 'y' has labels or weights, and is given an"),
-        ({"three": ["a"]}, r"parts names 'three', and the parts of the model are \['one', 'two'\]"),
+        ({"one": ["a"], "two": ["b", "y"]}, "column 'y' has labels or weights, so it cannot"),
+        ({"three": ["a"]}, r"parts names 'three', but the parts of the model are \['one', 'two'\]"),
     ):
         with pytest.raises(ValueError, match=expected):
             of(parts=parts)
@@ -329,7 +329,7 @@ def test_roles_of_columns_are_told_apart():
 def test_types_are_those_of_the_schema():
     rows = {"x": [1.0, 2.0, 8.0], "s": ["a", "b", "a"], "y": ["u", "u", "v"]}
     for make in (gcf.Schema.of, lambda clf, rows, label: gcf.Schema.scan(clf, [rows], label=label)):
-        with pytest.raises(ValueError, match="column 's' holds strings, and the model takes it as"):
+        with pytest.raises(ValueError, match="column 's' holds strings, but the model reads it as"):
             make(gcf.lda(2), rows, label="y")
     for later, expected in (
         ({**rows, "x": ["k"] * 3}, "'batch-000000001', column 'x': strings, expected numbers"),
@@ -359,7 +359,7 @@ def test_a_column_that_is_null_at_first_gets_its_kind_later():
         assert gcf.Schema.scan(None, [nulls, nulls, rows], "y") == whole
         if name == "s":
             assert gcf.Schema.scan(None, [{**rows, name: empty}, rows], "y") == whole
-        with pytest.raises(ValueError, match=f"column '{name}' has no value: leave it out"):
+        with pytest.raises(ValueError, match=f"column '{name}' has no value: drop it"):
             gcf.Schema.scan(None, [nulls], "y")
         kinds = {"x": "numeric"} if name == "x" else {"s": ["a", "b"]}
         assert gcf.Schema.of(None, nulls, "y", kinds=kinds) == whole
@@ -406,9 +406,13 @@ def test_batches_of_no_use_are_named():
     np.testing.assert_allclose(found, 2.5)
     mixture = gcf.Classifier(gcf.Mixture(gcf.Gaussian(), 2), K)
     own = gcf.Schema.of(mixture, table, label="y", weight="w")
-    with pytest.raises(ValueError, match="what Mixture sums depends on its params: fit it by fit_"):
+    with pytest.raises(
+        ValueError, match="statistics of Mixture depend on its params: fit it by fit_"
+    ):
         sum_batches(mixture, [table], own)
-    with pytest.raises(ValueError, match="what Mixture sums depends on its params: give params="):
+    with pytest.raises(
+        ValueError, match="statistics of Mixture depend on its params: give params="
+    ):
         gcf.partial(mixture, own, [table], part_id="p")
 
 
@@ -429,7 +433,7 @@ def test_unseen_values_are_others():
 
 def test_numbers_of_classes_and_values_are_compared():
     batch = {"colour": ["red", "blue"], "y": ["u", "v"]}
-    with pytest.raises(ValueError, match="rows have 2 classes, 'u', 'v', and the model 3"):
+    with pytest.raises(ValueError, match="rows have 2 classes, 'u', 'v', but the model 3"):
         gcf.Schema.of(gcf.Classifier(gcf.Categorical(2), 3), batch, label="y")
     with pytest.raises(ValueError, match=r"column 'colour' has 2 values, \('blue', 'red'\)"):
         gcf.Schema.of(gcf.Classifier(gcf.Categorical(3), 2), batch, label="y")
@@ -514,6 +518,6 @@ def test_words_of_a_csv_are_no_holes(tmp_path):
     part = sum_batches(schema.model(), tmp_path / "a.csv", schema)
     assert part.labels.count.tolist() == [2, 1, 1]
     assert_equal(sum_batches(schema.model(), columns, schema), part)
-    with pytest.raises(ValueError, match="is there twice"):
+    with pytest.raises(ValueError, match="occurs twice"):
         again = os.path.join(tmp_path, ".", "a.csv")
         sum_batches(schema.model(), [tmp_path / "a.csv", again], schema)

@@ -53,7 +53,7 @@ def test_files_are_their_rows(files, tmp_path):
         .parts["numeric"].mean
     )  # fmt: skip
     for again in (files[0], f"file://{files[0]}"):
-        with pytest.raises(ValueError, match=r"0.parquet' is there twice"):
+        with pytest.raises(ValueError, match=r"0.parquet' occurs twice"):
             sum_batches(clf, [files[0], again], schema)
     sum_batches(clf, files, schema, checkpoint=tmp_path / "sums")
     with pytest.raises(ValueError, match=r"the checkpoint is of files, .* would count twice"):
@@ -128,7 +128,7 @@ def test_files_that_differ_are_exact_or_named(files):
     ):
         written(first.rename_columns({"holes": "other"}))
     labels = pa.array([0] * len(first))
-    with pytest.raises(ValueError, match=r"0.parquet', column 'y': numbers, and the schema"):
+    with pytest.raises(ValueError, match=r"0.parquet', column 'y': numbers, but the schema"):
         written(first.set_column(first.column_names.index("y"), "y", labels))
     content = files[1].read_bytes()
     pq.write_table(first, files[0])
@@ -312,7 +312,7 @@ def test_a_pass_is_a_step_of_em(mixture, x64):
     ):
         np.testing.assert_allclose(mine, theirs, 1e-11)
     other = gcf.partial(MIXTURE, schema, batches, part_id="q", params=one)
-    with pytest.raises(ValueError, match="they are expected under other params"):
+    with pytest.raises(ValueError, match="expected the same params"):
         gcf.combine([part, other])
 
 
@@ -405,9 +405,9 @@ def test_passes_go_on_from_a_checkpoint(mixture, tmp_path):
     found = fit_batches(MIXTURE, batches, schema, passes=3, checkpoint=path)
     for mine, theirs in zip(*map(jax.tree.leaves, (found, whole)), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    with pytest.raises(ValueError, match=r"is of pass 3, and passes is 2: expected at least 3"):
+    with pytest.raises(ValueError, match=r"is of pass 3, but passes is 2: expected at least 3"):
         fit_batches(MIXTURE, batches, schema, passes=2, checkpoint=path)
-    with pytest.raises(ValueError, match=r"is of pass 3, and the passes before read others"):
+    with pytest.raises(ValueError, match=r"is of pass 3, but earlier passes read other files"):
         fit_batches(MIXTURE, [*batches, batches[0]], schema, passes=3, checkpoint=path)
     other = gcf.Classifier(gcf.Mixture(MIXTURE.family.family, 2, alpha=3.0), MIXTURE.num_classes)
     for clf, init in ((other, None), (MIXTURE, whole)):

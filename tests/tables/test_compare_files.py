@@ -87,13 +87,13 @@ BAD = {
     "ragged.csv": (b"a,y\n1,p\n1,q,3,4\n", "Expected 2 fields in line 3, saw 4"),
     "wide.csv": (b"a,y\n1.5,p,7\n2.5,q,7\n", "more fields than the header"),
     "one-line.csv": (b"a,y", "has a header but no rows"),
-    "one-row.csv": (b"a,y\n1,p\n", "one class only, 'p'"),
+    "one-row.csv": (b"a,y\n1,p\n", "only one class, 'p'"),
     "two-rows.csv": (b"a,y\n1,p\n2,q\n", "one usable row, so it cannot be both learned and tested"),
     "no-label.csv": (b"a,b\n1,p\n2,q\n", "no column 'y'; the columns are 'a', 'b'"),
     "label-twice.csv": (b"y,a,y\n1,2,1\n", "2 columns are named 'y': which is the label?"),
     "label-thrice.csv": (b"y,y,y\n1,2,1\n", "3 columns are named 'y'"),
-    "same-label.csv": (labelled("p"), "one class only, 'p'"),
-    "true-label.csv": (labelled("true", "True", "TRUE"), "one class only, 'True'"),
+    "same-label.csv": (labelled("p"), "only one class, 'p'"),
+    "true-label.csv": (labelled("true", "True", "TRUE"), "only one class, 'True'"),
     "no-value.csv": (labelled("", "NA", "?"), "label 'y' is missing in every row"),
     "continuous.csv": (labelled(*(f"{i / 7}" for i in range(30))), "it looks continuous"),
     "commas-label.csv": (labelled(*(f'"{i},7"' for i in range(30))), "it looks continuous"),
@@ -108,7 +108,7 @@ BAD = {
     "newline-in-name.csv": (b'"a\nb",y\n1,p\n1,q\n1,p\n1,q\n', "(a\\nb: constant)"),
     "some-no-number.csv": (
         column("unknown", *(f"{i}.5" for i in range(29))),
-        "(a: 30 strings in 30 rows: 1 no number, as 'unknown')",
+        "(a: 30 strings in 30 rows: 1 not numbers, as 'unknown')",
     ),
     "index.csv": (b"__index_level_0__,y\n5,p\n7,q\n1,p\n2,q\n", "(__index_level_0__: the index of"),
     "numbers.csv": (column(*range(1, 31)), "numbers the rows"),
@@ -184,7 +184,7 @@ READ = {
     "tiny.csv": (column(*(f"{i}.5e-310" for i in range(30))), ["a  numeric  30 numbers, 5e-311"]),
     "infinite.csv": (
         column("inf", "-inf", *(f"{i}.5" for i in range(28))),
-        ["a  numeric  28 numbers, 0.5 to 27.5  2", "Infinite numbers are taken for missing: a 2."],
+        ["a  numeric  28 numbers, 0.5 to 27.5  2", "Infinite numbers count as missing: a 2."],
     ),
     "mostly-missing.csv": (
         column(*[""] * 20, *(f"{i}.5" for i in range(10))),
@@ -208,7 +208,7 @@ READ = {
     ),
     "strange-category.csv": (
         column("unknown", *(f"{i}.5" for i in range(12)), n=60),
-        ["a  categorical  13 values: 5 no number, as 'unknown'"],
+        ["a  categorical  13 values: 5 not numbers, as 'unknown'"],
     ),
     "mixed.csv": (column("1", "one", "2024-01-01", "TRUE", ""), ["5 values: 1, 2024-01-01"]),
     "underscores.csv": (column("1_0", "2_0"), ["a  binary  2 values: 1_0, 2_0"]),
@@ -267,7 +267,7 @@ def test_what_a_file_is_read_as(here, capsys, monkeypatch, name):
 )
 def test_nothing_is_fetched(capsys, monkeypatch, path):
     monkeypatch.setattr(socket, "socket", None)
-    assert "nothing is fetched; download the file" in refused(capsys, path)
+    assert "URLs are not fetched; download the file" in refused(capsys, path)
 
 
 def test_what_is_no_file_is_refused(here, capsys, monkeypatch):

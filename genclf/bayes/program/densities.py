@@ -121,7 +121,7 @@ def _sample_words(
     counts = dist.Poisson(params.mean_length * theta).to_event(1)
     numpyro.sample(name, counts, obs=x)
     if x is not None:
-        # This leaves Σ x log θ, as in `log_prob`; what it removes depends on no parameter.
+        # This leaves Σ x log θ, as in `log_prob`; the removed terms do not depend on parameters.
         per_word = x * jnp.log(params.mean_length) - gammaln(x + 1)
         numpyro.factor(f"{name}.given_length", params.mean_length - per_word.sum(-1))
 

@@ -35,7 +35,7 @@ def _is_distribution(node: object) -> bool:
 
 
 def sample_hyperparameters(clf: Classifier) -> Classifier:
-    """The classifier with a draw of each hyper-parameter that is a distribution."""
+    """The classifier, with each hyper-parameter that is a distribution replaced by a draw of it."""
 
     def draw(path: tuple, leaf: PyTree) -> PyTree:
         if not _is_distribution(leaf):
@@ -74,7 +74,7 @@ def draw(node: Conjugate, prefix: str, parameters: dict[str, Parameter]) -> dict
     """
     (field, parameter), *others = parameters.items()
     if others:
-        raise ValueError(f"{type(node).__name__} of several arrays has no sites in numpyro")
+        raise ValueError(f"{type(node).__name__} has several arrays, expected one per numpyro site")
     value = numpyro.sample(prefix + field.removeprefix("log_"), _own_prior(node, field, parameter))
     return _deterministic(prefix, {field: parameter.stored(value)})
 

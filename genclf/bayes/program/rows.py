@@ -79,7 +79,7 @@ def _concrete(y: ArrayLike | None) -> np.ndarray | None:
 
 
 def _reference(clf: Classifier, x: PyTree) -> ClassifierStats:
-    """Statistics of the rows, all in class 0: a prior uses only those of all rows together."""
+    """Statistics of the rows, all in class 0: a prior uses only their sum over classes."""
     if x is None:
         raise ValueError(
             "there are no rows to take the shapes of the parameters from: give x, or statistics, "
