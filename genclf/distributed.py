@@ -31,20 +31,19 @@ from genclf.arguments.domains import NON_NEGATIVE, POSITIVE, Domain
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
 from genclf.classifier.verb import verb
-from genclf.engines.local_rows import array_rows, cut, form_of, own_devices, sum_rows, sums_over
+from genclf.engines.local_rows import array_rows, form_of, own_devices, sum_rows, sums_over
 from genclf.engines.meeting import Barriers, agreed
 from genclf.engines.rank_files import RankFiles
 from genclf.stream.checkpoint import sum_units
 from genclf.stream.convert import as_host, as_stats
 from genclf.stream.host import HostClassifier
-from genclf.stream.on_device import arrays_of, checked_pieces
+from genclf.stream.on_device import arrays_of, as_part, checked_pieces, no_sums
 from genclf.stream.part import Part
 from genclf.stream.partial import check_schema, warn_of_precision
-from genclf.stream.pieces import merged
+from genclf.stream.pieces import cut, merged
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_file, is_unnamed
 from genclf.sums.merging import pool
-from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
 
 
@@ -114,7 +113,7 @@ def fit(
         devices = own_devices(mesh)
         batches, example = _begun(clf, local_batches, schema)
         own = _description(clf, example, schema, mesh, checkpoint)
-        zeros = None if example is None else _zeros(clf, example)
+        zeros = None if example is None else no_sums(partial(sum_rows, clf), example)
     messages = [json.loads(each) for each in barriers.exchange("start", json.dumps(own).encode())]
     digest = _digest(agreed(messages))
     if isinstance(local_batches, list | tuple):  # files of an iterator are known after reading it
@@ -175,21 +174,11 @@ def _digest(description: dict[str, str | None]) -> str:
     return hashlib.sha256(json.dumps(summed, sort_keys=True).encode()).hexdigest()
 
 
-def _zeros(clf: Classifier, example: PyTree) -> ClassifierStats:
-    one = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), jax.dtypes.canonicalize_dtype(a.dtype)),
-        example,
-        is_leaf=is_sparse,
-    )
-    zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)  # noqa: E731
-    return jax.tree.map(zeros, jax.eval_shape(sum_rows, clf, *one))
-
-
 def _empty_part(
     barriers: Barriers, messages: list[dict[str, Any]], zeros: ClassifierStats | None, digest: str
 ) -> Part:
     """The part of zero rows; a process without batches receives it from another one."""
-    own = None if zeros is None else _as_part(zeros, 0, "nothing", digest)
+    own = None if zeros is None else as_part(zeros, 0, "nothing", digest)
     has_rows = [message["rows"] is not None for message in messages]
     if all(has_rows) and own is not None:
         return own
@@ -256,13 +245,7 @@ def _part(
             total, rows = one if total is None else merged(total, one), rows + len(y)
     if total is None:
         return replace(empty, part_ids=(name,))
-    return _as_part(total, rows, name, empty.digest)
-
-
-def _as_part(total: ClassifierStats, rows: int, name: str, digest: str) -> Part:
-    labels, conditional = as_host(total.labels), as_host(total.conditional)
-    weight = float(labels.count.sum())
-    return Part(labels, conditional, rows, weight, (name,), digest, total.statistic)
+    return as_part(total, rows, name, empty.digest)
 
 
 def _over_processes(own: Part, mesh: Mesh) -> HostClassifier:

@@ -22,6 +22,7 @@ from genclf.families.combined.priors import check_proper, is_conjugate, priors
 from genclf.families.parts import over_parts
 from genclf.numerics.lbfgs import Minimiser
 from genclf.numerics.logarithms import times_log
+from genclf.sums.statistics import any_nan
 
 _LONGEST_LAST_STEP = 0.1  # largest change of a log-strength by a Newton step at a maximum
 
@@ -148,9 +149,8 @@ def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     of_part = lambda part, s: part.conjugate_prior(s).log_evidence(s)  # noqa: E731
     of_parts = over_parts(clf.family, of_part, stats.conditional)
     found = found + sum(leaf.sum() for leaf in jax.tree.leaves(of_parts))
-    # Some terms treat a NaN count as 0.
-    invalid = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(stats)]).any()
-    return jnp.where(invalid, jnp.nan, found)
+    # Where a count is NaN, some terms are those of no count.
+    return jnp.where(any_nan(stats), jnp.nan, found)
 
 
 def _strengths(family: Family, stats: PyTree) -> list[PyTree]:

@@ -19,7 +19,7 @@ from genclf.classifier.verb import ArrayLike, verb
 from genclf.covariance.estimate import GaussianDiagnosis
 from genclf.families.capabilities import is_additive
 from genclf.families.combined.combinator import any_prefers_rows
-from genclf.families.structure import named_arrays
+from genclf.families.structure import named_arrays, nodes_of
 from genclf.families.support import Support
 from genclf.families.tokens import is_dense
 from genclf.sums.accumulate import dense_sums
@@ -63,12 +63,11 @@ class Diagnosis(ShowsNumbers):
         value, or a correlation matrix without full rank.
         """
         batch = self.count.ndim - 1
-        is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
-        parts = jax.tree.leaves(self.conditional, is_leaf=is_gaussian)
+        gaussians = nodes_of(self.conditional, GaussianDiagnosis)
         flags = [self.empty, self.invalid_labels > 0, self.invalid_weights > 0]
         flags += [cells > 0 for cells in jax.tree.leaves(self.invalid_cells)]
         flags += jax.tree.leaves(self.unseen)
-        flags += [p.rank < p.constant.shape[-1] for p in parts if is_gaussian(p)]
+        flags += [p.rank < p.constant.shape[-1] for p in gaussians]
         return functools.reduce(
             jnp.logical_or, [flag.any(tuple(range(batch, flag.ndim))) for flag in flags]
         )

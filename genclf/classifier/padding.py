@@ -23,10 +23,10 @@ from genclf.classifier.rows import check_examples
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.families.tokens import is_dense
+from genclf.numerics.sizes import LARGEST, padded_size
 from genclf.sums.sparse import HostRows, is_traced
 
 _traced = Remembered()
-SIZES = (64, 256, 1024, 4096, 16384, 65536)  # a piece of over 64 rows grows less than fourfold
 
 
 def by_rows(
@@ -52,7 +52,7 @@ def by_rows(
         on_host = _is_host_batch(x)
     if not on_host:
         return f(params, x)
-    found = [(f(params, piece), rows) for piece, rows in _pieces(x)]
+    found = [(f(params, piece), rows) for piece, rows in pieces(x)]
     if any(isinstance(values, Tracer) for values, _ in found):  # called inside jit
         return jnp.concatenate([values[:rows] for values, rows in found])
     # Cut on the host: a cut on the device would compile a program for each number of rows.
@@ -82,28 +82,31 @@ class _Scores(Density):
 
 
 def _is_host_batch(x: PyTree) -> bool:
-    """Whether x holds rows of NumPy arrays, with a number of rows that is not in `SIZES`."""
+    """Whether x holds rows of NumPy arrays, with a number of rows that has no program."""
     if isinstance(x, jax.Array):
         return False
     leaves = jax.tree.leaves(x)
     if not is_dense(x) or not all(type(a) is np.ndarray for a in leaves):
         return False
     rows = {a.shape[0] if a.ndim == 2 else 0 for a in leaves}
-    return len(rows) == 1 and rows.isdisjoint({0, *SIZES})
+    n = min(rows, default=0)
+    has_program = n <= LARGEST and n == padded_size(n, few=True)
+    return len(rows) == 1 and n > 0 and not has_program
 
 
-def _pieces(x: PyTree) -> Iterator[tuple[PyTree, int]]:
-    """Pieces of x padded to one of the sizes, and the number of rows of each before padding."""
+def pieces(x: PyTree, *, single: bool = False) -> Iterator[tuple[PyTree, int]]:
+    """Pieces of x padded to one of a few sizes, and the number of rows of each before padding.
+
+    With `single`, a single row has a size of its own.
+    """
     n = len(jax.tree.leaves(x)[0])
-    for start in range(0, n, SIZES[-1]):
-        rows = min(n - start, SIZES[-1])
-        size = min(size for size in SIZES if size >= rows)
+    for start in range(0, n, LARGEST):
+        rows = min(n - start, LARGEST)
+        more = 0 if single and rows == 1 else padded_size(rows, few=True) - rows
+        at = slice(start, start + rows)
+        yield jax.tree.map(lambda a, at=at, more=more: longer(a[at], more), x), rows
 
-        def piece(
-            a: np.ndarray, start: int = start, rows: int = rows, size: int = size
-        ) -> np.ndarray:
-            own = np.empty((size, *a.shape[1:]), a.dtype)
-            own[:rows], own[rows:] = a[start : start + rows], a[start]
-            return own
 
-        yield jax.tree.map(piece, x), rows
+def longer(a: np.ndarray, more: int) -> np.ndarray:
+    """The rows, then `more` copies of the first, as an invented cell might not be valid."""
+    return np.concatenate([a, a[:1].repeat(more, 0)]) if more else a

@@ -53,12 +53,8 @@ def lda(
     References:
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
-    return Classifier(
-        Gaussian(shared=True, ridge=ridge, shrinkage=shrinkage, prior=prior, missing=missing),
-        num_classes,
-        class_alpha,
-        inference=inference,
-    )
+    family = Gaussian(shared=True, ridge=ridge, shrinkage=shrinkage, prior=prior, missing=missing)
+    return Classifier(family, num_classes, class_alpha, inference=inference)
 
 
 @checked_call
@@ -97,12 +93,8 @@ def qda(
     References:
         Hastie, Tibshirani & Friedman (2009), §4.3.
     """
-    return Classifier(
-        Gaussian(ridge=ridge, shrinkage=shrinkage, prior=prior, missing=missing),
-        num_classes,
-        class_alpha,
-        inference=inference,
-    )
+    family = Gaussian(ridge=ridge, shrinkage=shrinkage, prior=prior, missing=missing)
+    return Classifier(family, num_classes, class_alpha, inference=inference)
 
 
 @checked_call
@@ -138,9 +130,8 @@ def rda(
         Friedman (1989), "Regularized discriminant analysis", which weighs scatters where this
         weighs covariances; Hastie, Tibshirani & Friedman (2009), §4.3.1.
     """
-    return Classifier(
-        Gaussian(pooling=pooling, shrinkage=shrinkage, missing=missing), num_classes, class_alpha
-    )
+    family = Gaussian(pooling=pooling, shrinkage=shrinkage, missing=missing)
+    return Classifier(family, num_classes, class_alpha)
 
 
 @checked_call
@@ -204,12 +195,8 @@ def gaussian_nb(
         >>> print((gcf.predict(params, vowel.x_test) != vowel.y_test).mean().round(4))
         0.539
     """
-    return Classifier(
-        Gaussian(covariance="diag", ridge=ridge, prior=prior, missing=missing),
-        num_classes,
-        class_alpha,
-        inference=inference,
-    )
+    family = Gaussian(covariance="diag", ridge=ridge, prior=prior, missing=missing)
+    return Classifier(family, num_classes, class_alpha, inference=inference)
 
 
 @checked_call
@@ -240,12 +227,8 @@ def bernoulli_nb(
         >>> print(gcf.predict(params, jnp.array([[1, 0], [0, 1]])))
         [0 1]
     """
-    return Classifier(
-        Bernoulli(alpha=alpha, prior=prior, missing=missing),
-        num_classes,
-        class_alpha,
-        inference=inference,
-    )
+    family = Bernoulli(alpha=alpha, prior=prior, missing=missing)
+    return Classifier(family, num_classes, class_alpha, inference=inference)
 
 
 @checked_call
@@ -276,12 +259,8 @@ def multinomial_nb(
         >>> print(gcf.predict(params, jnp.array([[1, 0], [1, 4]])))
         [0 1]
     """
-    return Classifier(
-        Multinomial(alpha=alpha, prior=prior, missing=missing),
-        num_classes,
-        class_alpha,
-        inference=inference,
-    )
+    family = Multinomial(alpha=alpha, prior=prior, missing=missing)
+    return Classifier(family, num_classes, class_alpha, inference=inference)
 
 
 @checked_call
@@ -315,9 +294,5 @@ def categorical_nb(
         >>> print((gcf.predict(params, votes.x) != votes.y).sum())
         42
     """
-    return Classifier(
-        Categorical(num_values, alpha=alpha, prior=prior, missing=missing),
-        num_classes,
-        class_alpha,
-        inference=inference,
-    )
+    family = Categorical(num_values, alpha=alpha, prior=prior, missing=missing)
+    return Classifier(family, num_classes, class_alpha, inference=inference)

@@ -22,6 +22,7 @@ from genclf.families.structure import named_arrays
 from genclf.sums.blocks import ClassWeights, Hard, class_rows, row_weights
 from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import map_arrays
+from genclf.sums.statistics import nan_if
 
 T = TypeVar("T")
 _num_features = Remembered()
@@ -89,12 +90,7 @@ class Rows(eqx.Module):
 
         An invalid row could belong to any class, so every number is in doubt.
         """
-
-        def marked(a: Array) -> Array:
-            floating = jnp.issubdtype(a.dtype, jnp.floating)
-            return jnp.where(self.invalid, jnp.nan, a) if floating else a
-
-        return jax.tree.map(marked, made)
+        return nan_if(self.invalid, made)
 
 
 def filled(x: PyTree, used: Bool[Array, "n"]) -> PyTree:

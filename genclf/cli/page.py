@@ -26,6 +26,7 @@ from genclf.classifier.explanation import Explanation
 from genclf.cli.files import InputError
 from genclf.covariance.estimate import GaussianDiagnosis
 from genclf.families.capabilities import HasTerms, has
+from genclf.families.structure import nodes_of
 from genclf.plot.classes import as_text
 from genclf.plot.evidence import draw_bars
 from genclf.tables.comparison import Comparison
@@ -136,9 +137,7 @@ def _checks(found: Comparison, table: Any) -> list[str]:
         except ValueError as error:
             results = [f"validate: {error}."]
         diagnosis = jax.tree.map(np.asarray, diagnose(best.classifier, x, found.y))
-    is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
-    parts = jax.tree.leaves(diagnosis.conditional, is_leaf=is_gaussian)
-    for part in filter(is_gaussian, parts):
+    for part in nodes_of(diagnosis.conditional, GaussianDiagnosis):
         results.append(
             f"diagnose: the covariances have ranks {part.rank.min()} to {part.rank.max()} of "
             f"{part.constant.shape[-1]}, and condition numbers up to {part.condition.max():.3g}."

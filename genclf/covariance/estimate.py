@@ -15,7 +15,7 @@ from genclf.arguments.static import static
 from genclf.sums.factors import Covariances, RankRule, cholesky, spectrum
 from genclf.sums.statistics import divide
 
-_EPS64 = 2.0**-52
+EPS64 = 2.0**-52
 _SHARE = 1e-6  # least squared coefficient of the features in a linear combination
 
 
@@ -100,7 +100,7 @@ class CovarianceEstimate(eqx.Module):
     def rank_rule(self) -> RankRule:
         """The rule for directions without variance: which they are, and the ridge that they get."""
         d, eps = self.variance.shape[-1], jnp.finfo(self.variance.dtype).eps
-        of_sums = jnp.where(self.from_double, 32 * _EPS64, 2 * eps)
+        of_sums = jnp.where(self.from_double, 32 * EPS64, 2 * eps)
         # Rounding moves a value x by up to ½ ε |x|, which has the variance (ε x)² / 12 at most.
         share = jnp.where(self.is_singular, 0, 1 / self.variance)
         of_cells = eps**2 / 12 * share * self.square

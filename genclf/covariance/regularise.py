@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import Scalar
-from genclf.covariance.estimate import CovarianceEstimate
+from genclf.covariance.estimate import EPS64, CovarianceEstimate
 from genclf.covariance.magnitudes import Magnitudes, rounding_of
 from genclf.covariance.shrinkage import Estimated, Target, intensities, target_variances
 from genclf.numerics.batched import cholesky
@@ -18,8 +18,6 @@ from genclf.numerics.compensated import Pair, add_to
 from genclf.numerics.double import scaled
 from genclf.sums.factors import Covariances
 from genclf.sums.statistics import Moments, divide
-
-_EPS64 = 2.0**-52
 
 
 class Regularisation(NamedTuple):
@@ -227,7 +225,7 @@ def _pair(stats: Moments) -> Pair:
 def _from_double(stats: Moments) -> Array:
     """Whether the scatters have the precision of float64: products in float32 have no low part."""
     low = _pair(stats)[1]
-    return (low != 0).any(tuple(range(1, low.ndim))) | (jnp.finfo(low.dtype).eps < 2 * _EPS64)
+    return (low != 0).any(tuple(range(1, low.ndim))) | (jnp.finfo(low.dtype).eps < 2 * EPS64)
 
 
 def _over_features(spherical: bool) -> Callable[[Array], Array]:

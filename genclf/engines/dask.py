@@ -10,7 +10,7 @@ from genclf.classifier.estimation import estimate
 from genclf.classifier.verb import verb
 from genclf.engines.arguments import check_names, check_recipes
 from genclf.engines.partitions import Predicting, part_of_partition
-from genclf.stream.part import Part
+from genclf.stream.part import Part, merged
 from genclf.stream.partial import SCHEMA, check_schema, check_sums
 from genclf.stream.predict import NAME, OPTIONAL_NAME
 from genclf.stream.predicting import Predictor
@@ -57,14 +57,11 @@ def partial(schema: Schema, df: DataFrame | list[Delayed]) -> Part:
         raise ValueError(f"df is {shown(df)}, expected a DataFrame of Dask, or delayed tables")
     # Names are random (pure=False): else Dask would read the whole schema for each partition.
     shared = dask.delayed(schema, traverse=False, pure=False)
-    summed, merged = (dask.delayed(f, pure=False) for f in (part_of_partition, Part.merge))
-    level = [summed(shared, i, table) for i, table in enumerate(tables)]
-    if not level:
+    summed, merge = (dask.delayed(f, pure=False) for f in (part_of_partition, Part.merge))
+    if not len(tables):
         raise ValueError("df has no partition")
-    while len(level) > 1:
-        pairs = [merged(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
-        level = pairs + level[2 * len(pairs) :]
-    (whole,) = dask.compute(level[0])
+    parts = (summed(shared, i, table) for i, table in enumerate(tables))
+    (whole,) = dask.compute(merged(parts, merge))
     return whole
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -14,15 +13,11 @@ from jaxtyping import PyTree
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import stats
 from genclf.classifier.labels import check_labels
-from genclf.stream.pieces import padded
-from genclf.stream.units import ROWS
+from genclf.stream.pieces import ArrayRows, holds_sparse, padded
 from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
 
 sum_rows = jax.jit(stats)
-
-ArrayRows = tuple[PyTree, np.ndarray, np.ndarray]
-"""x, labels and weights."""
 
 
 def own_devices(mesh: Mesh) -> list[jax.Device]:
@@ -43,7 +38,7 @@ def array_rows(clf: Classifier, batch: Any, name: str) -> ArrayRows:
     dense = lambda a: a if is_sparse(a) else np.asarray(a)  # noqa: E731
     x, y = jax.tree.map(dense, batch[0], is_leaf=is_sparse), np.asarray(batch[1])
     w = np.ones(y.shape[:1]) if len(batch) == 2 else np.asarray(batch[2])
-    found = [a.shape for a in (*_arrays(x), y, w)]
+    found = [a.shape for a in (*jax.tree.leaves(x, is_leaf=is_sparse), y, w)]
     if len({shape[:1] for shape in found}) > 1 or () in found:
         raise ValueError(f"{name} of local_batches has arrays {found}, expected equal lengths")
     check_labels(jnp.asarray(y), clf.num_classes)
@@ -59,34 +54,11 @@ def form_of(x: PyTree) -> str:
     )
 
 
-def cut(x: PyTree, y: np.ndarray, w: np.ndarray) -> Iterator[ArrayRows]:
-    """The rows in pieces of at most `ROWS`; sparse rows in one piece."""
-    if _any_sparse(x):
-        yield x, y, w
-        return
-    for start in range(0, len(y), ROWS):
-        at = slice(start, start + ROWS)
-        yield jax.tree.map(lambda a, at=at: a[at], (x, y, w))
-
-
 def sums_over(
     clf: Classifier, devices: list[jax.Device], x: PyTree, y: np.ndarray, w: np.ndarray
 ) -> ClassifierStats:
     """The statistics of a piece; rows of weight 0 are added so that devices have equal shares."""
-    if _any_sparse(x):
+    if holds_sparse(x):
         return stats(clf, x, y, w)
-    x, y, w = padded(x, y, w)
-    more = -len(y) % len(devices)
-    longer = lambda a: np.concatenate([a, a[:1].repeat(more, 0)])  # noqa: E731
-    x, y = jax.tree.map(longer, (x, y))
-    w = np.append(w, np.zeros(more, w.dtype))
     over = NamedSharding(Mesh(np.array(devices), ("rows",)), PartitionSpec("rows"))
-    return sum_rows(clf, *jax.device_put((x, y, w), over))
-
-
-def _any_sparse(x: PyTree) -> bool:
-    return any(map(is_sparse, _arrays(x)))
-
-
-def _arrays(x: PyTree) -> list[PyTree]:
-    return jax.tree.leaves(x, is_leaf=is_sparse)
+    return sum_rows(clf, *jax.device_put(padded(x, y, w, len(devices)), over))

@@ -11,7 +11,10 @@ from itertools import count
 from typing import Any, TypeVar
 
 import jax
-from jax._src import distributed as _processes  # no public barrier has a time-out
+
+# No public barrier has a time-out: those of `multihost_utils` are collectives of devices, which
+# cannot be called off, and tell no process why another one failed.
+from jax._src import distributed as _processes
 
 T = TypeVar("T")
 _CALLS = count()

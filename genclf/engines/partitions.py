@@ -17,7 +17,7 @@ from genclf.stream.batches import (
     as_tables,
 )
 from genclf.stream.columns import Place
-from genclf.stream.part import Part
+from genclf.stream.part import Part, merged
 from genclf.stream.predicting import Predictor
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
@@ -49,24 +49,19 @@ def to_chunks(name: str, part: Part) -> Iterator[Chunk]:
         yield Chunk(name, sequence, len(starts), content[start : start + SIZE])
 
 
-def from_chunks(chunks: Iterable[Chunk]) -> list[Part]:
-    """The parts of these pieces; raise unless each piece of each part is there exactly once."""
-    found: dict[str, dict[int, Chunk]] = {}
+def from_chunks(chunks: Iterable[Chunk]) -> Part:
+    """The part of these pieces; raise unless each is there exactly once."""
+    found: dict[int, Chunk] = {}
     for chunk in chunks:
-        own = found.setdefault(chunk.part_id, {})
-        if chunk.sequence in own:
+        if chunk.sequence in found:
             raise ValueError(
                 f"part {chunk.part_id!r}: chunk {chunk.sequence} arrived twice, as if a task ran "
                 "twice: nothing is summed"
             )
-        own[chunk.sequence] = chunk
-    parts = []
-    for name, own in found.items():
-        wanted = next(iter(own.values())).of
-        if missing := sorted({*range(wanted)} - {*own}):
-            raise ValueError(f"part {name!r}: chunk {missing[0]} of {wanted} did not arrive")
-        parts.append(Part.from_bytes(b"".join(bytes(own[i].bytes) for i in range(wanted))))
-    return parts
+        found[chunk.sequence] = chunk
+    if missing := sorted({*range(chunk.of)} - {*found}):
+        raise ValueError(f"part {chunk.part_id!r}: chunk {missing[0]} of {chunk.of} did not arrive")
+    return Part.from_bytes(b"".join(bytes(found[i].bytes) for i in range(chunk.of)))
 
 
 def partition_name(number: int) -> str:
@@ -88,23 +83,9 @@ def parts_in(chunks: Iterable[Chunk], numbers: range) -> Iterator[Part]:
     for name, own in groupby(chunks, key=lambda chunk: chunk.part_id):
         if name != (expected := next(wanted, None)):
             raise ValueError(f"part {name!r} arrived, expected {expected or 'none'!r}, {numbers}")
-        yield from from_chunks(own)
+        yield from_chunks(own)
     if (missing := next(wanted, None)) is not None:
         raise ValueError(f"part {missing!r} of {len(numbers)} did not arrive")
-
-
-def merged(parts: Iterable[Part]) -> Part:
-    """The result of `combine` for these parts in order, with few of them in memory at once."""
-    done: list[tuple[int, Part]] = []
-    for part in parts:
-        level = 0
-        while done and done[-1][0] == level:
-            part, level = done.pop()[1].merge(part), level + 1
-        done.append((level, part))
-    _, whole = done.pop()
-    for _, part in reversed(done):
-        whole = part.merge(whole)
-    return whole
 
 
 def part_of_partition(schema: Schema, number: int, batches: Batches) -> Part:

@@ -15,11 +15,10 @@ from genclf.engines.partitions import (
     Predicting,
     Summing,
     keyed,
-    merged,
     part_of_partition,
     parts_in,
 )
-from genclf.stream.part import Part
+from genclf.stream.part import Part, merged
 from genclf.stream.partial import SCHEMA, check_schema, check_sums
 from genclf.stream.predict import NAME, OPTIONAL_NAME
 from genclf.stream.predicting import Predictor, type_of_classes

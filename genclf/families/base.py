@@ -220,6 +220,31 @@ class Parametric(Family):
         return self.diagnose(self.stats(x, w))
 
 
+class Wrapping(Parametric):
+    """A family that has the statistics of another one, `family`, and an estimate of its own."""
+
+    family: Any
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return self.family.support
+
+    def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
+        return self.family.stats(x, w)
+
+    def plain(self) -> Family:
+        return dataclasses.replace(self, family=self.family.plain())
+
+    def num_parameters(self, num_classes: int, d: PyTree[int]) -> int:
+        return self.family.num_parameters(num_classes, d)
+
+    def statistic(self, stats: PyTree) -> str:
+        return self.family.statistic(stats)
+
+    def check_stats(self, stats: PyTree) -> None:
+        self.family.check_stats(stats)
+
+
 def set_fields(params: D, prefix: str, values: Mapping[str, Array]) -> D:
     """The params with new values for fields; `values` has the prefix before their names."""
     fields = [field for field in params.parameters if prefix + field in values]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import jax
 from jaxtyping import PyTree
@@ -10,6 +11,8 @@ from jaxtyping import PyTree
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens
 from genclf.sums.sparse import Sparse
+
+T = TypeVar("T")
 
 
 def named_arrays(
@@ -37,6 +40,12 @@ def widths(x: PyTree) -> PyTree[int | None]:
     """Length of the last axis of each array of x; None for a scalar."""
     width = lambda a: (a.shape or (None,))[-1]  # noqa: E731
     return jax.tree.map(width, x, is_leaf=lambda a: hasattr(a, "shape"))
+
+
+def nodes_of(tree: PyTree, kind: type[T]) -> list[T]:
+    """The nodes of a class in a pytree, without those inside them."""
+    is_kind = lambda node: isinstance(node, kind)  # noqa: E731
+    return list(filter(is_kind, jax.tree.leaves(tree, is_leaf=is_kind)))
 
 
 def check_names(x: object, parts: dict, argument: str = "x") -> None:

@@ -23,7 +23,8 @@ from genclf.classifier.scores import predictions
 from genclf.classifier.verb import verb
 from genclf.fitting.fit import fitted
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
-from genclf.many.packing import Datasets, Stack, padded_size, stacked, stacks
+from genclf.many.packing import Datasets, Stack, stacked, stacks
+from genclf.numerics.sizes import padded_size
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
 

@@ -16,6 +16,7 @@ from genclf.classifier.conversion import as_arrays, host_arrays
 from genclf.classifier.labels import AnyArray
 from genclf.classifier.model import Model
 from genclf.classifier.rows import check_rows, check_supervised_rows
+from genclf.numerics.sizes import padded_size
 
 if TYPE_CHECKING:
     Datasets: TypeAlias = Iterable[tuple[PyTree, ...]] | tuple[PyTree, ...]
@@ -136,12 +137,6 @@ def _check_alike(given: list[tuple]) -> None:
                 f"datasets[{number}] has rows of x and y of the shapes {kind(one)}, expected "
                 f"{first}, as datasets[0] has"
             )
-
-
-def padded_size(n: int) -> int:
-    """The smallest of 2, 3, 4, 6, 8, 12, 16, ... that is at least n."""
-    power = 2 ** max(1, int(np.ceil(np.log2(max(n, 2)))))
-    return 3 * power // 4 if n <= 3 * power // 4 else power
 
 
 def _are_alike(one: PyTree, other: PyTree) -> bool:

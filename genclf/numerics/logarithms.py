@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
+LOG_2PI = math.log(2 * math.pi)
+
 
 def safe_log(p: Array) -> Array:
     """`log p`, with -inf and gradient 0 at p = 0."""
@@ -62,7 +64,7 @@ def log_gamma_remainder(a: Array) -> Array:
     return jnp.where(a < _STIRLING, gammaln(small) - small * (jnp.log(small) - 1), series)
 
 
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_HALF_LOG_2PI = 0.5 * LOG_2PI
 
 
 _STIRLING = 16.0

@@ -1,8 +1,11 @@
-"""Decisions by the number of rows or cells, which `jax.export` may leave unknown."""
+"""Numbers of rows and cells: unknown ones of `jax.export`, and those that arrays are padded to."""
 
 from __future__ import annotations
 
 import jax
+
+LARGEST = 65_536  # rows of one call of a program for rows of any number
+_FEWEST = 64  # rows of the least of the few sizes
 
 
 def is_symbolic(size: object) -> bool:
@@ -23,3 +26,15 @@ def at_most(size: object, most: int) -> int:
 def on_cpu() -> bool:
     """Whether the default backend is a CPU; a program may still be compiled for another."""
     return jax.default_backend() == "cpu"
+
+
+def padded_size(n: int, *, few: bool = False) -> int:
+    """The next number of 2, 3, 4, 6, 8, 12, 16, ..., to which arrays are padded on the host.
+
+    A fit takes up to a third more rows then. `few` leaves 64, 256, 1024, ... of these numbers, so
+    that six programs serve up to `LARGEST` rows; above 64, they are less than quadrupled.
+    """
+    power = 1 << max(1, (n - 1).bit_length())
+    if few:
+        return max(_FEWEST, power if power.bit_length() % 2 else 2 * power)
+    return 3 * power // 4 if n <= 3 * power // 4 else power

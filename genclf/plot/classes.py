@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,7 +23,7 @@ AX = Domain(
 # Paul Tol's "bright" palette, safe for the colour-blind; markers and dashes differ in grey too.
 _COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#999999")
 _MARKERS = "os^DvPX*<>p"
-_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
 
 
 class Style(NamedTuple):
@@ -36,7 +38,7 @@ class Style(NamedTuple):
 def styles_of(num_classes: int, class_names: Sequence[str] | None) -> list[Style]:
     """The style of each class; raise unless there is a name for each."""
     names = names_of(class_names, num_classes, "class_names", "class {}")
-    fields = zip(names, cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    fields = zip(names, cycle(_COLOURS), cycle(_MARKERS), cycle(DASHES), strict=False)
     return [Style(*each) for each in islice(fields, num_classes)]
 
 
@@ -69,6 +71,12 @@ def generative(value: object, name: str) -> ClassifierParams:
             f"{name} is {shown(value)}, expected the params of one fitted classifier{hint}"
         )
     return value
+
+
+def drawn_rows(params: ClassifierParams) -> np.ndarray:
+    """Rows drawn from the densities, as many of each class."""
+    labels = jnp.arange(2_000, dtype=jnp.int32) % params.num_classes
+    return np.asarray(params.conditional.sample(jax.random.key(0), labels))
 
 
 def rows_and_labels(

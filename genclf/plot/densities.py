@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -21,6 +20,7 @@ from genclf.plot.classes import (
     AX,
     Style,
     as_text,
+    drawn_rows,
     generative,
     new_axes,
     rows_and_labels,
@@ -151,10 +151,7 @@ def drawn_values(
         p = np.nan_to_num(np.exp(log_densities(params.conditional, feature, values)))
         return values[: np.flatnonzero((p > _LEAST).any(1)).max(initial=0) + 1]
     if x is None or not len(x):
-        drawn = params.conditional.sample(
-            jax.random.key(0), jnp.arange(2_000, dtype=jnp.int32) % params.num_classes
-        )
-        x = np.asarray(drawn)
+        x = drawn_rows(params)
     low, high = np.nanmin(x[:, feature]), np.nanmax(x[:, feature])
     margin = 0.1 * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, _POINTS, dtype=np.result_type(x, np.float32))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -15,11 +13,10 @@ from genclf.arguments.domains import shown
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted
 from genclf.classifier.scores import discriminant
-from genclf.plot.classes import Style, tints
+from genclf.plot.classes import DASHES, Style, drawn_rows, tints
 
 _STEPS = 320  # grid points in each direction
 _BEYOND = 0.6  # of the view, computed on each side of it, as later layers may widen it
-_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)))
 _EDGE = "edge of regions"
 
 
@@ -55,8 +52,7 @@ def view_of(params: Fitted, x: np.ndarray, ax: Axes) -> View:
     if not len(rows) and not parts:
         if not isinstance(params, ClassifierParams):
             raise ValueError("x is None, but a model of p(y | x) cannot draw rows: give x")
-        labels = jnp.arange(2_000, dtype=jnp.int32) % params.num_classes
-        rows = np.asarray(params.conditional.sample(jax.random.key(0), labels))
+        rows = drawn_rows(params)
         rows = rows[np.isfinite(rows).all(1)]
     if len(rows):
         low, high = rows.min(0).astype(float), rows.max(0).astype(float)
@@ -106,7 +102,7 @@ def draw_edges(ax: Axes, plane: Plane, *, bold: bool = False, name: str | None =
     dash: Any = "-"
     if bold:
         earlier = sum(line.get_gid() == _EDGE for line in ax.lines)
-        dash = _DASHES[earlier % len(_DASHES)]
+        dash = DASHES[earlier % len(DASHES)]
         ax.plot([], [], color="0.15", linestyle=dash, linewidth=1.4, label=name, gid=_EDGE)
     for k, score in enumerate(plane.scores[:-1]):
         later = plane.scores[k + 1 :].max(0)

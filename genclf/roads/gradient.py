@@ -21,6 +21,10 @@ from genclf.roads.problem import problem, require_roads
 
 _CALLS = 100  # maximum number of calls of a callback
 
+Rows = tuple[PyTree, Array, Array | None]
+"""x, y and weights."""
+Tol = Array | float | None
+
 
 @verb(
     labels="supervised",
@@ -103,17 +107,17 @@ def fit_gradient(
         stop_if_stuck=optimizer is None and batch_size is None,
     )
     if callback is None:
-        return _ascend(settings, clf, *rows, tol, key)
+        return _ascend(settings, clf, rows, tol, key)
     if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, rows, key))):
         raise ValueError("callback is called on the host: leave it out in traced code")
-    state = _begin(settings, clf, *rows)
+    state = _begin(settings, clf, rows)
     for share in range(1, _CALLS + 1):
         until = jnp.int32(share * max_steps // _CALLS)
-        state = _continue(settings, clf, *rows, tol, key, state, until)
+        state = _continue(settings, clf, rows, tol, key, state, until)
         callback(int(state.step), float(state.objective[jnp.maximum(state.step - 1, 0)]))
         if state.step < until:
             break
-    return _end(settings, clf, *rows, tol, state)
+    return _end(settings, clf, rows, tol, state)
 
 
 @lru_cache
@@ -128,52 +132,36 @@ def _default_optimizer(batched_steps: int | None) -> Any:
 
 @partial(compiled, static_argnums=0)
 def _ascend(
-    settings: Settings,
-    clf: Classifier,
-    x: PyTree,
-    y: Array,
-    weights: Array | None,
-    tol: Array | float | None,
-    key: Array | None,
+    settings: Settings, clf: Classifier, rows: Rows, tol: Tol, key: Array | None
 ) -> GradientSolution:
-    ascent = Ascent(settings, problem(clf, x, y, weights), tol)
+    ascent = Ascent(settings, problem(clf, *rows), tol)
     step = partial(ascent.step, key=key)
     return ascent.end(loops.while_loop(ascent.cond, step, ascent.begin()))
 
 
 @partial(compiled, static_argnums=0)
-def _begin(
-    settings: Settings, clf: Classifier, x: PyTree, y: Array, weights: Array | None
-) -> State:
-    return Ascent(settings, problem(clf, x, y, weights), None).begin()
+def _begin(settings: Settings, clf: Classifier, rows: Rows) -> State:
+    return Ascent(settings, problem(clf, *rows), None).begin()
 
 
 @partial(compiled, static_argnums=0)
 def _continue(
     settings: Settings,
     clf: Classifier,
-    x: PyTree,
-    y: Array,
-    weights: Array | None,
-    tol: Array | float | None,
+    rows: Rows,
+    tol: Tol,
     key: Array | None,
     state: State,
     until: Int[Array, ""],
 ) -> State:
     """The steps up to `until`."""
-    ascent = Ascent(settings, problem(clf, x, y, weights), tol)
+    ascent = Ascent(settings, problem(clf, *rows), tol)
     step = partial(ascent.step, key=key)
     return loops.while_loop(lambda at: ascent.cond(at) & (at.step < until), step, state)
 
 
 @partial(compiled, static_argnums=0)
 def _end(
-    settings: Settings,
-    clf: Classifier,
-    x: PyTree,
-    y: Array,
-    weights: Array | None,
-    tol: Array | float | None,
-    state: State,
+    settings: Settings, clf: Classifier, rows: Rows, tol: Tol, state: State
 ) -> GradientSolution:
-    return Ascent(settings, problem(clf, x, y, weights), tol).end(state)
+    return Ascent(settings, problem(clf, *rows), tol).end(state)

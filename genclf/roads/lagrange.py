@@ -31,7 +31,7 @@ from genclf.roads.problem import (
     require_roads,
     start,
 )
-from genclf.sums.statistics import ClassifierStats, Moments, is_statistic
+from genclf.sums.statistics import ClassifierStats, Moments, any_nan, is_statistic, nan_if
 
 
 class LagrangeSolution(Solution):
@@ -166,11 +166,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         converged & (stats.count.sum() > 0),
     )
     # Statistics of invalid rows are NaN; then so is the whole solution.
-    invalid = jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(stats)]).any()
-    return jax.tree.map(
-        lambda a: jnp.where(invalid, jnp.nan, a) if jnp.issubdtype(a.dtype, jnp.floating) else a,
-        solution,
-    )
+    return nan_if(any_nan(stats), solution)
 
 
 def _solve_prior(clf: Classifier, stats: ClassifierStats) -> ConstrainedSolution:

@@ -16,6 +16,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.conversion import as_arrays, float_dtype, widen
 from genclf.classifier.labels import check_labels, valid_weights
 from genclf.classifier.verb import ArrayLike, verb
+from genclf.select.score import brier, log_loss
 
 _TOLERANCE = 1e-3  # tolerance of the sum of a row's probabilities
 
@@ -135,20 +136,17 @@ def _calibration(log_p: Array, y: Array, weights: Array | None, num_bins: int) -
     p = jnp.exp(log_p)
     known = (y >= 0) & (y < num_classes)
     valid = known & (jnp.abs(p.sum(1) - 1) <= _TOLERANCE) & valid_weights(weight)
-    valid = jnp.where(counts, valid, True).all()
-    total = jnp.where(valid, weight.sum(), jnp.nan)
+    weight = jnp.where(jnp.where(counts, valid, True).all(), weight, jnp.nan)
+    total = weight.sum()
 
     label = jnp.where(known, y, 0).astype(jnp.int32)
-    of_label = jnp.take_along_axis(log_p, label[:, None], axis=1)[:, 0]
-    missed = jnp.where(counts, -weight * of_label, 0)  # not 0 times -inf
-    distance = ((p - jax.nn.one_hot(label, num_classes, dtype=dtype)) ** 2).sum(1)
     confidence, hit = p.max(1), (p.argmax(1).astype(jnp.int32) == label).astype(dtype)
     edges = jnp.arange(1, num_bins, dtype=dtype) / num_bins
     of_bin = jax.nn.one_hot(jnp.searchsorted(edges, confidence), num_bins, dtype=dtype)
     gap = jnp.matmul(weight * (hit - confidence), of_bin, precision="highest")
     return Calibration(
-        missed.sum() / total,
-        (weight * distance).sum() / total,
+        log_loss(log_p, label, weight),
+        brier(log_p, label, weight),
         jnp.abs(gap).sum() / total,
         (weight * (1 - hit)).sum() / total,
     )

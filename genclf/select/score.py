@@ -174,12 +174,14 @@ def _balanced_accuracy(log_p: Array, y: Array, w: Array) -> Array:
     return divide(jnp.diagonal(found), total).sum() / (total > 0).sum().astype(total.dtype)
 
 
-def _log_loss(log_p: Array, y: Array, w: Array) -> Array:
+def log_loss(log_p: Array, y: Array, w: Array) -> Array:
+    """The mean of `-log p(y | x)`."""
     loss = -jnp.take_along_axis(log_p, y[:, None], 1)[:, 0]
     return jnp.where(w > 0, w * jnp.where(w > 0, loss, 0), 0).sum() / w.sum()
 
 
-def _brier(log_p: Array, y: Array, w: Array) -> Array:
+def brier(log_p: Array, y: Array, w: Array) -> Array:
+    """The mean of `Σ_k (p_k - [y = k])²`."""
     error = jnp.exp(log_p) - jax.nn.one_hot(y, log_p.shape[1], dtype=log_p.dtype)
     return (w * (error**2).sum(1)).sum() / w.sum()
 
@@ -219,8 +221,8 @@ def _mcc(log_p: Array, y: Array, w: Array) -> Array:
 _METRICS: dict[Any, ScoreFunction] = {
     "accuracy": _accuracy,
     "balanced_accuracy": _balanced_accuracy,
-    "log_loss": _log_loss,
-    "brier": _brier,
+    "log_loss": log_loss,
+    "brier": brier,
     "auc": _auc,
     "mcc": _mcc,
     "confusion": confusion,

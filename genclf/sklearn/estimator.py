@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import PyTree, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+
+# Without a public name, and `check_param_validation` of scikit-learn expects this very class.
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import _check_sample_weight
 

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from genclf.classifier.model import Model, check_hyperparameters
-from genclf.many.packing import padded_size
 from genclf.many.searchlight import scan_neighbourhoods
+from genclf.numerics.sizes import padded_size
 from genclf.select.data import labelled_data
 from genclf.select.folds import kfold
 from genclf.select.score import Score, ScoreFunction, number_function

@@ -14,8 +14,7 @@ from typing import Any
 from genclf.arguments.extras import imported
 from genclf.files.container import FileError, replace_file
 from genclf.stream.batches import Batches, Unit
-from genclf.stream.host import merge_host
-from genclf.stream.part import Part
+from genclf.stream.part import Part, added
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_unnamed, unit_key, units
@@ -90,11 +89,13 @@ def check_digest(found: str, digest: str, path: Path) -> None:
 def host_sum(schema: Schema, batches: Batches, **options: Any) -> Part:
     """`sum_units` without JAX."""
     empty = host_part(schema, [], "nothing")
-    return sum_units(batches, empty=empty, summed=partial(_host_unit, schema), **options)
+    summed = partial(of_unit, host_part, schema)
+    return sum_units(batches, empty=empty, summed=summed, **options)
 
 
-def _host_unit(schema: Schema, name: str, given: Unit) -> Part:
-    return host_part(schema, schema.reader.tables(name, given), name)
+def of_unit(part: Callable[..., Part], schema: Schema, name: str, given: Unit) -> Part:
+    """The part of a file or batch, by a function of the schema, its tables and its name."""
+    return part(schema, schema.reader.tables(name, given), name)
 
 
 def sum_units(
@@ -129,7 +130,7 @@ def sum_units(
     with _bar(progress, total.rows) as bar:
         for part in _parts(todo, summed, processes):
             ids += part.part_ids
-            total = _added(total, part)
+            total = added(total, part)
             bar.update(part.rows)
             if store is not None and time.monotonic() - last >= every:
                 store.write(replace(total, part_ids=tuple(ids)))
@@ -157,18 +158,6 @@ def _like(ids: list[str], given: Iterator[tuple[str, Unit]]) -> Iterator[tuple[s
                 "another checkpoint, since the same rows might count twice"
             )
         yield name, unit
-
-
-def _added(total: Part, part: Part) -> Part:
-    """The sum of both, with the ids of `total`: the caller lists the ids, which may be many."""
-    return replace(
-        total,
-        labels=total.labels.merge(part.labels),
-        conditional=merge_host(total.conditional, part.conditional),
-        rows=total.rows + part.rows,
-        weight=total.weight + part.weight,
-        statistic=part.statistic,
-    )
 
 
 def _parts(todo: Iterator[tuple[str, Unit]], summed: Summed, processes: int) -> Iterator[Part]:

@@ -14,8 +14,8 @@ from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
 from genclf.classifier.verb import verb
 from genclf.families.capabilities import is_additive
-from genclf.stream.batches import Batches, Unit
-from genclf.stream.checkpoint import PartFile, host_sum, sum_units
+from genclf.stream.batches import Batches
+from genclf.stream.checkpoint import PartFile, host_sum, of_unit, sum_units
 from genclf.stream.on_device import device_part
 from genclf.stream.part import Part
 from genclf.stream.partial import PARAMS, SCHEMA, check_observed, check_schema, check_sums
@@ -65,13 +65,8 @@ def sum_batches(
         return host_sum(schema, batches, processes=processes, **options)
     if processes > 1:
         raise ValueError(f"processes is {processes}, but only JAX can sum this model: expected 1")
-    summed = partial(_device_unit, clf, schema)
+    summed = partial(of_unit, partial(device_part, clf), schema)
     return sum_units(batches, empty=summed("nothing", []), summed=summed, **options)
-
-
-def _device_unit(clf: Classifier, schema: Schema, name: str, given: Unit) -> Part:
-    """The part of a file or batch, by JAX."""
-    return device_part(clf, schema, schema.reader.tables(name, given), name)
 
 
 @verb(**_OPTIONS, passes=whole(1), init=PARAMS)

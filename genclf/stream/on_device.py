@@ -22,7 +22,7 @@ from genclf.stream.columns import Column, Place
 from genclf.stream.convert import as_host
 from genclf.stream.part import Part
 from genclf.stream.pieces import merged, padded, statistics
-from genclf.stream.reading import part_of, pieces
+from genclf.stream.reading import pieces
 from genclf.stream.schema import Rows, Schema
 from genclf.sums.blocks import Hard
 from genclf.sums.sparse import is_sparse
@@ -65,17 +65,30 @@ def _summed(
     of_rows: Summing, by_pieces: Summing, schema: Schema, each: Iterator[Rows], name: str
 ) -> Part:
     with jax.enable_x64(True):
-        one = jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), arrays_of(schema.no_rows())
-        )
-        zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)  # noqa: E731
-        total, rows = jax.tree.map(zeros, jax.eval_shape(of_rows, *one)), 0
+        total, rows = no_sums(of_rows, arrays_of(schema.no_rows())), 0
         for piece in each:
             if len(piece.label):
                 total = merged(total, by_pieces(*arrays_of(piece)))
                 rows += len(piece.label)
-        labels, conditional = as_host(total.labels), as_host(total.conditional)
-    return part_of(schema, labels, conditional, rows, (name,), total.statistic)
+        return as_part(total, rows, name, schema.digest)
+
+
+def no_sums(of_rows: Summing, example: PyTree) -> ClassifierStats:
+    """What a function sums of zero rows in the form of an example."""
+    one = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), jax.dtypes.canonicalize_dtype(a.dtype)),
+        example,
+        is_leaf=is_sparse,
+    )
+    zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)  # noqa: E731
+    return jax.tree.map(zeros, jax.eval_shape(of_rows, *one))
+
+
+def as_part(total: ClassifierStats, rows: int, name: str, digest: str) -> Part:
+    """The part of these statistics."""
+    labels, conditional = as_host(total.labels), as_host(total.conditional)
+    weight = float(labels.count.sum())
+    return Part(labels, conditional, rows, weight, (name,), digest, total.statistic)
 
 
 @jax.jit

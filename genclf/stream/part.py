@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -68,14 +68,7 @@ class Part:
             )
         if twice := set(self.part_ids) & set(other.part_ids):
             raise ValueError(f"part {sorted(twice)[0]!r} occurs twice")
-        return replace(
-            self,
-            labels=merge_host(self.labels, other.labels),
-            conditional=merge_host(self.conditional, other.conditional),
-            rows=self.rows + other.rows,
-            weight=self.weight + other.weight,
-            part_ids=(*self.part_ids, *other.part_ids),
-        )
+        return replace(added(self, other), part_ids=(*self.part_ids, *other.part_ids))
 
     def to_bytes(self) -> bytes:
         """The part in the format of `genclf.save`, which has checksums and no code."""
@@ -99,6 +92,18 @@ class Part:
         if wrong:
             raise FileError(f"it is not a part: {wrong}")
         return found
+
+
+def added(total: Part, part: Part) -> Part:
+    """The sum of both, with the ids of `total`: the caller lists the ids, which may be many."""
+    return replace(
+        total,
+        labels=total.labels.merge(part.labels),
+        conditional=merge_host(total.conditional, part.conditional),
+        rows=total.rows + part.rows,
+        weight=total.weight + part.weight,
+        statistic=part.statistic,
+    )
 
 
 def _problem(part: Part) -> str | None:
@@ -178,13 +183,23 @@ def combine(parts: Iterable[Part]) -> Part:
         raise ValueError(
             f"parts hold {strange[0]!r:.60}, expected Parts, as genclf.partial returns"
         )
-    level = sorted(given, key=lambda part: part.part_ids)
-    if not level:
+    if not given:
         raise ValueError("parts is empty: there is no part to combine")
-    while len(level) > 1:
-        pairs = [level[i].merge(level[i + 1]) for i in range(0, len(level) - 1, 2)]
-        level = pairs + level[2 * len(pairs) :]
-    return level[0]
+    return merged(sorted(given, key=lambda part: part.part_ids))
+
+
+def merged(parts: Iterable[Any], merge: Callable[[Any, Any], Any] = Part.merge) -> Any:
+    """The result of `combine` for these parts in order, with few of them in memory at once."""
+    done: list[tuple[int, Any]] = []
+    for part in parts:
+        level = 0
+        while done and done[-1][0] == level:
+            part, level = merge(done.pop()[1], part), level + 1
+        done.append((level, part))
+    _, whole = done.pop()
+    for _, part in reversed(done):
+        whole = merge(part, whole)
+    return whole
 
 
 def _named(part: Part) -> str:

@@ -22,13 +22,13 @@ from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
 
 SCHEMA = Domain("a genclf.Schema", lambda value: isinstance(value, Schema))
-_NAME = Domain("a string", lambda value: isinstance(value, str))
+NAME = Domain("a string", lambda value: isinstance(value, str))
 PARAMS = Domain(
     "ClassifierParams, or None", lambda value: isinstance(value, ClassifierParams), optional=True
 )
 
 
-@verb(schema=SCHEMA, part_id=_NAME, params=PARAMS, xla=FLAG)
+@verb(schema=SCHEMA, part_id=NAME, params=PARAMS, xla=FLAG)
 def partial(
     clf: Classifier,
     schema: Schema,

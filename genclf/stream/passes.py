@@ -18,8 +18,8 @@ from genclf.files.container import FileError
 from genclf.files.saved import load, save
 from genclf.fitting.clusters import check_for_em
 from genclf.fitting.em import em
-from genclf.stream.batches import Batches, Unit
-from genclf.stream.checkpoint import Store, check_digest, is_there, not_of, sum_units
+from genclf.stream.batches import Batches
+from genclf.stream.checkpoint import Store, check_digest, is_there, not_of, of_unit, sum_units
 from genclf.stream.on_device import arrays_of, checked_pieces, expected_part
 from genclf.stream.part import Part
 from genclf.stream.schema import Schema
@@ -121,7 +121,7 @@ def fit_passes(
         else:
             params, first = _start(clf, batches, schema) if init is None else init, 0
         for step in range(first, passes):
-            summed = partial(_expected_unit, clf, params, schema)
+            summed = partial(of_unit, partial(expected_part, clf, params), schema)
             part = sum_units(
                 batches,
                 empty=summed("nothing", []),
@@ -132,12 +132,6 @@ def fit_passes(
             )
             params, before = _estimated(clf, part), _digest(part.part_ids)
     return _estimated(clf, part)
-
-
-def _expected_unit(
-    clf: Classifier, params: ClassifierParams, schema: Schema, name: str, given: Unit
-) -> Part:
-    return expected_part(clf, params, schema, schema.reader.tables(name, given), name)
 
 
 def _estimated(clf: Classifier, part: Part) -> ClassifierParams:

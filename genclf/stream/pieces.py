@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
@@ -11,56 +12,57 @@ from jaxtyping import PyTree
 
 from genclf.classifier.classifier import Classifier, ClassifierStats
 from genclf.classifier.estimation import stats, sums
-from genclf.classifier.padding import SIZES, by_rows
+from genclf.classifier.padding import by_rows, longer, pieces
 from genclf.families.tokens import is_dense
-from genclf.many.packing import padded_size
+from genclf.numerics.sizes import LARGEST, padded_size
 from genclf.sums import merging
 from genclf.sums.sparse import is_sparse
 
 merged = jax.jit(merging.merged)
 
-_PIECE = 65_536  # rows summed by one call
+ArrayRows = tuple[PyTree, np.ndarray, np.ndarray]
+"""x, labels and weights."""
 
 
 def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> ClassifierStats:
     """The statistics, summed over pieces that are padded to a few sizes by rows of weight 0."""
-    if _holds_sparse(x):
+    if holds_sparse(x):
         return stats(clf, x, y, w)
-    pieces = [slice(start, start + _PIECE) for start in range(0, len(y), _PIECE)]
-    cut = lambda piece: jax.tree.map(lambda a: a[piece], (x, y, w))  # noqa: E731
-    return reduce(merged, (sums(clf, *padded(*cut(piece))) for piece in pieces))
+    return reduce(merged, (sums(clf, *padded(*piece)) for piece in cut(x, y, w)))
 
 
-def padded(x: PyTree, y: np.ndarray, w: np.ndarray) -> tuple[PyTree, np.ndarray, np.ndarray]:
-    """The rows, padded by rows of weight 0 to one of a few sizes."""
-    more = padded_size(len(y)) - len(y)
-    if not more or not is_dense(x) or _holds_sparse(x):
+def cut(x: PyTree, y: np.ndarray, w: np.ndarray) -> Iterator[ArrayRows]:
+    """The rows in pieces of at most `LARGEST`; sparse rows in one piece."""
+    if holds_sparse(x):
+        yield x, y, w
+        return
+    for start in range(0, len(y), LARGEST):
+        at = slice(start, start + LARGEST)
+        yield jax.tree.map(lambda a, at=at: a[at], (x, y, w))
+
+
+def padded(x: PyTree, y: np.ndarray, w: np.ndarray, shares: int = 1) -> ArrayRows:
+    """The rows, padded by rows of weight 0 to one of a few sizes, and to equal shares."""
+    if holds_sparse(x):
         return x, y, w
-    longer = lambda a: _longer(a, more)  # noqa: E731
-    return jax.tree.map(longer, x), longer(y), np.append(w, np.zeros(more))
+    size = padded_size(len(y)) if is_dense(x) else len(y)
+    more = size + -size % shares - len(y)
+    if not more:
+        return x, y, w
+    return (*jax.tree.map(lambda a: longer(a, more), (x, y)), np.append(w, np.zeros(more)))
 
 
 def by_pieces(function: Any, params: PyTree, x: PyTree, form: str = "discriminant") -> np.ndarray:
     """`by_rows` without checks, which is faster for a few rows."""
-    if _holds_sparse(x):
+    if holds_sparse(x):
         return np.asarray(by_rows(function, params, x, form))
-    leaves, form = jax.tree.flatten(x)
-    count, found = len(leaves[0]), []
-    for start in range(0, count, SIZES[-1]):
-        rows = min(count - start, SIZES[-1])
-        more = min(size for size in (1, *SIZES) if size >= rows) - rows
-        pieces = [_longer(a[start : start + rows], more) for a in leaves]
-        found.append(np.asarray(function(params, jax.tree.unflatten(form, pieces)))[:rows])
+    found = [np.asarray(function(params, own))[:rows] for own, rows in pieces(x, single=True)]
     return found[0] if len(found) == 1 else np.concatenate(found)
 
 
-def _holds_sparse(x: PyTree) -> bool:
-    return any(map(is_sparse, jax.tree.leaves(x)))
-
-
-def _longer(a: np.ndarray, more: int) -> np.ndarray:
-    """The rows, then `more` copies of the first, since any other cells might be invalid."""
-    return np.concatenate([a, a[:1].repeat(more, 0)]) if more else a
+def holds_sparse(x: PyTree) -> bool:
+    """Whether some rows are sparse."""
+    return any(map(is_sparse, jax.tree.leaves(x, is_leaf=is_sparse)))
 
 
 def on_host(tree: PyTree) -> PyTree:

@@ -16,7 +16,7 @@ from genclf.classifier.verb import verb
 from genclf.stream.batches import ArrowTable, Batches
 from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of
-from genclf.stream.partial import SCHEMA
+from genclf.stream.partial import NAME, SCHEMA
 from genclf.stream.pieces import by_pieces
 from genclf.stream.predicting import Predictor
 from genclf.stream.rows import Rows
@@ -24,7 +24,6 @@ from genclf.stream.schema import Schema
 from genclf.stream.score_plan import ByJax, host_scores
 from genclf.stream.units import ROWS, units
 
-NAME = Domain("a string", lambda value: isinstance(value, str))
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from genclf.stream.batches import Batches, as_tables
 from genclf.stream.columns import Place
-from genclf.stream.host import HostStats, HostSums, LabelledRows, merge_host
+from genclf.stream.host import HostSums, LabelledRows, merge_host
 from genclf.stream.part import Part
 from genclf.stream.schema import Rows, Schema
 from genclf.stream.units import ROWS
@@ -33,20 +33,8 @@ def host_part(schema: Schema, batches: Batches, part_id: str) -> Part:
     for piece in pieces(schema, batches, part_id):
         total = merge_host(total, _sums(schema, piece))
         rows += len(piece.label)
-    return part_of(schema, total["labels"], total["conditional"], rows, (part_id,))
-
-
-def part_of(
-    schema: Schema,
-    labels: HostSums,
-    conditional: HostStats,
-    rows: int,
-    part_ids: tuple[str, ...],
-    statistic: str | None = None,
-) -> Part:
-    """The part of these sums."""
-    weight, words = float(labels.count.sum()), statistic or schema.statistic
-    return Part(labels, conditional, rows, weight, part_ids, schema.digest, words)
+    weight, of = float(total["labels"].count.sum()), (schema.digest, schema.statistic)
+    return Part(total["labels"], total["conditional"], rows, weight, (part_id,), *of)
 
 
 def _sums(schema: Schema, rows: Rows) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
@@ -318,6 +318,21 @@ def divide(numerator: Array, denominator: Array) -> Array:
     """`numerator / denominator`, and 0 with gradient 0 where the denominator is 0."""
     empty = denominator == 0
     return jnp.where(empty, 0, numerator / jnp.where(empty, 1, denominator))
+
+
+def any_nan(tree: PyTree) -> Bool[Array, ""]:
+    """Whether a number of the arrays in a tree is NaN."""
+    return jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(tree)]).any()
+
+
+def nan_if(invalid: Bool[Array, ""], tree: T) -> T:
+    """The tree, with NaN in place of every floating number if it is invalid."""
+
+    def marked(a: Array) -> Array:
+        floating = jnp.issubdtype(a.dtype, jnp.floating)
+        return jnp.where(invalid, jnp.nan, a) if floating else a
+
+    return jax.tree.map(marked, tree)
 
 
 def is_statistic(node: object) -> bool:

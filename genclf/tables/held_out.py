@@ -14,6 +14,7 @@ from genclf.classifier.classifier import Classifier
 from genclf.classifier.scores import log_posterior
 from genclf.families.capabilities import is_hidden
 from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
+from genclf.families.structure import nodes_of
 from genclf.fitting.em import em, em_step
 from genclf.select.cross_validation import cross_validate
 from genclf.select.data import Data, data_of, take
@@ -117,9 +118,8 @@ def _by_em(
 
 def _singular(found: PyTree, *batch: int) -> Bool[Array, "..."]:
     """Whether any Gaussian in a diagnosis has a covariance without full rank."""
-    is_gaussian = lambda node: isinstance(node, GaussianDiagnosis)  # noqa: E731
     singular = jnp.zeros(batch, bool)
-    for part in filter(is_gaussian, jax.tree.leaves(found, is_leaf=is_gaussian)):
+    for part in nodes_of(found, GaussianDiagnosis):
         deficient = part.rank < part.constant.shape[-1]
         singular |= deficient.reshape(*batch, -1).any(-1)
     return singular

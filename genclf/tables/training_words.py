@@ -7,18 +7,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
-from genclf.families.base import Family, Parametric, Params
+from genclf.families.base import Family, Params, Wrapping
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.multinomial import Multinomial
-from genclf.families.support import Support
-from genclf.sums.blocks import ClassWeights
 from genclf.sums.merging import merge
 from genclf.sums.statistics import Sums
 
 
-class TrainingWords(Parametric):
+class TrainingWords(Wrapping):
     """A model of word counts whose vocabulary is the words of its training texts.
 
     x has a column for every word of all texts, so that all folds have one shape. A word without a
@@ -35,13 +33,6 @@ class TrainingWords(Parametric):
     family: Bernoulli | Multinomial
     whole: bool | Bool[Array, ""] = False
 
-    @property
-    def support(self) -> Support:
-        return self.family.support
-
-    def stats(self, x: PyTree, w: ClassWeights) -> Sums:
-        return self.family.stats(x, w)
-
     def estimate(self, stats: Sums) -> Params:
         seen = (stats.total.sum(0, keepdims=True) > 0) | self.whole
         if isinstance(self.family, Bernoulli):
@@ -54,14 +45,8 @@ class TrainingWords(Parametric):
         multinomial = replace(self.family, alpha=0.0).estimate(smoothed)
         return replace(multinomial, log_theta=jnp.where(seen, multinomial.log_theta, 0))
 
-    def plain(self) -> TrainingWords:
-        return replace(self, family=self.family.plain())
-
     def log_prior_density(self, params: Params, stats: Sums) -> Array:
         return self.family.log_prior_density(params, stats)
-
-    def num_parameters(self, num_classes: int, d: Any) -> int:
-        return self.family.num_parameters(num_classes, d)
 
     def problems(self, d: Any = None) -> list[str]:
         return self.family.problems(d)

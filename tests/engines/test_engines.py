@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 import genclf as gcf
-from genclf.engines.partitions import merged, part_of_partition, parts_in, to_chunks
+from genclf.engines.partitions import part_of_partition, parts_in, to_chunks
 from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of
+from genclf.stream.part import merged
 from genclf.stream.reading import host_part
 
 pytestmark = [
@@ -88,10 +89,14 @@ def test_chunks_join(monkeypatch):
 
 
 @pytest.mark.parametrize("count", range(1, 20))
-def test_a_running_merge_has_the_bits_of_combine(count):
+def test_a_running_merge_is_in_pairs(count):
     cuts = np.array_split(np.arange(N), count)
     parts = [part_of_partition(SCHEMA, i, FRAME.iloc[at]) for i, at in enumerate(cuts)]
-    assert merged(parts).to_bytes() == gcf.combine(parts).to_bytes()
+    level = parts
+    while len(level) > 1:
+        pairs = [level[i].merge(level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[2 * len(pairs) :]
+    assert merged(parts).to_bytes() == gcf.combine(parts).to_bytes() == level[0].to_bytes()
 
 
 def test_what_did_not_come_exactly_once_is_refused(monkeypatch):

@@ -16,6 +16,7 @@ from genclf.families.base import FAMILY, AnyDensity, Family, Params, Scalar
 from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
 from genclf.families.conjugate.class_prior import ClassPrior
 from genclf.families.seeding import initial_weights
+from genclf.families.structure import nodes_of
 from genclf.families.support import Support
 from genclf.numerics.logarithms import drop_underflowing, times_log
 from genclf.sums.blocks import ClassWeights, class_rows
@@ -136,8 +137,7 @@ class _CompletedMixture(Completed):
 
 def most_components(family: Family) -> int:
     """The largest number of components per class among the mixtures in a model; 1 without any."""
-    nodes = jax.tree.leaves(family, is_leaf=lambda node: isinstance(node, Mixture))
-    mixtures = [node for node in nodes if isinstance(node, Mixture)]
+    mixtures = nodes_of(family, Mixture)
     return max((m.num_components * most_components(m.family) for m in mixtures), default=1)
 
 

@@ -15,12 +15,10 @@ from genclf.arguments.static import static
 from genclf.covariance.scales import SCALES, Covariance, Scale
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.numerics.batched import cholesky, inverse_lower
-from genclf.numerics.logarithms import log_pochhammer
+from genclf.numerics.logarithms import LOG_2PI, log_pochhammer
 from genclf.numerics.products import einsum, matmul
 from genclf.sums.merging import merge
 from genclf.sums.statistics import Moments
-
-_LOG_2PI = math.log(2 * math.pi)
 
 
 class NormalInverseWishartDistribution(Conjugate):
@@ -189,7 +187,7 @@ class NormalInverseWishartDistribution(Conjugate):
             z = deviation / jnp.broadcast_to(scale, mean.shape)
         covariances = -0.5 * (self.dof + p + 1) * log_det - 0.5 * trace
         log_det = jnp.broadcast_to(log_det * self._coordinates, (copies,))
-        means = -0.5 * log_det - 0.5 * self.kappa * (z**2).sum(-1) - 0.5 * mean.shape[-1] * _LOG_2PI
+        means = -0.5 * log_det - 0.5 * self.kappa * (z**2).sum(-1) - 0.5 * mean.shape[-1] * LOG_2PI
         return self._log_constant() + covariances.sum() + means.sum()
 
     def expected(self) -> dict[str, Array]:

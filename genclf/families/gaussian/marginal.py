@@ -8,7 +8,6 @@ the missing ones. Rows are the last axis, so that the arithmetic is vectorised o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from genclf.covariance.scales import Scale, finite, squares
 from genclf.families.capabilities import Completed
 from genclf.families.gaussian.mahalanobis import Means, from_one, over_classes
 from genclf.numerics import loops
+from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.products import einsum, matmul
 from genclf.sums.accumulate import moments, one_class
 from genclf.sums.blocks import ClassWeights, class_rows
@@ -169,7 +169,7 @@ def cell_scores(
 
 def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Array, "n"]:
     """`-Σ log (unit_j √2π)` over the observed cells."""
-    norm = -jnp.log(unit) - 0.5 * math.log(2 * math.pi)
+    norm = -jnp.log(unit) - 0.5 * LOG_2PI
     return matmul((~jnp.isnan(x)).astype(norm.dtype), norm)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Float, Int
 
 from genclf.covariance.regularise import estimate_covariance
-from genclf.families.base import Density, Parametric
+from genclf.families.base import Density, Wrapping
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
-from genclf.families.support import Support
-from genclf.sums.blocks import ClassWeights
 from genclf.sums.statistics import Moments
 
 
@@ -25,7 +22,7 @@ def can_pad(family: object) -> bool:
     return plain and not family.may_miss
 
 
-class PaddedGaussian(Parametric):
+class PaddedGaussian(Wrapping):
     """A `Gaussian` of the first d columns, so that d can vary in one compiled program.
 
     Args:
@@ -33,16 +30,7 @@ class PaddedGaussian(Parametric):
         num_features: d; all further columns are 0.
     """
 
-    family: Any
     num_features: Int[Array, ""]
-
-    @property
-    def support(self) -> Support:
-        return self.family.support
-
-    def stats(self, x: Shaped[Array, "n D"], w: ClassWeights) -> Moments:
-        """The statistics of the family, for all columns."""
-        return self.family.stats(x, w)
 
     def estimate(self, stats: Moments) -> GaussianParams:
         """The densities of the features; a standard normal in all further columns."""
@@ -59,17 +47,5 @@ class PaddedGaussian(Parametric):
         scale = jnp.where(is_feature[None], params.scale, one.astype(params.scale.dtype))
         return replace(params, scale=scale)
 
-    def plain(self) -> PaddedGaussian:
-        return replace(self, family=self.family.plain())
-
     def log_prior_density(self, params: Density, stats: Moments) -> Float[Array, ""]:
         raise ValueError("the penalty of a shrinkage is not known for padded rows")
-
-    def num_parameters(self, num_classes: int, d: int) -> int:
-        return self.family.num_parameters(num_classes, d)
-
-    def statistic(self, stats: Moments) -> str:
-        return self.family.statistic(stats)
-
-    def check_stats(self, stats: PyTree) -> None:
-        self.family.check_stats(stats)

@@ -47,13 +47,13 @@ from genclf.families.missing import MayMiss, Missing
 from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
 from genclf.numerics.compensated import zero_low
+from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.products import einsum
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.far import shrink_far_rows
 from genclf.sums.largest import argmax
 from genclf.sums.statistics import Moments
 
-_LOG_2PI = math.log(2 * math.pi)
 Scores = Callable[[Array], Array]
 
 
@@ -179,7 +179,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
     def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
         """`-½ log |2π Σ_k|` as two terms: one per class, without units, and one that all share."""
         own, common = self.structure.log_determinants(self.scale, self.mean.shape[-1])
-        return -own, -common - 0.5 * self.mean.shape[-1] * _LOG_2PI
+        return -own, -common - 0.5 * self.mean.shape[-1] * LOG_2PI
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
@@ -342,7 +342,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         inverse = self.structure.inverse(self.scale)
         if stats.of_cells:
             scale = jnp.broadcast_to(self.scale, stats.mean.shape)
-            norms = stats.count * (-jnp.log(scale) - 0.5 * _LOG_2PI)
+            norms = stats.count * (-jnp.log(scale) - 0.5 * LOG_2PI)
         else:
             norms = stats.count * sum(self._log_norms())
         centred = self._means().subtracted_from(stats.mean)

@@ -7,13 +7,12 @@ array is made, and the answers are those of the full computation.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.domains import POSITIVES, SHARES, whole
 from genclf.arguments.static import static
@@ -23,18 +22,17 @@ from genclf.covariance.regularise import estimate_covariance
 from genclf.covariance.rotation import Rotation, power_of_two, rotation_of
 from genclf.covariance.scales import SCALES
 from genclf.covariance.shrinkage import Estimated, estimated, intensity, shrinkage_terms
-from genclf.families.base import Condition, Density, Parametric, Params
+from genclf.families.base import Condition, Density, Params, Wrapping
 from genclf.families.capabilities import HasLinearForm, HasTerms
 from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.params import GaussianParams, describe_moments
 from genclf.families.gaussian.terms import shared_terms
 from genclf.families.support import Support
+from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.products import einsum, matmul
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, broadcast_rows, row_weights
 from genclf.sums.statistics import Moments, divide
-
-_LOG_2PI = math.log(2 * math.pi)
 
 
 class RowSpaceParams(HasLinearForm, HasTerms, Params):
@@ -112,7 +110,7 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
         """The log-density at the mean in the other directions, and the logarithm of the units."""
         others = self.width - self.inside.num_features
         units = 0.0 if self.rotation is None else jnp.log(self.rotation.unit).sum()
-        return -0.5 * others * (jnp.log(self.outside) + _LOG_2PI) - units
+        return -0.5 * others * (jnp.log(self.outside) + LOG_2PI) - units
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log N(z; m_k, Σ'_k) - ½ |x - Vz|² / τ_k - ½ (d-r) log 2πτ_k`, z the coordinates."""
@@ -175,7 +173,7 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
         return self.rotation.back(z) + broadcast_rows(self.rotation.unit, noise) * noise
 
 
-class RowSpaceGaussian(Parametric):
+class RowSpaceGaussian(Wrapping):
     """A `Gaussian` of rows that are given by their coordinates in the space that they span.
 
     The shrinkage is at least ε^(2/3), ε the dtype's epsilon: with 0 there is no maximum.
@@ -187,17 +185,8 @@ class RowSpaceGaussian(Parametric):
             the standard deviations of the features; else None.
     """
 
-    family: Any
     num_features: int = static()
     num_varying: Float[Array, ""] | None = None
-
-    @property
-    def support(self) -> Support:
-        return self.family.support
-
-    def stats(self, x: Shaped[Array, "n r"], w: ClassWeights) -> Moments:
-        """The statistics of the family, for the coordinates."""
-        return self.family.stats(x, w)
 
     def estimate(self, stats: Moments) -> RowSpaceParams:
         """Densities in the space, and the variance that shrinkage gives other directions."""
@@ -237,20 +226,11 @@ class RowSpaceGaussian(Parametric):
         of_each = _features_of(self.family).diagnose(stats.of_features())
         return _diagnosis(of_each, self.estimate(stats), self.num_features)
 
-    def plain(self) -> RowSpaceGaussian:
-        return replace(self, family=self.family.plain())
-
     def log_prior_density(self, params: Density, stats: Moments) -> Float[Array, ""]:
         raise ValueError("the penalty of a shrinkage is not known in the space of the rows")
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         return self.family.num_parameters(num_classes, self.num_features)
-
-    def statistic(self, stats: Moments) -> str:
-        return self.family.statistic(stats)
-
-    def check_stats(self, stats: PyTree) -> None:
-        self.family.check_stats(stats)
 
 
 def _sum(of_features: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:

@@ -21,6 +21,7 @@ from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernels.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics import loops
+from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.sizes import at_most
 from genclf.sums.blocks import (
     ClassWeights,
@@ -39,7 +40,6 @@ from genclf.sums.tiles import class_tiles
 from genclf.sums.units import moments_in_units
 
 T = TypeVar("T")
-_LOG_2PI = 1.8378770664093453
 _TILE = 512  # maximum rows of a tile
 
 
@@ -86,7 +86,7 @@ class KernelDensityParams(Density):
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log Σ_n w_nk / n_k Π_j N(x_j; x_nj, h_kj²)`; -inf if all distances overflow."""
         common = SCALES["diag"].log_determinants(self.bandwidth, self.num_features)[1]
-        return self._scores(x, compared=False) - common - 0.5 * self.num_features * _LOG_2PI
+        return self._scores(x, compared=False) - common - 0.5 * self.num_features * LOG_2PI
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` with each h_kj relative to its mean over the classes, and without 2π."""
