@@ -4,8 +4,10 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+OLDEST_PYTHON ?= python3.11
 
 VENV := .venv
+LOWEST := .venv-lowest
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check --no-input
 
@@ -15,14 +17,14 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # JAX calls LAPACK from several threads at once. Idle threads of OpenBLAS spin, which makes everything
 # several times slower if another process uses a core.
-test test-all test-scale test-cpus mutation docs: export OPENBLAS_NUM_THREADS := 1
+test test-all test-scale test-cpus test-lowest mutation docs: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the targets share one environment
-.PHONY: help demo test test-all test-scale test-cpus lint types docs bench mutation wheel clean
+.PHONY: help demo test test-all test-scale test-cpus test-lowest lint types docs bench mutation wheel clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 11
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 13
 
 demo: $(VENV)/.cli ## fit the models to the shipped data and print what they say
 	@$(PY) -m genclf
@@ -51,6 +53,14 @@ test-cpus: $(VENV)/.test ## the laws, with the rounding of x86 processors with s
 	        $(PY) $(PYTEST) --fast tests/laws tests/course/test_hard_cases.py $(PYTEST_ARGS) || exit 1; \
 	done
 
+# One file or two for each package of another.
+OF_OLD := $(addprefix tests/,house/test_import.py house/test_readme.py fitting/test_prior_shift.py roads/test_constrained.py \
+    laws/test_story.py multivariate/test_ranking.py files/test_files.py sklearn/test_mixed_tables.py text/test_text.py \
+    tables/test_compare_tables.py stream/test_host_scores.py cli/test_cli.py plot/test_plot.py)
+
+test-lowest: $(LOWEST)/.made ## imports, the README and quick tests with the oldest versions that pyproject.toml allows
+	$(LOWEST)/bin/python $(PYTEST) --fast -W default -k "not test_pictures" $(OF_OLD) $(PYTEST_ARGS)
+
 lint: $(VENV)/.test ## ruff
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -74,13 +84,23 @@ wheel: $(VENV)/.test ## the sdist, and from it the wheel, into dist
 	$(PY) -m build
 
 clean: ## remove everything made here, the environment too
-	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp per extra: .venv/.test is newer than pyproject.toml if genclf[test] is installed and current.
 $(VENV)/.cli $(VENV)/.test $(VENV)/.docs $(VENV)/.bench $(VENV)/.scale: $(VENV)/.%: $(VENV)/.made pyproject.toml
 	@echo "installing genclf[$*] into $(VENV)"
 	@$(PIP) install --no-compile --editable '.[$*]'
+	@touch $@
+
+$(LOWEST)/.made: pyproject.toml tests/lowest.py
+	@command -v "$(OLDEST_PYTHON)" >/dev/null || \
+	    { echo "genclf: no '$(OLDEST_PYTHON)' here; name Python 3.11: make OLDEST_PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$(OLDEST_PYTHON)" -m venv --clear $(LOWEST)
+	@echo "installing the oldest versions that pyproject.toml allows into $(LOWEST)"
+	@"$(OLDEST_PYTHON)" tests/lowest.py > $(LOWEST)/requirements.txt
+	@$(LOWEST)/bin/python -m pip --quiet --disable-pip-version-check --no-input install --no-compile \
+	    --requirement $(LOWEST)/requirements.txt --editable .
 	@touch $@
 
 $(VENV)/.made:

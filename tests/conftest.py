@@ -1,6 +1,5 @@
-"""Strict settings for every test, the two precisions as fixtures, and what a run has cost."""
+"""Strict settings for every test, and the two precisions as fixtures."""
 
-import collections
 import gc
 import itertools
 import os
@@ -48,46 +47,7 @@ _set_here_and_below("jax_persistent_cache_min_compile_time_secs", 0)
 _set_here_and_below("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-_WORK = {"traces": 0, "compilations": 0}
-_EVENTS = {
-    "/jax/core/compile/jaxpr_trace_duration": "traces",
-    "/jax/core/compile/backend_compile_duration": "compilations",
-}
-
-
-def _count(event, duration, **_):
-    if event in _EVENTS:
-        _WORK[_EVENTS[event]] += 1
-
-
-jax.monitoring.register_event_duration_secs_listener(_count)
-
 CACHE_DAYS = 14
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item):
-    """What a phase of a test has traced and compiled goes with its report, from every worker."""
-    report = yield
-    report.user_properties += [(kind, number) for kind, number in _WORK.items() if number]
-    _WORK.update(dict.fromkeys(_WORK, 0))
-    return report
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Seconds, traces and compilations per file, by seconds."""
-    files = collections.defaultdict(collections.Counter)
-    every = itertools.chain(*terminalreporter.stats.values())
-    reports = [report for report in every if isinstance(report, pytest.TestReport)]
-    for report in reports:
-        own = files[report.nodeid.partition("::")[0]]
-        own.update(seconds=report.duration, tests=report.when == "call")
-        own.update(dict(report.user_properties))
-    columns = ("seconds", "tests", "traces", "compilations")
-    terminalreporter.section("per file: " + ", ".join(columns))
-    rows = sorted(files.items(), key=lambda row: -row[1]["seconds"])
-    for name, own in [*rows, ("in all", sum(files.values(), collections.Counter()))]:
-        terminalreporter.line("".join(f"{own[column]:10.0f}" for column in columns) + f"  {name}")
 
 
 def pytest_configure(config):
@@ -104,7 +64,11 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent comp")
 
 
-from tests.selection import (  # noqa: E402, F401  # after the import hook
+from tests.costs import (  # noqa: E402, F401  # after the import hook
+    pytest_runtest_makereport,
+    pytest_terminal_summary,
+)
+from tests.selection import (  # noqa: E402, F401
     pytest_addoption,
     pytest_collection_finish,
     pytest_collection_modifyitems,
@@ -139,3 +103,12 @@ def dtype(request):
     """Run the test in each precision: the name of the floating dtype."""
     with jax.enable_x64(request.param == "float64"):
         yield np.dtype(request.param)
+
+
+@pytest.fixture
+def optimized():
+    """Programs compiled as users compile them: what is fused may be rounded differently."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)

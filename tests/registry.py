@@ -269,6 +269,9 @@ MODELS = [
 ]
 BY_NAME = {model.name: model for model in MODELS}
 
+# Two classes of two rows, where it does not matter which data are given.
+FOUR_ROWS = np.array([[0.0], [1.0], [8.0], [9.0]], np.float32), np.array([0, 0, 1, 1])
+
 # One of each kind, for `make test`; `make test-all` takes every model.
 ONE_OF_EACH = {
     "gaussian-shared", "gaussian-diag", "bernoulli", "categorical-unequal", "multinomial-tokens",
@@ -344,6 +347,10 @@ MIXTURES = [
         blocks(size=reals, word=bits),
     ),
 ]
+KERNELS = [
+    Model("kernel", gcf.KernelDensity(0.5), reals),
+    Model("independent-kernel", gcf.Independent(gcf.KernelDensity(0.5)), reals),
+]
 SEEN_IN_PART = [
     model
     for model in [*DISTINCT, BY_NAME["independent-categorical"]]
@@ -363,6 +370,20 @@ WITH_HOLES = [
     Model("product-holes", marginalizing(_REGULAR_MIX), with_holes(_MIXED)),
     Model("mixture-holes", marginalizing(gcf.Mixture(_REGULAR, 2)), with_holes(reals)),
 ]
+# Those that `fit` takes, with two whose components are not seen; and with cells that are not seen.
+FITTED = [
+    *MODELS,
+    *KERNELS,
+    *(model for model in MIXTURES if model.name in ("mixture-shared", "product-mixture")),
+]
+FITTED_WITH_HOLES = [
+    *FITTED,
+    *(
+        model
+        for model in WITH_HOLES
+        if model.name in ("gaussian-shared-holes", "gaussian-diag-shared-holes")
+    ),
+]
 
 
 # What laws are written with: rows of data whatever its structure, and distances of pytrees.
@@ -377,6 +398,26 @@ def take(tree, rows):
 
 def concatenate(*trees):
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)
+
+
+def stack(trees):
+    """Trees of one structure as one, with a leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def is_floating(a):
+    return np.issubdtype(a.dtype, np.floating)
+
+
+def floating(tree):
+    """The arrays of a tree by which there are derivatives."""
+    return [a for a in jax.tree.leaves(tree) if is_floating(a)]
+
+
+def put(tree, leaves):
+    """The tree with these in place of its floating arrays."""
+    leaves = iter(leaves)
+    return jax.tree.map(lambda a: next(leaves) if is_floating(a) else a, tree)
 
 
 def leaves_of(tree):
@@ -424,6 +465,12 @@ def assert_same(actual, expected):
 def assert_finite(tree):
     for path, leaf in leaves_of(tree):
         assert np.isfinite(leaf).all(), f"{path}: {leaf}"
+
+
+def fit_and_score(clf, x, y, weights):
+    """What has no axis of rows, and what has one."""
+    params = gcf.fit(clf, x, y, weights)
+    return params, (gcf.log_joint(params, x), gcf.log_posterior(params, x), gcf.predict(params, x))
 
 
 def spoil(x, rows):

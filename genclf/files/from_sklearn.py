@@ -72,9 +72,7 @@ def from_sklearn(estimator: BaseEstimator) -> Fitted:
 
 def _linear(fitted: LinearDiscriminantAnalysis) -> Fitted:
     covariance = getattr(fitted, "covariance_", None)
-    if covariance is not None and np.linalg.matrix_rank(covariance, hermitian=True) == len(
-        covariance
-    ):
+    if covariance is not None and _decides_by(fitted, covariance):
         scale = _array(np.linalg.cholesky(covariance)[None])
         density = GaussianParams(_array(fitted.means_), scale, "full", shared=True)
         return ClassifierParams(_array(np.log(fitted.priors_)), density)
@@ -92,6 +90,15 @@ def _linear(fitted: LinearDiscriminantAnalysis) -> Fitted:
         gradient_norm=_array(np.nan),
         objective=_array(np.nan),
     )
+
+
+def _decides_by(fitted: LinearDiscriminantAnalysis, covariance: np.ndarray) -> bool:
+    """Whether its scores are of this covariance; before 1.9.1 "svd" had another divisor."""
+    if np.linalg.matrix_rank(covariance, hermitian=True) < len(covariance):
+        return False
+    coef, apart = np.asarray(fitted.coef_, float), fitted.means_ - fitted.means_[:1]
+    coef = coef[1:] - coef[:1] if len(apart) > 2 else coef
+    return np.allclose(coef, np.linalg.solve(covariance, apart[1:].T).T, rtol=1e-6)
 
 
 def _quadratic(fitted: QuadraticDiscriminantAnalysis) -> ClassifierParams:

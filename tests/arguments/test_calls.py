@@ -144,3 +144,16 @@ def test_em_draws_nothing_if_it_is_told_where_to_start():
     start = gcf.fit(CLF, X, Y)
     keyless = gcf.em(CLF, X, unlabelled, init=start)
     assert_same(keyless, gcf.em(CLF, X, unlabelled, init=start, key=jax.random.key(7)))
+
+
+def test_verbs_are_functions_and_say_so():
+    clf, x, y = gcf.lda(2), np.array([[0.0], [1.0], [5.0], [7.0]]), np.array([0, 0, 1, 1])
+    params = gcf.fit(clf, x, y)
+    with pytest.raises(AttributeError, match=r"no attribute 'fit'.*genclf\.fit\(clf"):
+        clf.fit(x, y)
+    with pytest.raises(AttributeError, match=r"no attribute 'predict'.*genclf\.predict\(params"):
+        params.predict(x)
+    with pytest.raises(ValueError, match=r"the arguments are predict\(params, x\)"):
+        gcf.predict(x, params)
+    with pytest.raises(ValueError, match=r"Classifier\(family, num_classes\)"):
+        gcf.fit(gcf.Gaussian(), x, y)

@@ -170,46 +170,6 @@ def test_text_names_the_way_out():
         gcf.fit(gcf.multinomial_nb(K), np.array([["free prize"]] * N), Y)
 
 
-@pytest.mark.parametrize(
-    ("clf", "expected"),
-    [
-        (gcf.lda(0), "num_classes is 0, expected >= 1"),
-        (gcf.lda(K, ridge=-0.5), "ridge is -0.5, expected >= 0"),
-        (gcf.lda(K, class_alpha=-1.0), "class_alpha is -1.0, expected >= 0"),
-        (gcf.lda(K, ridge=float("nan")), "ridge is nan, expected >= 0"),
-        (gcf.Classifier(gcf.Gaussian(ddof=-1.0), K), "ddof is -1.0, expected >= 0"),
-        (gcf.bernoulli_nb(K, alpha=-1.0), "alpha is -1.0, expected >= 0"),
-        (gcf.multinomial_nb(K, alpha=-1.0), "alpha is -1.0, expected >= 0"),
-        (gcf.categorical_nb(K, V, alpha=-1.0), "alpha is -1.0, expected >= 0"),
-        (gcf.categorical_nb(K, 0), "num_values is 0, expected >= 1"),
-        (gcf.Classifier(gcf.Independent(gcf.Bernoulli(alpha=-1.0)), K), "alpha is -1.0"),
-        (
-            gcf.Classifier(gcf.Product({"a": gcf.Gaussian(ridge=-1.0), "b": gcf.Bernoulli()}), K),
-            "a: ridge is -1.0",
-        ),
-        (
-            gcf.Classifier(gcf.Gaussian(), K, class_prior=np.array([0.5, 0.5])),
-            r"class_prior has shape \(2,\), expected \(3,\)",
-        ),
-        (
-            gcf.Classifier(gcf.Gaussian(), K, class_prior=np.array([0.5, 0.6, -0.1])),
-            r"class_prior\[2\] is -0.1, expected a probability >= 0",
-        ),
-        (
-            gcf.Classifier(gcf.Gaussian(), K, class_prior=np.array([0.5, 0.6, 0.1])),
-            r"class_prior .* sums to 1.2, expected 1",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_hyper_parameters(clf, expected):
-    x = np.zeros((N, D), np.int32)
-    x = {"a": x, "b": x} if isinstance(clf.family, gcf.Product) else x
-    for function in (gcf.fit, gcf.validate):
-        with pytest.raises(ValueError, match=expected):
-            function(clf, x, Y)
-
-
 def test_a_start_is_for_models_that_need_one():
     y = np.arange(N) % K
     for clf in (gcf.lda(K), gcf.multinomial_nb(K)):
@@ -226,29 +186,22 @@ def test_numbers_of_any_type_are_taken():
     assert params.log_prior.shape == (K,)
 
 
-def test_columns_of_different_numbers():
-    clf = gcf.Classifier(gcf.Independent(gcf.Gaussian()), K)
-    found = gcf.stats(clf, X, np.arange(N) % K)
-    torn = eqx.tree_at(lambda s: s.conditional.mean, found, found.conditional.mean[1:])
-    with pytest.raises(ValueError, match=r"one leading column axis, .* sizes \[\(4,\), \(5,\)\]"):
-        gcf.estimate(clf, torn)
+@pytest.mark.slow
+def test_containers_of_other_kinds():
+    x, y = np.arange(8.0).reshape(4, 2) ** 2, np.array([0, 0, 1, 1])
+    expected = gcf.fit(gcf.gaussian_nb(2), x, y)
+    for same in (x.astype(">f8"), x.astype(np.longdouble), x.tolist(), np.asfortranarray(x)):
+        assert eqx.tree_equal(gcf.fit(gcf.gaussian_nb(2), same, y), expected)
+    codes = np.array([[0, 1], [1, 2**32 - 1]], np.uint32)  # not the missing code -1
+    clf = gcf.categorical_nb(2, 2, missing="marginalize")
+    params = gcf.fit(clf, np.array([[0, 1], [1, 0]]), [0, 1])
+    assert gcf.predict(params, codes).tolist() == [0, -1]
 
 
-def test_statistics_of_another_model():
-    y = np.arange(N) % K
-    full, diag = gcf.stats(gcf.qda(K), X, y), gcf.stats(gcf.gaussian_nb(K), X, y)
-    words = gcf.stats(gcf.multinomial_nb(K), X, y)
-    narrow = gcf.stats(gcf.qda(K), X[:, :2], y)
-    two = gcf.stats(gcf.qda(2), X, y % 2)
-    for other in (diag, words, narrow, two):
-        for function in (gcf.merge, gcf.remove):
-            with pytest.raises(ValueError, match="statistics of different models"):
-                function(full, other)
-    with pytest.raises(ValueError, match=r"stats.count has shape \(2,\), expected \(3,\)"):
-        gcf.estimate(gcf.qda(K), two)
-    batched = jax.tree.map(lambda leaf: leaf[None], full)
-    with pytest.raises(ValueError, match="pool"):
-        gcf.estimate(gcf.qda(K), batched)
-    for clf, s in ((gcf.qda(K), diag), (gcf.gaussian_nb(K), full)):
-        with pytest.raises(ValueError, match="estimates from"):
-            gcf.estimate(clf, s)
+@pytest.mark.parametrize("name", ["y", "weights"])
+@pytest.mark.parametrize("verb", [gcf.fit, gcf.stats, gcf.diagnose, gcf.em])
+def test_labels_and_weights_are_one_array(name, verb):
+    given = {"x": np.ones((4, 2)), "y": np.array([0, 1, 0, 1]), "weights": np.ones(4)}
+    given[name] = {"a": given[name]}
+    with pytest.raises(ValueError, match=f"{name} is a dict, expected an array of numbers"):
+        verb(gcf.gaussian_nb(2), **given)

@@ -1,7 +1,6 @@
 """The command line: what it prints on shipped data and on a file, and how it says no."""
 
 import io
-import subprocess
 import sys
 
 import numpy as np
@@ -20,6 +19,7 @@ from genclf.tables.columns import codes_of, read_columns, values_of
 from genclf.tables.frames import as_table
 from genclf.tables.held_out import held_out, stratified_folds
 from genclf.tables.training_words import TrainingWords
+from tests.processes import run
 
 LINES = {
     "header.csv": "a,b,y\n",
@@ -403,6 +403,6 @@ def test_running_the_module_needs_no_extra_for_help():
         "import sys, runpy; sys.modules.update(rich=None, pandas=None, sklearn=None); "
         "sys.argv = ['genclf', '--help']; runpy.run_module('genclf', run_name='__main__')"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run(program)
     assert done.returncode == 0, done.stderr
     assert "compare" in done.stdout

@@ -7,6 +7,7 @@ import pytest
 
 import genclf as gcf
 from genclf.classifier import conversion as entry
+from tests.costs import counted
 from tests.registry import assert_close, assert_same, take
 
 POSTERIOR = {"float32": 1e-6, "float64": 1e-12}
@@ -328,18 +329,9 @@ def test_28_a_buffer_that_is_refilled():
 
 def compilations(call):
     """How many programs a call compiles."""
-    found = []
-
-    def count(event, _duration, **_):
-        if event == "/jax/core/compile/backend_compile_duration":
-            found.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(count)
-    try:
+    with counted() as work:
         jax.block_until_ready(call())
-    finally:
-        jax.monitoring.unregister_event_duration_listener(count)
-    return len(found)
+    return work["compilations"]
 
 
 @pytest.mark.parametrize("starts", [True, False], ids=["by threads", "when no thread starts"])

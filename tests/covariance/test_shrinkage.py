@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import genclf as gcf
-from tests.registry import BY_NAME, D, K, N, assert_close
+from tests.registry import BY_NAME, D, K, N, assert_close, stack
 
 OF_NAME = {"ledoit-wolf": ledoit_wolf, "oas": oas}
 
@@ -154,8 +154,7 @@ def test_from_merged_statistics(family, data):
     assert_close(gcf.remove(gcf.remove(whole, parts[2]), parts[1]), parts[0], 1e-12)
     assert_close(gcf.stats(clf, x, np.eye(K)[y], weights), whole, 1e-12)
     assert_close(gcf.scale(gcf.scale(whole, 2.0), 0.5), whole, 1e-12)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
-    assert_close(gcf.pool(stacked), whole, 1e-12)
+    assert_close(gcf.pool(stack(parts)), whole, 1e-12)
     times = np.arange(N) % 3 + 1
     repeated = gcf.fit(clf, np.repeat(x, times, 0), np.repeat(y, times))
     assert_close(gcf.fit(clf, x, y, times.astype(float)), repeated, 1e-12)
@@ -252,3 +251,23 @@ def test_what_needs_more_than_the_regularised_covariance():
     traced = jax.jit(lambda ridge: gcf.fit(gcf.lda(K, ridge=ridge, shrinkage=0.1), x, y))
     assert not np.isnan(traced(0.0).conditional.scale).any()
     assert np.isnan(traced(0.1).conditional.scale).all()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_fourth_moments_of_known_responsibilities(shared, x64):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(N, 3)), np.arange(N) % K
+    for target in ("identity", "diagonal"):
+        family = gcf.Gaussian(shared=shared, shrinkage="ledoit-wolf", target=target)
+        clf = gcf.Classifier(family, K)
+        soft = gcf.stats(clf, x, np.eye(K)[y]).conditional
+        hard = gcf.stats(clf, x, y).conditional
+        for name in ("third", "fourth"):
+            np.testing.assert_allclose(
+                getattr(soft, name), getattr(hard, name), rtol=1e-9, atol=1e-12
+            )
+        z = x - np.stack([x[y == k].mean(0) for k in range(K)])[y]
+        u = (z**2).sum(1, keepdims=True) if target == "identity" else z**2
+        expected = np.stack([u[y == k].T @ u[y == k] for k in range(K)])
+        found = hard.fourth * np.asarray(hard.unit)[:, None, None] ** 4
+        np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -3,8 +3,6 @@
 import gzip
 import hashlib
 import re
-import subprocess
-import sys
 import zipfile
 from importlib import resources
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 import genclf.datasets
 from genclf.datasets import load_house_votes, load_mushroom, load_sms_spam, load_vowel
+from tests.processes import run
 
 DATA = resources.files(genclf.datasets) / "data"
 ATTRIBUTION = (DATA / "ATTRIBUTION.md").read_text("utf-8")
@@ -185,11 +184,5 @@ def test_loads_from_a_zip(tmp_path):
         " len(load_mushroom().y));"
         "print([name for name in ('sklearn', 'pandas') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(archive)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-    )
+    done = run(program, str(archive), cwd=tmp_path, check=True)
     assert done.stdout.split("\n")[:2] == ["5574 462 435 8124", "[]"]

@@ -77,3 +77,9 @@ def test_errors_of_two_models():
         params = jax.vmap(gcf.fit, (None, 0, 0))(clf, *train)
         error = float((jax.vmap(gcf.predict)(params, x) != y).mean())
         assert abs(error - published) < 0.012 and abs(error - expected) < 0.005
+
+
+def test_the_waveforms_of_whole_numbers_are_those_of_floats():
+    x = np.arange(21)
+    whole, floats = (waveform_log_joint(a) for a in (x, x.astype(np.float32)))
+    np.testing.assert_array_equal(whole, floats)

@@ -232,3 +232,13 @@ def test_quantile_edges_rejects(x, num_bins, weights, message):
 
 def test_public_names():
     assert genclf.discretize.__all__ == ["codes", "quantile_edges"]
+
+
+@pytest.mark.parametrize("order", [">", "<"])
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4", "u2"])
+def test_numbers_of_either_byte_order(order, kind):
+    x = np.array([1, 5, 3, 2], dtype=order + kind)
+    edges = quantile_edges(x, 2)
+    assert edges.tolist() == [3]
+    assert codes(x, edges).tolist() == [0, 1, 1, 0]
+    assert codes(x, edges.astype(np.longdouble)).tolist() == [0, 1, 1, 0]

@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import subprocess
 import sys
 
 import jax
@@ -15,6 +14,7 @@ from docs import rendered
 from genclf import families
 from genclf.arguments.registered import REGISTERED
 from genclf.sklearn import GenerativeClassifier
+from tests.processes import run
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -205,5 +205,5 @@ def test_files(own, clf, tmp_path):
     assert found["model"] == clf and type(found["params"].conditional) is own.ExponentialParams
     assert np.array_equal(gcf.log_joint(found["params"], X), gcf.log_joint(params, X))
     load = f"import genclf; genclf.load({str(path)!r})"  # nothing is imported by a file
-    done = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True)
+    done = run(load)
     assert "genclf does not define: import exponential first" in done.stderr

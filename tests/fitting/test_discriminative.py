@@ -1,8 +1,5 @@
 """Softmax regression: the minimum, its conventions, its flags, and generative models as one."""
 
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +8,9 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
 
 import genclf as gcf
+from tests.costs import counted
 from tests.laws.test_forms import FEATURES, LINEAR, QUADRATIC
+from tests.processes import run
 from tests.registry import assert_close, assert_finite
 
 N, D, K = 499, 5, 3
@@ -262,7 +261,7 @@ for call in (
     except ValueError as error:
         print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run(program)
     said = done.stdout.splitlines()
     assert len(said) == 8, done.stderr
     assert all("needs p(x, y), and Softmax" in line for line in said)
@@ -292,17 +291,9 @@ def test_jit_and_vmap_are_the_same_fit(x64):
 def test_no_compilation_on_the_second_call_nor_for_another_l2(x64):
     x, y = example()
     gcf.predict(gcf.fit(softmax(l2=0.1), x, y), x)
-    events = []
-
-    def listen(event, duration, **_):
-        if event.endswith(("jaxpr_trace_duration", "backend_compile_duration")):
-            events.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    gcf.predict(gcf.fit(softmax(l2=0.2), x + 1, y), x)
-    found = list(events)
-    jax.monitoring.unregister_event_duration_listener(listen)
-    assert found == []
+    with counted() as work:
+        gcf.predict(gcf.fit(softmax(l2=0.2), x + 1, y), x)
+    assert work.total() == 0
 
 
 @pytest.mark.slow

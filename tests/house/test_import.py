@@ -1,19 +1,14 @@
 """`import genclf` is light: what few users need is imported where it is needed."""
 
-import subprocess
 import sys
 
 import pytest
 
+from tests.processes import run
+
 
 def imported_by(program):
-    done = subprocess.run(
-        [sys.executable, "-c", program + "; import sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(done.stdout.split())
+    return set(run(program + "; import sys; print(*sys.modules)", check=True).stdout.split())
 
 
 def test_a_name_is_imported_when_it_is_used():
@@ -30,6 +25,15 @@ def test_all_names_leave_the_heavy_packages_alone():
     # Packages that jax and equinox do not bring along: one.
     mine, base = ({name.split(".")[0] for name in names} for names in (mine, base))
     assert mine - base - set(sys.stdlib_module_names) == {"genclf", "lazy_loader"}
+
+
+def test_every_module_can_be_imported():
+    program = (
+        "import pkgutil, importlib, genclf;"
+        "names = [m.name for m in pkgutil.walk_packages(genclf.__path__, 'genclf.')];"
+        "[importlib.import_module(name) for name in names if name != 'genclf.__main__']"
+    )
+    assert "genclf.engines.spark" in imported_by(program)
 
 
 def test_rows_are_read_without_jax():
@@ -55,7 +59,7 @@ def test_rows_are_read_without_jax():
 def test_a_package_that_lacks_is_named_with_its_extra(use, package, extra):
     module = {"scikit-learn": "sklearn"}.get(package, package)
     program = f"import sys; sys.modules[{module!r}] = None; {use}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run(program)
     name = {"sklearn": "scikit-learn"}.get(package, package)
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: ")

@@ -86,7 +86,20 @@ def test_functions_import_nothing_of_the_library():
         assert [used for node in functions for used in imports(node)] == [], name
 
 
-def test_the_top_level_is_small():
-    top = [path.name for path in (ROOT / "genclf").iterdir() if path.name != "__pycache__"]
-    assert len([name for name in top if "." in name]) <= 8
-    assert len([name for name in top if "." not in name]) <= 20
+def test_the_first_floor_is_small():
+    floor = [path.name for path in (ROOT / "genclf").iterdir() if path.name != "__pycache__"]
+    assert len([name for name in floor if "." in name]) <= 8
+    assert len([name for name in floor if "." not in name]) <= 20
+
+
+def test_tests_are_in_the_package_that_they_test():
+    tests = {path.parent.relative_to(ROOT / "tests") for path in ROOT.glob("tests/*/**/test_*.py")}
+    beside = {"laws", "references", "course", "house"}
+    assert {".".join(folder.parts) for folder in tests} - beside <= set(PACKAGES)
+    assert [path.name for path in ROOT.glob("tests/test_*.py")] == []
+
+
+def test_the_files_of_subjects_exist():
+    files = re.findall(r"`(tests/.+?)` \|$", CONTRIBUTING.partition("## Where tests are")[2], re.M)
+    assert len(files) > 10
+    assert [name for name in files if not (ROOT / name).exists()] == []

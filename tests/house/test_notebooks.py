@@ -1,12 +1,10 @@
 """The notebooks beside the pages are current, and run where only the library is."""
 
-import subprocess
-import sys
-
 import nbformat
 import pytest
 
 from docs import rendered
+from tests.processes import run
 
 PAGES = rendered.pages()
 
@@ -49,9 +47,7 @@ def test_links_of_a_notebook_lead_somewhere(name):
 @pytest.mark.slow
 def test_a_notebook_runs_in_another_folder(tmp_path):
     code = rendered.code_of_notebook(rendered.NOTEBOOKS / "files.ipynb")
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(code)], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = run("\n".join(code), cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
 
 

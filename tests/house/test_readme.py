@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from matplotlib.testing.compare import compare_images
+
+from tests.processes import run
 
 README = Path(__file__).parents[2] / "README.md"
 PAGES = {"README": README, "index": README.parent / "docs" / "index.md"}
@@ -45,13 +45,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def outputs(folder) -> dict[str, list[list[str]]]:
-    done = subprocess.run(
-        [sys.executable, "-c", SESSION],
-        input=json.dumps({page: blocks(page) for page in PAGES}),
-        capture_output=True,
-        text=True,
-        cwd=folder,
-    )
+    done = run(SESSION, input=json.dumps({page: blocks(page) for page in PAGES}), cwd=folder)
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
     return {page: [text.splitlines() for text in printed[page]] for page in PAGES}

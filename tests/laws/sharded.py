@@ -10,7 +10,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import genclf as gcf
 from genclf.classifier import estimation, scores
-from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, assert_close
+from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, assert_close, fit_and_score
 
 N = 4 * 29
 HIDDEN = [m for m in (*MIXTURES, *WITH_HOLES) if m.name in ("mixture-tokens", "gaussian-holes")]
@@ -47,12 +47,6 @@ def assert_lie(tree, mesh, *spec):
         typed = jax.typeof(leaf).sharding
         rest = (None,) * (leaf.ndim - len(spec))
         assert (typed.mesh, tuple(typed.spec)) == (mesh.abstract_mesh, (*spec, *rest)), typed
-
-
-def fit_and_score(clf, x, y, weights):
-    """What is whole on every device, and what lies as the rows do."""
-    params = gcf.fit(clf, x, y, weights)
-    return params, (gcf.log_joint(params, x), gcf.log_posterior(params, x), gcf.predict(params, x))
 
 
 def others(clf, params, x, y, weights):

@@ -16,6 +16,7 @@ SHAPES = [(c, s) for c in ("full", "diag", "spherical") for s in (False, True)]
 STRUCTURES = [gcf.Gaussian(c, s) for c, s in SHAPES]
 HOLES = [gcf.Gaussian(c, s, missing="marginalize") for c, s in SHAPES]
 GAUSSIANS = pytest.mark.parametrize("family", STRUCTURES, ids=str)
+BOTH = pytest.mark.parametrize("preset", [gcf.lda, gcf.qda])
 
 
 def rows(seed=0):
@@ -229,3 +230,104 @@ def test_a_number_beyond_the_dtype_is_shown_as_given():
     expected = r"x\[0, 0\] is 1e\+200 .*at most 3.4e\+38 in float32"
     with np.errstate(over="ignore"), pytest.raises(ValueError, match=expected):
         gcf.validate(gcf.lda(2), x, np.array([0, 1]))
+
+
+# Directions in which nothing varies.
+
+
+def rows_in_few_directions(dtype=np.float64, n=15, d=31, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)).astype(dtype), np.arange(n) % K
+
+
+@pytest.mark.slow("lda-31", "qda-31")
+@pytest.mark.parametrize("d", [7, 31])
+@BOTH
+def test_repeated_rows_are_weights_where_nothing_varies(preset, d, x64):
+    x, y = rows_in_few_directions(d=d)
+    times = 1 + np.arange(15) % 4
+    clf = preset(K)
+    weighted = gcf.fit(clf, x, y, times.astype(np.float64))
+    repeated = gcf.fit(clf, np.repeat(x, times, 0), np.repeat(y, times))
+    new = np.random.default_rng(1).standard_normal((43, d))
+    for rows in (x, new):
+        for score in (gcf.log_joint, gcf.discriminant, gcf.log_posterior):
+            a, b = (np.asarray(score(params, rows)) for params in (weighted, repeated))
+            np.testing.assert_allclose(a, b, rtol=1e-7)
+            assert np.abs(a).max() < 1e14
+
+
+@BOTH
+def test_a_small_ridge_is_continuous(preset, dtype):
+    x, y = rows_in_few_directions(dtype)
+    new = rows_in_few_directions(dtype, seed=1)[0]
+    least = float(np.finfo(dtype).eps) ** (2 / 3)
+
+    def score(ridge):
+        return np.asarray(gcf.log_joint(gcf.fit(preset(K, ridge=ridge), x, y), new), np.float64)
+
+    for ridge in least * 10.0 ** np.arange(-6, 0):
+        np.testing.assert_allclose(score(ridge), score(0.0), rtol=1e-3)
+    np.testing.assert_allclose(score(1.001 * least), score(0.999 * least), rtol=2e-3)
+
+
+@BOTH
+def test_a_larger_ridge_is_exact(preset, x64):
+    x, y = rows_in_few_directions()
+    params = gcf.fit(preset(K, ridge=1e-6), x, y).conditional
+    centred = x - np.stack([x[y == k].mean(0) for k in range(K)])[y]
+    typical = (centred**2).mean(0)
+    for k in range(K):
+        rows = centred if preset is gcf.lda else centred[y == k]
+        expected = rows.T @ rows / len(rows) + 1e-6 * np.diag(typical)
+        np.testing.assert_allclose(params.covariances[k], expected, atol=1e-14)
+
+
+@BOTH
+def test_units_do_not_matter_where_nothing_varies(preset, x64):
+    x, y = rows_in_few_directions()
+    units = 10.0 ** np.random.default_rng(3).uniform(-3, 3, x.shape[1])
+    new = rows_in_few_directions(seed=1)[0]
+    a = gcf.log_posterior(gcf.fit(preset(K), x, y), new)
+    b = gcf.log_posterior(gcf.fit(preset(K), x * units, y), new * units)
+    np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7 * np.abs(a).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [28, 29])
+def test_random_rows_in_random_groups(d, dtype):
+    right = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x, new = (rng.standard_normal((n, d)).astype(dtype) for n in (30, 300))
+        y, of_new = rng.permutation(np.arange(30) % K), rng.integers(0, K, 300)
+        params = gcf.fit(gcf.lda(K), x, y)
+        assert np.isfinite(gcf.log_joint(params, new)).all()
+        assert (np.asarray(gcf.diagnose(gcf.lda(K), x, y).conditional.rank) == 27).all()
+        right.append((np.asarray(gcf.predict(params, new)) == of_new).mean())
+    assert abs(np.mean(right) - 1 / 3) < 0.03
+
+
+@BOTH
+def test_dependent_features_are_named(preset, dtype):
+    x, y = rows_in_few_directions(dtype, n=101, d=5)
+    x[:, 4] = x[:, 1] - 2 * x[:, 2]
+    found = gcf.diagnose(preset(K), x, y).conditional
+    assert (np.asarray(found.rank) == 4).all()
+    assert (np.asarray(found.dependent) == [False, True, True, False, True]).all()
+    with pytest.raises(ValueError, match=r"features \[1, 2, 4\] are linearly dependent"):
+        gcf.validate(preset(K), x, y)
+    x[:, 4] += 1e-3 * rows_in_few_directions(dtype, n=101, d=1, seed=1)[0][:, 0]
+    found = gcf.diagnose(preset(K), x, y).conditional
+    assert (np.asarray(found.rank) == 5).all() and not np.asarray(found.dependent).any()
+
+
+@BOTH
+def test_a_combination_that_never_varies_is_no_evidence(preset, x64):
+    x, y = rows_in_few_directions(n=101, d=4)
+    twice = np.concatenate([x, x[:, :1] + x[:, 1:2]], 1)
+    new = np.random.default_rng(1).standard_normal((43, 4))
+    beside = np.concatenate([new, new[:, :1] + new[:, 1:2]], 1)
+    a = gcf.log_posterior(gcf.fit(preset(K), x, y), new)
+    b = gcf.log_posterior(gcf.fit(preset(K), twice, y), beside)
+    np.testing.assert_allclose(a, b, atol=1e-6)

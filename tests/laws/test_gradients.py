@@ -6,22 +6,21 @@ import numpy as np
 import pytest
 
 import genclf as gcf
-from tests.registry import MODELS, K, N, assert_finite, directions, with_hyperparameters
+from tests.registry import (
+    MODELS,
+    K,
+    N,
+    assert_finite,
+    directions,
+    floating,
+    put,
+    with_hyperparameters,
+)
 
 pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.parametrize("model", MODELS, ids=str)]
 
 STEP = 1e-5
 TOLERANCE = 1e-7  # STEP² times a third derivative
-
-
-def is_floating(a):
-    return np.issubdtype(a.dtype, np.floating)
-
-
-def put(x, leaves):
-    """x with its floating arrays replaced."""
-    leaves = iter(leaves)
-    return jax.tree.map(lambda a: next(leaves) if is_floating(a) else a, x)
 
 
 def score(at, clf, x, y, seen, loss):
@@ -40,8 +39,8 @@ def continuous(clf, x, seen, weights):
     return {
         "hyper-parameters": [np.float64(leaf) for leaf in jax.tree.leaves(clf)],
         "weights": weights,
-        "training rows": [a for a in jax.tree.leaves(x) if is_floating(a)],
-        "scored rows": [a for a in jax.tree.leaves(seen) if is_floating(a)],
+        "training rows": floating(x),
+        "scored rows": floating(seen),
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 import genclf as gcf
 from genclf.families.capabilities import is_additive
 from tests.laws.test_em import MODELS, hide
-from tests.registry import D, K, N, assert_finite, spoil, with_hyperparameters
+from tests.registry import D, K, N, assert_finite, floating, put, spoil, with_hyperparameters
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -21,16 +21,6 @@ ROWS = 29
 ONE_OF_EACH = ("gaussian-shared", "multinomial-tokens", "gaussian-holes", "mixture")
 SOME = [m for m in MODELS if m.name in ONE_OF_EACH]
 HIDDEN = [m for m in SOME if not is_additive(m.family)]
-
-
-def is_floating(a):
-    return np.issubdtype(a.dtype, np.floating)
-
-
-def put(x, leaves):
-    """x with its floating arrays replaced."""
-    leaves = iter(leaves)
-    return jax.tree.map(lambda a: next(leaves) if is_floating(a) else a, x)
 
 
 def score(at, clf, x, y, seen, start):
@@ -65,7 +55,7 @@ def problem(model, known=False):
     clf = with_hyperparameters(clf, lambda leaf: 2.0, names=("alpha",))
     at = {
         "hyper-parameters": [np.float64(leaf) for leaf in jax.tree.leaves(clf)],
-        "rows": [a for a in jax.tree.leaves(x) if is_floating(a)],
+        "rows": floating(x),
         "weights": rng.uniform(0.5, 2, ROWS),
         "share": np.float64(0.7),
     }
@@ -175,7 +165,7 @@ def test_rows_without_weight_may_hold_anything(model):
     absent = np.arange(ROWS) % 7 == 3
     at["weights"] = np.where(absent, 0, at["weights"])
     x = spoil(x, absent)
-    at["rows"] = [a for a in jax.tree.leaves(x) if is_floating(a)]
+    at["rows"] = floating(x)
     value, slope = value_and_slope(at, clf, x, y, seen, start)
     assert np.isfinite(value)
     assert_finite(slope)

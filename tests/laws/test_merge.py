@@ -106,27 +106,3 @@ def test_statistics_without_a_description_go_wherever_theirs_go(model):
     for verb in (partial(gcf.estimate, clf), partial(gcf.log_lik, params)):
         found, expected = (jax.tree.leaves(jax.eval_shape(verb, a)) for a in (by_hand, s))
         assert [a.shape for a in found] == [a.shape for a in expected]
-
-
-def test_statistics_without_a_description_have_the_right_shapes():
-    x, y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
-    s, *others = (
-        jax.eval_shape(gcf.stats, clf, rows, y)
-        for clf, rows in ((gcf.lda(2), x), (gcf.qda(2), x), (gcf.lda(2), x[:, :1]))
-    )
-    for other in others:
-        with pytest.raises(ValueError, match="statistics of different models"):
-            jax.eval_shape(gcf.merge, replace(s, statistic=None), other)
-
-
-@pytest.mark.parametrize("many", [list, tuple])
-def test_a_list_of_statistics_is_no_batch(many):
-    count = jnp.ones(2)
-    one = gcf.ClassifierStats(gcf.Sums(count, count), gcf.Sums(count, jnp.ones((2, 3))))
-    given = many([one, one])
-    message = r"is a (list|tuple) of 2 statistics, expected one of them: functools.reduce"
-    for verb in (gcf.pool, partial(gcf.scale, weight=2), partial(gcf.merge, one)):
-        with pytest.raises(ValueError, match=message):
-            verb(given)
-    with pytest.raises(ValueError, match="without a batch axis to pool over"):
-        gcf.pool({"a": one, "b": one})

@@ -21,6 +21,7 @@ from tests.registry import (
     assert_close,
     assert_finite,
     marginalizing,
+    stack,
     take,
 )
 
@@ -247,7 +248,7 @@ def test_statistics_of_cells_add_up(model, x64):
     parts = [gcf.stats(clf, take(x, rows), y[rows]) for rows in (slice(0, 41), slice(41, ROWS))]
     whole = gcf.stats(clf, x, y)
     assert_close(gcf.merge(*parts), whole, 1e-12)
-    assert_close(gcf.pool(jax.tree.map(lambda *a: jnp.stack(a), *parts)), whole, 1e-12)
+    assert_close(gcf.pool(stack(parts)), whole, 1e-12)
     params = gcf.estimate(clf, whole)
     joint = np.asarray(gcf.log_joint(params, x))
     np.testing.assert_allclose(

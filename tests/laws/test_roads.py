@@ -21,6 +21,7 @@ from tests.registry import (
     assert_close,
     having,
     leaves_of,
+    stack,
     with_hyperparameters,
 )
 
@@ -229,7 +230,7 @@ def test_roads_under_jit_and_vmap(model):
     clf = model.classifier
     examples = [model.example("float64", seed=seed) for seed in range(3)]
     # One labelling for all, and one problem without a class.
-    xs = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(x for x, _ in examples))
+    xs = stack([x for x, _ in examples])
     ys = jnp.stack([jnp.asarray(y) for _, y in examples])
     ys = ys.at[1].set(jnp.where(ys[1] == 2, -1, ys[1]))
 

@@ -11,7 +11,17 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P
 
 import genclf as gcf
 from genclf.sums import blocks
-from tests.registry import BY_NAME, MIXTURES, MODELS, WITH_HOLES, K, N, assert_close, take
+from tests.registry import (
+    BY_NAME,
+    MIXTURES,
+    MODELS,
+    WITH_HOLES,
+    K,
+    N,
+    assert_close,
+    fit_and_score,
+    take,
+)
 
 BLOCK = 256
 SIZES = 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK
@@ -38,9 +48,8 @@ def pooled(clf, x, y, w):
     return gcf.estimate(clf, gcf.pool(gcf.stats(clf, x, y, w), "rows"))
 
 
-def scored(clf, x, y, w):
-    params = gcf.fit(clf, x, y, w)
-    return gcf.log_joint(params, x), gcf.log_posterior(params, x), gcf.predict(params, x)
+def scored(*args):
+    return fit_and_score(*args)[1]
 
 
 def by_em(clf, x, y, w):

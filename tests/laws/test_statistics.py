@@ -1,6 +1,5 @@
 """The algebra of sums and moments, on data that hypothesis makes."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 import genclf as gcf
-from tests.registry import D, K, assert_close, take
+from tests.registry import D, K, assert_close, stack, take
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -28,10 +27,6 @@ CLASSIFIERS = pytest.mark.parametrize(
 def stats(clf, data):
     x, w = data
     return gcf.stats(clf, np.abs(x) if clf is SUMS else x, w)
-
-
-def stack(parts):
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
 
 
 def close(found, expected, *data):
@@ -155,23 +150,3 @@ def test_a_pooled_scatter_is_the_sum_over_the_classes(shared, own, data):
     np.testing.assert_allclose(
         pooled.conditional.scatter[0], np.asarray(apart.conditional.scatter).sum(0), rtol=1e-14
     )
-
-
-def test_statistics_of_shared_and_of_own_covariances_are_told_apart():
-    data = np.ones((ROWS, D)), np.ones((ROWS, K))
-    pooled, apart = stats(POOLED, data), stats(FULL, data)
-    own, shared = gcf.estimate(FULL, apart), gcf.estimate(POOLED, pooled)
-    for call in (
-        lambda: gcf.estimate(POOLED, apart),
-        lambda: gcf.estimate(FULL, pooled),
-        lambda: gcf.log_lik(own, pooled),
-        lambda: gcf.log_lik(shared, apart),
-        lambda: gcf.merge(pooled, apart),
-        lambda: gcf.pool_classes(POOLED, pooled),
-        lambda: gcf.pool_classes(DIAG_POOLED, apart),
-        lambda: gcf.fit_lagrange(FULL, pooled),
-    ):
-        with pytest.raises(ValueError, match=r"pooled|whole|diagonal"):
-            call()
-    with pytest.raises(ValueError, match="use pool_classes"):
-        gcf.estimate(POOLED, apart)

@@ -1,16 +1,11 @@
-"""Triangular factors and their inverses, products with sums, and the index of the largest number.
-
-NumPy says what they are.
-"""
+"""Triangular factors and their inverses, and products with sums, are those of NumPy."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.double import gram_and_sums, symmetric
-from genclf.sums.largest import argmax
 
 
 def triangular(d):
@@ -86,18 +81,3 @@ def _slopes(factor, change):
 def test_the_derivative_of_an_inverse_by_blocks(x64):
     change = np.tril(np.random.default_rng(0).normal(size=(71, 71))) / 71
     np.testing.assert_allclose(*_slopes(triangular(71), change), atol=1e-8)
-
-
-@pytest.mark.parametrize("num_classes", [7, 37])
-def test_the_first_of_the_largest_numbers(num_classes, dtype):
-    """Ties, infinite numbers and leading axes, with few numbers and with many."""
-    score = np.random.default_rng(0).integers(0, 5, (3, 43, num_classes)).astype(dtype)
-    score[0, :5], score[1, 7], score[2, 11, -1] = -np.inf, np.inf, np.inf
-    found, mapped = jax.jit(lambda a: (argmax(a), jax.vmap(argmax)(a)))(score)
-    assert found.dtype == jnp.int32
-    np.testing.assert_array_equal(found, score.argmax(-1))
-    np.testing.assert_array_equal(mapped, found)
-    score[1, 2, 0] = np.nan  # some class there, and no other row is touched
-    again = np.asarray(jax.jit(argmax)(score))
-    assert 0 <= again[1, 2] < num_classes
-    assert (again != found).sum() <= 1

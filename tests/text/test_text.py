@@ -1,7 +1,6 @@
 """Text encodings: the same as CountVectorizer, and the same as one another."""
 
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -10,8 +9,10 @@ from hypothesis import given, strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
 import genclf.text
+from genclf.arguments.texts import check_frequency
 from genclf.datasets import load_sms_spam
 from genclf.text import Vocabulary, learn_vocabulary
+from tests.processes import run
 
 TRAIN = ["The cat sat on the mat.", "the Dog sat", "cat & dog & cat", "", "naïve café, O2 x"]
 TEST = ["a cat, a bird; the DOG, the cat", "nothing known here", "", "café café"]
@@ -241,9 +242,7 @@ def test_missing_scikit_learn_names_the_extra(monkeypatch):
 
 def test_import_does_not_import_scikit_learn():
     program = "import sys, genclf.text; print('sklearn' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run(program, check=True)
     assert done.stdout.strip() == "False"
 
 
@@ -254,3 +253,15 @@ def test_public_names():
 def test_of_words_that_occur_equally_often_the_first_are_kept():
     texts = ["dd cc bb aa ee", "ee dd aa cc bb", "ee"]
     assert learn_vocabulary(texts, max_words=3).words == ("aa", "bb", "ee")
+
+
+@pytest.mark.parametrize("options", [{"min_df": 3.5}, {"max_df": 0}, {"min_df": True}])
+def test_a_frequency_out_of_range(options):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"{name} is .*, expected a number of texts"):
+        check_frequency(options[name], name)
+
+
+def test_words_from_a_list_are_kept_and_may_not_repeat():
+    with pytest.raises(ValueError, match="words must differ: 'you' is there more than once"):
+        Vocabulary(("you", "are", "you"))

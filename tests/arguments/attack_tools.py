@@ -1,23 +1,15 @@
-"""Every argument of the tools beside the models, given what it is not: an answer or a clear error.
-
-The calls are made in a process of their own, where nothing but genclf looks at the arguments.
-"""
+"""Every argument of the tools beside the models, given what it is not; called by a test."""
 
 import inspect
-import json
-import subprocess
-import sys
 import traceback
 
 import numpy as np
 import pandas as pd
-import pytest
 import scipy.sparse
 
 import genclf.datasets
 import genclf.discretize
 import genclf.text
-from genclf.arguments.texts import check_frequency
 
 TEXTS = ["free prize, free entry", "are you free", "you are in"]
 
@@ -103,19 +95,6 @@ def outcome(name, parameter, value):
     return ["", repr(found), ""]
 
 
-@pytest.fixture(scope="module")
-def outcomes():
-    program = (
-        "import sys, json, warnings; sys.path.insert(0, 'tests/arguments');"
-        "warnings.simplefilter('error');"
-        "import test_module_arguments as t;"
-        "print(json.dumps([[case, t.outcome(*case)] for case in t.cases()]))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return {tuple(case): found for case, found in json.loads(done.stdout.splitlines()[-1])}
-
-
 # What is not refused, since it is right.
 RIGHT = {
     "text.learn_vocabulary": {
@@ -145,51 +124,3 @@ RIGHT = {
     "datasets.sample_waveform": {("shape", "list")},
     "datasets.waveform_log_joint": set(),
 }
-
-
-@pytest.mark.slow("text.Vocabulary.counts", "text.learn_vocabulary")
-@pytest.mark.parametrize("name", RIGHT)
-def test_what_is_wrong_is_named_and_what_is_not_is_taken(outcomes, name):
-    asked = {case: found for case, found in outcomes.items() if case[0] == name}
-    assert len(asked) >= len(bad_values())
-    for (_, parameter, value), (kind, message, file) in asked.items():
-        case = f"{parameter} = {value}: {kind} {message} {file}"
-        if (parameter, value) in RIGHT[name]:
-            assert kind == "", case
-            continue
-        assert kind == "ValueError", case
-        assert "/genclf/" in file, case
-        # The name of the argument comes first, or soon.
-        assert parameter in message[:60], case
-
-
-def test_all_calls_are_there(outcomes):
-    assert {case[0] for case in outcomes} == RIGHT.keys()
-
-
-@pytest.mark.parametrize("options", [{"min_df": 3.5}, {"max_df": 0}, {"min_df": True}])
-def test_a_frequency_out_of_range(options):
-    (name,) = options
-    with pytest.raises(ValueError, match=f"{name} is .*, expected a number of texts"):
-        check_frequency(options[name], name)
-
-
-@pytest.mark.parametrize("order", [">", "<"])
-@pytest.mark.parametrize("kind", ["f4", "f8", "i4", "u2"])
-def test_numbers_of_either_byte_order(order, kind):
-    x = np.array([1, 5, 3, 2], dtype=order + kind)
-    edges = genclf.discretize.quantile_edges(x, 2)
-    assert edges.tolist() == [3]
-    assert genclf.discretize.codes(x, edges).tolist() == [0, 1, 1, 0]
-    assert genclf.discretize.codes(x, edges.astype(np.longdouble)).tolist() == [0, 1, 1, 0]
-
-
-def test_words_from_a_list_are_kept_and_may_not_repeat():
-    with pytest.raises(ValueError, match="words must differ: 'you' occurs more than once"):
-        genclf.text.Vocabulary(("you", "are", "you"))
-
-
-def test_the_waveforms_of_whole_numbers_are_those_of_floats():
-    x = np.arange(21)
-    whole, floats = (genclf.datasets.waveform_log_joint(a) for a in (x, x.astype(np.float32)))
-    np.testing.assert_array_equal(whole, floats)

@@ -397,3 +397,9 @@ def test_fit_prior_gives_the_numbers_that_it_used():
     found = jax.eval_shape(lambda: gcf.fit_prior(clf, gcf.stats(clf, {"a": x}, y)))
     prior = found.classifier.family.parts["a"].prior
     assert prior.mean.shape == (D,) and prior.scale.shape == (D, D)
+
+
+def test_a_proper_prior_is_given():
+    with pytest.raises(ValueError, match=r"Poisson has no proper prior: give prior=Gamma"):
+        _ = gcf.Poisson().given_prior
+    assert gcf.Poisson(prior=gcf.Gamma(2.0, 3.0)).given_prior == gcf.Gamma(2.0, 3.0)

@@ -9,6 +9,7 @@ import scipy.stats
 
 import genclf as gcf
 from genclf.families.directions.von_mises_fisher import concentration_of, log_norm, mean_length
+from tests.registry import K
 
 DIMENSIONS = (2, 3, 17, 101, 2048)
 CONCENTRATIONS = (1e-8, 1e-3, 0.7, 5.0, 31.0, 1e3, 1e6)
@@ -173,3 +174,30 @@ def test_rows_of_another_length_are_invalid(dtype):
         gcf.validate(clf, bad, y)
     with pytest.raises(ValueError, match="at least 2"):
         gcf.fit(clf, x[:, :1], y)
+
+
+N = 31
+
+
+def test_the_prior_of_directions_is_rows_without_a_direction(x64):
+    """`α` of them in each class add `α log C(κ)`; one share of α each if classes share κ."""
+    rng, d = np.random.default_rng(0), 3
+    x = rng.normal(size=(N, d)) + 2 * np.eye(d)[np.arange(N) % K]
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    for shared in (False, True):
+        clf = gcf.Classifier(gcf.VonMisesFisher(shared, alpha=2.0), K)
+        params, stats = (of(clf, x, np.arange(N) % K).conditional for of in (gcf.fit, gcf.stats))
+        kappa = np.broadcast_to(params.concentration, (K,))
+        log_norm = np.log(kappa / (2 * np.pi * (np.exp(kappa) - np.exp(-kappa))))
+        expected = 2.0 * (log_norm.sum() / K if shared else log_norm.sum())
+        np.testing.assert_allclose(clf.family.log_prior_density(params, stats), expected, rtol=1e-9)
+        assert clf.family.heuristics() == [] and clf.family.plain().alpha == 0
+
+
+def test_norms_of_directions_by_scipy(x64):
+    """The area of a sphere in d dimensions and the Bessel function: `log C(κ)` for any d."""
+    for d in (2, 5, 17):
+        params = gcf.VonMisesFisherParams(jnp.eye(d)[:1], jnp.array([3.0]))
+        v = d / 2 - 1
+        log_norm = v * np.log(3.0) - d / 2 * np.log(2 * np.pi) - np.log(scipy.special.iv(v, 3.0))
+        np.testing.assert_allclose(params.log_prob(jnp.eye(d)[:1])[0, 0], log_norm + 3.0, rtol=1e-9)

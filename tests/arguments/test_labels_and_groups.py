@@ -15,6 +15,7 @@ import pytest
 
 import genclf as gcf
 from genclf import plot
+from tests.registry import FOUR_ROWS
 
 N, D, K = 36, 2, 2
 Y = np.arange(N) % K
@@ -249,3 +250,32 @@ def test_where_unlabelled_rows_are_meant():
         gcf.fit_many(gcf.gaussian_nb(K), [(X, Y), (X, labels)])
     with pytest.raises(ValueError, match=r"y\[0\] is -1, .* the label 2 \(num_classes = 3\)"):
         gcf.fit(gcf.SoftmaxRegression(3), X, np.arange(N) % 3 - 1)
+
+
+def test_labels_that_are_no_classes_are_named():
+    x, y = np.arange(4.0)[:, None], np.array([1, 2, 3, 1])
+    with pytest.raises(ValueError, match=r"y\[2\] is 3 .*expected a label in 0..2.*subtract 1"):
+        gcf.fit(gcf.lda(3), x, y)
+    with pytest.raises(ValueError, match="num_classes=4"):
+        gcf.fit(gcf.lda(3), x, np.array([0, 1, 2, 3]))
+    with pytest.raises(ValueError, match="none of the 4 rows has both a label"):
+        gcf.fit(gcf.lda(3), x, np.full(4, -1))
+    with pytest.raises(ValueError, match=r"np\.unique"):
+        gcf.fit(gcf.lda(3), x, ["a", "b", "c", "a"])
+    with pytest.raises(ValueError, match=r"y\[:, 0\]"):
+        gcf.fit(gcf.lda(1), x, np.zeros((4, 1), int))
+    assert np.isnan(jax.jit(gcf.fit)(gcf.lda(3), x, y).log_prior).all()
+
+
+def test_labels_of_any_integer_dtype():
+    x, y = FOUR_ROWS
+    expected = gcf.fit(gcf.lda(2), x, y)
+    for kind in (np.uint8, np.int16, np.uint32, np.uint64, np.int64):
+        found = gcf.fit(gcf.lda(2), x, y.astype(kind))
+        np.testing.assert_array_equal(found.conditional.mean, expected.conditional.mean)
+    with pytest.raises(ValueError, match="y holds 1099511627776"):
+        gcf.fit(gcf.lda(2), x, np.full(4, 2**40))
+    with pytest.raises(ValueError, match="num_classes=256"):
+        gcf.fit(gcf.lda(2), x, np.full(4, 255, np.uint8))
+    with pytest.raises(ValueError, match=r"y\.filled\(-1\)"):
+        gcf.fit(gcf.lda(2), x, np.ma.array(y, mask=[1, 0, 0, 0]))

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.special
 
 import genclf as gcf
 from tests.registry import K, assert_close
@@ -112,62 +111,3 @@ def test_a_mixture_asks_its_components():
     assert open_.components.missing == "marginalize" and inner.missing == "error"
     one = open_.log_prob(jnp.array([[jnp.nan, 1.0]]))
     np.testing.assert_allclose(one, np.full((1, 2), -0.5 * np.log(2 * np.pi)), rtol=1e-6)
-
-
-def test_the_prior_of_directions_is_rows_without_a_direction(x64):
-    """`α` of them in each class add `α log C(κ)`; one share of α each if classes share κ."""
-    rng, d = np.random.default_rng(0), 3
-    x = rng.normal(size=(N, d)) + 2 * np.eye(d)[np.arange(N) % K]
-    x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    for shared in (False, True):
-        clf = gcf.Classifier(gcf.VonMisesFisher(shared, alpha=2.0), K)
-        params, stats = (of(clf, x, np.arange(N) % K).conditional for of in (gcf.fit, gcf.stats))
-        kappa = np.broadcast_to(params.concentration, (K,))
-        log_norm = np.log(kappa / (2 * np.pi * (np.exp(kappa) - np.exp(-kappa))))
-        expected = 2.0 * (log_norm.sum() / K if shared else log_norm.sum())
-        np.testing.assert_allclose(clf.family.log_prior_density(params, stats), expected, rtol=1e-9)
-        assert clf.family.heuristics() == [] and clf.family.plain().alpha == 0
-
-
-def test_a_proper_prior_is_given():
-    with pytest.raises(ValueError, match=r"Poisson has no proper prior: give prior=Gamma"):
-        _ = gcf.Poisson().given_prior
-    assert gcf.Poisson(prior=gcf.Gamma(2.0, 3.0)).given_prior == gcf.Gamma(2.0, 3.0)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_fourth_moments_of_known_responsibilities(shared, x64):
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(N, 3)), np.arange(N) % K
-    for target in ("identity", "diagonal"):
-        family = gcf.Gaussian(shared=shared, shrinkage="ledoit-wolf", target=target)
-        clf = gcf.Classifier(family, K)
-        soft = gcf.stats(clf, x, np.eye(K)[y]).conditional
-        hard = gcf.stats(clf, x, y).conditional
-        for name in ("third", "fourth"):
-            np.testing.assert_allclose(
-                getattr(soft, name), getattr(hard, name), rtol=1e-9, atol=1e-12
-            )
-        z = x - np.stack([x[y == k].mean(0) for k in range(K)])[y]
-        u = (z**2).sum(1, keepdims=True) if target == "identity" else z**2
-        expected = np.stack([u[y == k].T @ u[y == k] for k in range(K)])
-        found = hard.fourth * np.asarray(hard.unit)[:, None, None] ** 4
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_scatters_of_fewer_rows_than_features_in_float32():
-    rng = np.random.default_rng(0)
-    x = (rng.normal(size=(211, 223)) + 100).astype(np.float32)
-    y = np.arange(211) % 2
-    scatter = np.asarray(gcf.stats(gcf.lda(2), x, y).conditional.scatter, float)
-    z = x.astype(float) - np.stack([x[y == k].astype(float).mean(0) for k in range(2)])[y]
-    np.testing.assert_allclose(scatter[0], z.T @ z, atol=2e-4 * 211)
-
-
-def test_norms_of_directions_by_scipy(x64):
-    """The area of a sphere in d dimensions and the Bessel function: `log C(κ)` for any d."""
-    for d in (2, 5, 17):
-        params = gcf.VonMisesFisherParams(jnp.eye(d)[:1], jnp.array([3.0]))
-        v = d / 2 - 1
-        log_norm = v * np.log(3.0) - d / 2 * np.log(2 * np.pi) - np.log(scipy.special.iv(v, 3.0))
-        np.testing.assert_allclose(params.log_prob(jnp.eye(d)[:1])[0, 0], log_norm + 3.0, rtol=1e-9)

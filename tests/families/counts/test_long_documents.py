@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.special import gammaln
 
 import genclf as gcf
 
@@ -76,3 +77,18 @@ def test_a_document_too_long_for_the_dtype_is_named(dtype):
             with pytest.raises(ValueError, match=f"x has counts of length 8.19e.03 in row {row}"):
                 gcf.validate(params, rows)
         gcf.validate(gcf.Classifier(gcf.Multinomial(presence=True), 2), x, y)
+
+
+@pytest.mark.parametrize("length", [1e2, 1e4, 1e6])
+def test_predictive_of_long_documents(length):
+    counts = np.array([[300, 100, 200], [150, 400, 5], [2000, 200, 500]])
+    params = gcf.fit(gcf.multinomial_nb(3, inference="predictive"), counts, np.arange(3))
+    a = np.asarray(params.conditional.concentration, np.float64)
+    x = length * np.array([[1, 0, 0], [1, 1, 1], [1, 2, 0.01]]).round(2)
+    rising = (gammaln(a + x[:, None]) - gammaln(a)).sum(-1)
+    whole = a.sum(-1)
+    expected = rising - gammaln(whole + x.sum(-1)[:, None]) + gammaln(whole)
+    expected = expected - expected.max(-1, keepdims=True)
+    found = np.asarray(gcf.discriminant(params, x.astype(np.float32)))
+    found = found - found.max(-1, keepdims=True)
+    np.testing.assert_allclose(found, expected, rtol=3e-6, atol=3e-3)
