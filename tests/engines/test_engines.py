@@ -263,8 +263,8 @@ def test_spark_workers_need_no_jax(spark, spark_frame, monkeypatch, x64):
 def test_spark_says_which_cell_does_not_fit(spark, spark_frame):
     from pyspark.sql import functions
 
-    wrong = spark_frame.withColumn("colour", functions.expr("if(`an.id` = 90, 'pink', colour)"))
-    with pytest.raises(Exception, match="'partition-00001', row 10, column 'colour': 'pink'"):
+    wrong = spark_frame.withColumn("colour", functions.expr("if(`an.id` = 92, 'pink', colour)"))
+    with pytest.raises(Exception, match="'partition-00001', row 12, column 'colour': 'pink'"):
         spark.partial(SCHEMA, wrong)
     with pytest.raises(ValueError, match="df has no column 'colour'"):
         spark.partial(SCHEMA, spark_frame.drop("colour"))
