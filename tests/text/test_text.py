@@ -263,5 +263,5 @@ def test_a_frequency_out_of_range(options):
 
 
 def test_words_from_a_list_are_kept_and_may_not_repeat():
-    with pytest.raises(ValueError, match="words must differ: 'you' is there more than once"):
+    with pytest.raises(ValueError, match="words must differ: 'you' occurs more than once"):
         Vocabulary(("you", "are", "you"))
