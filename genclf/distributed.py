@@ -2,10 +2,10 @@
 
 Each process sums its own rows on its own devices, at its own pace, and one collective merges the
 sums. Start the processes with `jax.distributed.initialize(..., heartbeat_timeout_seconds=30)`. When
-a process dies or freezes, the others detect it that long after its last heartbeat (100 seconds by
-default). They then raise a `ConnectionError`, or JAX ends them, as it does when the first process
-dies, which coordinates the others. A process cannot rejoin, so end them all, by `os._exit`, since
-JAX waits for the others at a normal exit. A new run resumes from the checkpoints.
+a process dies or freezes, the others detect it so many seconds (100 by default) after its last
+heartbeat. They raise a `ConnectionError`, or JAX ends them. JAX always ends them if the first
+process dies, since it coordinates the others. A process cannot rejoin, so end them all, by
+`os._exit`, since JAX waits for the others at a normal exit. A new run resumes from the checkpoints.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class Parameter:
             count: weight of each class.
             near: the largest value, or distance from 1, that counts as near the bound.
         """
-        # Rounding alone also gives slopes: require half of the slope that a count of 0 would give.
+        # Rounding alone gives small slopes: require half of the slope of an entry with count 0.
         if self.constraint == "simplex":
             # At a maximum slope_v = λ θ_v, with λ = Σ_v slope_v; with count 0 slope_v is 0.
             table = self.table_of(stored.shape[-1])

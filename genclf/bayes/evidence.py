@@ -149,7 +149,7 @@ def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     of_part = lambda part, s: part.conjugate_prior(s).log_evidence(s)  # noqa: E731
     of_parts = over_parts(clf.family, of_part, stats.conditional)
     found = found + sum(leaf.sum() for leaf in jax.tree.leaves(of_parts))
-    # Where a count is NaN, some terms are those of no count.
+    # Some terms treat a NaN count as 0.
     return jnp.where(any_nan(stats), jnp.nan, found)
 
 

@@ -193,7 +193,7 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     for Poisson counts. Those of Bernoulli and categorical features are linear in the parameters, so
     they are taken at the expected parameters. A value or word that never occurred has its share of
     the prior's mass. The result is `estimate` of the model with `inference="predictive"`; every
-    verb that needs no sufficient statistics accepts it.
+    function that needs no sufficient statistics accepts it.
 
     Args:
         clf: the model.

@@ -52,11 +52,11 @@ def validate(
     * a row of counts is so long, `√(Σ_v x_v²) ε > 1/1024` (8,192 in float32), that rounding of the
       log-probability of each word changes a posterior by about 1e-3;
     * a class has a class prior above 0, and neither rows nor a prior of the family;
-    * rows are labelled -1 while a class has no row, unless `latent`: the labels may be -1 and 1;
+    * rows are labelled -1 while a class has no row, unless `latent`: -1 may be meant as a class;
     * the dtype is not precise enough for a Gaussian. Either rounding moves the mean of a feature by
       more than 1/256 of its standard deviation (a mean of 32,768 standard deviations in float32,
-      1.8e13 in float64), which changes a posterior by about 1e-3. Or ε times the condition number
-      of the correlation matrix is above 1/128 (a condition number of 65,536 in float32).
+      1.8e13 in float64), which changes a posterior by about 1e-3. Or ε times the root of the
+      condition number of the correlation matrix is above 1/1024 (6.7e7 in float32).
 
     In a fit, rows of weight 0 and unlabelled rows (-1) may hold anything.
 

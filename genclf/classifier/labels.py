@@ -118,8 +118,8 @@ def _check_some_labels(y: AnyArray, weights: AnyArray | None) -> None:
         labelled = labelled & ~(np.abs(np.asarray(weights)) < least)
     if not labelled.any():
         raise ValueError(
-            f"none of the {len(labelled)} rows has both a label and a weight above 0 (which a "
-            "weight below the smallest normal number of its dtype is not): there is nothing to "
+            f"none of the {len(labelled)} rows has both a label and a weight above 0 (weights "
+            "too small for the dtype count as 0): there is nothing to "
             "learn from (genclf.em takes rows without labels)"
         )
 

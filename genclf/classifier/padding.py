@@ -82,7 +82,7 @@ class _Scores(Density):
 
 
 def _is_host_batch(x: PyTree) -> bool:
-    """Whether x holds rows of NumPy arrays, with a number of rows that has no program."""
+    """Whether x holds rows of NumPy arrays, whose number of rows is not a size of programs."""
     if isinstance(x, jax.Array):
         return False
     leaves = jax.tree.leaves(x)

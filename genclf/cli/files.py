@@ -174,7 +174,7 @@ _COMPRESSED: dict[str, Any] = {
 }
 _CELL = 8  # bytes of a cell in memory
 _SETTING = "GENCLF_MOST_BYTES"
-_LEAST, _RATIO = 2**26, 100  # bytes to which any file may unpack, and times its own bytes
+_LEAST, _RATIO = 2**26, 100  # a file may unpack to this many bytes, or to this many times its size
 
 
 def _only(members: list[Any]) -> Any:

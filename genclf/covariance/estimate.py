@@ -16,7 +16,7 @@ from genclf.sums.factors import Covariances, RankRule, cholesky, spectrum
 from genclf.sums.statistics import divide
 
 EPS64 = 2.0**-52
-_SHARE = 1e-6  # least squared coefficient of the features in a linear combination
+_SHARE = 1e-6  # smallest squared coefficient of a feature that is part of a linear combination
 
 
 class GaussianDiagnosis(ShowsNumbers):
@@ -121,7 +121,7 @@ class CovarianceEstimate(eqx.Module):
         """Eigenvalues of the correlation matrices, which of them are 0, and dependent features.
 
         A constant feature without a ridge has the eigenvalue 0. Dependent features are those that
-        contribute to the other directions without variance.
+        contribute to the directions without variance that are not constant features.
         """
         if self.exact is None:
             found = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))

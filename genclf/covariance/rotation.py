@@ -102,7 +102,8 @@ def _basis(rows: Float[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array,
 def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     # V turns only so far that its space still holds the moved rows: dV Lᵀ = (I - V Vᵀ) dxᵀ for rows
     # L Vᵀ. The derivative of the QR factors would also turn V within the space, and is infinite if
-    # rows are linearly dependent, as centred rows are. Of equal rows, the weighted mean stays.
+    # rows are linearly dependent, as centred rows are. Where rows coincide, the
+    # space keeps their weighted mean.
     (rows, weight), (moved, _) = primals, tangents
     basis, root = _basis(rows, weight), jnp.sqrt(weight)[:, None]
     out = moved - matmul(matmul(moved, basis), basis.T)

@@ -68,7 +68,7 @@ class Barriers:
                 with suppress(jax.errors.JaxRuntimeError):
                     message = f"{type(error).__name__}: {error}"[:500]
                     client.key_value_set(f"{self._at('failed')}{rank:08d}", message)
-                    # A barrier fails for all processes at it if one names other participants.
+                    # Naming other participants makes the barrier fail for all who wait at it.
                     client.wait_at_barrier(self._at(topic), 1000, [rank])
             raise
 

@@ -93,7 +93,7 @@ class Density(ShowsNumbers, Registered):
     def reduced(
         self, x: PyTree, then: Callable[[Array], Array], *, normalised: bool, num_classes: int
     ) -> Array:
-        """`then` of the scores of each row: of `log_prob` if `normalised`, else `discriminant`.
+        """`then` of the scores of each row: `log_prob` if `normalised`, else `discriminant`.
 
         If scores are many, they are computed in blocks of rows.
         """

@@ -80,7 +80,7 @@ def mismatch(value: object, hint: object, axes: Axes, dims: str | None = None) -
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        # An array is compared with annotations of arrays alone: the message names its shape.
+        # Compare an array only with the array types of a union, so that the message is on shapes.
         alike = [one for one in inner if is_array(one) == hasattr(value, "dtype")] or inner
         each = [mismatch(value, one, axes, dims) for one in alike]
         return None if None in each else each[0] if len(each) == 1 else _is_not(value, hint)

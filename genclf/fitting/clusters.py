@@ -92,8 +92,8 @@ def _too_few(clf: Classifier, here: str, wanted: int) -> str:
 def check_init(clf: Classifier, given: ClassifierParams, fresh: PyTree) -> None:
     """Raise unless the given params have the arrays and shapes of the model's params, `fresh`.
 
-    One of the two may share a scale between classes or features that the other does not share.
-    Only means in float32 have a rounding.
+    An axis of `scale` may have length 1 in one of the two only. The field `rounding` is not
+    compared, since only float32 means have one.
     """
 
     def name_of(path: tuple) -> str | None:

@@ -153,9 +153,8 @@ def em(
         it NaN.
 
     Raises:
-        ValueError: a shape or dtype does not fit, an argument or a hyper-parameter is invalid,
-            neither `key` nor params to start from are given, or there are fewer rows than the
-            classes or components need to start from.
+        ValueError: a shape or dtype does not fit, an argument or a hyper-parameter is invalid, or
+            there are fewer rows than the classes or components need to start from.
 
     Example:
         >>> import jax, jax.numpy as jnp, genclf as gcf

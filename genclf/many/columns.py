@@ -30,7 +30,7 @@ _TOGETHER = 2**18  # numbers in the scores of places that are computed together
 
 
 def of_one_column(family: Family) -> Family | None:
-    """The family of one column, if columns are independent given the class and in fits."""
+    """The family of one column, if columns are independent in each class and fitted separately."""
     if isinstance(family, Independent):
         return family.family
     if getattr(family, "prior", None) is not None:

@@ -50,7 +50,7 @@ def stacks(
 ) -> list[Stack]:
     """The data sets, checked, in a few shapes, so that padding costs at most a third.
 
-    They have a single shape if the arrays that `result(clf, x, y, weights)` returns depend on it.
+    All have one shape if shapes of `result(clf, x, y, weights)` depend on the number of rows.
     """
     if _is_stacked(datasets):
         return [_one_stack(clf, *datasets)]

@@ -14,7 +14,8 @@ from genclf.numerics import loops
 from genclf.numerics.logarithms import log_pochhammer
 from genclf.numerics.products import matmul
 
-_WIDTHS = (128, 1024)  # number of words to correct for counts > 1: the least that suffices, or all
+# How many words are corrected for counts > 1: the smallest that holds all of them, or every word.
+_WIDTHS = (128, 1024)
 _CHUNK = 8  # words scored together
 _COUNTS = 16  # length of the table with many words; longer with few words
 _TABLE_ROWS = 2**13

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax
 
-LARGEST = 65_536  # rows of one call of a program for rows of any number
-_FEWEST = 64  # rows of the least of the few sizes
+LARGEST = 65_536  # the most rows in one call of a compiled program; more are cut into pieces
+_FEWEST = 64  # the smallest size that `few` leaves
 
 
 def is_symbolic(size: object) -> bool:
@@ -31,8 +31,8 @@ def on_cpu() -> bool:
 def padded_size(n: int, *, few: bool = False) -> int:
     """The next number of 2, 3, 4, 6, 8, 12, 16, ..., to which arrays are padded on the host.
 
-    A fit takes up to a third more rows then. `few` leaves 64, 256, 1024, ... of these numbers, so
-    that six programs serve up to `LARGEST` rows; above 64, they are less than quadrupled.
+    Up to a third of the padded rows are padding. `few` leaves 64, 256, 1024, ... of these numbers,
+    so that six programs serve up to `LARGEST` rows; over 64 rows are less than quadrupled.
     """
     power = 1 << max(1, (n - 1).bit_length())
     if few:

@@ -1,4 +1,4 @@
-"""Figures with matplotlib; needs `genclf[plot]`. Each takes `ax` and returns it.
+"""Figures with matplotlib; needs `genclf[plot]`. Most take and return `ax`; others make a figure.
 
 The reasons are in docs/design/plot.md.
 """

@@ -54,7 +54,7 @@ def names_of(given: Any, number: int, argument: str, default: str) -> list[str]:
 
 
 def as_text(name: object) -> str:
-    """A name as matplotlib draws it letter by letter: a dollar sign does not begin mathematics."""
+    """A name with dollar signs escaped, so that they do not begin mathematics in matplotlib."""
     return str(name).replace("$", r"\$")
 
 

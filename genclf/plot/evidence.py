@@ -47,7 +47,7 @@ def log_odds(
         of: a.
         against: b; None for the mean of the coefficients of all other classes.
         class_names: K names for the title.
-        feature_names: d names; values are appended to those of categorical columns.
+        feature_names: d names; for a categorical column each value is appended.
         ax: axes to draw in; None for new ones.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The estimate by gradient ascent and by Lagrange multipliers; certificate, standard errors.
+"""Roads, other ways to the estimate: gradients, Lagrange multipliers; certificate, standard errors.
 
 The reasons are in docs/design/roads.md.
 """

@@ -172,7 +172,7 @@ def _stationarity_and_curvature(local: LocalModel, part: Curvature) -> tuple[Arr
     table = local.table[part.layout][:, 0]
     squares = squares / jnp.where(part.weight == 0, 1, part.weight)
     if part.layout.shape[1] == 1:
-        # The entries of a table share a constraint: their squares sum to Pearson's χ² / count.
+        # A table is one block: the squared decrements of its entries sum to Pearson's χ² / count.
         squares = jnp.zeros(len(local.zero), squares.dtype).at[table].add(squares)
     decrement = jnp.sqrt(squares)
     largest = -eigenvalues.min()

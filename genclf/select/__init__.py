@@ -1,4 +1,4 @@
-"""Model selection: calibration, and error against the number of training examples.
+"""Model selection: cross-validation, tuning, calibration, permutation tests, bootstrap.
 
 The reasons are in docs/design/select.md.
 """

@@ -45,7 +45,7 @@ class Data(NamedTuple):
         return jnp.where((self.folds >= 0) & (self.y >= 0), self.w, 0)
 
     def each_fold(self, function: Callable[[Array, Array], PyTree]) -> PyTree:
-        """`function(weights, rows)` of each fold: weights that are 0 in it, and its row numbers."""
+        """`function(weights, rows)` of each fold: weights, 0 in the fold, and its row numbers."""
 
         def one(fold: tuple[Array, Array]) -> PyTree:
             trains = (self.folds >= ALWAYS_TRAIN) & (self.folds != fold[0])

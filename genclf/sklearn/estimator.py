@@ -14,7 +14,7 @@ from jaxtyping import PyTree, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
-# Without a public name, and `check_param_validation` of scikit-learn expects this very class.
+# This class has no public name, and `check_param_validation` of scikit-learn accepts no other.
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import _check_sample_weight
 

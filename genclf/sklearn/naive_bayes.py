@@ -22,7 +22,7 @@ from genclf.sklearn.types import Flag, Number, NumValues, PriorLike, RowsLike
 class _Positive(FamilyEstimator):
     """Naive Bayes of rows that are not negative.
 
-    `decision_function` exists only after a fit: scikit-learn's check of it passes negative rows.
+    `decision_function` is hidden before a fit, since scikit-learn's check of it has negative rows.
     """
 
     @property

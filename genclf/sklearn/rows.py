@@ -1,4 +1,4 @@
-"""Rows of estimators, checked by scikit-learn, and for dates, which it reads as numbers."""
+"""Rows of estimators: scikit-learn's checks, and one for dates, which it would read as numbers."""
 
 from __future__ import annotations
 

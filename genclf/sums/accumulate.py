@@ -29,7 +29,7 @@ from genclf.sums.class_sums import of_rows
 from genclf.sums.near import some_row
 from genclf.sums.statistics import Moments, Sums, about_mean, divide
 
-_TILE_FROM = 2048  # rows; for fewer, sorting and gathering cost more than K times the flops
+_TILE_FROM = 2048  # rows; for fewer, a product with K-fold flops is cheaper than sorting
 _MOST_PRODUCTS = 2**26  # products of `_few_rows`, which are in float64
 
 
@@ -50,7 +50,7 @@ def moments(
     """Centred moments of each class, by one of the algorithms in the module's docstring.
 
     Args:
-        x: rows, shape (n, d); a non-finite cell makes the moments of its class NaN, or all of them.
+        x: rows, shape (n, d); a non-finite cell makes its class's moments NaN; if pooled, all.
         w: class weights.
         full: True for scatter matrices, False for their diagonals.
         pooled: one scatter for all classes together.

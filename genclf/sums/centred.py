@@ -51,7 +51,7 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     """Moments of rows with hard labels: diagonals, or one pooled scatter matrix.
 
     Args:
-        x: rows; a non-finite cell makes the moments of its class NaN, or all of them.
+        x: rows; a non-finite cell makes the moments of its class NaN; if pooled, of all.
         w: class weights.
         full: True for the scatter matrix, which has to be pooled; False for its diagonal.
         pooled: one scatter for all classes, with a class axis of length 1.

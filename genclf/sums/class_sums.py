@@ -80,7 +80,7 @@ def _sums_by(w: ClassWeights, n: int) -> Callable[[Array, Any], Float[Array, "K 
 
 
 def rows_in_parts(num_classes: int) -> int:
-    """The number of rows from which there are no more partial sums."""
+    """The number of rows from which the number of partial sums no longer grows."""
     return _MOST_PARTS * _ROWS * num_classes
 
 

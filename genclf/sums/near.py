@@ -19,10 +19,12 @@ from genclf.sums.blocks import (
 from genclf.sums.class_sums import class_counts, class_sums, of_rows
 from genclf.sums.statistics import divide
 
-ALL_ROWS = 2**11  # up to this many rows, all are used to locate the classes;
-_STEP = 16  # else one in 16, or fewer, but at least
-_SAMPLE = 2**13  # this many in all,
-_SAMPLE_OF_CLASS = 32  # and this many per class on average
+# All rows locate the classes, if at most ALL_ROWS; else one row in _STEP. The sample is thinned
+# further as long as _SAMPLE rows remain, and _SAMPLE_OF_CLASS per class on average.
+ALL_ROWS = 2**11
+_STEP = 16
+_SAMPLE = 2**13
+_SAMPLE_OF_CLASS = 32
 
 
 def points_near_means(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:

@@ -29,7 +29,7 @@ from genclf.numerics.compensated import (
 )
 from genclf.numerics.double import gram, scaled
 
-_SMALL = 2**20  # the most numbers of outer products that get a low part
+_SMALL = 2**20  # outer products get a low part only up to this many numbers
 
 T = TypeVar("T")
 Add = Callable[[Array, Array | None], tuple[Array, Array | None]]

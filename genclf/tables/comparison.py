@@ -59,7 +59,7 @@ class TableModel:
         return found
 
     def read(self, table: Frame) -> PyTree:
-        """The rows of a table as the model takes them, for verbs such as `log_marginal`.
+        """The rows of a table as the model takes them, for functions such as `log_marginal`.
 
         Args:
             table: a table with the columns that the model uses; others are ignored, and so are

@@ -103,7 +103,7 @@ def _by_em(
         expect = em_step(clf, x, labels, w)
         family = expect.clf.family
         diagnosis = family.diagnose(expect(found.params)[1].conditional)
-        # Only where the objective has no bound does rounding make a step lower it.
+        # A step lowers the objective only by rounding, and only if the objective is unbounded.
         before, last = found.objective[found.steps - jnp.array([2, 1], found.steps.dtype)]
         fell = (found.steps > 1) & (before - last > EM_TOL * w.sum())
         singular = _singular(diagnosis) | fell

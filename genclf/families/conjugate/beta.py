@@ -109,8 +109,8 @@ class BetaDistribution(Conjugate):
         logits, a, b = arrays["logits"], self.a, self.b
         total, at_end = a + b, jnp.isinf(logits)
         logits = jnp.where(at_end, 0, logits)
-        # a log p + b log (1-p) less its maximum, the large part of log B(a, b), which cancels, is
-        # -total KL(a / total ‖ p), by the distance of the logit from its place at the maximum.
+        # The maximum of a log p + b log (1-p) is the large part of log B(a, b), so the two cancel.
+        # What is left is -total KL(a / total ‖ p), from the distance of the logit to its maximum.
         deviation = logits - (jnp.log(a) - jnp.log(b))
         above = deviation > 0
         distance, weight = jnp.where(above, deviation, -deviation), jnp.where(above, b, a)

@@ -47,7 +47,7 @@ def binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d"
 
 
 def sparse_binary(x: Sparse, threshold: Scalar | None) -> tuple[Sparse, Float[Array, ""]]:
-    """The 0/1 features of x minus the feature of a cell 0, and that feature."""
+    """`f(x) - f(0)`, which keeps cells of 0 at 0, and `f(0)`; f makes a cell 0 or 1."""
     base = jnp.zeros(()) if threshold is None else binary(jnp.zeros(1), threshold)[0]
     of_values = lambda values: binary(jnp.asarray(values), threshold) - base  # noqa: E731
     if isinstance(x, SparseRows):

@@ -48,11 +48,12 @@ class Categorical(Smoothed):
     """Categorical columns, independent given the class: naive Bayes on tables.
 
     `p(x | y=k) = Π_j θ_kj[x_j]` with `θ_kj[v] = (Σ_n w_nk [x_nj = v] + α) / (n_kj + V_j α)`, n_kj
-    the weight of the class. α is Dirichlet smoothing: the mode under a Dirichlet(α+1) prior, the
-    mean under Dirichlet(α); 1 is Laplace's rule, 0 maximum likelihood.
+    the weight of the rows of the class with a value in column j. α is Dirichlet smoothing: the mode
+    under a Dirichlet(α+1) prior, the mean under Dirichlet(α); 1 is Laplace's rule, 0 maximum
+    likelihood.
 
     Values are codes 0..V_j - 1. A value that was declared but not seen in training has
-    probability α / (n_k + V_j α). A code of V_j or more was not declared. With unseen="error" it
+    probability α / (n_kj + V_j α). A code of V_j or more was not declared. With unseen="error" it
     makes scores NaN, and `genclf.validate` raises; with "ignore" it is not evidence about the class
     and adds nothing to a fit. Negative and fractional codes are always invalid.
 

@@ -79,10 +79,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
       In these directions only, the ridge is at least ε^(2/3), so that scores stay finite. They are
       the eigenvectors of the correlation matrix whose eigenvalue is not above rounding.
 
+    `genclf.diagnose` reports these three cases, and `genclf.validate` raises for them.
+
     A float32 fit is as precise as its scores, whatever the condition number of the covariances and
     the offset of the features: see the page "How many digits".
-
-    `genclf.diagnose` reports all three, and `genclf.validate` raises.
 
     Args:
         covariance: "full", "diag" or "spherical" (one variance, the mean over the features).
@@ -262,8 +262,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def prior_stats(self, stats: Moments) -> Moments:
         """The prior as pseudo-examples; without one the regularisation, see `pseudo_examples`.
 
-        The divisor of the mode counts more than the κ pseudo-examples of a prior. The others are at
-        the mode of the means, so they do not move a mean.
+        The divisor of the mode exceeds n_k + κ. The excess enters as further pseudo-examples at the
+        mode of the means, where they move no mean.
         """
         if self.prior is None:
             return pseudo_examples(stats, self._regularisation(self.ddof), **self._form)
@@ -272,7 +272,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
 
     def log_prior_density(self, params: GaussianParams, stats: Moments) -> Float[Array, ""]:
-        """`params.log_lik` of `prior_stats`, with the other examples at the means of the params."""
+        """`params.log_lik` of `prior_stats`, with the further pseudo-examples at the means."""
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
         pseudo, others = pseudo_and_others(self._given(stats), stats)

@@ -25,7 +25,7 @@ def pseudo_moments(
 def pseudo_and_others(
     prior: NormalInverseWishartDistribution, stats: Moments
 ) -> tuple[Moments, Array]:
-    """The prior as pseudo-examples, and what the divisor has in addition to their count."""
+    """The prior as pseudo-examples, and how many further ones the divisor counts."""
     pseudo, ddof = pseudo_moments(prior, stats)
     share = -ddof / len(stats.count) if prior.shared else -ddof
     return pseudo, jnp.full_like(stats.count, share)

@@ -181,8 +181,8 @@ class RowSpaceGaussian(Wrapping):
     Args:
         family: a `Gaussian` with a shrinkage towards the identity.
         num_features: d, of the rows before the rotation.
-        num_varying: number of features that vary, for a diagonal target, with which the units are
-            the standard deviations of the features; else None.
+        num_varying: for a diagonal target, the number of features that vary (the units are then
+            their standard deviations); else None.
     """
 
     num_features: int = static()
@@ -202,7 +202,7 @@ class RowSpaceGaussian(Wrapping):
             least_shrinkage=eps ** (2 / 3),
         )
         found = estimate_covariance(stats, rule, spherical=False, shared=self.family.shared)
-        # The scale is the mean variance before shrinkage; after it the matrix may be 0.
+        # Test `scale`, the mean variance before shrinkage: with shrinkage 1 the matrix is 0.
         constant = found.scale[:, :1] * rule.num_features <= _rounding(found.square)
         least = self._substitute(stats) if self.num_varying is None else found.shrinkage[:, None]
         pick = lambda a: jnp.where(constant, least, a)  # noqa: E731
@@ -222,7 +222,7 @@ class RowSpaceGaussian(Wrapping):
         return jnp.where(typical[None] > 0, least, 1)
 
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
-        """The diagnosis of rows before the rotation, but per coordinate instead of per feature."""
+        """As for rows before the rotation, with an entry per coordinate, not per feature."""
         of_each = _features_of(self.family).diagnose(stats.of_features())
         return _diagnosis(of_each, self.estimate(stats), self.num_features)
 
@@ -287,7 +287,7 @@ def _diagnosis(of_each: GaussianDiagnosis, params: RowSpaceParams, d: int) -> Ga
 
 
 def _in_units(family: Any, x: Array, w: ClassWeights) -> tuple[Array, Array, Array]:
-    """Units in which the target is the identity, the intensity, and the number that vary."""
+    """Three: units in which the target is the identity; the intensity; how many features vary."""
     stats = moments(x, w, full=False, pooled=True)
     rule = family.regularisation()._replace(shrinkage=None)
     found = estimate_covariance(stats, rule, spherical=False, shared=True)
@@ -296,7 +296,8 @@ def _in_units(family: Any, x: Array, w: ClassWeights) -> tuple[Array, Array, Arr
     if isinstance(shrinkage, Estimated):
         shrinkage = intensity(shrinkage.method, shrinkage_terms(x, w, stats), x.shape[1])[0]
     shrinkage = jnp.asarray(shrinkage, stats.mean.dtype)
-    # A constant feature keeps its variance, although the intensity multiplies its squared unit.
+    # The target gives a feature intensity · unit². The squared unit of a constant feature is
+    # divided by the intensity, so that its variance is its substitute.
     share = jnp.where(varies, 1, jnp.maximum(shrinkage, jnp.finfo(stats.mean.dtype).eps ** (2 / 3)))
     num_varying = jnp.maximum(varies.sum(), 1).astype(shrinkage.dtype)
     return jnp.sqrt(found.variance[0] / share), shrinkage, num_varying
