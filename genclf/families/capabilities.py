@@ -66,7 +66,7 @@ class HasConjugatePrior(Parametric):
 
     @property
     def given_prior(self: Any) -> Prior:
-        """The prior that the hyper-parameters stand for, as a user gives it: the field `prior`."""
+        """The prior that the hyper-parameters stand for, as a user gives it; the field `prior`."""
         return self.prior
 
     def with_prior(self: Any, prior: Any) -> Any:
