@@ -3,9 +3,9 @@
 Let n be the divisor of the covariance, the weight minus ddof, and L Lᵀ the covariance of all rows.
 For a row of class c with weight w, let `r = x - μ_c` and `v = L⁻¹ r`. Without that row, the
 covariance is `L (n I - f v vᵀ) Lᵀ / (n - w)`, with `f = n_c w / (n_c - w)`, and the mean of class c
-moves by `-r w / (n_c - w)`. With a share γ of the target `tr(S) / d`, the trace loses `f |r|² / n`, and
-the covariance is `L (I - (1-γ) f v vᵀ / n - β L⁻¹L⁻ᵀ) Lᵀ n / (n - w)`, with `β = γ f |r|² / (n d)`. In
-the eigenvectors of `L⁻¹L⁻ᵀ` the last term is diagonal.
+moves by `-r w / (n_c - w)`. With a share γ of the target `tr(S) / d`, the trace loses
+`f |r|² / n`, and the covariance is `L (I - (1-γ) f v vᵀ / n - β L⁻¹L⁻ᵀ) Lᵀ n / (n - w)`, with
+`β = γ f |r|² / (n d)`. In the eigenvectors of `L⁻¹L⁻ᵀ` the last term is diagonal.
 """
 
 from __future__ import annotations
