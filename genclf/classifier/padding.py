@@ -89,9 +89,10 @@ def _is_host_batch(x: PyTree) -> bool:
     if not is_dense(x) or not all(type(a) is np.ndarray for a in leaves):
         return False
     rows = {a.shape[0] if a.ndim == 2 else 0 for a in leaves}
-    n = min(rows, default=0)
-    has_program = n <= LARGEST and n == padded_size(n, few=True)
-    return len(rows) == 1 and n > 0 and not has_program
+    if len(rows) != 1:
+        return False
+    (n,) = rows
+    return n > LARGEST or 0 < n != padded_size(n, few=True)
 
 
 def pieces(x: PyTree, *, single: bool = False) -> Iterator[tuple[PyTree, int]]:

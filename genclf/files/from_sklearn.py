@@ -96,9 +96,9 @@ def _decides_by(fitted: LinearDiscriminantAnalysis, covariance: np.ndarray) -> b
     """Whether its scores are of this covariance; before 1.9.1 "svd" had another divisor."""
     if np.linalg.matrix_rank(covariance, hermitian=True) < len(covariance):
         return False
-    coef, apart = np.asarray(fitted.coef_, float), fitted.means_ - fitted.means_[:1]
-    coef = coef[1:] - coef[:1] if len(apart) > 2 else coef
-    return np.allclose(coef, np.linalg.solve(covariance, apart[1:].T).T, rtol=1e-6)
+    coef, difference = np.asarray(fitted.coef_, float), fitted.means_[1:] - fitted.means_[:1]
+    coef = coef[1:] - coef[:1] if len(coef) > 1 else coef
+    return np.allclose(coef, np.linalg.solve(covariance, difference.T).T, rtol=1e-6)
 
 
 def _quadratic(fitted: QuadraticDiscriminantAnalysis) -> ClassifierParams:

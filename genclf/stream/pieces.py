@@ -16,7 +16,7 @@ from genclf.classifier.padding import by_rows, longer, pieces
 from genclf.families.tokens import is_dense
 from genclf.numerics.sizes import LARGEST, padded_size
 from genclf.sums import merging
-from genclf.sums.sparse import is_sparse
+from genclf.sums.sparse import holds_sparse
 
 merged = jax.jit(merging.merged)
 
@@ -58,11 +58,6 @@ def by_pieces(function: Any, params: PyTree, x: PyTree, form: str = "discriminan
         return np.asarray(by_rows(function, params, x, form))
     found = [np.asarray(function(params, own))[:rows] for own, rows in pieces(x, single=True)]
     return found[0] if len(found) == 1 else np.concatenate(found)
-
-
-def holds_sparse(x: PyTree) -> bool:
-    """Whether some rows are sparse."""
-    return any(map(is_sparse, jax.tree.leaves(x, is_leaf=is_sparse)))
 
 
 def on_host(tree: PyTree) -> PyTree:

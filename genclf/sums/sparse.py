@@ -267,8 +267,8 @@ def _of_bcoo(given: BCOO) -> SparseRows:
 
 
 def holds_sparse(x: PyTree) -> bool:
-    """Whether an array of x is sparse."""
-    return any(isinstance(a, SparseRows) for a in jax.tree.leaves(x, is_leaf=_is_rows))
+    """Whether some rows are sparse."""
+    return any(map(is_sparse, jax.tree.leaves(x, is_leaf=is_sparse)))
 
 
 def map_arrays(f: Callable, x: PyTree, *others: PyTree, sparse: Callable) -> PyTree:

@@ -71,7 +71,7 @@ class Sums(ShowsNumbers):
         count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
         total, less = _not_negative(rest.total, jnp.maximum(self.total, other.total))
         impossible = few.any(-1) | less.any(_after(few.ndim - 1, less))
-        return _nan_where(impossible, Sums(count, total, rest.rounding))
+        return nan_if(impossible, Sums(count, total, rest.rounding))
 
     def _pool(self, add: Add) -> Sums:
         low = self.rounding
@@ -228,7 +228,7 @@ class Moments(ShowsNumbers):
         terms = self.over_copies(jnp.broadcast_to(self.per_feature(self.count), self.mean.shape))
         below = rest.diagonal < -(eps * (terms + 64) * self.diagonal + moved)
         impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
-        return _nan_where(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))
+        return nan_if(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))
 
     def _pool(self, add: Add) -> Moments:
         count_low, mean_low, scatter_low = self.rounding or (None, None, None)
@@ -252,16 +252,6 @@ def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
     rounding = 64 * jnp.finfo(value.dtype).eps * size
     below = value < -rounding
     return jnp.where((value < 0) & ~below, 0, value), below
-
-
-def _nan_where(impossible: Array, stats: T) -> T:
-    """The statistics, with NaN in every number of impossible batch members."""
-
-    def spoil(leaf: Array) -> Array:
-        each = jnp.expand_dims(impossible, range(impossible.ndim, leaf.ndim))
-        return jnp.where(each, jnp.nan, leaf)
-
-    return jax.tree.map(spoil, stats)
 
 
 def _after(axes: int, a: Array) -> tuple[int, ...]:
@@ -325,12 +315,13 @@ def any_nan(tree: PyTree) -> Bool[Array, ""]:
     return jnp.stack([jnp.isnan(leaf).any() for leaf in jax.tree.leaves(tree)]).any()
 
 
-def nan_if(invalid: Bool[Array, ""], tree: T) -> T:
-    """The tree, with NaN in place of every floating number if it is invalid."""
+def nan_if(invalid: Bool[Array, "*batch"], tree: T) -> T:
+    """The tree, with NaN in place of every floating number of invalid batch members."""
 
     def marked(a: Array) -> Array:
-        floating = jnp.issubdtype(a.dtype, jnp.floating)
-        return jnp.where(invalid, jnp.nan, a) if floating else a
+        if not jnp.issubdtype(a.dtype, jnp.floating):
+            return a
+        return jnp.where(jnp.expand_dims(invalid, range(invalid.ndim, a.ndim)), jnp.nan, a)
 
     return jax.tree.map(marked, tree)
 

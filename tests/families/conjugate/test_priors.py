@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy
 
 import genclf as gcf
 from tests.registry import BY_NAME, D, K, N, assert_close, assert_near
@@ -111,6 +112,15 @@ def test_a_mode_on_the_boundary_is_reported():
     events = gcf.Classifier(gcf.Poisson(prior=gcf.Gamma(1.0, 1.0)), 2)
     post = gcf.posterior(events, gcf.stats(events, jnp.array([[0, 2], [3, 1]]), jnp.array([0, 1])))
     np.testing.assert_array_equal(post.on_boundary["log_rate"], [[True, False], [False, False]])
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-3, 0.5, 1.0])
+@pytest.mark.parametrize(("a", "b"), [(1, 3), (3, 1), (1, 1), (2, 5), (0.5, 0.3), (2e3, 7e3)])
+def test_the_density_of_a_beta_at_the_ends_too(p, a, b, x64):
+    arrays = {"logits": jnp.full((1, 1), scipy.special.logit(p))}
+    prior = gcf.Beta(a, b).resolve(arrays["logits"])
+    expected = scipy.stats.beta.logpdf(p, a, b)
+    np.testing.assert_allclose(prior.log_prob(arrays), expected, rtol=1e-9, atol=1e-12)
 
 
 def raises(message, call):
