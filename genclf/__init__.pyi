@@ -22,7 +22,6 @@ from .bayes.posterior import (
     posterior as posterior,
     predictive as predictive,
 )
-from .classifier.checks import validate as validate
 from .classifier.classifier import Classifier as Classifier, ClassifierParams as ClassifierParams
 from .classifier.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
 from .classifier.estimation import (
@@ -61,6 +60,7 @@ from .classifier.scores import (
     predict as predict,
     sample as sample,
 )
+from .classifier.validate import validate as validate
 from .families.combined.independent import (
     Independent as Independent,
     IndependentParams as IndependentParams,
@@ -98,7 +98,7 @@ from .families.kernels.kernel_density import (
 )
 from .families.tokens import Tokens as Tokens
 from .files.from_sklearn import from_sklearn as from_sklearn
-from .files.saved import load as load, save as save
+from .files.save import load as load, save as save
 from .fitting.condition import Conditional as Conditional, condition as condition
 from .fitting.em import EMSolution as EMSolution, em as em
 from .fitting.fit import fit as fit

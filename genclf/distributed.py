@@ -28,11 +28,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, POSITIVE, Domain
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
-from genclf.classifier.verb import verb
+from genclf.engines.barriers import Barriers, agreed
 from genclf.engines.local_rows import array_rows, form_of, own_devices, sum_rows, sums_over
-from genclf.engines.meeting import Barriers, agreed
 from genclf.engines.rank_files import RankFiles
 from genclf.stream.checkpoint import sum_units
 from genclf.stream.convert import as_host, as_stats
@@ -47,7 +47,7 @@ from genclf.sums.merging import pool
 from genclf.sums.statistics import ClassifierStats
 
 
-@verb(
+@checked_arguments(
     mesh=Domain("a jax.sharding.Mesh", lambda mesh: isinstance(mesh, Mesh)),
     schema=Domain("a genclf.Schema, or None", lambda s: isinstance(s, Schema), optional=True),
     checkpoint=Domain(

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+import tests.typechecker  # noqa: F401
+
 # scikit-learn's checks of estimators ask for it before scipy is imported, and skip one without it.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 # Shapes and types on genclf's signatures are checked in the tests and nowhere else. The hook acts
 # on modules that are imported after it: conftest comes first, in every worker.
-install_import_hook("genclf", "beartype.beartype")
+install_import_hook("genclf", "tests.typechecker.checked")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -79,12 +81,16 @@ settings.register_profile("genclf", deadline=None, derandomize=True, max_example
 settings.load_profile("genclf")
 
 
+def pytest_runtestloop():
+    gc.freeze()  # what was imported stays: no search for garbage needs to visit it
+
+
 _TESTS = itertools.count()
 
 
 @pytest.fixture(autouse=True)
 def free_compiled():
-    """Let go of what was compiled: a process may map 65,530 pieces, and freeing most takes long."""
+    """Let go of what was compiled before a process has its 65,530 mapped pieces of memory."""
     yield
     maps = Path("/proc/self/maps")
     if next(_TESTS) % 8 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 20_000:

@@ -11,11 +11,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.bayes.posterior import check_model
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.classifier.estimation import estimated
 from genclf.classifier.model import Solution
 from genclf.classifier.or_rows import or_rows
-from genclf.classifier.verb import verb
 from genclf.families.base import Family
 from genclf.families.combined.combinator import leaf_families, with_leaf_families
 from genclf.families.combined.priors import check_proper, is_conjugate, priors
@@ -58,7 +58,7 @@ class PriorSolution(Solution):
 
 
 @or_rows
-@verb
+@checked_arguments
 def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     """Marginal likelihood: `log p(x, y) = log ∫ p(x, y | θ) p(θ) dθ` of all examples together.
 
@@ -94,7 +94,7 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
 
 
 @or_rows
-@verb
+@checked_arguments
 def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     """Empirical Bayes: the strengths of the priors that maximise the evidence.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import shown
+from genclf.classifier.checked_arguments import statistics
 from genclf.classifier.classifier import ClassifierStats
 from genclf.classifier.model import (
     Fitted,
@@ -14,7 +15,6 @@ from genclf.classifier.model import (
     check_params,
     has_distributions,
 )
-from genclf.classifier.verb import statistics
 from genclf.families.base import Density
 
 Story = Callable[..., None]
@@ -104,6 +104,6 @@ def story(
         check_params(model, "model", "bayes.story")
     elif not isinstance(model, Model) or not has_distributions(model):
         check_hyperparameters(model, name="model")
-    from genclf.bayes.program.rows import program  # this module imports numpyro
+    from genclf.bayes.program.numpyro_model import program  # this module imports numpyro
 
     return program(model, stats, density)

@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import PROBABILITY, draw_shape, random_key
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import check_statistics, estimated, proper_estimate
 from genclf.classifier.or_rows import or_rows
-from genclf.classifier.verb import verb
 from genclf.families.capabilities import HasConjugatePrior, require
 from genclf.families.combined.priors import (
     check_proper,
@@ -113,7 +113,7 @@ class Posterior(ShowsNumbers):
 
 
 @or_rows
-@verb
+@checked_arguments
 def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The exact posterior distribution of the parameters: the conjugate prior and the data.
 
@@ -155,7 +155,7 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 
 
 @or_rows
-@verb
+@checked_arguments
 def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The prior distribution of the parameters: the posterior given no examples.
 
@@ -185,7 +185,7 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 
 
 @or_rows
-@verb
+@checked_arguments
 def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params whose densities have the parameters integrated out: p(x, y | data).
 
@@ -223,9 +223,9 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     return proper_estimate(_with_inference(clf, "predictive"), stats)
 
 
-def check_model(clf: Classifier, stats: ClassifierStats, verb: str) -> None:
+def check_model(clf: Classifier, stats: ClassifierStats, function: str) -> None:
     """Raise unless the statistics are of this model, and it has a conjugate prior."""
-    require(clf.family, HasConjugatePrior, verb)
+    require(clf.family, HasConjugatePrior, function)
     check_statistics(clf, stats)
 
 

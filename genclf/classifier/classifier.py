@@ -19,8 +19,8 @@ from jaxtyping import Array, Float, PyTree
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, one_of, shown, whole
 from genclf.arguments.static import static
+from genclf.classifier.checked_arguments import ArrayLike
 from genclf.classifier.model import Fitted, Model
-from genclf.classifier.verb import ArrayLike
 from genclf.families.base import FAMILY, AnyDensity, Density, Scalar
 from genclf.families.capabilities import HasLinearForm, HasQuadraticForm, HasTerms, require
 from genclf.families.conjugate.class_prior import (
@@ -209,9 +209,11 @@ class ClassifierParams(Fitted):
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         return self.with_log_prior(self.conditional.discriminant(x))
 
-    def reduced(self, x: PyTree, then: Callable[[Array], Array], normalised: bool = False) -> Array:
-        """`then` of `log p(x, y)` if `normalised`, else of the discriminants, row by row."""
-        whole = lambda score: then(self.with_log_prior(score))  # noqa: E731
+    def reduced(
+        self, x: PyTree, reduce: Callable[[Array], Array], normalised: bool = False
+    ) -> Array:
+        """`reduce` of `log p(x, y)` if `normalised`, else of the discriminants, row by row."""
+        whole = lambda score: reduce(self.with_log_prior(score))  # noqa: E731
         own = {"normalised": normalised, "num_classes": self.num_classes}
         return self.conditional.reduced(x, whole, **own)
 

@@ -10,12 +10,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import maybe_sparse
 from genclf.classifier.estimation import summed
 from genclf.classifier.labels import valid_labels, valid_weights
 from genclf.classifier.rows import Rows
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.covariance.estimate import GaussianDiagnosis
 from genclf.families.capabilities import is_additive
 from genclf.families.combined.combinator import any_prefers_rows
@@ -73,7 +73,7 @@ class Diagnosis(ShowsNumbers):
         )
 
 
-@verb(labels="unread", x=maybe_sparse)
+@checked_arguments(labels="unread", x=maybe_sparse)
 def diagnose(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> Diagnosis:

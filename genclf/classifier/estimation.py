@@ -13,11 +13,11 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.conversion import host_or_device
 from genclf.classifier.labels import AnyArray
 from genclf.classifier.rows import Rows, check_rows
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.base import Parametric
 from genclf.families.capabilities import (
     HasConjugatePrior,
@@ -33,7 +33,7 @@ from genclf.sums.sparse import HostRows, Sparse, SparseRows, is_traced
 from genclf.sums.statistics import ClassifierStats
 
 
-@verb(x=host_or_device)
+@checked_arguments(x=host_or_device)
 def stats(
     clf: Classifier, x: PyTree, y: ArrayLike, weights: ArrayLike | None = None
 ) -> ClassifierStats:
@@ -88,7 +88,7 @@ def summed(clf: Classifier, rows: Rows) -> ClassifierStats:
     return rows.nan_if_invalid(clf.statistics(rows.count, clf.family.stats(rows.x, rows.w)))
 
 
-@verb(x=None)
+@checked_arguments(x=None)
 def empty(clf: Classifier, x: PyTree) -> ClassifierStats:
     """Statistics of no examples: the start of a stream, and the identity of `merge`.
 
@@ -132,7 +132,7 @@ def _no_rows(x: Array | Sparse | jax.ShapeDtypeStruct) -> SparseRows | jax.Shape
     return jax.ShapeDtypeStruct((0, *x.shape[1:]) if x.ndim else (), x.dtype)
 
 
-@verb
+@checked_arguments
 def estimate(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """The closed-form estimate from statistics.
 
@@ -170,7 +170,7 @@ def check_posterior(clf: Classifier, stats: ClassifierStats) -> None:
     check_proper(posteriors(clf.family, stats.conditional), stats, "posterior", "the predictive")
 
 
-@verb
+@checked_arguments
 def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> ClassifierParams:
     """The same class densities under another class prior, e.g. of another population.
 
@@ -227,7 +227,7 @@ def _fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> 
     return rows.nan_if_invalid(found)
 
 
-@verb
+@checked_arguments
 def pool_classes(clf: Classifier, stats: ClassifierStats) -> ClassifierStats:
     """Statistics for a shared covariance, from those made for a covariance per class.
 

@@ -14,9 +14,9 @@ from genclf.arguments.domains import shown
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import static
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.model import Fitted
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.sums.sparse import is_sparse
 
 
@@ -76,7 +76,7 @@ def _classes(value: object, name: str) -> Any:
     return found
 
 
-@verb(any_model=True, x=_rows, of=_classes, against=_classes)
+@checked_arguments(any_model=True, x=_rows, of=_classes, against=_classes)
 def explain(
     params: Fitted,
     x: PyTree,

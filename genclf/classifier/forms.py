@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, PyTree
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.static import python_value
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import as_arrays
 from genclf.classifier.model import Fitted
-from genclf.classifier.verb import verb
 from genclf.families.base import Parametric
 from genclf.families.capabilities import require
 from genclf.families.counts.categorical import NUM_VALUES, Categorical
@@ -23,7 +23,7 @@ from genclf.families.counts.categorical_params import (
 )
 
 
-@verb(any_model=True)
+@checked_arguments(any_model=True)
 def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
     """(coef, intercept) of a model whose discriminant is linear in x.
 
@@ -67,7 +67,7 @@ def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
     return params.linear()
 
 
-@verb(any_model=True)
+@checked_arguments(any_model=True)
 def logistic_form(params: Fitted) -> tuple[PyTree, Float[Array, ""]]:
     """(θ, θ_0) of `p(y=1 | x) = 1 / (1 + exp(-(θ · x + θ_0)))`, for a model of two classes.
 
@@ -95,7 +95,7 @@ def logistic_form(params: Fitted) -> tuple[PyTree, Float[Array, ""]]:
     return jax.tree.map(lambda c: c[1] - c[0], coef), intercept[1] - intercept[0]
 
 
-@verb(any_model=True)
+@checked_arguments(any_model=True)
 def quadratic_form(
     params: Fitted,
 ) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
@@ -133,7 +133,7 @@ def _checked_features(d: Any, name: str) -> Any:
     return whole(1).checked(d, name)
 
 
-@verb(d=_checked_features)
+@checked_arguments(d=_checked_features)
 def num_parameters(clf: Classifier, d: Any) -> int:
     """Number of free parameters of the model p(x, y): of the prior and of all densities.
 
@@ -156,7 +156,7 @@ def num_parameters(clf: Classifier, d: Any) -> int:
     return clf.label_prior.num_parameters + clf.family.num_parameters(clf.num_classes, d)
 
 
-@verb(num_classes=whole(1), d=whole(1), quadratic=FLAG)
+@checked_arguments(num_classes=whole(1), d=whole(1), quadratic=FLAG)
 def num_boundary_parameters(num_classes: int, d: int, *, quadratic: bool = False) -> int:
     """Number of parameters of the decision boundaries between K classes of d features.
 

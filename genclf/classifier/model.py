@@ -52,9 +52,9 @@ class Fitted(ShowsNumbers):
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         """`log p(y=k | x)` up to a term that all classes share."""
 
-    def reduced(self, x: PyTree, then: Callable[[Array], Array]) -> Array:
-        """`then(discriminant(x))`, for a function of the scores of each row."""
-        rows = lambda x: then(self.discriminant(x))  # noqa: E731
+    def reduced(self, x: PyTree, reduce: Callable[[Array], Array]) -> Array:
+        """`reduce(discriminant(x))`, for a function of the scores of each row."""
+        rows = lambda x: reduce(self.discriminant(x))  # noqa: E731
         return reduce_scores(rows, x, self.num_classes, MANY_CLASSES)
 
     @abc.abstractmethod
@@ -142,12 +142,12 @@ class Solution(ShowsNumbers):
         return self.objective
 
 
-def require_generative(given: object, verb: str) -> None:
+def require_generative(given: object, function: str) -> None:
     """Raise if `given` is a model or params of p(y | x) alone, without a density of x."""
     if isinstance(given, Model | Fitted) and not given.generative:
         raise ValueError(
-            f"{verb} needs p(x, y), and {type(given).__name__} is a model of p(y | x) alone: use "
-            "predict, log_posterior or discriminant, or fit a Classifier, such as genclf.lda"
+            f"{function} needs p(x, y), and {type(given).__name__} is a model of p(y | x) alone: "
+            "use predict, log_posterior or discriminant, or fit a Classifier, such as genclf.lda"
         )
 
 
@@ -193,7 +193,7 @@ def has_distributions(clf: object) -> bool:
     return any(map(is_distribution, jax.tree.leaves(clf, is_leaf=is_distribution)))
 
 
-def check_params(params: object, name: str, verb: str) -> None:
+def check_params(params: object, name: str, function: str) -> None:
     """Raise unless these are params of one fit: arrays without a batch axis."""
     if _valid_params.get(params):
         return
@@ -201,7 +201,7 @@ def check_params(params: object, name: str, verb: str) -> None:
         if isinstance(params, Model | Declared):
             hint = "; this is a model before its fit: params = genclf.fit(clf, x, y)"
         elif isinstance(params, jax.Array | np.ndarray):
-            hint = f"; the arguments are {verb}(params, x)" if verb in _OF_X else ""
+            hint = f"; the arguments are {function}(params, x)" if function in _OF_X else ""
         elif hasattr(params, "params_"):
             hint = "; of an estimator, give its params_"
         else:
@@ -229,7 +229,7 @@ def check_params(params: object, name: str, verb: str) -> None:
         of = "log_prior" if "log_prior" in fields else "coef"
         raise ValueError(
             f"{name} have batch axes of shape {batch} (from {of}), expected the params of one fit; "
-            f"for params of many, as from jax.vmap(genclf.fit), use jax.vmap(genclf.{verb})"
+            f"for params of many, as from jax.vmap(genclf.fit), use jax.vmap(genclf.{function})"
         )
     _valid_params.keep(params, True)
 

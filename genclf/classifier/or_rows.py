@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 from jaxtyping import PyTree
 
+from genclf.classifier.checked_arguments import ArrayLike
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import stats, with_own_covariances
-from genclf.classifier.verb import ArrayLike
 from genclf.sums.statistics import ClassifierStats
 
 R_co = TypeVar("R_co", covariant=True)

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted
 from genclf.classifier.padding import by_rows
-from genclf.classifier.verb import verb
 from genclf.families.base import Params
 from genclf.families.capabilities import require
 from genclf.numerics.logarithms import times_log
@@ -23,7 +23,7 @@ from genclf.sums.largest import argmax
 from genclf.sums.statistics import ClassifierStats
 
 
-@verb(x=None)
+@checked_arguments(x=None)
 def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
     """`log p(x, y=k) = log π_k + log p(x | y=k)`.
 
@@ -43,7 +43,7 @@ def log_joint(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
     return by_rows(log_joints, params, x, "log_prob")
 
 
-@verb(any_model=True, x=None)
+@checked_arguments(any_model=True, x=None)
 def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     """Discriminant functions δ_k(x): the log-joint up to a term that all classes share.
 
@@ -72,7 +72,7 @@ def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     return by_rows(discriminants, params, x)
 
 
-@verb(any_model=True, x=None)
+@checked_arguments(any_model=True, x=None)
 def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     """`log p(y=k | x)`, by Bayes' rule.
 
@@ -98,7 +98,7 @@ def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
     return by_rows(log_posteriors, params, x)
 
 
-@verb(x=None)
+@checked_arguments(x=None)
 def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
     """`log p(x) = log Σ_k p(x, y=k)`: a low value means that x is unusual (a novelty).
 
@@ -118,7 +118,7 @@ def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
     return by_rows(log_marginals, params, x, "log_prob")
 
 
-@verb(any_model=True, x=None)
+@checked_arguments(any_model=True, x=None)
 def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
     """The most probable class; among equally probable classes, the lowest number.
 
@@ -139,7 +139,7 @@ def predict(params: Fitted, x: PyTree) -> Int[Array, "*batch"]:
     return by_rows(predictions, params, x)
 
 
-@verb
+@checked_arguments
 def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""]:
     """Log-likelihood `Σ_nk w_nk log p(x_n, y=k)`, from the statistics alone.
 
@@ -169,7 +169,7 @@ def log_lik(params: ClassifierParams, stats: ClassifierStats) -> Float[Array, ""
     return log_likelihood(params, stats)
 
 
-@verb
+@checked_arguments
 def sample(
     key: Array, params: ClassifierParams, shape: tuple[int, ...] = ()
 ) -> tuple[PyTree, Int[Array, "..."]]:

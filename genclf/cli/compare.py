@@ -10,8 +10,8 @@ from genclf.cli.files import InputError, read_table
 from genclf.cli.report import open_console, progress, say, section, show_table
 from genclf.tables.columns import RULES
 from genclf.tables.comparison import compare
+from genclf.tables.features import MAX_WORDS
 from genclf.tables.labels import TableError
-from genclf.tables.readers import MAX_WORDS
 from genclf.tables.trials import ModelScore
 
 

@@ -19,10 +19,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from genclf import plot
-from genclf.classifier.checks import validate
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.diagnosis import diagnose
 from genclf.classifier.explanation import Explanation
+from genclf.classifier.validate import validate
 from genclf.cli.files import InputError
 from genclf.covariance.estimate import GaussianDiagnosis
 from genclf.families.capabilities import HasTerms, has
@@ -30,8 +30,8 @@ from genclf.families.structure import nodes_of
 from genclf.plot.classes import as_text
 from genclf.plot.evidence import draw_bars
 from genclf.tables.comparison import Comparison
+from genclf.tables.features import Words
 from genclf.tables.frames import as_table
-from genclf.tables.readers import Words
 
 _ROWS = 2_000  # number of rows over which the terms of columns are averaged
 

@@ -75,10 +75,10 @@ class CovarianceEstimate(eqx.Module):
 
     matrix: Float[Array, "..."]
     exact: Covariances | None
-    from_double: Bool[Array, "copies"]
-    shrinkage: Float[Array, "copies"]
-    added: Float[Array, "#copies #d"]
-    scale: Float[Array, "#copies #d"]
+    from_double: Bool[Array, "one_or_K"]
+    shrinkage: Float[Array, "one_or_K"]
+    added: Float[Array, "#one_or_K #d"]
+    scale: Float[Array, "#one_or_K #d"]
     square: Float[Array, "K D"]
     variance: Float[Array, "K d"]
     constant: Bool[Array, "K D"]

@@ -97,7 +97,7 @@ class Scale:
         eye = jnp.eye(d, dtype=scale.dtype)
         return scale[..., None] * jnp.broadcast_to(eye, (*scale.shape, d))
 
-    def precisions(self, inverse: Array, d: int) -> Float[Array, "copies d d"]:
+    def precisions(self, inverse: Array, d: int) -> Float[Array, "one_or_K d d"]:
         """The matrices `L⁻ᵀ L⁻¹` from the inverse scales."""
         return self.triangular(inverse**2, d)
 
@@ -114,7 +114,7 @@ class Scale:
 
     def log_determinants(
         self, scale: Array, d: int
-    ) -> tuple[Float[Array, "copies"], Float[Array, ""]]:
+    ) -> tuple[Float[Array, "one_or_K"], Float[Array, ""]]:
         """`½ log |Σ_k|` as two terms: one per class, without units, and one that all share."""
         diagonal = self.diagonal(scale)
         diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
@@ -186,7 +186,7 @@ class Triangular(Scale):
     def triangular(self, scale: Array, d: int) -> Float[Array, "... d d"]:
         return scale
 
-    def precisions(self, inverse: Array, d: int) -> Float[Array, "copies d d"]:
+    def precisions(self, inverse: Array, d: int) -> Float[Array, "one_or_K d d"]:
         return einsum("kji,kjl->kil", inverse, inverse)
 
     def traces(self, inverse: Array, scatter: Array) -> Float[Array, "K"]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genclf.arguments.domains import Domain, shown
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
-from genclf.classifier.verb import verb
 from genclf.engines.arguments import check_names, check_recipes
 from genclf.engines.partitions import Predicting, part_of_partition
 from genclf.stream.part import Part, merged
@@ -26,7 +26,7 @@ else:
 _DATAFRAME = Domain("a DataFrame of Dask", lambda df: hasattr(df, "map_partitions"))
 
 
-@verb(schema=SCHEMA)
+@checked_arguments(schema=SCHEMA)
 def partial(schema: Schema, df: DataFrame | list[Delayed]) -> Part:
     """The part of a table of Dask: the parts of all partitions, merged pairwise in a binary tree.
 
@@ -65,7 +65,7 @@ def partial(schema: Schema, df: DataFrame | list[Delayed]) -> Part:
     return whole
 
 
-@verb(schema=SCHEMA)
+@checked_arguments(schema=SCHEMA)
 def fit(clf: Classifier, df: DataFrame | list[Delayed], schema: Schema) -> ClassifierParams:
     """Fit a model to a table of Dask, of any size; see `partial`.
 
@@ -84,7 +84,7 @@ def fit(clf: Classifier, df: DataFrame | list[Delayed], schema: Schema) -> Class
     return estimate(clf, check_sums(partial(schema, df), schema).stats)
 
 
-@verb(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
+@checked_arguments(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
 def predict(
     params: ClassifierParams,
     df: DataFrame,

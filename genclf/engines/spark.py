@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genclf.arguments.domains import Domain
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
-from genclf.classifier.verb import verb
 from genclf.engines.arguments import check_names, check_recipes
 from genclf.engines.partitions import (
     Merging,
@@ -36,7 +36,7 @@ _TOGETHER = 8  # parts that a worker merges; with a power of 2 the result has th
 _CHUNKS = "part_id string, sequence int, of int, bytes binary"
 
 
-@verb(schema=SCHEMA, df=_DATAFRAME)
+@checked_arguments(schema=SCHEMA, df=_DATAFRAME)
 def partial(schema: Schema, df: DataFrame) -> Part:
     """The statistics of the rows of a DataFrame: each partition is summed by its worker.
 
@@ -94,7 +94,7 @@ def _at_driver(rows: list[Any], count: int) -> Part:
     return merged(parts_in((chunk for _, chunk in chunks), range(count)))
 
 
-@verb(schema=SCHEMA, df=_DATAFRAME)
+@checked_arguments(schema=SCHEMA, df=_DATAFRAME)
 def fit(clf: Classifier, df: DataFrame, schema: Schema) -> ClassifierParams:
     """Fit a model to the rows of a DataFrame: `genclf.estimate` of their statistics.
 
@@ -113,7 +113,7 @@ def fit(clf: Classifier, df: DataFrame, schema: Schema) -> ClassifierParams:
     return estimate(clf, check_sums(partial(schema, df), schema).stats)
 
 
-@verb(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
+@checked_arguments(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
 def predict(
     params: ClassifierParams,
     df: DataFrame,

@@ -91,14 +91,14 @@ class Density(ShowsNumbers, Registered):
         return self.log_prob(x)
 
     def reduced(
-        self, x: PyTree, then: Callable[[Array], Array], *, normalised: bool, num_classes: int
+        self, x: PyTree, reduce: Callable[[Array], Array], *, normalised: bool, num_classes: int
     ) -> Array:
-        """`then` of the scores of each row: `log_prob` if `normalised`, else `discriminant`.
+        """`reduce` of the scores of each row: `log_prob` if `normalised`, else `discriminant`.
 
         If scores are many, they are computed in blocks of rows.
         """
         score = self.log_prob if normalised else self.discriminant
-        return reduce_scores(lambda x: then(score(x)), x, num_classes, MANY_CLASSES)
+        return reduce_scores(lambda x: reduce(score(x)), x, num_classes, MANY_CLASSES)
 
     @abc.abstractmethod
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:

@@ -241,8 +241,8 @@ def has(node: Family | Density, capability: type) -> bool:
     return lacking(node, capability) is None
 
 
-def require(node: Family | Density, capability: Any, verb: str) -> None:
-    """Raise if the node, or one of its parts, lacks the capability that `verb` needs."""
+def require(node: Family | Density, capability: Any, function: str) -> None:
+    """Raise if the node, or one of its parts, lacks the capability that `function` needs."""
     if (found := lacking(node, capability)) is None:
         return
     needs, instead = "sufficient statistics", "use fit, and sum log_joint over examples"
@@ -251,9 +251,9 @@ def require(node: Family | Density, capability: Any, verb: str) -> None:
         instead = getattr(capability, "instead", None) or having(capability)
     name, condition = type(found).__name__, _condition(found, capability)
     if condition is None:
-        raise ValueError(f"{verb} needs {needs}, and {name} does not have that: {instead}")
+        raise ValueError(f"{function} needs {needs}, and {name} does not have that: {instead}")
     raise ValueError(
-        f"{verb} needs {needs}, and {name} has that only {condition.words}: {condition.instead}"
+        f"{function} needs {needs}, and {name} has that only {condition.words}: {condition.instead}"
     )
 
 

@@ -43,7 +43,7 @@ class InParts(eqx.Module):
 
 
 def over_parts(family: Family, f: Callable[..., PyTree], *trees: PyTree) -> PyTree:
-    """`f(inner, *own)` for each innermost family, in the structure of the parts."""
+    """`f(inner, *own)` for each leaf family, in the structure of the parts."""
     if not isinstance(family, InParts):
         return f(family, *trees)
     return family.map(lambda part, *own: over_parts(part, f, *own), *trees)

@@ -42,10 +42,10 @@ class Axes:
         return f"has the shape {shape}, expected ({', '.join(names)}){before}{where}"
 
     def _has(self, name: str, size: int) -> bool:
-        """Whether an axis of this name may have this size; "copies" is 1 or K."""
+        """Whether an axis of this name may have this size; "one_or_K" is 1 or K."""
         if name.isdigit():
             return size == int(name)
-        if name == "copies":
+        if name == "one_or_K":
             return size in (1, self.sizes.get("K", size))
         return self.sizes.setdefault(name, size) == size
 

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Array
 
 from genclf.arguments.domains import shown
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted
-from genclf.classifier.verb import verb
 from genclf.families.counts.bernoulli_params import BernoulliParams
 from genclf.families.counts.categorical_params import CategoricalParams, Columns
 from genclf.families.counts.multinomial_params import MultinomialParams
@@ -31,7 +31,7 @@ else:
     BernoulliNB = CategoricalNB = GaussianNB = MultinomialNB = object
 
 
-@verb(estimator=None)
+@checked_arguments(estimator=None)
 def from_sklearn(estimator: BaseEstimator) -> Fitted:
     """Params with the same posteriors as a fitted estimator of scikit-learn.
 

@@ -44,7 +44,7 @@ from genclf.families.kernels.kernel_density import KernelDensity, KernelDensityP
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 from genclf.tables.comparison import TableModel
-from genclf.tables.readers import Codes, Nothing, Numbers, Parts, Words
+from genclf.tables.features import Codes, Nothing, Numbers, Parts, Words
 from genclf.text import Vocabulary
 
 _KINDS = (

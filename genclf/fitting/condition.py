@@ -12,11 +12,11 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import draw_shape, random_key
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.labels import check_labels
 from genclf.classifier.scores import log_posteriors
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.capabilities import HasConditionals, require
 
 
@@ -54,7 +54,7 @@ class Conditional(ShowsNumbers):
         return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
 
-@verb(y=lambda y, name: None if y is None else as_arrays(y, name))
+@checked_arguments(y=lambda y, name: None if y is None else as_arrays(y, name))
 def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -> Conditional:
     """Impute: the distribution of the missing cells of x, given the observed ones and y if known.
 

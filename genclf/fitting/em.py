@@ -16,23 +16,23 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional_key
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.conversion import maybe_sparse
 from genclf.classifier.estimation import estimated
 from genclf.classifier.model import Solution
 from genclf.classifier.rows import Rows, check_examples
-from genclf.classifier.verb import ArrayLike, optional_key, verb
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Init
-from genclf.fitting.clusters import (
+from genclf.fitting.e_step import Expectation, expectation
+from genclf.fitting.em_convergence import FixedPoint, fixed_point
+from genclf.fitting.em_start import (
     check_clusters,
     check_for_em,
     check_init,
     check_latent,
     start_of,
 )
-from genclf.fitting.expectation import Expectation, expectation
-from genclf.fitting.fixed_point import FixedPoint, fixed_point
 from genclf.sums.sparse import HostRows
 from genclf.sums.statistics import ClassifierStats
 
@@ -74,7 +74,7 @@ def solution(params: ClassifierParams, found: FixedPoint) -> EMSolution:
     return EMSolution(params, found.objective, found.converged, found.steps, value[None])
 
 
-@verb(
+@checked_arguments(
     x=maybe_sparse,
     key=optional_key,
     unlabelled_weight=NON_NEGATIVE,
@@ -267,7 +267,7 @@ def _step(
     return jnp.where(invalid, jnp.nan, value), expected
 
 
-@verb(labels="unread", x=maybe_sparse)
+@checked_arguments(labels="unread", x=maybe_sparse)
 def em_step(
     clf: Classifier,
     x: PyTree,

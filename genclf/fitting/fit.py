@@ -7,14 +7,15 @@ from typing import overload
 from jaxtyping import Array, PyTree
 
 from genclf.arguments.domains import Domain
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.conversion import host_or_device
 from genclf.classifier.estimation import fit_closed
 from genclf.classifier.model import Fitted, Model
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.capabilities import is_hidden
 from genclf.fitting.em import fit_hidden
-from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression, fit_softmax
+from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
+from genclf.fitting.softmax_fit import fit_softmax
 
 _INIT = Domain(
     "fitted params, as fit returns them, or None",
@@ -52,7 +53,7 @@ def fit(
 ) -> Fitted: ...
 
 
-@verb(any_model=True, labels="supervised", x=host_or_device, init=_INIT)
+@checked_arguments(any_model=True, labels="supervised", x=host_or_device, init=_INIT)
 def fit(
     clf: Model,
     x: PyTree,

@@ -12,21 +12,21 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, whole
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.labels import valid_weights
 from genclf.classifier.rows import filled
 from genclf.classifier.scores import log_joints
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.base import Scalar
 from genclf.families.conjugate.class_prior import ClassPrior
 from genclf.families.structure import named_arrays
 from genclf.fitting.em import EMSolution, solution
-from genclf.fitting.fixed_point import fixed_point
+from genclf.fitting.em_convergence import fixed_point
 from genclf.numerics.products import matmul
 from genclf.sums.statistics import Sums, divide
 
 
-@verb(max_steps=whole(1), tol=NON_NEGATIVE)
+@checked_arguments(max_steps=whole(1), tol=NON_NEGATIVE)
 def adapt_prior(
     params: ClassifierParams,
     x: PyTree,

@@ -14,13 +14,13 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.conversion import as_arrays
 from genclf.classifier.diagnosis import Diagnosis, diagnosed
 from genclf.classifier.estimation import estimate, sums
 from genclf.classifier.model import Fitted, Model, check_hyperparameters
 from genclf.classifier.scores import predictions
-from genclf.classifier.verb import verb
 from genclf.fitting.fit import fitted
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.many.packing import Datasets, Stack, stacked, stacks
@@ -47,7 +47,7 @@ def fit_many(
 ) -> SoftmaxParams: ...
 
 
-@verb(any_model=True, progress=PROGRESS)
+@checked_arguments(any_model=True, progress=PROGRESS)
 def fit_many(
     clf: Model,
     datasets: Datasets,
@@ -91,7 +91,7 @@ def fit_many(
     return _of_stacks(_fits, clf, packed, batch_size, progress)
 
 
-@verb(progress=PROGRESS)
+@checked_arguments(progress=PROGRESS)
 def diagnose_many(
     clf: Model,
     datasets: Datasets,
@@ -125,7 +125,7 @@ def diagnose_many(
     return _of_stacks(partial(_mapped, diagnosed), clf, packed, batch_size, progress)
 
 
-@verb(any_model=True, params=None, x=None)
+@checked_arguments(any_model=True, params=None, x=None)
 def predict_many(
     params: Fitted, x: Any, *, batch_size: int | None = None
 ) -> Array | list[np.ndarray]:

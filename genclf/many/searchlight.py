@@ -13,11 +13,11 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional_key
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import float_dtype
 from genclf.classifier.model import Model
 from genclf.classifier.rows import check_supervised_rows
-from genclf.classifier.verb import ArrayLike, optional_key, verb
 from genclf.families.gaussian.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
 from genclf.many.neighbours import Neighbours, padded_index
@@ -58,7 +58,7 @@ class Searchlight(ShowsNumbers):
     null: Float[Array, "num C"] | None
 
 
-@verb(any_model=True, labels="supervised", neighbours=None, **_CHECKS)
+@checked_arguments(any_model=True, labels="supervised", neighbours=None, **_CHECKS)
 def searchlight(
     clf: Model,
     x: Shaped[ArrayLike, "n D"],
@@ -135,7 +135,7 @@ def searchlight(
     return _result(found, metric)
 
 
-@verb(any_model=True, x=None, **_CHECKS)
+@checked_arguments(any_model=True, x=None, **_CHECKS)
 def sliding(
     clf: Model,
     x: Shaped[ArrayLike, "n d T"],

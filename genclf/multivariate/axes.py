@@ -13,8 +13,8 @@ from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import shown, whole_number
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.params import GaussianParams
@@ -57,7 +57,7 @@ def params_or_statistics(value: object, name: str) -> ClassifierParams | Classif
     return value
 
 
-@verb(source=params_or_statistics)
+@checked_arguments(source=params_or_statistics)
 def discriminant_axes(source: ClassifierParams | ClassifierStats) -> DiscriminantAxes:
     """The axes of linear discriminant analysis: canonical variates, or Fisher's discriminants.
 
@@ -91,7 +91,7 @@ def discriminant_axes(source: ClassifierParams | ClassifierStats) -> Discriminan
     return _axes(with_one_covariance(source))
 
 
-@verb(axes=None)
+@checked_arguments(axes=None)
 def transform(
     axes: DiscriminantAxes, x: Shaped[ArrayLike, "*batch d"], num_axes: int | None = None
 ) -> Float[Array, "*batch m"]:
@@ -131,7 +131,7 @@ def transform(
     return matmul(centred, axes.coefficient[:, :m])
 
 
-@verb
+@checked_arguments
 def reduced_rank(params: ClassifierParams, num_axes: int) -> ClassifierParams:
     """The classifier whose class means differ only on the first discriminant axes.
 

@@ -13,8 +13,8 @@ from genclf.arguments.domains import FINITES, shown
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.covariance.fourth import FourthMoments
 from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.params import GaussianParams
@@ -46,7 +46,7 @@ def _counts(count: Any, name: str) -> Any:
     return None if count is None else FINITES.checked(numbers(count), name)
 
 
-@verb(source=params_or_statistics, count=_counts)
+@checked_arguments(source=params_or_statistics, count=_counts)
 def cat_scores(
     source: ClassifierParams | ClassifierStats, count: Shaped[ArrayLike, "K"] | None = None
 ) -> CatScores:

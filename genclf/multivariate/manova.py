@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier.verb import verb
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.multivariate.axes import with_scatters
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.products import matmul
@@ -61,7 +61,7 @@ class Manova(ShowsNumbers):
     squared_distance: Float[Array, "K K"]
 
 
-@verb
+@checked_arguments
 def manova(stats: ClassifierStats) -> Manova:
     """Test whether class means differ, and whether class covariances do, from statistics alone.
 

@@ -11,9 +11,9 @@ from jaxtyping import Array, Float, Int
 
 from genclf.arguments.domains import shown, whole_number
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimated
-from genclf.classifier.verb import verb
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.shrunken_centroids import deviations
 from genclf.multivariate.cat_scores import CatScores
@@ -37,7 +37,7 @@ class FeatureRanking(ShowsNumbers):
     local_rate: Float[np.ndarray, "d"]
 
 
-@verb(scores=None)
+@checked_arguments(scores=None)
 def rank_features(scores: CatScores) -> FeatureRanking:
     """Features in the order of their scores, with false discovery rates.
 
@@ -113,7 +113,7 @@ class ThresholdPath(ShowsNumbers):
     params: ClassifierParams
 
 
-@verb
+@checked_arguments
 def threshold_path(
     clf: Classifier, stats: ClassifierStats, num_thresholds: int = 30
 ) -> ThresholdPath:

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 from genclf.arguments.domains import shown
 from genclf.arguments.reprs import summary
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.conversion import float_dtype
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.covariance.rotation import Rotation, rotation_of
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.row_space import RowSpaceGaussian, RowSpaceParams
@@ -75,7 +75,7 @@ class RowSpace(NamedTuple):
         return replace(params, conditional=replace(inside, rotation=self.rotation))
 
 
-@verb
+@checked_arguments
 def row_space(x: Float[ArrayLike, "n d"]) -> RowSpace:
     """Rotate rows to the space that they span, where models with many features are small.
 

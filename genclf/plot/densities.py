@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from genclf.arguments.domains import shown
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.base import AnyDensity, Density
 from genclf.families.capabilities import HasConditionals, require
 from genclf.families.counts.multinomial_params import MultinomialParams
@@ -39,7 +39,7 @@ def feature_number(value: object, name: str) -> int:
     return int(value)
 
 
-@verb(params=generative, feature=feature_number, x=None, y=None, ax=AX)
+@checked_arguments(params=generative, feature=feature_number, x=None, y=None, ax=AX)
 def densities(
     params: ClassifierParams,
     feature: int,
@@ -95,7 +95,7 @@ def checked_feature(params: ClassifierParams, feature: int) -> int:
     """The number of features; raise if there is no such feature."""
     d = params.num_features
     if not isinstance(d, int):
-        raise ValueError("params is of named parts of x: give those of one part")
+        raise ValueError("params describes named parts of x: give those of one part")
     if not 0 <= feature < d:
         raise ValueError(f"feature is {feature}, expected a number in 0..{d - 1}")
     return d

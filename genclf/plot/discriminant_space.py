@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 
-from genclf.classifier.verb import ArrayLike, verb
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.multivariate.axes import DiscriminantAxes, discriminant_axes, transform
 from genclf.plot.classes import AX, Style, new_axes, rows_and_labels, scatter, styles_of
 from genclf.plot.plane import checked_pair, name_axes, pair_of_numbers
@@ -19,7 +19,7 @@ def _axes_of(value: Any, name: str) -> DiscriminantAxes:
     return value if isinstance(value, DiscriminantAxes) else discriminant_axes(value)
 
 
-@verb(source=_axes_of, x=None, y=None, pair=pair_of_numbers, ax=AX)
+@checked_arguments(source=_axes_of, x=None, y=None, pair=pair_of_numbers, ax=AX)
 def axes(
     source: Any,
     x: ArrayLike,

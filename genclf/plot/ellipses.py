@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import shown
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.verb import verb
 from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import AX, Style, generative, legend, names_of, new_axes, styles_of
 from genclf.plot.plane import View, checked_pair, name_axes, pair_of_numbers, set_view
@@ -43,7 +43,7 @@ def _gaussian(value: object, name: str) -> ClassifierParams:
     return params
 
 
-@verb(params=_gaussian, level=levels, features=pair_of_numbers, ax=AX)
+@checked_arguments(params=_gaussian, level=levels, features=pair_of_numbers, ax=AX)
 def ellipses(
     params: ClassifierParams,
     *,

@@ -11,11 +11,11 @@ from jaxtyping import Float, PyTree
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import Domain, whole
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.explanation import Explanation
 from genclf.classifier.forms import linear_form
 from genclf.classifier.model import Fitted
-from genclf.classifier.verb import verb
 from genclf.families.base import Density
 from genclf.families.counts.categorical_params import CategoricalParams
 from genclf.families.gaussian.params import GaussianParams
@@ -24,7 +24,7 @@ from genclf.plot.classes import AX, as_text, names_of, new_axes, styles_of
 _CLASS = whole(0, optional=True)
 
 
-@verb(any_model=True, top=whole(1), of=whole(0), against=_CLASS, ax=AX)
+@checked_arguments(any_model=True, top=whole(1), of=whole(0), against=_CLASS, ax=AX)
 def log_odds(
     params: Fitted,
     *,
@@ -66,7 +66,7 @@ def log_odds(
     """
     coef, _ = linear_form(params)
     if isinstance(coef, dict):
-        raise ValueError("params is of named parts of x: draw each part separately")
+        raise ValueError("params describes named parts of x: draw each part separately")
     coef, num_classes = np.asarray(coef), params.num_classes
     for name, k in (("of", of), ("against", against)):
         if k is not None and k >= num_classes:
@@ -103,7 +103,7 @@ def _coefficient_names(density: Density | None, given: object, size: int) -> lis
     return [f"{name} = {value}" for name, number in pairs for value in range(number)]
 
 
-@verb(
+@checked_arguments(
     found=Domain(
         "an Explanation, as genclf.explain returns it", lambda a: isinstance(a, Explanation)
     ),

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import generative, names_of, rows_and_labels, scatter, styles_of
 from genclf.plot.densities import draw_densities
 from genclf.plot.ellipses import draw_ellipses
 
 
-@verb(params=generative, x=None, y=None)
+@checked_arguments(params=generative, x=None, y=None)
 def pairs(
     params: ClassifierParams,
     x: ArrayLike,
@@ -52,7 +52,9 @@ def pairs(
     """
     d = params.num_features
     if not isinstance(d, int):
-        raise ValueError("params is of named parts of x, but pairs are of one array of features")
+        raise ValueError(
+            "params describes named parts of x: pairs are drawn for one array of features"
+        )
     chosen = list(range(d)) if features is None else list(features)
     if not 2 <= len(chosen) <= 8 or any(j not in range(d) for j in chosen):
         raise ValueError(f"features is {features}, expected 2 to 8 numbers in 0..{d - 1}")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import FLAG
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.model import Fitted
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.plot.classes import (
     AX,
     as_text,
@@ -31,7 +31,7 @@ def check_plane(params: Fitted, name: str) -> None:
         )
 
 
-@verb(any_model=True, x=None, y=None, filled=FLAG, ax=AX)
+@checked_arguments(any_model=True, x=None, y=None, filled=FLAG, ax=AX)
 def boundary(
     params: Fitted,
     x: ArrayLike | None = None,

@@ -13,10 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.tri import Triangulation
 
 from genclf.arguments.domains import shown
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.presets import categorical_nb
 from genclf.classifier.scores import log_joint, log_posterior
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.fitting.fit import fit
 from genclf.plot.classes import (
     AX,
@@ -39,7 +39,7 @@ from genclf.plot.densities import (
 _STEPS = 200  # grid points along each side of the simplex
 
 
-@verb(params=generative, feature=feature_number, x=None, y=None)
+@checked_arguments(params=generative, feature=feature_number, x=None, y=None)
 def class_posterior(
     params: ClassifierParams,
     feature: int = 0,
@@ -128,7 +128,7 @@ def _alphas(value: object, name: str) -> list[float]:
     return sorted(map(float, given))
 
 
-@verb(counts=_counts, alpha=_alphas, ax=AX)
+@checked_arguments(counts=_counts, alpha=_alphas, ax=AX)
 def simplex(
     counts: ArrayLike,
     *,

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import Domain, shown, whole
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.plot.classes import AX, as_text, labels, names_of, new_axes, styles_of
 from genclf.select.calibration import calibration
 from genclf.select.groups import distinct
@@ -25,7 +25,7 @@ def _a(kind: type, source: str) -> Domain:
     )
 
 
-@verb(log_posterior=as_arrays, num_bins=whole(1), ax=AX)
+@checked_arguments(log_posterior=as_arrays, num_bins=whole(1), ax=AX)
 def reliability(
     log_posterior: ArrayLike, y: ArrayLike, *, num_bins: int = 10, ax: Axes | None = None
 ) -> Axes:
@@ -84,7 +84,7 @@ def _wilson(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return middle - half, middle + half
 
 
-@verb(curve=_a(LearningCurve, "learning_curve"), ax=AX)
+@checked_arguments(curve=_a(LearningCurve, "learning_curve"), ax=AX)
 def learning_curve(curve: LearningCurve, *, ax: Axes | None = None) -> Axes:
     """Mean test error of each model against the number of training rows, ± two standard errors.
 
@@ -129,7 +129,7 @@ def _spaced(sizes: np.ndarray) -> list[int]:
     return kept
 
 
-@verb(tuning=_a(Tuning, "tune"), ax=AX)
+@checked_arguments(tuning=_a(Tuning, "tune"), ax=AX)
 def cv_curve(tuning: Tuning, *, over: str | None = None, ax: Axes | None = None) -> Axes:
     """Cross-validated score against a hyper-parameter; lines mark the best and one-SE choices.
 
@@ -203,7 +203,7 @@ def _positions(values: Sequence[Any]) -> tuple[np.ndarray, list[str] | None]:
     return np.asarray([names.index(name) for name in names], float), names
 
 
-@verb(test=_a(PermutationTest, "permutation_test"), ax=AX)
+@checked_arguments(test=_a(PermutationTest, "permutation_test"), ax=AX)
 def null(test: PermutationTest, *, metric: str = "score", ax: Axes | None = None) -> Axes:
     """Histogram of the scores of permuted labels, with the observed score and its p-value.
 
@@ -241,7 +241,7 @@ def null(test: PermutationTest, *, metric: str = "score", ax: Axes | None = None
     return ax
 
 
-@verb(y=None, predicted=None, ax=AX)
+@checked_arguments(y=None, predicted=None, ax=AX)
 def confusion(
     y: ArrayLike,
     predicted: ArrayLike,

@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import shown
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, check_params
 from genclf.classifier.scores import predict
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import (
     AX,
@@ -43,7 +43,7 @@ def _models(value: object, name: str) -> dict[str, Fitted]:
     return {as_text(key): params for key, params in value.items()}
 
 
-@verb(models=_models, x=None, y=None, level=optional_levels, ax=AX)
+@checked_arguments(models=_models, x=None, y=None, level=optional_levels, ax=AX)
 def boundaries(
     models: Mapping[str, Fitted],
     x: ArrayLike | None = None,
@@ -101,7 +101,7 @@ def boundaries(
     return finished(ax, names_of(feature_names, 2, "feature_names", "feature {}"))
 
 
-@verb(models=_models, x=None, y=None, level=optional_levels)
+@checked_arguments(models=_models, x=None, y=None, level=optional_levels)
 def regions(
     models: Mapping[str, Fitted],
     x: ArrayLike,

@@ -10,9 +10,9 @@ from jaxtyping import Array, Bool, Float, PyTree
 from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimated
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.numerics.products import einsum
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import (
@@ -58,7 +58,7 @@ class Certificate(ShowsNumbers):
     tol: Float[Array, ""]
 
 
-@verb(labels="supervised", tol=OPTIONAL_NON_NEGATIVE)
+@checked_arguments(labels="supervised", tol=OPTIONAL_NON_NEGATIVE)
 def certify(
     clf: Classifier,
     params: ClassifierParams,

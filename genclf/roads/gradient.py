@@ -13,8 +13,8 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import OPTIONAL_NON_NEGATIVE, Domain, whole
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional_key
 from genclf.classifier.classifier import Classifier
-from genclf.classifier.verb import ArrayLike, optional_key, verb
 from genclf.numerics import loops
 from genclf.roads.ascent import Ascent, GradientSolution, Settings, State
 from genclf.roads.problem import problem, require_roads
@@ -26,7 +26,7 @@ Rows = tuple[PyTree, Array, Array | None]
 Tol = Array | float | None
 
 
-@verb(
+@checked_arguments(
     labels="supervised",
     optimizer=Domain(
         "an optax transformation, such as optax.adam(0.1), or None",

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.classifier.estimation import check_statistics, with_own_covariances
 from genclf.classifier.model import Solution
 from genclf.classifier.or_rows import or_rows
 from genclf.classifier.scores import log_likelihood
-from genclf.classifier.verb import verb
 from genclf.families.base import Params, set_fields
 from genclf.families.capabilities import HasRoads, SharesScatter
 from genclf.families.gaussian.params import GaussianParams
@@ -40,7 +40,7 @@ class LagrangeSolution(Solution):
     Attributes:
         params: as `fit` returns them.
         multipliers: of the equality constraints, by the name of the parameter (`log_prior`,
-            `log_theta`, `scale`; in a `Product` prefixed by the block and a dot).
+            `log_theta`, `scale`; in a `Product` prefixed by the name of the part and a dot).
             A sum-to-one constraint has one number per class and table. A shared covariance has,
             for each class but the first, the multipliers of `Σ_k⁻¹ = Σ_0⁻¹`: they are
             `½ n_k (Σ - Σ̂_k)`, where Σ̂_k is the covariance estimated from class k alone.
@@ -62,7 +62,7 @@ class LagrangeSolution(Solution):
 
 
 @partial(or_rows, own_covariances=True)
-@verb
+@checked_arguments
 def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     """The estimate and its multipliers, from the KKT conditions of the constrained problem.
 

@@ -59,13 +59,13 @@ class Problem(eqx.Module):
         return log_prior_density(self.clf, params, self.stats)
 
 
-def require_roads(clf: Classifier, verb: str) -> None:
+def require_roads(clf: Classifier, function: str) -> None:
     """Raise unless the estimate maximises a likelihood, possibly penalised."""
-    require(clf.family, HasRoads, verb)
+    require(clf.family, HasRoads, function)
     for (family,) in leaf_families(clf.effective().family):
         if rules := family.unpenalised():
             raise ValueError(
-                f"{verb}: {' and '.join(rules)}, and such an estimate does not maximise a "
+                f"{function}: {' and '.join(rules)}, and such an estimate does not maximise a "
                 "penalised likelihood; use fit"
             )
 
@@ -128,7 +128,7 @@ def check_same_model(rows: Problem, params: ClassifierParams) -> None:
 def leaf_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[list], Params]]:
     """The params of each leaf family with the prefix of their names; a function to rejoin them.
 
-    The prefix is the name of each enclosing block of a `Product`, followed by a dot.
+    The prefix is the name of each enclosing part of a `Product`, followed by a dot.
     """
     nodes, structure = jax.tree_util.tree_flatten_with_path(
         params, is_leaf=lambda node: isinstance(node, Params) and bool(node.parameters)

@@ -11,13 +11,13 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import arrays, check_same_model, problem, require_roads
 
 
-@verb(labels="supervised")
+@checked_arguments(labels="supervised")
 def standard_errors(
     clf: Classifier,
     params: ClassifierParams,

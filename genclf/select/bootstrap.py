@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import Domain, whole
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import float_dtype
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.chunks import PROGRESS, Progress, map_chunk, over_chunks, sizes
 from genclf.select.groups import first_of_groups, groups_of_rows
 
@@ -41,7 +41,7 @@ class Bootstrap(ShowsNumbers):
     draws: Any
 
 
-@verb(
+@checked_arguments(
     statistic=Domain("a function of weights (n,)", callable),
     num_rows=whole(1),
     num=whole(2),

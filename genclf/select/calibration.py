@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 from genclf.arguments.domains import whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, float_dtype, widen
 from genclf.classifier.labels import check_labels, valid_weights
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.score import brier, log_loss
 
 _TOLERANCE = 1e-3  # tolerance of the sum of a row's probabilities
@@ -37,7 +37,7 @@ class Calibration(ShowsNumbers):
     error: Float[Array, ""]
 
 
-@verb(log_posterior=as_arrays, num_bins=whole(1))
+@checked_arguments(log_posterior=as_arrays, num_bins=whole(1))
 def calibration(
     log_posterior: ArrayLike,
     y: ArrayLike,

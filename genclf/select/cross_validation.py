@@ -15,13 +15,13 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import FLAG
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams, ClassifierStats
 from genclf.classifier.conversion import float_dtype
 from genclf.classifier.diagnosis import Diagnosis, diagnosed
 from genclf.classifier.estimation import estimated, sums
 from genclf.classifier.model import Model, require_generative
 from genclf.classifier.scores import log_posteriors
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.capabilities import is_additive
 from genclf.families.combined.combinator import any_prefers_rows
 from genclf.families.gaussian.gaussian import Gaussian
@@ -52,7 +52,7 @@ class CrossValidation(ShowsNumbers):
     diagnosis: Diagnosis | None = None
 
 
-@verb(any_model=True, labels="supervised", folds=checked_folds, diagnosed=FLAG)
+@checked_arguments(any_model=True, labels="supervised", folds=checked_folds, diagnosed=FLAG)
 def cross_validate(
     clf: Model,
     x: PyTree,

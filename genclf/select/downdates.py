@@ -153,7 +153,7 @@ def _covariance(
 
 
 def _whitened(
-    deviation: Float[Array, "n d"], label: Int[Array, "n"], root: Float[Array, "copies d d"]
+    deviation: Float[Array, "n d"], label: Int[Array, "n"], root: Float[Array, "one_or_K d d"]
 ) -> Float[Array, "n d"]:
     """Each row times the root of its class."""
     if len(root) == 1:

@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from genclf.arguments.domains import shown, whole
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.labels import AnyArray, check_meaning_of_unlabelled, readable
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.groups import ALWAYS_TRAIN, UNUSED, check_on_host, groups_of_rows
 
 
-@verb(num_folds=whole(2), groups=groups_of_rows)
+@checked_arguments(num_folds=whole(2), groups=groups_of_rows)
 def kfold(
     key: Array, y: ArrayLike, num_folds: int, *, groups: ArrayLike | None = None
 ) -> Int[np.ndarray, "n"]:
@@ -106,7 +106,7 @@ def _pairs(splits: Any, name: str) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(train.astype(int), test.astype(int)) for train, test in pairs]
 
 
-@verb(splits=_pairs, num_rows=whole(1, optional=True))
+@checked_arguments(splits=_pairs, num_rows=whole(1, optional=True))
 def folds(
     splits: Iterable[tuple[ArrayLike, ArrayLike]], num_rows: int | None = None
 ) -> Int[np.ndarray, "n"]:

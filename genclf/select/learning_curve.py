@@ -16,12 +16,12 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays
 from genclf.classifier.labels import check_labels
 from genclf.classifier.model import Model, check_hyperparameters
 from genclf.classifier.rows import check_rows
 from genclf.classifier.scores import predictions
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.families.structure import widths
 from genclf.fitting.fit import fitted
 
@@ -89,7 +89,7 @@ def _checked_test(test: Any) -> tuple[PyTree, Array]:
     return as_arrays(test[0], "test[0]"), as_arrays(test[1], "test[1]")
 
 
-@verb(
+@checked_arguments(
     models=_checked_models,
     sizes=_checked_sizes,
     num_splits=whole(1),

@@ -12,11 +12,11 @@ from jax import lax
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated, sums
 from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posteriors
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.cross_validation import (
     CrossValidation,
     by_refit,
@@ -36,7 +36,7 @@ ClosedForm = Callable[..., tuple[Array, Array]]
 _LARGEST_BATCH = 2**22  # numbers in the statistics of a batch of fits
 
 
-@verb(any_model=True, labels="supervised")
+@checked_arguments(any_model=True, labels="supervised")
 def leave_one_out(
     clf: Model,
     x: PyTree,

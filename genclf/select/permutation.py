@@ -14,9 +14,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from genclf.arguments.domains import FLAG, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.cross_validation import has_statistics, in_row_space, posteriors_of_folds
 from genclf.select.data import Data, labelled_data
 from genclf.select.groups import (
@@ -50,7 +50,7 @@ class PermutationTest(ShowsNumbers):
     p_value: Float[Array, "..."]
 
 
-@verb(
+@checked_arguments(
     any_model=True,
     labels="supervised",
     folds=checked_folds,

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int
 
 from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.labels import check_labels, check_meaning_of_unlabelled
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.numerics.products import matmul
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.data import Data
@@ -25,7 +25,7 @@ Score = Literal["accuracy", "balanced_accuracy", "log_loss", "brier", "auc", "mc
 ScoreFunction = Callable[[Array, Array, Array], Array]
 
 
-@verb(found=None, by=groups_to_score)
+@checked_arguments(found=None, by=groups_to_score)
 def score(
     found: CrossValidation | Float[ArrayLike, "n K"],
     y: ArrayLike,

@@ -14,10 +14,10 @@ from jaxtyping import Array, Float, Int, PyTree
 from genclf.arguments.domains import FLAG, Domain
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import float_dtype
 from genclf.classifier.model import Model
 from genclf.classifier.rows import check_supervised_rows
-from genclf.classifier.verb import ArrayLike, verb
 from genclf.select.candidates import Grid, Group, candidates_of, grouped, models_of
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import (
@@ -62,7 +62,7 @@ class Tuning(ShowsNumbers):
     metric: Any
 
 
-@verb(
+@checked_arguments(
     clf_of=Domain("a function from hyper-parameters to a model", callable),
     grid=candidates_of,
     folds=checked_folds,

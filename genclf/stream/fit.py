@@ -10,9 +10,9 @@ from typing import Any
 import jax
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, Domain, whole
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
-from genclf.classifier.verb import verb
 from genclf.families.capabilities import is_additive
 from genclf.stream.batches import Batches
 from genclf.stream.checkpoint import PartFile, host_sum, of_unit, sum_units
@@ -35,7 +35,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-@verb(**_OPTIONS, xla=FLAG)
+@checked_arguments(**_OPTIONS, xla=FLAG)
 def sum_batches(
     clf: Classifier,
     batches: Batches,
@@ -69,7 +69,7 @@ def sum_batches(
     return sum_units(batches, empty=summed("nothing", []), summed=summed, **options)
 
 
-@verb(**_OPTIONS, passes=whole(1), init=PARAMS)
+@checked_arguments(**_OPTIONS, passes=whole(1), init=PARAMS)
 def fit_batches(
     clf: Classifier,
     batches: Batches,

@@ -16,7 +16,7 @@ from jaxtyping import Array, PyTree
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import stats
 from genclf.families.structure import named_arrays
-from genclf.fitting.expectation import Expectation
+from genclf.fitting.e_step import Expectation
 from genclf.stream.batches import Batches
 from genclf.stream.columns import Column, Place
 from genclf.stream.convert import as_host

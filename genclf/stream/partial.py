@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from genclf.arguments.domains import FLAG, Domain
-from genclf.classifier.checks import VALUE_ROUNDS
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
-from genclf.classifier.verb import verb
+from genclf.classifier.validate_gaussians import VALUE_ROUNDS
 from genclf.families.capabilities import is_hidden
 from genclf.stream.batches import Batches
 from genclf.stream.host import HostMoments, HostStats
@@ -28,7 +28,7 @@ PARAMS = Domain(
 )
 
 
-@verb(schema=SCHEMA, part_id=NAME, params=PARAMS, xla=FLAG)
+@checked_arguments(schema=SCHEMA, part_id=NAME, params=PARAMS, xla=FLAG)
 def partial(
     clf: Classifier,
     schema: Schema,

@@ -15,9 +15,9 @@ import numpy as np
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimated
 from genclf.files.container import FileError
-from genclf.files.saved import load, save
-from genclf.fitting.clusters import check_for_em
+from genclf.files.save import load, save
 from genclf.fitting.em import em
+from genclf.fitting.em_start import check_for_em
 from genclf.stream.batches import Batches
 from genclf.stream.checkpoint import Store, check_digest, is_there, not_of, of_unit, sum_units
 from genclf.stream.on_device import arrays_of, checked_pieces, expected_part

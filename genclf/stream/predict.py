@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from genclf.arguments.domains import Domain
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.scores import discriminants
-from genclf.classifier.verb import verb
 from genclf.stream.batches import ArrowTable, Batches
 from genclf.stream.columns import Place
+from genclf.stream.files import ROWS
 from genclf.stream.on_device import arrays_of
 from genclf.stream.partial import NAME, SCHEMA
 from genclf.stream.pieces import by_pieces
@@ -22,12 +23,12 @@ from genclf.stream.predicting import Predictor
 from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import ByJax, host_scores
-from genclf.stream.units import ROWS, units
+from genclf.stream.units import units
 
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
 
 
-@verb(schema=SCHEMA, prediction=NAME, posterior=OPTIONAL_NAME)
+@checked_arguments(schema=SCHEMA, prediction=NAME, posterior=OPTIONAL_NAME)
 def predict_batches(
     params: ClassifierParams,
     batches: Batches,

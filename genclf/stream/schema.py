@@ -14,11 +14,11 @@ import numpy as np
 from genclf.stream.assignment import Assignment, Given
 from genclf.stream.batches import ArrowTable, Batch, Batches
 from genclf.stream.columns import MISSING, Column, Place, Value, codes_of, type_of
+from genclf.stream.files import Reader
 from genclf.stream.host import HostStats, LabelledRows
 from genclf.stream.learning import learned
 from genclf.stream.recipes import RECIPES, PartOfModel
 from genclf.stream.rows import Rows, cells_of, no_cells, refuse_unseen, weights_of
-from genclf.stream.units import Reader
 
 if TYPE_CHECKING:
     from genclf.classifier.classifier import Classifier

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import ArrayLike, Float
 from scipy.special import log_expit
 
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.verb import verb
 from genclf.families.base import Density
 from genclf.families.combined.product import ProductParams
 from genclf.families.counts.bernoulli_params import BernoulliParams
@@ -34,7 +34,7 @@ from genclf.stream.scoring import (
 )
 
 
-@verb(schema=SCHEMA)
+@checked_arguments(schema=SCHEMA)
 def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
     """An object that scores the rows of a schema under these params, on machines without JAX.
 

@@ -14,8 +14,8 @@ from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.tables.columns import Column
+from genclf.tables.features import Codes, Nothing, Numbers, Parts, Reader, Words
 from genclf.tables.frames import Table
-from genclf.tables.readers import Codes, Nothing, Numbers, Parts, Reader, Words
 from genclf.tables.training_words import TrainingWords
 
 RIDGE = 1e-3
@@ -50,7 +50,7 @@ def candidates(
     if numeric := of_kind("numeric"):
         found += _discriminants(numeric, num_classes, num_folds)
         cells = Gaussian("diag", missing="marginalize")
-        read = Numbers.of(numeric, missing_is_known=True)
+        read = Numbers.of(numeric, may_miss=True)
         naive["numeric"] = Candidate("Gaussian naive Bayes", _count(numeric), read, _ridged(cells))
     if binary := of_kind("binary"):
         bits: Family = Bernoulli(missing="marginalize")

@@ -10,19 +10,19 @@ from jaxtyping import Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import summary
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_posterior
-from genclf.classifier.verb import verb
 from genclf.fitting.fit import fit
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.tables.candidates import candidates
 from genclf.tables.columns import Column, read_columns
+from genclf.tables.features import PartReader, Parts, Reader, Words
 from genclf.tables.frames import Frame, Table, as_table, make_table
 from genclf.tables.held_out import stratified_folds
 from genclf.tables.labels import TableError, label_of, usable_rows
 from genclf.tables.notes import score_notes, table_notes
-from genclf.tables.readers import PartReader, Parts, Reader, Words
 from genclf.tables.training_words import of_all_words
 from genclf.tables.trials import ModelScore, Trial, trials_of
 
@@ -190,7 +190,7 @@ def _name(given: object, name: str) -> str:
     return given
 
 
-@verb(label=_name, num_folds=whole(2), seed=whole(0, 2**32 - 1), progress=PROGRESS)
+@checked_arguments(label=_name, num_folds=whole(2), seed=whole(0, 2**32 - 1), progress=PROGRESS)
 def compare(
     table: Frame,
     label: str,

@@ -11,8 +11,8 @@ from jaxtyping import PyTree
 from genclf.classifier.classifier import Classifier
 from genclf.families.base import Family
 from genclf.tables.candidates import Candidate
+from genclf.tables.features import Reader
 from genclf.tables.held_out import HeldOut, held_out
-from genclf.tables.readers import Reader
 
 SINGULAR, TOO_LONG = "singular", "too long"
 

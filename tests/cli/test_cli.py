@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 
 import genclf as gcf
-from genclf.__main__ import main
+from genclf.cli.main import main
 from genclf.cli.report import open_console
 from genclf.cli.roads import three_roads
 from genclf.tables.cells import read_cells

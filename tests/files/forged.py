@@ -5,9 +5,11 @@ import json
 import re
 import typing
 
+import jax
 import numpy as np
 
 import genclf as gcf
+from genclf.families.base import Params
 from genclf.files.annotations import field_types
 from genclf.files.container import FileError, to_bytes
 from genclf.files.kinds import KINDS
@@ -49,13 +51,19 @@ def name_of(node):
     return next((node[key] for key in ("array", "jax") if key in node), None)
 
 
-def forged_arrays(name, array):
+def logits_in(given):
+    """Names of the arrays that hold log-odds, which may be infinite."""
+    has_arrays = lambda node: isinstance(node, Params) and bool(node.parameters)  # noqa: E731
+    nodes = jax.tree.leaves(getattr(given, "params_", given), is_leaf=has_arrays)
+    declared = [node.parameters for node in nodes if has_arrays(node)]
+    return {name for of in declared for name, p in of.items() if p.link == "logit"}
+
+
+def forged_arrays(name, array, logits):
     """Arrays that cannot be in the place of this one, each with what is wrong."""
     if array.dtype.kind == "f":
-        values = {"logits": (np.nan,), "gradient_norm": (), "objective": (np.inf,)}.get(
-            name, (np.nan, np.inf)
-        )
-        for value in values:
+        values = {"gradient_norm": (), "objective": (np.inf,)} | dict.fromkeys(logits, (np.nan,))
+        for value in values.get(name, (np.nan, np.inf)):
             changed = array.copy()
             changed.flat[-1] = value
             yield str(value), changed
@@ -90,7 +98,7 @@ def forged_arrays(name, array):
         yield "shorter", array[:-1]
 
 
-def forgeries(structure, arrays):
+def forgeries(structure, arrays, logits):
     """Changed files: each with the kind, the field and the change."""
     met = set()
     for place, node in enumerate(kinds_in(structure)):
@@ -114,7 +122,7 @@ def forgeries(structure, arrays):
                 new = {"float": new.hex()} if isinstance(new, float) else new
                 yield kind, field, what, changed(structure, place, field, new), arrays
             if (name := name_of(value)) is not None:
-                for what, new in forged_arrays(field, arrays[name]):
+                for what, new in forged_arrays(field, arrays[name], logits):
                     yield kind, field, what, structure, arrays | {name: np.asarray(new)}
 
 
@@ -136,7 +144,7 @@ def refused(given, tmp_path):
     structure, arrays = written(given)
     structure = json.loads(json.dumps(structure))
     passed, unnamed, count = [], [], 0
-    for kind, field, what, new, changed_arrays in forgeries(structure, arrays):
+    for kind, field, what, new, changed_arrays in forgeries(structure, arrays, logits_in(given)):
         # The number of columns of `Independent` is that of its arrays.
         if what == "shorter" and "IndependentParams" in str(structure):
             continue

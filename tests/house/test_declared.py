@@ -12,7 +12,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 MODULES = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "genclf").rglob("*.py")}
 # The extra of a module or a room; what is not here has the dependencies alone.
 NEEDS = {
-    "genclf/bayes/program/rows.py": "bayes",
+    "genclf/bayes/program/numpyro_model.py": "bayes",
     "genclf/cli/": "cli",
     "genclf/engines/dask.py": "dask",
     "genclf/engines/partitions.py": "spark",  # Dask asks it for none of Spark's packages

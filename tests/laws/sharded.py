@@ -135,7 +135,7 @@ def transformed():
 
 
 def outside_verbs():
-    """What is not a verb of a fitted model, and takes rows all the same."""
+    """What is not a function of a fitted model, and takes rows all the same."""
     model = BY_NAME["categorical"]
     clf, (x, y, _) = model.classifier, example(model)
 

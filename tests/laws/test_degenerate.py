@@ -131,10 +131,10 @@ def test_infinite_cells_have_no_scores(dtype):
     x[2, 0], x[3, 4], x[5, 1], x[5, 2] = np.inf, -np.inf, np.inf, np.inf
     bad = np.isin(np.arange(N), [2, 3, 5])
     for family, params in fitted_all(dtype):
-        for verb in (gcf.log_posterior, gcf.log_joint, gcf.discriminant):
-            found = np.asarray(verb(params, x))
-            assert np.isnan(found[bad]).all(), (family, verb)
-            assert np.isfinite(found[~bad]).all(), (family, verb)
+        for function in (gcf.log_posterior, gcf.log_joint, gcf.discriminant):
+            found = np.asarray(function(params, x))
+            assert np.isnan(found[bad]).all(), (family, function)
+            assert np.isfinite(found[~bad]).all(), (family, function)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 import genclf as gcf
 from genclf.classifier.classifier import log_prior_density
-from genclf.families.capabilities import is_additive
+from genclf.families.capabilities import Latent, is_additive
 from genclf.fitting.em import em_step
 from genclf.roads.problem import arrays, declared, set_arrays
 from tests.registry import (
@@ -20,6 +20,7 @@ from tests.registry import (
     K,
     N,
     assert_close,
+    having,
     spoil,
     take,
     with_hyperparameters,
@@ -35,16 +36,8 @@ def regular(model):
     return replace(model, family=clf.family)
 
 
-NAMES = (
-    """
-    gaussian gaussian-shared gaussian-diag gaussian-spherical bernoulli categorical multinomial
-    multinomial-tokens poisson directions independent product
-    gaussian-holes gaussian-shared-holes gaussian-diag-holes multinomial-holes
-    product-holes mixture-holes
-""".split()
-    + [model.name for model in MIXTURES]
-)
-MODELS = [regular(m) for m in (*DISTINCT, *MIXTURES, *WITH_HOLES) if m.name in NAMES]
+MODELS = list(map(regular, having(Latent, (*DISTINCT, *MIXTURES, *WITH_HOLES))))
+MODELS = [model for model in MODELS if not model.family.heuristics()]
 SOME = [m for m in MODELS if m.name in ("gaussian-shared", "multinomial-tokens", "mixture")]
 IN_FLOAT32 = """
     gaussian gaussian-shared bernoulli multinomial product mixture gaussian-shared-holes

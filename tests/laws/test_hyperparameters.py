@@ -46,7 +46,7 @@ def classifiers():
 
 
 def verbs(clf, x, y):
-    """Every verb that takes a classifier, called with this one."""
+    """Every function that takes a classifier, called with this one."""
     good = gcf.stats(gcf.gaussian_nb(K), np.zeros((N, 1), np.float32), y)
     key = jax.random.key(0)
     return {

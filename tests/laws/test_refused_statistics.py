@@ -125,9 +125,9 @@ def test_a_list_of_statistics_is_no_batch(many):
     one = gcf.ClassifierStats(gcf.Sums(count, count), gcf.Sums(count, jnp.ones((2, 3))))
     given = many([one, one])
     message = r"is a (list|tuple) of 2 statistics, expected one of them: functools.reduce"
-    for verb in (gcf.pool, partial(gcf.scale, weight=2), partial(gcf.merge, one)):
+    for function in (gcf.pool, partial(gcf.scale, weight=2), partial(gcf.merge, one)):
         with pytest.raises(ValueError, match=message):
-            verb(given)
+            function(given)
     with pytest.raises(ValueError, match="without a batch axis to pool over"):
         gcf.pool({"a": one, "b": one})
 
@@ -160,9 +160,15 @@ def test_params_of_many_fits_take_vmap(model):
     x, y = model.example("float32")
     one = gcf.fit(model.classifier, x, y)
     many = jax.tree.map(lambda a: jnp.stack([a, a]), one)
-    for verb in (gcf.predict, gcf.log_joint, gcf.log_posterior, gcf.log_marginal, gcf.discriminant):
+    for function in (
+        gcf.predict,
+        gcf.log_joint,
+        gcf.log_posterior,
+        gcf.log_marginal,
+        gcf.discriminant,
+    ):
         with pytest.raises(ValueError, match=r"batch axes of shape \(2,\).*jax\.vmap"):
-            verb(many, x)
+            function(many, x)
     with pytest.raises(ValueError, match=r"jax\.vmap"):
         gcf.sample(jax.random.key(0), many)
     found = jax.vmap(gcf.predict, (0, None))(many, take(x, slice(5)))

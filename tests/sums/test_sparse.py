@@ -1,4 +1,4 @@
-"""Sparse rows give what dense rows give, in every verb that takes them."""
+"""Sparse rows give what dense rows give, in every function that takes them."""
 
 import chex
 import jax
@@ -74,8 +74,8 @@ def test_fits_and_scores_are_those_of_dense_rows(name, x64):
         x = make(dense)
         assert_close(gcf.fit(clf, x, y, weights), expected, 1e-12)
         assert_close(gcf.stats(clf, x, soft, weights), gcf.stats(clf, dense, soft, weights), 1e-12)
-        for verb in (gcf.predict, gcf.log_joint, gcf.log_posterior, gcf.log_marginal):
-            assert_close(verb(expected, x), verb(expected, dense), 1e-11)
+        for function in (gcf.predict, gcf.log_joint, gcf.log_posterior, gcf.log_marginal):
+            assert_close(function(expected, x), function(expected, dense), 1e-11)
 
 
 @NAMED

@@ -15,8 +15,8 @@ import zipfile
 import pytest
 
 import genclf.tables.comparison
-from genclf.__main__ import main
 from genclf.cli.files import read_table
+from genclf.cli.main import main
 
 ROWS = "".join(f"{i % 7}.{i},{'pq'[i % 2]}\n" for i in range(30))
 GOOD = ("a,y\n" + ROWS).encode()

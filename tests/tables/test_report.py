@@ -14,9 +14,9 @@ import pytest
 
 import genclf as gcf
 import genclf.tables.comparison
-from genclf.__main__ import main
 from genclf.cli import page as pages
 from genclf.cli.files import InputError, read_table
+from genclf.cli.main import main
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""

@@ -182,19 +182,19 @@ class Combinator(InParts, HasRoads, Latent):
 
 
 def leaf_families(family: Family, *trees: PyTree) -> list[tuple]:
-    """Each innermost family, with its part of each tree, in pytree order."""
+    """Each leaf family, with its part of each tree, in pytree order."""
     if not isinstance(family, Combinator):
         return [(family, *trees)]
     return [found for child in family.children(*trees) for found in leaf_families(*child)]
 
 
 def any_prefers_rows(family: Family, x: PyTree) -> bool:
-    """Whether an innermost family fits its part of x from rows rather than from statistics."""
+    """Whether an leaf family fits its part of x from rows rather than from statistics."""
     parts = leaf_families(family, x)
     return any(isinstance(one, Parametric) and one.prefers_rows(part) for one, part in parts)
 
 
 def with_leaf_families(family: Family, leaves: list[Family]) -> Family:
-    """The same model with other innermost families, in the order of `leaf_families`."""
+    """The same model with other leaf families, in the order of `leaf_families`."""
     is_leaf = lambda node: isinstance(node, Family) and not isinstance(node, Combinator)  # noqa: E731
     return jax.tree.unflatten(jax.tree.structure(family, is_leaf=is_leaf), leaves)

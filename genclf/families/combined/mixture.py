@@ -15,7 +15,7 @@ from genclf.arguments.static import static
 from genclf.families.base import FAMILY, AnyDensity, Family, Params, Scalar
 from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
 from genclf.families.conjugate.class_prior import ClassPrior
-from genclf.families.seeding import initial_weights
+from genclf.families.initial_clusters import initial_weights
 from genclf.families.structure import nodes_of
 from genclf.families.support import Support
 from genclf.numerics.logarithms import drop_underflowing, times_log

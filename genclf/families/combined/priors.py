@@ -1,4 +1,4 @@
-"""Priors, posteriors and predictives of a family, from those of its innermost families."""
+"""Priors, posteriors and predictives of a family, from those of its leaf families."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 
 def priors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
-    """The prior of each innermost family, in the structure of the parts."""
+    """The prior of each leaf family, in the structure of the parts."""
     return over_parts(family, lambda part, s: part.conjugate_prior(s), stats)
 
 
 @compiled
 def posteriors(family: Family, stats: PyTree) -> PyTree[Conjugate]:
-    """The posterior of each innermost family, given the statistics."""
+    """The posterior of each leaf family, given the statistics."""
     return over_parts(family, lambda _, s, prior: prior.update(s), stats, priors(family, stats))
 
 
@@ -37,7 +37,7 @@ def predictives(family: Family, stats: PyTree, given: PyTree[Conjugate]) -> Dens
 
 
 def params_of(family: Family, stats: PyTree, arrays: PyTree) -> Density:
-    """The density with these parameters; `arrays` has a dict of arrays per innermost family."""
+    """The density with these parameters; `arrays` has a dict of arrays per leaf family."""
     of_part = lambda part, s, own: set_fields(part.start(s), "", own)  # noqa: E731
     return assemble(family, over_parts(family, of_part, stats, arrays))
 
@@ -61,7 +61,7 @@ def is_conjugate(node: object) -> bool:
     return isinstance(node, Conjugate)
 
 
-def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, verb: str) -> None:
+def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, function: str) -> None:
     """Raise if a concrete distribution is improper; the error names part, column and class."""
     more = "more examples, or " if what == "posterior" else ""
     leaves = [leaf for leaf in jax.tree.leaves(stats) if not isinstance(leaf, Tracer)]
@@ -80,6 +80,6 @@ def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, verb: str) 
             where = f"{prefix.removesuffix('.')}: " if prefix else ""
             where += f"column {column}: " if column else ""
             raise ValueError(
-                f"{verb} needs a proper {what}, and the {what} of class {k} is improper: {where}"
-                f"{one.why_improper(k)}; give {more}a proper prior, such as {node.example}"
+                f"{function} needs a proper {what}, and the {what} of class {k} is improper: "
+                f"{where}{one.why_improper(k)}; give {more}a proper prior, such as {node.example}"
             )

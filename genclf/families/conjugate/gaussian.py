@@ -133,7 +133,7 @@ class NormalInverseWishartDistribution(Conjugate):
         return merged, scatter, count.sum(keepdims=True) if self.shared else count
 
     @property
-    def predictive_dof(self) -> Float[Array, "*batch copies"]:
+    def predictive_dof(self) -> Float[Array, "*batch one_or_K"]:
         """Degrees of freedom of the predictive distribution of one example."""
         return self.dof - self._p + 1
 

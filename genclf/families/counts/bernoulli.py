@@ -21,8 +21,8 @@ from genclf.families.counts.bernoulli_params import (
     sparse_binary,
 )
 from genclf.families.counts.smoothed import Smoothed
+from genclf.families.initial_clusters import hamming_distance
 from genclf.families.missing import CODE, MISSING, Missing
-from genclf.families.seeding import hamming_distance
 from genclf.families.support import Support
 from genclf.numerics.logarithms import safe_log
 from genclf.sums.accumulate import dense_sums

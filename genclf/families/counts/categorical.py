@@ -27,8 +27,8 @@ from genclf.families.counts.categorical_params import (
     values_support,
 )
 from genclf.families.counts.smoothed import Smoothed
+from genclf.families.initial_clusters import hamming_distance
 from genclf.families.missing import CODE, MISSING, Missing
-from genclf.families.seeding import hamming_distance
 from genclf.families.support import Support
 from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.statistics import Sums

@@ -90,7 +90,7 @@ class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
     domains: ClassVar = {"concentration": NON_NEGATIVES}
 
     mean_direction: Float[Array, "K d"]
-    concentration: Float[Array, "copies"]
+    concentration: Float[Array, "one_or_K"]
 
     def _problems(self) -> list[str]:
         error = np.abs(np.linalg.norm(np.asarray(self.mean_direction, float), axis=-1) - 1)

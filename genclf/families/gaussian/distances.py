@@ -35,7 +35,7 @@ def distances(
     means: Means,
     scale: Array,
     structure: Scale,
-    then: Callable[[Array], Array] = lambda squared: squared,
+    reduce: Callable[[Array], Array] = lambda squared: squared,
     *,
     compared: bool = False,
 ) -> Array:
@@ -48,7 +48,7 @@ def distances(
         means: class means.
         scale: one for each class, or one for all.
         structure: the arithmetic of the scale.
-        then: a function of the distances of each row, whose result is returned instead of them.
+        reduce: a function of the distances of each row, whose result is returned instead of them.
         compared: whether the distances of a row are only compared with each other; if they
             overflow, those of the row shrunk towards 0 are returned.
     """
@@ -67,12 +67,12 @@ def distances(
     def found() -> Array:
         if len(scale) > 1 and structure.is_full:
             each = lambda x: _from_each_class(x, means, inverse, structure)  # noqa: E731
-            return _by_blocks(in_range(each), x, means, then, 4 * d)
+            return _by_blocks(in_range(each), x, means, reduce, 4 * d)
         # The form does not depend on rows, so it is computed once, not in each block of them.
         own = len(scale) > 1
         form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], structure)
         size = max(d, num_classes) // 2
-        by = lambda f: _by_blocks(in_range(f), x, means, then, size)  # noqa: E731
+        by = lambda f: _by_blocks(in_range(f), x, means, reduce, size)  # noqa: E731
         if is_at_most(x.size * num_classes * (d if structure.is_full else 4), _QUICK):
             return by(form.one_by_one)
         checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
@@ -96,10 +96,10 @@ def _by_blocks(
     f: Callable[[Array], Array],
     x: Array,
     means: Means,
-    then: Callable[[Array], Array],
+    reduce: Callable[[Array], Array],
     row_size: int,
 ) -> Array:
-    return over_rows(lambda x: then(f(x.astype(means.high.dtype))), x, 1, row_size)
+    return over_rows(lambda x: reduce(f(x.astype(means.high.dtype))), x, 1, row_size)
 
 
 def _from_each_class(

@@ -100,7 +100,7 @@ class Densities(NamedTuple):
     """
 
     means: Means
-    matrix: Float[Array, "copies d d"]
+    matrix: Float[Array, "one_or_K d d"]
     unit: Float[Array, "d"]
 
 
@@ -214,7 +214,7 @@ class Completion(Completed):
 
     x: Shaped[Array, "n d"]
     mean: Float[Array, "K n d"]
-    covariance: Float[Array, "copies d d n"]
+    covariance: Float[Array, "one_or_K d d n"]
 
     def stats(self, w: ClassWeights) -> Moments:
         return expected_moments(self, w)

@@ -199,13 +199,13 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         return self._marginal(x, complete, seen, infinitely_far)
 
     def _log_prob_minus_common(
-        self, x: Array, then: Scores = lambda score: score, compared: bool = False
+        self, x: Array, reduce: Scores = lambda score: score, compared: bool = False
     ) -> Array:
         norms = self._log_norms()[0]
 
         def scores(squared: Array) -> Array:
             half = -0.5 * squared
-            return then(half + broadcast_rows(norms, half))
+            return reduce(half + broadcast_rows(norms, half))
 
         means = self._means()
         return distances(x, means, self.scale, self.structure, scores, compared=compared)
@@ -221,17 +221,17 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         most = 0.01 / float(jnp.finfo(self.mean.dtype).eps) if self.shared else math.inf
         return self._marginal(x, complete, self._seen_minus_common, self._far_scores, most)
 
-    def _linear_scores(self, x: Array, then: Scores = lambda score: score) -> Array:
-        return linear_scores(x, self._means(), self.scale, self.structure, then)
+    def _linear_scores(self, x: Array, reduce: Scores = lambda score: score) -> Array:
+        return linear_scores(x, self._means(), self.scale, self.structure, reduce)
 
-    def reduced(self, x: PyTree, then: Scores, *, normalised: bool, num_classes: int) -> Array:
+    def reduced(self, x: PyTree, reduce: Scores, *, normalised: bool, num_classes: int) -> Array:
         """As in `Density`, but without the scores of all branches in memory."""
         if self.may_miss:
-            return super().reduced(x, then, normalised=normalised, num_classes=num_classes)
+            return super().reduced(x, reduce, normalised=normalised, num_classes=num_classes)
         if self.shared and not normalised:
-            return self._linear_scores(x, then)
+            return self._linear_scores(x, reduce)
         common = self._log_norms()[1] if normalised else 0
-        whole = lambda score: then(score + common)  # noqa: E731
+        whole = lambda score: reduce(score + common)  # noqa: E731
         return self._log_prob_minus_common(x, whole, compared=not normalised)
 
     def _marginal(

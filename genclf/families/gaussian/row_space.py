@@ -57,8 +57,8 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
     }
 
     inside: GaussianParams
-    outside: Float[Array, "copies"]
-    shrinkage: Float[Array, "copies"]
+    outside: Float[Array, "one_or_K"]
+    shrinkage: Float[Array, "one_or_K"]
     rotation: Rotation | None
     width: int = static()
     of_correlations: bool = static(default=False)
@@ -106,7 +106,7 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
     def _coordinates(self, x: Array) -> Array:
         return x if self.rotation is None else self.rotation.coordinates(x)
 
-    def _log_norm(self) -> Float[Array, "copies"]:
+    def _log_norm(self) -> Float[Array, "one_or_K"]:
         """The log-density at the mean in the other directions, and the logarithm of the units."""
         others = self.width - self.inside.num_features
         units = 0.0 if self.rotation is None else jnp.log(self.rotation.unit).sum()
@@ -208,7 +208,7 @@ class RowSpaceGaussian(Wrapping):
         pick = lambda a: jnp.where(constant, least, a)  # noqa: E731
         return replace(found, variance=pick(found.variance), added=pick(found.added))
 
-    def _substitute(self, stats: Moments) -> Float[Array, "copies 1"]:
+    def _substitute(self, stats: Moments) -> Float[Array, "one_or_K 1"]:
         """One variance for all features of a class in which none varies.
 
         It is v / (n_k + 1), v a mean over the features. If all rows are equal, it is 1 in every
@@ -233,11 +233,11 @@ class RowSpaceGaussian(Wrapping):
         return self.family.num_parameters(num_classes, self.num_features)
 
 
-def _sum(of_features: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:
+def _sum(of_features: Float[Array, "*one_or_K r"]) -> Float[Array, "*one_or_K 1"]:
     return of_features.sum(-1, keepdims=True)
 
 
-def _rounding(square: Float[Array, "*copies r"]) -> Float[Array, "*copies 1"]:
+def _rounding(square: Float[Array, "*one_or_K r"]) -> Float[Array, "*one_or_K 1"]:
     """The total variance that equal rows get from rounding of their coordinates."""
     return 16 * jnp.finfo(square.dtype).eps ** 2 * _sum(square)
 

@@ -71,9 +71,9 @@ def linear_scores(
     means: Means,
     scale: Array,
     structure: Scale,
-    then: Callable[[Array], Array],
+    reduce: Callable[[Array], Array],
 ) -> Array:
-    """`then` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
+    """`reduce` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
 
     c is the centre of the means; if classes are far apart, the mean of the nearest class.
     """
@@ -87,19 +87,19 @@ def linear_scores(
     def as_they_are() -> Array:
         def rows(x: Array) -> Array:
             score = matmul(x, form.coef.T)
-            return then(finite(score + broadcast_rows(intercept, score)))
+            return reduce(finite(score + broadcast_rows(intercept, score)))
 
         return reduce_scores(rows, x, len(form.coef), _SOME_CLASSES)
 
     def centred() -> Array:
-        return over_rows(lambda x: then(form.about_centre(x - centre)), x, 1, x.shape[-1])
+        return over_rows(lambda x: reduce(form.about_centre(x - centre)), x, 1, x.shape[-1])
 
     def about_nearest() -> Array:
         between = form.between()
 
         def rows(x: Array) -> Array:
             nearest = lax.stop_gradient(argmax(form.about_centre(x - centre)))
-            return then(form.about_classes(x, nearest, between))
+            return reduce(form.about_classes(x, nearest, between))
 
         return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))
 

@@ -42,7 +42,7 @@ class StudentTParams(Density):
 
     mean: Float[Array, "K d"]
     scale: Float[Array, "..."]
-    dof: Float[Array, "copies"]
+    dof: Float[Array, "one_or_K"]
     inflation: Float[Array, "K"]
     covariance: Covariance = static()
     shared: bool = static()

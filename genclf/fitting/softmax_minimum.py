@@ -1,4 +1,4 @@
-"""The minimum of a `likelihood.Problem`, with its derivative."""
+"""The minimum of a `softmax_likelihood.Problem`, with its derivative."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from genclf.fitting.likelihood import Problem
+from genclf.fitting.softmax_likelihood import Problem
 from genclf.numerics.lbfgs import MAX_EVALUATIONS, Minimiser, Search
 
 _FURTHER = 1e-3  # factor on the tolerance while steps still change the log-odds of a row

@@ -44,7 +44,7 @@ class Numbers:
     names: tuple[str, ...]
     notations: tuple[str, ...]
     exponents: tuple[int, ...]
-    missing_is_known: bool
+    may_miss: bool
 
     def _problems(self) -> list[str]:
         return _lengths_that_differ(self.names, notations=self.notations, exponents=self.exponents)
@@ -55,18 +55,18 @@ class Numbers:
         return len(self.names)
 
     @staticmethod
-    def of(columns: list[Column], missing_is_known: bool) -> Numbers:
-        """The reader of these columns; `missing_is_known`: whether cells may be missing."""
+    def of(columns: list[Column], may_miss: bool) -> Numbers:
+        """The reader of these columns; `may_miss`: whether cells may be missing."""
         largest = [np.nanmax(np.abs(column.cells.number)) for column in columns]
         exponents = tuple(np.frexp(largest)[1].tolist())
         notations = tuple(column.cells.notation or "" for column in columns)
-        return Numbers(_names(columns), notations, exponents, missing_is_known)
+        return Numbers(_names(columns), notations, exponents, may_miss)
 
     def __call__(self, table: Table) -> Float[np.ndarray, "n d"]:
         """The numbers, NaN where missing or infinite."""
         each = zip(self.names, self.notations, self.exponents, strict=True)
         x = [np.ldexp(numbers_like(_column(table, name), how), -e) for name, how, e in each]
-        if not self.missing_is_known:
+        if not self.may_miss:
             for name, cells in zip(self.names, x, strict=True):
                 if len(rows := np.flatnonzero(np.isnan(cells))):
                     raise ValueError(

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from genclf.classifier.verb import verb
+from genclf.classifier.checked_arguments import checked_arguments
 from genclf.files.container import FileError, from_bytes, replace_file, to_bytes
 from genclf.files.meaning import problem
 from genclf.files.structure import Writer, read
@@ -19,7 +19,7 @@ def _path(given: object, name: str) -> str | os.PathLike:
     return given
 
 
-@verb(path=_path, given=None)
+@checked_arguments(path=_path, given=None)
 def save(path: str | os.PathLike[str], given: object) -> None:
     """Write params, a model, statistics or an estimator to a file.
 
@@ -67,7 +67,7 @@ def save(path: str | os.PathLike[str], given: object) -> None:
     replace_file(Path(path), content)
 
 
-@verb(path=_path)
+@checked_arguments(path=_path)
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what `save` wrote.
 

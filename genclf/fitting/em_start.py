@@ -13,7 +13,7 @@ from genclf.classifier.rows import Rows
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Init, Latent, require
 from genclf.families.combined.mixture import most_components
-from genclf.families.seeding import initial_weights
+from genclf.families.initial_clusters import initial_weights
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import Hard
 from genclf.sums.statistics import ClassifierStats

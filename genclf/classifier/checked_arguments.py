@@ -33,14 +33,14 @@ Labels = Literal["checked", "supervised", "unread"]
 
 
 @overload
-def verb(function: Callable[P, R], /) -> Callable[P, R]: ...
+def checked_arguments(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def verb(
+def checked_arguments(
     *, any_model: bool = False, labels: Labels = "checked", **checks: Domain | Check | None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def verb(
+def checked_arguments(
     function: Any = None,
     /,
     *,

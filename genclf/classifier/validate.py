@@ -9,6 +9,7 @@ from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 from genclf.arguments.domains import FLAG
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import as_arrays, maybe_sparse, widen
 from genclf.classifier.diagnosis import Diagnosis, diagnosed
@@ -16,22 +17,19 @@ from genclf.classifier.estimation import check_posterior, sums
 from genclf.classifier.labels import check_meaning_of_unlabelled, valid_labels, valid_weights
 from genclf.classifier.model import Fitted, Model, check_hyperparameters, check_params
 from genclf.classifier.rows import check_examples, check_rows
-from genclf.classifier.verb import ArrayLike, verb
+from genclf.classifier.validate_gaussians import REGULAR, check_determined
 from genclf.families.combined.combinator import leaf_families
-from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
+from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.structure import named_arrays, widths
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens, is_dense, lengths_of
 from genclf.sums.sparse import SparseRows
 
 _SHOWN = 5  # invalid cells located in one message
-VALUE_ROUNDS = 2.0**-8  # largest rounding error of the values of a feature, in deviations
-_REGULAR = 'shrinkage, e.g. "oas", or ridge > 0, e.g. 1e-3; drop or merge features, use more rows'
-_SCORE_ROUNDS = 2.0**-10  # largest ε times the square root of the condition number
 _REPEATS_ROUND = 1 / 1024  # ε times the length of a row of counts
 
 
-@verb(x=None, y=None, weights=None, latent=FLAG)
+@checked_arguments(x=None, y=None, weights=None, latent=FLAG)
 def validate(
     model: Model | Fitted,
     x: PyTree,
@@ -115,7 +113,7 @@ def validate(
         found = diagnosed(model, x, labels, weight)
         # EM starts from the labelled rows alone if every class has some.
         if not latent or not np.asarray(found.empty).any():
-            _check_determined(found.conditional, "", latent)
+            check_determined(found.conditional, "", latent)
         if not latent:
             _check_seen(model.effective(), x, found.unseen)
             _check_densities(model, found)
@@ -205,7 +203,7 @@ def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
         if plain and n < d:
             raise ValueError(
                 f"{n} rows of {d} features do not determine a covariance, since its rank would be "
-                f"below {n}: set {_REGULAR}"
+                f"below {n}: set {REGULAR}"
             )
 
 
@@ -260,86 +258,3 @@ def _raise_at(wrong: np.ndarray, values: ArrayLike, name: str, expected: str) ->
         others = ", ".join(str([int(i) for i in cell]) for cell in cells[1:_SHOWN])
         message += f" {len(cells)} such cells in all; the next are {others}."
     raise ValueError(message)
-
-
-def _check_determined(found: PyTree, prefix: str, latent: bool) -> None:
-    """Raise if a Gaussian's covariance is singular, or too ill-conditioned for the dtype."""
-    if isinstance(found, dict):
-        for name, part in found.items():
-            _check_determined(part, f"x[{name!r}]: ", latent)
-    if isinstance(found, GaussianDiagnosis):
-        # Leading axes are the columns of `Independent`.
-        found = jax.tree.map(np.asarray, found)
-        _check_squares(found, prefix)
-        _check_rank(found, prefix, latent)
-        _check_digits(found, prefix)
-
-
-def _check_squares(found: GaussianDiagnosis, prefix: str) -> None:
-    cells = np.argwhere(found.vanishing)
-    if len(cells):
-        features = sorted({int(i) for i in cells[:, 0 if cells.shape[1] == 3 else -1]})
-        dtype = found.rounding.dtype
-        double = ", or use float64" if dtype == np.float32 else ""
-        raise ValueError(
-            f"{prefix}the squares of features {features} are too small for {dtype}: multiply them "
-            f"by a power of ten{double}"
-        )
-
-
-def _check_rank(found: GaussianDiagnosis, prefix: str, latent: bool) -> None:
-    d = found.constant.shape[-1]
-    singular = [tuple(int(i) for i in index) for index in np.argwhere(found.rank < d)]
-    if not singular:
-        return
-    clauses = []
-    for *column, k in singular:
-        constant = np.flatnonzero(found.constant[(*column, k)])
-        features = f"; features {constant.tolist()} are constant" if len(constant) else ""
-        dependent = np.flatnonzero(found.dependent[(*column, k)])
-        if 0 < len(dependent) < d:
-            features += f"; features {dependent.tolist()} are linearly dependent"
-        rank = f"has rank {found.rank[(*column, k)]} of {d}{features}"
-        clauses.append(f"{_whose(found, column, k)} {rank}")
-    # Classes that share a covariance give the same clause.
-    clauses = list(dict.fromkeys(clauses))
-    everywhere = found.constant.reshape(-1, d).all(0) & (found.rank.ndim == 1)
-    if everywhere.any():
-        advice = f"drop features {np.flatnonzero(everywhere).tolist()}, constant in all classes"
-        advice += ", and set ridge > 0, e.g. 1e-3, for the others" if len(clauses) > 1 else ""
-    elif latent:
-        advice = "em would start there: give prior=NormalInverseWishart(), or more labels"
-    else:
-        pooling = "" if found.shared else ", pool those of all classes (shared=True)"
-        advice = f"set {_REGULAR}{pooling}"
-    raise ValueError(f"{prefix}{'; '.join(clauses)}: {advice}")
-
-
-def _check_digits(found: GaussianDiagnosis, prefix: str) -> None:
-    dtype = found.rounding.dtype
-    eps = float(jnp.finfo(dtype).eps)
-    double = " or use float64" if dtype == np.float32 else ""
-    far = found.rounding > VALUE_ROUNDS
-    if far.any():
-        *_, k, _ = index = tuple(int(i) for i in np.argwhere(far)[0])
-        features = sorted({int(i) for i in np.argwhere(far)[:, 0 if far.ndim == 3 else -1]})
-        raise ValueError(
-            f"{prefix}features {features} are too far from 0 for {dtype}, which rounds their "
-            f"values: {found.rounding[index] / eps:.2g} standard deviations in class {k}, expected "
-            f"at most {VALUE_ROUNDS / eps:.2g}; subtract a constant before they become {dtype}"
-            f"{double}"
-        )
-    many = np.sqrt(found.condition) * eps > _SCORE_ROUNDS
-    if many.any():
-        *column, k = (int(i) for i in np.argwhere(many)[0])
-        raise ValueError(
-            f"{prefix}the correlations in {_whose(found, column, k)} have condition "
-            f"number {found.condition[(*column, k)]:.2g}, expected at most "
-            f"{(_SCORE_ROUNDS / eps) ** 2:.2g} for {dtype}: set ridge > 0, e.g. 1e-3, drop or "
-            f"merge features{double}"
-        )
-
-
-def _whose(found: GaussianDiagnosis, column: list[int], k: int) -> str:
-    whose = "the shared covariance" if found.shared else f"the covariance of class {k}"
-    return f"{whose}{f' in column {column[0]}' if column else ''}"
