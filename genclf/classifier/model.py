@@ -159,7 +159,7 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
         d: number of features in the structure of x, if known.
         name: the name of the argument in messages.
     """
-    here = d, jax.config.jax_enable_x64  # type: ignore[attr-defined]  # float32 has a smaller range
+    here = d, jax.config.read("jax_enable_x64")  # float32 has a smaller range
     if _valid_models.get(clf) == here:
         return clf
     if not isinstance(clf, Model):
