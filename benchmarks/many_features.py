@@ -1,4 +1,4 @@
-"""Many features and few rows: times of fits in the space of the rows, and of scikit-learn.
+"""Many features and few rows: times of fits in the row space, and of scikit-learn.
 
 `python -m benchmarks.many_features`. Each time is a median. A peak is the rise of the memory of
 the process while the function runs once more, as a multiple of x.

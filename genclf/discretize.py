@@ -153,9 +153,9 @@ def _column_edges(x: np.ndarray, num_bins: int, weights: np.ndarray, name: str) 
     b = np.arange(1, num_bins)
     half_way = num_bins * (below[:-2] + below[1:-1]) / 2
     cut = 1 + np.searchsorted(half_way, b * below[-1], side="left")
-    # `cut` counts the distinct values below each cut, and m is the number of all. If cut - b does
-    # not decrease, every bin between two cuts has a value; if 0 <= cut - b <= m - B, so do the
-    # first and the last bin.
+    # `cut` counts the distinct values below each cut, and m is the number of all. An inner bin has
+    # a value if cut - b does not decrease. The first and last bins have one if
+    # 0 <= cut - b <= m - B.
     cut = b + np.clip(np.maximum.accumulate(cut - b), 0, len(values) - num_bins)
     return values[cut]
 

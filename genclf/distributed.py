@@ -2,10 +2,10 @@
 
 Each process sums its own rows on its own devices, at its own pace, and one collective merges the
 sums. Start the processes with `jax.distributed.initialize(..., heartbeat_timeout_seconds=30)`. When
-a process dies or freezes, the others detect it so many seconds (100 by default) after its last
-heartbeat. They raise a `ConnectionError`, or JAX ends them. JAX always ends them if the first
-process dies, since it coordinates the others. A process cannot rejoin, so end them all, by
-`os._exit`, since JAX waits for the others at a normal exit. A new run resumes from the checkpoints.
+a process dies or freezes, the others detect it when the heartbeat timeout (100 s by default) has
+passed. They raise a `ConnectionError`, or JAX ends them. JAX always ends them if the first process
+dies, since it coordinates the others. A process cannot rejoin. End all processes by `os._exit`: a
+normal exit would wait for the dead process. A new run resumes from the checkpoints.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def fit(
     sizes and spread over the process's devices; sparse rows are summed by one device. Before
     reading, the processes check that they sum the same statistics; after it, one all-reduce in
     float64 merges them: K d numbers for naive Bayes, d² for a shared covariance, K d² for
-    covariances of the classes. All processes then have the same bits. TPUs reduce pairs of
-    float32, in which counts are exact up to 2²⁴.
+    covariances of the classes. All processes then have the same bits. On TPUs the all-reduce is in
+    float32, as high and low parts, so counts are exact only up to 2²⁴.
 
     Args:
         clf: the model.
@@ -249,7 +249,7 @@ def _part(
 
 
 def _over_processes(own: Part, mesh: Mesh) -> HostClassifier:
-    """The statistics of all processes, merged by a device of each."""
+    """The statistics of all processes, merged on one device per process."""
     if jax.process_count() == 1:
         return HostClassifier(own.labels, own.conditional, own.statistic)
     devices = {d.process_index: d for d in reversed(mesh.devices.ravel().tolist())}
@@ -259,10 +259,10 @@ def _over_processes(own: Part, mesh: Mesh) -> HostClassifier:
     merge = jax.shard_map(of_one, mesh=each, in_specs=over, out_specs=PartitionSpec())
     # Sums in float32 would lose the exactness of counts past 2²⁴; some TPUs cannot sum float64.
     with jax.enable_x64(each.devices[0].platform != "tpu"):
-        spread = jax.tree.map(
+        sharded = jax.tree.map(
             lambda a: jax.make_array_from_process_local_data(
                 NamedSharding(each, over), np.asarray(a)[None]
             ),
             own.stats,
         )
-        return as_host(jax.tree.map(lambda a: a.addressable_data(0), jax.jit(merge)(spread)))
+        return as_host(jax.tree.map(lambda a: a.addressable_data(0), jax.jit(merge)(sharded)))

@@ -1,6 +1,6 @@
 """Exact posteriors, predictives and evidence, and the generative story in numpyro.
 
-The reasons are in docs/design/bayes.md.
+docs/design/bayes.md explains the design decisions.
 """
 
 from genclf.bayes.generative_story import story as story

@@ -1,4 +1,4 @@
 """The classifier: the model, checks of arguments, statistics, estimates and scores.
 
-The reasons are in docs/design/classifier.md.
+docs/design/classifier.md explains the design decisions.
 """

@@ -71,20 +71,21 @@ def check_supervised(y: AnyArray, weights: AnyArray | None, num_classes: int) ->
     """
     check_labels(y, num_classes)
     _check_some_labels(y, weights)
-    check_meaning_of_unlabelled(y, weights, num_classes)
+    check_minus_one(y, weights, num_classes)
 
 
-def check_meaning_of_unlabelled(y: AnyArray, weights: AnyArray | None, num_classes: int) -> None:
+def check_minus_one(y: AnyArray, weights: AnyArray | None, num_classes: int) -> None:
     """Raise if rows are labelled -1 while a class has no row: the labels may be -1 and 1."""
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
         return
     known = None if weights is None or not readable(weights) else np.asarray(weights)
     if (found := unlabelled_and_empty(np.asarray(y), known, num_classes)) is not None:
         raise ValueError(
-            f"y[{found[0]}] is -1, which stands for an unlabelled row, and no row has the label "
-            f"{found[1]} (num_classes = {num_classes}): if -1 is a class, number the classes from "
-            "0, as np.unique(y, return_inverse=True)[1] does; if it means unlabelled, leave these "
-            "rows out, x[y >= 0] and y[y >= 0], or learn from them by genclf.em"
+            f"y[{found[0]}] is -1, which stands for an unlabelled row, but no row has the label "
+            f"{found[1]} (num_classes = {num_classes}), so -1 may be meant as a class: then number "
+            "the classes from 0, as np.unique(y, return_inverse=True)[1] does; if it means "
+            "unlabelled, leave these rows out, x[y >= 0] and y[y >= 0], or learn from them by "
+            "genclf.em"
         )
 
 

@@ -14,7 +14,7 @@ from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import as_arrays, maybe_sparse, widen
 from genclf.classifier.diagnosis import Diagnosis, diagnosed
 from genclf.classifier.estimation import check_posterior, sums
-from genclf.classifier.labels import check_meaning_of_unlabelled, valid_labels, valid_weights
+from genclf.classifier.labels import check_minus_one, valid_labels, valid_weights
 from genclf.classifier.model import Fitted, Model, check_hyperparameters, check_params
 from genclf.classifier.rows import check_examples, check_rows
 from genclf.classifier.validate_gaussians import REGULAR, check_determined
@@ -106,7 +106,7 @@ def validate(
         label = "" if latent else "both a label and "
         raise ValueError(f"no row has {label}a weight above 0, expected at least one")
     if not latent:
-        check_meaning_of_unlabelled(labels, weight, model.num_classes)
+        check_minus_one(labels, weight, model.num_classes)
     _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
         _check_enough_rows(model.effective(), x)

@@ -46,9 +46,10 @@ def print_comparison(
     section(
         console,
         "Columns",
-        "The rules; strings repeat if each occurs twice on average. A missing string or category "
-        f"is a value of its own, a missing text is empty; the first {MAX_WORDS} words of a text "
-        "are read. A missing number is integrated out: no row is dropped because of it.",
+        'These rules decide how a column is read. Strings "repeat" if each distinct string occurs '
+        "twice or more on average. A missing string or category is a value of its own, a missing "
+        f"text is empty; the first {MAX_WORDS} words of a text are read. A missing number is "
+        "integrated out: no row is dropped because of it.",
     )
     show_table(console, ("read as", "when"), RULES)
     console.print()

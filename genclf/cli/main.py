@@ -65,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--folds", type=_folds, default=10, help="number of folds (10)")
     compare.add_argument("--seed", type=_seed, default=0, help="seed of the shuffle (0)")
     compare.add_argument(
-        "--sep", type=_separator, help=r"separator (, or, of a .tsv file, a tab); '\t' is a tab"
+        "--sep",
+        type=_separator,
+        help=r"separator (default: a comma; for a .tsv file, a tab); '\t' is a tab",
     )
     compare.add_argument("--html", metavar="PAGE", help="also write an HTML page, with figures")
     return parser

@@ -72,8 +72,8 @@ def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
     yield (
         "reliability",
         _drawn(ax),
-        "Reliability: on the diagonal, probabilities equal the shares of rows. Rows that the "
-        "model was not fitted to; bars are 95 % intervals.",
+        "Reliability: on the diagonal, the predicted probability equals the accuracy. The rows are "
+        "held-out rows; bars are 95 % intervals.",
     )
     decided = ~np.isnan(found.log_posterior).any(1)
     predicted = found.log_posterior[decided].argmax(1)
@@ -144,7 +144,7 @@ def _checks(found: Comparison, table: Any) -> list[str]:
         )
     unseen = sum(int(a.sum()) for a in jax.tree.leaves(diagnosis.unseen))
     if unseen:
-        results.append(f"diagnose: in {unseen} cases a class has no value of a column.")
+        results.append(f"diagnose: in {unseen} cases, a column has no value in any row of a class.")
     return [
         *results,
         f"diagnose: {'something' if diagnosis.degenerate else 'nothing'} is degenerate.",

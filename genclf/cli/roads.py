@@ -26,9 +26,9 @@ def three_roads(console: Console) -> None:
         "Three roads to the same estimate",
         "Log-likelihoods of the vowels and of the votes at three estimates: the closed formula; "
         "gradient ascent, which does not use it; and the Lagrange conditions, solved for the "
-        "parameters and the multiplier of sum p(y) = 1, which is the number of rows. Differ: the "
-        "largest difference of a parameter from the formula. Certified: gradient and curvature "
-        "are those of a maximum, at all three. In float64.",
+        "parameters and the multiplier of the constraint sum p(y) = 1, which equals the number of "
+        'rows. The column "differ" is the largest difference of a parameter from the closed form. '
+        "Certified: gradient and curvature are those of a maximum, at all three. In float64.",
     )
     headers = (
         *("model", ">formula", ">gradient", ">Lagrange", ">differ"),

@@ -1,4 +1,4 @@
 """Covariances: from moments to estimates, regularised, shrunk, and their square roots.
 
-The reasons are in docs/design/covariance.md.
+docs/design/covariance.md explains the design decisions.
 """

@@ -68,7 +68,7 @@ class Rotation(ShowsNumbers):
 def rotation_of(
     x: Shaped[Array, "n d"], weight: Float[Array, "n"], unit: Float[Array, "d"] | None = None
 ) -> Rotation:
-    """The rotation to the space of the rows about their mean.
+    """The rotation to the row space of the centred rows.
 
     Its r = min(n, d) columns are orthonormal up to rounding, whatever the condition of the rows.
     """

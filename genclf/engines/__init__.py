@@ -1,6 +1,6 @@
 """Fits on engines that read rows in parallel; each engine needs its own extra.
 
-The reasons are in docs/design/engines.md.
+docs/design/engines.md explains the design decisions.
 """
 
 import lazy_loader as _lazy

@@ -68,7 +68,8 @@ class Barriers:
                 with suppress(jax.errors.JaxRuntimeError):
                     message = f"{type(error).__name__}: {error}"[:500]
                     client.key_value_set(f"{self._at('failed')}{rank:08d}", message)
-                    # Naming other participants makes the barrier fail for all who wait at it.
+                    # The barrier fails for all waiting processes if one process names another set
+                    # of participants.
                     client.wait_at_barrier(self._at(topic), 1000, [rank])
             raise
 

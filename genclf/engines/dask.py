@@ -55,7 +55,7 @@ def partial(schema: Schema, df: DataFrame | list[Delayed]) -> Part:
         tables = df[schema.names].to_delayed()
     else:
         raise ValueError(f"df is {shown(df)}, expected a DataFrame of Dask, or delayed tables")
-    # Names are random (pure=False): else Dask would read the whole schema for each partition.
+    # With pure=True, Dask would hash the whole schema to name each task.
     shared = dask.delayed(schema, traverse=False, pure=False)
     summed, merge = (dask.delayed(f, pure=False) for f in (part_of_partition, Part.merge))
     if not len(tables):

@@ -24,7 +24,10 @@ def own_devices(mesh: Mesh) -> list[jax.Device]:
     """The devices of a mesh that belong to this process; raise if there is none."""
     own = [d for d in mesh.devices.flat if d.process_index == jax.process_index()]
     if not own:
-        raise ValueError(f"mesh has no device of process {jax.process_index()}: give a mesh of all")
+        raise ValueError(
+            f"mesh has no device of process {jax.process_index()}: give a mesh with devices of "
+            "every process"
+        )
     return own
 
 

@@ -118,7 +118,7 @@ def _has_lists(dtype: ArrowType) -> bool:
 
 @dataclass(frozen=True)
 class Named:
-    """The function `work` of batches, after their columns are renamed."""
+    """A function that renames the columns of batches and then calls `work`."""
 
     names: list[str]
     work: Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]

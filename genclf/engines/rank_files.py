@@ -19,8 +19,8 @@ class RankFiles(Store):
 
     Attributes:
         path: the file of this process.
-        start: the sum that this process resumes from: its own, and its share of those of
-            processes of earlier runs.
+        start: the sum to resume from: this process's checkpoint, and its share of the checkpoints
+            of runs with another number of processes; None if there is none.
         elsewhere: the units in the sums that other processes resume from.
     """
 
@@ -42,8 +42,8 @@ class RankFiles(Store):
                 (own if process[0] == rank else others).append(part)
         if any(is_unnamed(name) for part in orphans for name in part.part_ids):
             raise ValueError(
-                f"checkpoint {str(folder)!r} has sums of another number of processes over batches "
-                "without names: use that number again, or give files"
+                f"checkpoint {str(folder)!r} was written by another number of processes, from "
+                "batches that are not files: use that number again, or give files"
             )
         mine = own + orphans[rank::count]
         theirs = others + [part for i, part in enumerate(orphans) if i % count != rank]
@@ -62,8 +62,9 @@ class RankFiles(Store):
 
 
 def _largest(folder: Path, digest: str) -> list[tuple[tuple[int, int], Part]]:
-    """The files that no other file contains, each with its process and number of processes.
+    """The checkpoints whose units are not all in a larger checkpoint.
 
+    Each comes with its process and its number of processes.
     A process that resumes from files of others includes them whole in its own, so two files have
     no unit in common, or one contains the other.
     """

@@ -32,7 +32,8 @@ else:
 
 _DATAFRAME = Domain("a DataFrame of Spark", lambda df: hasattr(df, "mapInArrow"))
 _AT_DRIVER = 256 * 2**20  # bytes of parts above which workers merge some before the driver
-_TOGETHER = 8  # parts that a worker merges; with a power of 2 the result has the same bits
+# Parts that a worker merges; with a power of 2, this step does not change the bits of the result.
+_TOGETHER = 8
 _CHUNKS = "part_id string, sequence int, of int, bytes binary"
 
 

@@ -3,7 +3,7 @@
 The page "A family of your own" writes one. `Density` and `Params` are the base classes of fitted
 densities, `Family` and `Parametric` those of the families that fit them.
 
-The reasons are in docs/design/families.md.
+docs/design/families.md explains the design decisions.
 """
 
 from genclf.arguments.domains import (

@@ -36,7 +36,7 @@ class Axes:
         if len(own) == len(names) and batch == self.batch:
             if all(map(self._has, names, own)):
                 return None
-        before = f" after {self.batch}" if self.batch else ""
+        before = f", preceded by the batch axes {self.batch}" if self.batch else ""
         known = [f"{name} = {self.sizes[name]}" for name in {*names} if name in self.sizes]
         where = f", where {', '.join(sorted(known))}" if known else ""
         return f"has the shape {shape}, expected ({', '.join(names)}){before}{where}"

@@ -100,7 +100,7 @@ def replace_file(path: Path, content: bytes) -> None:
     A symbolic link is followed.
     """
     path = Path(os.path.realpath(path))
-    # Its name is short, since the length of the names of files is limited.
+    # The temporary file has a short name, because file names have a maximum length.
     handle, temporary = tempfile.mkstemp(prefix=".genclf-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

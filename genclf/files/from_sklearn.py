@@ -93,7 +93,10 @@ def _linear(fitted: LinearDiscriminantAnalysis) -> Fitted:
 
 
 def _decides_by(fitted: LinearDiscriminantAnalysis, covariance: np.ndarray) -> bool:
-    """Whether its scores are of this covariance; before 1.9.1 "svd" had another divisor."""
+    """Whether the coefficients follow from this covariance.
+
+    Before scikit-learn 1.9.1 the solver "svd" used another divisor for it.
+    """
     if np.linalg.matrix_rank(covariance, hermitian=True) < len(covariance):
         return False
     coef, difference = np.asarray(fitted.coef_, float), fitted.means_[1:] - fitted.means_[:1]

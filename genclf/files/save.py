@@ -9,8 +9,8 @@ from typing import Any
 
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.files.container import FileError, from_bytes, replace_file, to_bytes
-from genclf.files.meaning import problem
 from genclf.files.structure import Writer, read
+from genclf.files.values import problem
 
 
 def _path(given: object, name: str) -> str | os.PathLike:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-_LARGEST_LOW = 1e-3  # of a low part, relative to the largest high part: it is far below that
+# A low part above this fraction of the largest high part is invalid; correct ones are far smaller.
+_LARGEST_LOW = 1e-3
 
 
 def problem_of_stats(labels: Any, conditional: Any, where: str) -> str | None:
@@ -45,7 +46,8 @@ def _of_rows(node: Any, labels: np.ndarray, where: str) -> str | None:
     if not fits or shape[: len(batch)] != batch:
         return f"{where} has counts of the shape {shape}, but the labels have {labels.shape}"
     values = labels if is_mixture else node.mean if hasattr(node, "mean") else node.total
-    of_rows = values.ndim > len(shape)  # else of cells, some of which may be missing
+    # Whether counts are per row; otherwise they are per cell, because cells may be missing.
+    of_rows = values.ndim > len(shape)
     if of_rows and shape[len(shape) - labels.ndim :] == labels.shape:
         gap = np.abs(np.asarray(node.count) - labels)
         if (gap > 1e-3 * labels.max(initial=0)).any():

@@ -26,7 +26,7 @@ from genclf.select.data import Data
 from genclf.select.permutation import Permutations, labelling
 from genclf.select.score import ScoreFunction, score_of
 
-_TOGETHER = 2**18  # numbers in the scores of places that are computed together
+_TOGETHER = 2**18  # number of array elements in the scores of one batch of neighbourhoods
 
 
 def of_one_column(family: Family) -> Family | None:

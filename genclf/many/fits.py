@@ -59,9 +59,9 @@ def fit_many(
 
     Data sets of different sizes are padded with rows of weight 0 to a few shapes, or to one shape
     if params hold rows, as those of kernel densities do. The params of a data set with an invalid
-    cell are NaN, and those of the others do not change. As in `fit`, the likelihood has no maximum
-    in directions without variance, and the rules of `Gaussian` apply; `diagnose_many` finds the
-    data sets with such directions.
+    cell are NaN, and those of the others do not change. As in `fit`, `Gaussian` documents the
+    result where a direction has no variance; `diagnose_many` finds the data sets with such
+    directions.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.

@@ -22,7 +22,7 @@ else:  # no check at run time: messages are those of this library
 
 
 def padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
-    """The columns of each neighbourhood, padded by -1."""
+    """The columns of each neighbourhood, padded with -1."""
     lists = _rows_of_matrix(neighbours, num_columns)
     if lists is None:
         try:

@@ -1,4 +1,4 @@
-"""Data sets of different sizes, padded by rows of weight 0 and stacked in a few shapes."""
+"""Data sets of different sizes, padded with rows of weight 0 and stacked in a few shapes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _stack(given: list[tuple], index: np.ndarray) -> Stack:
 
 
 def stacked(arrays: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """The arrays stacked as one, each padded by zeros to `size` rows."""
+    """The arrays stacked as one, each padded with zeros to `size` rows."""
     found = np.zeros((len(arrays), size, *arrays[0].shape[1:]), np.result_type(*arrays))
     for place, a in enumerate(arrays):
         found[place, : len(a)] = a

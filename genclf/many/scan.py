@@ -20,7 +20,7 @@ from genclf.select.permuted_labels import share_scatters
 from genclf.select.score import ScoreFunction
 
 At = Callable[[Model, Any, Any], tuple[Model, Array]]
-"""The model and the rows at a place: a function of (clf, x, place)."""
+"""A function of (clf, x, place) that returns the model and the rows of that place."""
 
 
 class PlaceScores(NamedTuple):

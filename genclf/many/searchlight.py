@@ -47,8 +47,8 @@ class Searchlight(ShowsNumbers):
             singular covariances.
         p_value: `(b + 1) / (num + 1)`, where b is the number of permutations whose score at that
             place is at least as good, (C,); None without permutations.
-        p_corrected: the same, where b is the number of permutations whose best score over all
-            places is at least as good, (C,): a bound on the chance that any place scores so well.
+        p_corrected: the family-wise p-value: the same, where b counts the permutations whose best
+            score over all places is at least as good, (C,).
         null: the scores of permuted labels, (num, C); each permutation is the same at all places.
     """
 
@@ -78,7 +78,7 @@ def searchlight(
     """Cross-validate a model on every neighbourhood of features, optionally with permutations.
 
     Each score is that of `cross_validate` with the features of the neighbourhood alone. Gaussians
-    are padded to the largest neighbourhood by columns without effect. Naive Bayes fits every
+    are padded to the largest neighbourhood with columns without effect. Naive Bayes fits every
     feature once and adds up the scores of features. Other models are compiled for each number of
     features. Linear discriminants are not refitted to permuted labels; see `permutation_test`.
 
@@ -226,7 +226,7 @@ def scan_neighbourhoods(
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> PlaceScores:
-    """The scores of all neighbourhoods, given by columns that are padded by -1."""
+    """The scores of all neighbourhoods, given by columns that are padded with -1."""
 
     def run(at: At, places: np.ndarray, width: int) -> PlaceScores:
         given = data, permuted, jnp.asarray(places), width, batch_size, progress

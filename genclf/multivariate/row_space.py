@@ -1,4 +1,4 @@
-"""Many features, few rows: one rotation to the space of the rows serves any number of fits."""
+"""Many features, few rows: one rotation to the row space serves any number of fits."""
 
 from __future__ import annotations
 

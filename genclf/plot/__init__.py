@@ -1,6 +1,6 @@
 """Figures with matplotlib; needs `genclf[plot]`. Most take and return `ax`; others make a figure.
 
-The reasons are in docs/design/plot.md.
+docs/design/plot.md explains the design decisions.
 """
 
 from genclf.arguments.extras import imported

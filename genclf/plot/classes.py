@@ -74,7 +74,7 @@ def generative(value: object, name: str) -> ClassifierParams:
 
 
 def drawn_rows(params: ClassifierParams) -> np.ndarray:
-    """Rows drawn from the densities, as many of each class."""
+    """Rows drawn from the densities, equally many of each class."""
     labels = jnp.arange(2_000, dtype=jnp.int32) % params.num_classes
     return np.asarray(params.conditional.sample(jax.random.key(0), labels))
 

@@ -115,7 +115,10 @@ def draw_densities(
     x: np.ndarray | None,
     y: np.ndarray | None,
 ) -> None:
-    """The density of each class, over histograms of any rows; only classes are labelled."""
+    """Draw the density of each class, and histograms if there are rows.
+
+    Only the classes are in the legend.
+    """
     values = drawn_values(params, feature, x)
     p = np.exp(log_densities(params.conditional, feature, values))
     if is_discrete(params.conditional):

@@ -16,7 +16,9 @@ from genclf.classifier.scores import discriminant
 from genclf.plot.classes import DASHES, Style, drawn_rows, tints
 
 _STEPS = 320  # grid points in each direction
-_BEYOND = 0.6  # of the view, computed on each side of it, as later layers may widen it
+# The grid extends beyond the view by this fraction on each side, because later layers may widen
+# the view.
+_BEYOND = 0.6
 _EDGE = "edge of regions"
 
 
@@ -42,7 +44,10 @@ class Plane(NamedTuple):
 
 
 def view_of(params: Fitted, x: np.ndarray, ax: Axes) -> View:
-    """Limits of the rows and of what the axes show already; without these, of draws of rows."""
+    """Limits of the rows and of what the axes show already.
+
+    If there are neither rows nor earlier layers, the limits of a sample from the model.
+    """
     rows = x[np.isfinite(x).all(1)]
     if len(x) and not len(rows):
         raise ValueError(
@@ -82,7 +87,10 @@ def plane_of(params: Fitted, view: View) -> Plane:
 
 
 def fill_regions(ax: Axes, plane: Plane, styles: Sequence[Style], *, named: bool) -> None:
-    """Tint the region of each class, where its score is the highest; name it if it has no rows."""
+    """Tint the region of each class, where its score is the highest.
+
+    Label the region in the legend if no rows are drawn (`named` is False).
+    """
     for k, tint in enumerate(tints(styles)):
         if not named:
             ax.plot(

@@ -29,8 +29,9 @@ def _a(kind: type, source: str) -> Domain:
 def reliability(
     log_posterior: ArrayLike, y: ArrayLike, *, num_bins: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Share of rows whose most probable class is right, by its probability; bins of `calibration`.
+    """Reliability diagram: the accuracy of the most probable class against its probability.
 
+    The bins are those of `calibration`.
     At a point on the diagonal, the probabilities equal the shares of rows that are right. The bars
     are 95 % intervals of a share (Wilson); the area of a point grows with its number of rows.
 

@@ -62,7 +62,7 @@ def boundaries(
         models: fitted params by name, such as `{"LDA": lda, "logistic regression": softmax}`.
         x: rows, shape (n, 2), as for `boundary`.
         y: labels, integers 0..K-1, or -1 for none, shape (n,).
-        level: shares of a class density, each the inside of an ellipse, as for `ellipses`; or None.
+        level: the probability content of each ellipse, as for `ellipses`; or None for no ellipses.
         class_names: K names for the legend.
         feature_names: two names for the axes.
         ax: axes to draw in; None for new ones.
@@ -117,8 +117,8 @@ def regions(
         models: fitted params by name, such as `{"LDA": lda, "QDA": qda}`.
         x: rows, shape (n, 2).
         y: labels, integers 0..K-1, or -1 for none, shape (n,).
-        level: shares of a class density, each the inside of an ellipse, for models of Gaussian
-            classes; or None.
+        level: the probability content of each ellipse, for models of Gaussian classes; or None for
+            no ellipses.
         class_names: K names for the legend.
         feature_names: two names for the axes.
 

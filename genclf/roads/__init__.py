@@ -1,4 +1,4 @@
 """Roads, other ways to the estimate: gradients, Lagrange multipliers; certificate, standard errors.
 
-The reasons are in docs/design/roads.md.
+docs/design/roads.md explains the design decisions.
 """

@@ -1,4 +1,4 @@
 """Model selection: cross-validation, tuning, calibration, permutation tests, bootstrap.
 
-The reasons are in docs/design/select.md.
+docs/design/select.md explains the design decisions.
 """

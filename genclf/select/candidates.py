@@ -23,8 +23,8 @@ class Group(NamedTuple):
     """Candidates that share one compiled program.
 
     Attributes:
-        indices: the numbers of these candidates, (C,).
-        models: one model, whose numbers are arrays (C, ...).
+        indices: the indices of these candidates, (C,).
+        models: one model, whose numeric hyper-parameters are stacked in arrays (C, ...).
     """
 
     indices: Int[np.ndarray, "C"]
@@ -70,7 +70,7 @@ def models_of(clf_of: Callable[..., Model], candidates: list[dict], x: PyTree) -
 
 
 def grouped(models: list[Model], dtype: DTypeLike) -> list[Group]:
-    """The models grouped by structure, with their numbers in the dtype of the rows."""
+    """The models grouped by structure; numeric hyper-parameters get the dtype of the rows."""
     groups: dict[Any, list[int]] = {}
     arrays = [jax.tree.map(lambda a: np.asarray(a, dtype), model) for model in models]
     for number, model in enumerate(arrays):

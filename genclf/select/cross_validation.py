@@ -67,7 +67,7 @@ def cross_validate(
     A model with statistics is fitted for each fold from the merged statistics of the folds before
     it and after it. This takes one pass over the rows and no subtraction, so the results are those
     of refitting. With more features than rows and a shrinkage towards the identity, all fits are in
-    the space of the rows. Other models are refitted, with weight 0 for the rows held out.
+    the row space. Other models are refitted, with weight 0 for the rows held out.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
@@ -79,7 +79,7 @@ def cross_validate(
         diagnosed: whether to diagnose the fit of each fold, for models with p(x | y).
 
     Returns:
-        `CrossValidation`. Params of fits in the space of the rows are for coordinates in that
+        `CrossValidation`. Params of fits in the row space are for coordinates in that
         space; `row_space(x).params` converts them back.
 
     Raises:
@@ -106,7 +106,10 @@ def cross_validate(
 
 
 def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
-    """A function that converts models, and the rows: to the space of the rows if fits use it."""
+    """A function that converts models to row-space coordinates, and the rows in these coordinates.
+
+    Both models and rows are unchanged if fits do not use the row space.
+    """
     family = getattr(clf, "family", None)
     rotates = isinstance(family, Gaussian) and family.is_equivariant and family.prefers_rows(x)
     if not isinstance(clf, Classifier) or not rotates:
@@ -156,7 +159,10 @@ def scores_by_others(
     without: tuple[ClassifierStats, ClassifierStats],
     scores: Callable[[ClassifierParams, PyTree], Array],
 ) -> tuple[Array, ClassifierParams]:
-    """`held_out_scores`, given two statistics for each fold whose sum is that of all others."""
+    """`held_out_scores`, given for each fold the statistics of those before it and those after it.
+
+    The statistics before it include the rows that are always in training.
+    """
 
     def one(fold: tuple[PyTree, PyTree]) -> tuple[ClassifierParams, Array]:
         params = estimated(clf, merged(*fold[0]))
@@ -167,7 +173,7 @@ def scores_by_others(
 
 
 class FoldStatistics(NamedTuple):
-    """Statistics of each fold, of the rows that every fit has, and the rows of each fold."""
+    """The statistics of each fold, those of rows always in training, and the rows of each fold."""
 
     each: Any
     shared: Any

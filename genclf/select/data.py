@@ -24,7 +24,7 @@ class Data(NamedTuple):
         y: their labels, (n,), or responsibilities, (n, K).
         w: their weights in fits, (n,).
         folds: the fold of each row, (n,).
-        rows: the row numbers of each fold, padded by n, (F, m).
+        rows: the row numbers of each fold, padded with the value n, (F, m).
         real: which of them are not padding, (F, m).
         always_train: the numbers of the rows in every training set.
         by: the group of each row, (n,), if each group has a score; else None.
@@ -45,7 +45,10 @@ class Data(NamedTuple):
         return jnp.where((self.folds >= 0) & (self.y >= 0), self.w, 0)
 
     def each_fold(self, function: Callable[[Array, Array], PyTree]) -> PyTree:
-        """`function(weights, rows)` of each fold: weights, 0 in the fold, and its row numbers."""
+        """Call `function(weights, rows)` for each fold, and stack the results.
+
+        `weights` is 0 for the rows of the fold, and `rows` are their numbers, with the padding.
+        """
 
         def one(fold: tuple[Array, Array]) -> PyTree:
             trains = (self.folds >= ALWAYS_TRAIN) & (self.folds != fold[0])

@@ -3,8 +3,9 @@
 Let n be the divisor of the covariance, the weight minus ddof, and L Lᵀ the covariance of all rows.
 For a row of class c with weight w, let `r = x - μ_c` and `v = L⁻¹ r`. Without that row, the
 covariance is `L (n I - f v vᵀ) Lᵀ / (n - w)`, with `f = n_c w / (n_c - w)`, and the mean of class c
-moves by `-r w / (n_c - w)`. With a share γ of the target `tr(S) / d`, the trace loses
-`f |r|² / n`, and the covariance is `L (I - (1-γ) f v vᵀ / n - β L⁻¹L⁻ᵀ) Lᵀ n / (n - w)`, with
+moves by `-r w / (n_c - w)`. For a shrinkage γ towards the identity, leaving out the row lowers the
+trace of the unshrunk covariance by `f |r|² / n`, before the division by `(n - w) / n`, and the
+shrunk covariance is `L (I - (1-γ) f v vᵀ / n - β L⁻¹L⁻ᵀ) Lᵀ n / (n - w)`, with
 `β = γ f |r|² / (n d)`. In the eigenvectors of `L⁻¹L⁻ᵀ` the last term is diagonal.
 """
 
@@ -37,7 +38,8 @@ def has_downdates(clf: Model, y: Array) -> bool:
     """Whether `without_each` applies to the model.
 
     Its covariances must be full, and unshrunk or shrunk towards the identity by a given intensity.
-    A ridge and other targets depend on d variances, all of which change with each row.
+    A ridge is relative to the d variances, as are the other targets, and leaving out a row changes
+    them all.
     """
     family = unpenalised_gaussian(clf)
     if family is None or y.ndim != 1:
@@ -63,7 +65,10 @@ def unpenalised_gaussian(clf: Model) -> Gaussian | None:
 
 
 def gaussian_of(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:
-    """The Gaussian or None, and its number of features or None, if it is that of columns of x."""
+    """The Gaussian (None if the model has none), and its number of features.
+
+    The number is None if it equals the number of columns of x.
+    """
     if isinstance(clf.family, RowSpaceGaussian | PaddedGaussian):
         return clf.family.family, clf.family.num_features
     return (clf.family if isinstance(clf.family, Gaussian) else None), None
@@ -95,11 +100,11 @@ def without_each(
     root = SCALES["full"].inverse(params.scale).mT
     extra = None
     if family.shrinkage is not None:
-        spread, vector = eigh(matmul(root.mT, root))
+        eigenvalues, vector = eigh(matmul(root.mT, root))
         root = matmul(root, vector)
         shrinkage: Any = family.shrinkage
         lost = shrinkage * change * (deviation**2).sum(1) / num_features
-        extra = lost[:, None] * (spread if family.shared else spread[label])
+        extra = lost[:, None] * (eigenvalues if family.shared else eigenvalues[label])
         change = change * (1 - shrinkage)
     v = _whitened(deviation, label, root)
     weighted = v if extra is None else v / (1 - extra)
@@ -124,10 +129,11 @@ class _Factors(NamedTuple):
     """The effects of leaving out each row.
 
     Attributes:
-        change: f / n times the share of the scatter in the covariance, (n,).
+        change: `(1 - γ) f / n`, the factor of the rank-one downdate, (n,).
         distance_factor: the factor by which the row is further from the mean of its class, (n,).
         weight_ratio: (n - w) / n, (n,).
-        extra: the loss of the trace, β L⁻¹L⁻ᵀ in its eigenvectors, (n, d), or None.
+        extra: the diagonal of `β L⁻¹L⁻ᵀ` in its eigenbasis, the effect of the smaller trace,
+            (n, d); None without a shrinkage.
         determinant: that of `I - change v vᵀ (I - extra)⁻¹`, (n,).
     """
 
@@ -146,7 +152,10 @@ class _Factors(NamedTuple):
 def _covariance(
     family: Gaussian | RowSpaceGaussian, stats: Moments
 ) -> tuple[Gaussian, CovarianceEstimate, int]:
-    """The Gaussian, its covariances, and its number of features (columns may be coordinates)."""
+    """The Gaussian, its covariances, and its number of features.
+
+    The columns may be row-space coordinates, so their number may differ.
+    """
     if isinstance(family, RowSpaceGaussian):
         return family.family, family._covariance(stats), family.num_features
     return family, family._covariance(stats, family.ddof), stats.mean.shape[1]
@@ -173,7 +182,10 @@ def _shared(
     label: Int[Array, "n"],
     by: _Factors,
 ) -> Float[Array, "n K"]:
-    """Scores of rows `e_k = v + δ_k`, δ_k a difference of means; weighted is `(I - extra)⁻¹ v`."""
+    """Scores from the whitened deviations `e_k = v + δ_k` of a row from the mean of class k.
+
+    δ_k is a difference of means; weighted is `(I - extra)⁻¹ v`.
+    """
     squared = (weighted * v).sum(1)
     to_means = matmul(weighted, centre.T)
     along = jnp.take_along_axis(to_means, label[:, None], 1) - to_means + squared[:, None]
@@ -198,7 +210,7 @@ def _own(
     label: Int[Array, "n"],
     by: _Factors,
 ) -> Float[Array, "n K"]:
-    """`log_prob`, where the row's class has the covariance and mean without the row."""
+    """`log_prob`, with the covariance and mean of the row's class computed without the row."""
     without = by.distance_factor**2 * by.weight_ratio * (weighted * v).sum(1) / by.safe_determinant
     log_det = jnp.log(by.safe_determinant) - x.shape[1] * jnp.log(by.weight_ratio)
     if by.extra is not None:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 
 from genclf.arguments.domains import shown, whole
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
-from genclf.classifier.labels import AnyArray, check_meaning_of_unlabelled, readable
+from genclf.classifier.labels import AnyArray, check_minus_one, readable
 from genclf.select.groups import ALWAYS_TRAIN, UNUSED, check_on_host, groups_of_rows
 
 
@@ -36,8 +36,8 @@ def kfold(
         The fold of each row, 0..F-1, a NumPy array of shape (n,).
 
     Raises:
-        ValueError: a shape is wrong, there are fewer rows or groups than folds, or rows are
-            labelled -1 and a class below the largest label has none.
+        ValueError: a shape is wrong, there are fewer rows or groups than folds, or y contains -1
+            and lacks a class below its largest label, so -1 may be meant as a class.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -55,7 +55,7 @@ def kfold(
         raise ValueError(
             f"y has shape {labels.shape} and dtype {labels.dtype}, expected integer labels (n,)"
         )
-    check_meaning_of_unlabelled(y, None, int(labels.max(initial=-1)) + 1)
+    check_minus_one(y, None, int(labels.max(initial=-1)) + 1)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint32).ravel())
     if groups is not None:
         return _of_groups(rng, labels, np.asarray(groups), num_folds)

@@ -29,7 +29,8 @@ def groups_to_score(by: object, name: str) -> np.ndarray | None:
     if values[0] < UNUSED or values[-1] < 0:
         raise ValueError(
             f"{name}[{(number == 0).argmax()}] is {values[0]}, expected integers >= 0, and -1 or "
-            f"-2 for rows that do not count; {name}.astype(str) makes groups of any values"
+            f"-2 for rows that do not count; to use negative values as groups, give "
+            f"{name}.astype(str)"
         )
     return np.maximum(number - (values < 0).sum(), -1)
 

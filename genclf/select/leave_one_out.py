@@ -50,9 +50,10 @@ def leave_one_out(
     The statistics of all other rows are merged. Two kinds of models have a closed form. For
     Gaussians with full covariances, unshrunk or shrunk towards the identity by a given share, a
     row is removed by a rank-one downdate: O(n d²) in all. For the multinomial model, the counts of
-    a document are subtracted from those of its class. Rows for which this would lose precision, or
-    that decide whether a covariance is singular, are refitted. A class without its only row has
-    posterior 0. Models without statistics are refitted n times.
+    a document are subtracted from those of its class. The model is refitted without a row if this
+    would lose precision or the covariance may become singular. If a row is the only one of its
+    class, the posterior of that class is 0 for the row, unless both the class prior and the class
+    density are smoothed. Models without statistics are refitted n times.
 
     Args:
         clf: the model.
@@ -107,7 +108,10 @@ def _by_closed_form(closed_form: ClosedForm, clf: Classifier, data: Data) -> tup
 
 @partial(compiled, static_argnums=2)
 def _without_each(clf: Classifier, data: Data, batch_size: int | None) -> Array:
-    """Leave-one-out by merging: blocks of rows are folds, and so are the rows within a block."""
+    """Leave-one-out by merging.
+
+    The merging has two levels: all other blocks, then all other rows of the block.
+    """
     x, y, w = data.x, data.y, data.w
     n = len(y)
     row = jax.eval_shape(sums, clf, *take((x, y, w), jnp.arange(1)))

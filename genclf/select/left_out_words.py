@@ -20,7 +20,8 @@ from genclf.families.tokens import counts_of, is_dense
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import map_rows
 
-_LARGEST_LOSS = 256.0  # how many times smaller than its first term a difference may be
+# A difference is inaccurate if its first term is more than this many times larger.
+_LARGEST_LOSS = 256.0
 
 
 def can_leave_out_words(clf: Model, x: PyTree, y: Array) -> bool:
@@ -78,6 +79,9 @@ def _subtracted(total: Array, part: Array, least: Array) -> tuple[Array, Array]:
 
 
 def _least(total: Array, added: Array | float) -> Array:
-    """The smallest accurate difference, if `added` is added to it; 0 for exact whole numbers."""
+    """The smallest `total - part` that is accurate after `added` is added.
+
+    It is 0 where `total` is an exactly represented integer.
+    """
     is_whole = (total == jnp.round(total)) & (total < 0.5 / float(jnp.finfo(total.dtype).eps))
     return jnp.where(is_whole, 0, total / _LARGEST_LOSS - added)

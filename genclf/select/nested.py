@@ -89,6 +89,6 @@ def posteriors_within(
     found = lax.map(one, (sums.without_pairs, pairs))
     table = jnp.full((len(data.rows), len(data.y), found.shape[-1]), jnp.nan, found.dtype)
     i, j = pairs[:, 0], pairs[:, 1]
-    # Both folds are held out: the scores of one choose the candidate of the other.
+    # The fit excludes both folds; the scores of each help to choose the candidate for the other.
     table = table.at[i[:, None], data.rows[j]].set(found[:, 1], mode="drop")
     return table.at[j[:, None], data.rows[i]].set(found[:, 0], mode="drop")

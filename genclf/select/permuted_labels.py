@@ -3,8 +3,8 @@
 The scatter T of a fold's training rows about their mean does not depend on the labels. The scatter
 within classes is `W = T - BᵀB`, where row k of B is `√n_k` times the mean of class k. In the
 eigenvectors of T the covariance is a diagonal minus a matrix of rank K, so its inverse needs only
-that of a K × K matrix. An estimated shrinkage needs `|W|²` and the lengths of deviations alone,
-which do not need W itself either.
+that of a K × K matrix. An estimated shrinkage needs only `|W|²` and the norms of the deviations,
+and neither requires W.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Rotated(NamedTuple):
 
     Attributes:
         rows: all rows about the mean of the training rows, (n, r).
-        spread: the eigenvalues of T, (r,).
+        eigenvalues: the eigenvalues of T, (r,).
         weight: weights of the training rows, 0 for others, (n,).
         regular: whether the eigenvalues are above rounding error.
     """
 
     rows: Float[Array, "n r"]
-    spread: Float[Array, "r"]
+    eigenvalues: Float[Array, "r"]
     weight: Float[Array, "n"]
     regular: Bool[Array, ""]
 
@@ -82,10 +82,11 @@ def rotated(clf: Classifier, x: Float[Array, "n d"], weight: Float[Array, "n"]) 
     if family.shrinkage is None:
         variance = matmul(weight, z**2) / n
         z = z / jnp.sqrt(jnp.where(variance > 0, variance, 1))[None]
-    spread, vector = eigh(matmul((weight[:, None] * z).T, z))
-    least = 100 * len(x) * eps * spread[-1]
-    smallest = spread[jnp.maximum(0, len(spread) - (len(spread) if width is None else width))]
-    return Rotated(matmul(z, vector), jnp.maximum(spread, 0), weight, smallest > least)
+    eigenvalues, vector = eigh(matmul((weight[:, None] * z).T, z))
+    least = 100 * len(x) * eps * eigenvalues[-1]
+    r = len(eigenvalues)
+    smallest = eigenvalues[jnp.maximum(0, r - (r if width is None else width))]
+    return Rotated(matmul(z, vector), jnp.maximum(eigenvalues, 0), weight, smallest > least)
 
 
 def posteriors(
@@ -106,7 +107,7 @@ def posteriors(
     added = shrinkage * within / (divisor * width)
     share = (1 - shrinkage) / divisor
     # Σ = diag(D) - share BᵀB, and M Σ⁻¹ = N^(-1/2) S⁻¹ B D⁻¹ with S = I - share B D⁻¹ Bᵀ.
-    diagonal = share[:, None] * fold.spread[None] + added[:, None]
+    diagonal = share[:, None] * fold.eigenvalues[None] + added[:, None]
     over = between / jnp.where(diagonal > 0, diagonal, 1)[:, None]
     eye = jnp.eye(clf.num_classes, dtype=over.dtype)[None]
     factor = cholesky(eye - share[:, None, None] * einsum("pkd,pld->pkl", between, over))
@@ -129,7 +130,8 @@ def labelled(fold: Rotated, y: Int[Array, "P n"], num_classes: int) -> Labelled:
     root = jnp.sqrt(jnp.where(count > 0, count, 1))
     sums = matmul(weight.reshape(-1, weight.shape[-1]), fold.rows)
     between = sums.reshape(*count.shape, -1) / root[..., None]
-    return Labelled(is_class, count, root, between, fold.spread.sum() - (between**2).sum((1, 2)))
+    within = fold.eigenvalues.sum() - (between**2).sum((1, 2))
+    return Labelled(is_class, count, root, between, within)
 
 
 def estimated_shrinkage(
@@ -137,15 +139,16 @@ def estimated_shrinkage(
 ) -> Float[Array, "P"]:
     """The intensity that the method estimates for each labelling; NaN where precision is lost.
 
-    Covariances are in units of their mean variance, whose square may leave the range of the dtype.
+    Covariances are divided by their mean variance, because their squares could overflow or
+    underflow.
     """
     n, r = fold.weight.sum(), fold.rows.shape[1]
     mean = jnp.where(at.within > 0, at.within, 1) / r
     unit = jnp.sqrt(mean)[:, None, None]
     # |W|² = |T|² - 2 Σ_k b_kᵀ T b_k + |B Bᵀ|²
-    spread, b = fold.spread[None] / mean[:, None], at.between / unit
-    whole, gram = (spread**2).sum(-1), einsum("pkd,pld->pkl", b, b)
-    square = whole - 2 * (b**2 * spread[:, None]).sum((1, 2)) + (gram**2).sum((1, 2))
+    eigenvalues, b = fold.eigenvalues[None] / mean[:, None], at.between / unit
+    whole, gram = (eigenvalues**2).sum(-1), einsum("pkd,pld->pkl", b, b)
+    square = whole - 2 * (b**2 * eigenvalues[:, None]).sum((1, 2)) + (gram**2).sum((1, 2))
     fourth = None
     if method != "oas":
         # |x - m|² = |x|² - (2 xᵀ m - |m|²) for a row x of a class with mean m

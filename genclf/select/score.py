@@ -14,7 +14,7 @@ from genclf.arguments.domains import shown
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, widen
-from genclf.classifier.labels import check_labels, check_meaning_of_unlabelled
+from genclf.classifier.labels import check_labels, check_minus_one
 from genclf.numerics.products import matmul
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.data import Data
@@ -63,7 +63,8 @@ def score(
 
     Raises:
         ValueError: a shape is wrong, a label is neither a class nor -1 (in traced code the
-            score is NaN), rows are labelled -1 and some class has none, or the metric is unknown.
+            score is NaN), y contains -1 and lacks a class, so -1 may be meant as a class, or the
+            metric is unknown.
 
     Example:
         >>> import jax, genclf as gcf
@@ -91,7 +92,7 @@ def score(
         )
     check_one_per_row(y.shape, weights=weights, by=by)
     check_labels(y, log_p.shape[1])
-    check_meaning_of_unlabelled(y, weights, log_p.shape[1])
+    check_minus_one(y, weights, log_p.shape[1])
     y = widen(y)
     function = score_function(metric)
     weight = jnp.ones(y.shape, log_p.dtype) if weights is None else weights.astype(log_p.dtype)
@@ -121,7 +122,7 @@ def number_function(metric: object, num_classes: int, data: Data) -> ScoreFuncti
     if jnp.shape(found):
         raise ValueError(
             f"metric is {shown(metric)}, whose score has shape {jnp.shape(found)}, expected one "
-            "number: such scores have no order"
+            "number, because arrays cannot be ranked"
         )
     return function
 
@@ -213,9 +214,9 @@ def _mcc(log_p: Array, y: Array, w: Array) -> Array:
     found = confusion(log_p, y, w)
     found = found / found.sum()
     true, predicted, right = found.sum(1), found.sum(0), jnp.trace(found)
-    spread = (1 - (true**2).sum()) * (1 - (predicted**2).sum())
-    root = jnp.sqrt(jnp.where(spread > 0, spread, 1))
-    return jnp.where(spread > 0, (right - (true * predicted).sum()) / root, 0)
+    variances = (1 - (true**2).sum()) * (1 - (predicted**2).sum())
+    root = jnp.sqrt(jnp.where(variances > 0, variances, 1))
+    return jnp.where(variances > 0, (right - (true * predicted).sum()) / root, 0)
 
 
 _METRICS: dict[Any, ScoreFunction] = {

@@ -85,7 +85,7 @@ def tune(
     """Cross-validate every candidate of a grid, and choose the best.
 
     The statistics of the folds are computed once, for all candidates. Candidates that differ only
-    in numbers share one compiled program.
+    in numeric hyper-parameters share one compiled program.
 
     The score by which a candidate was chosen is optimistic. `nested=True` chooses a candidate for
     each fold by a cross-validation among the other folds, and scores the fold by that candidate.
@@ -181,7 +181,7 @@ def _scores(
     batch_size: int | None,
     progress: Progress | None,
 ) -> tuple[Array, Array]:
-    """The score of all rows, that of each fold, and for each fold that of the other folds."""
+    """The results of `_of_chunk` for all candidates of a group."""
     first = models[group.indices[0]]
     to_model, x = in_row_space(first, data.x)
     clfs, data = jax.vmap(to_model)(group.models), data._replace(x=x)
@@ -207,7 +207,10 @@ def _of_chunk(
     size: Sizes,
     first: Array,
 ) -> tuple[Float[Array, "C scores"], Float[Array, "C F"]]:
-    """For each candidate, the score of all rows, of each fold, and of all rows but each fold."""
+    """For each candidate: the score of all rows and of each fold; and that outside each fold.
+
+    The score outside a fold is that of all rows that are not in it; 0 unless nested.
+    """
     folds, counts, num_folds = data.folds, data.counts, len(data.rows)
 
     def one(clf: Model) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from genclf.sums.statistics import ClassifierStats
 
 _linear_form = jax.jit(linear_form)
 
-if TYPE_CHECKING:  # which ones they are depends on the estimator
+if TYPE_CHECKING:  # the types of the params and of the model depend on the estimator
     from typing import Any as AnyFitted, Any as AnyModel
 else:
     AnyFitted, AnyModel = Fitted, Model
@@ -123,7 +123,7 @@ class Attributes:
         same γ in every class.
         """
         found = self._fitted("conditional")
-        if not hasattr(found, "shrinkage"):  # only a fit in the space of the rows has it
+        if not hasattr(found, "shrinkage"):  # only a fit in the row space has it
             found = self.diagnosis_
         if not hasattr(found, "shrinkage"):
             raise AttributeError(
@@ -146,6 +146,6 @@ def _linear_scores(params: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
     if not is_linear:
         return None
     coef, intercept = on_host(_linear_form(params))
-    # Scores of categories are linear in indicators of values, which are more than the columns.
+    # Categorical scores have one coefficient per value, so there are more of them than columns.
     of_columns = isinstance(coef, np.ndarray) and coef.shape[1] == params.num_features
     return (coef, intercept) if of_columns else None

@@ -15,6 +15,7 @@ from genclf.text import Vocabulary, learn_vocabulary
 
 KINDS = get_args(Kind)
 MISSING = -1
+_CATEGORICAL_DTYPES = (nw.Boolean, nw.String, nw.Categorical, nw.Enum, nw.Object)
 
 
 class Column(NamedTuple):
@@ -52,14 +53,14 @@ def _column(series: Series, given: Any) -> Column:
     if isinstance(given, Sequence) and not isinstance(given, str):
         return Column(name, "categorical", np.unique(np.asarray(given)))
     if given is None:
-        of_values = isinstance(dtype, nw.Boolean | nw.String | nw.Categorical | nw.Enum | nw.Object)
-        if not of_values and not dtype.is_numeric():
+        is_categorical = isinstance(dtype, _CATEGORICAL_DTYPES)
+        if not is_categorical and not dtype.is_numeric():
             raise ValueError(
                 f"column {name!r} has the dtype {dtype}, expected numbers, strings, categories or "
                 f'booleans: convert it to numbers, or drop it by kinds={{{name!r}: "drop"}}'
             )
-        given = "categorical" if of_values else "numeric"
-        if of_values and not isinstance(dtype, nw.Boolean | nw.Categorical | nw.Enum):
+        given = "categorical" if is_categorical else "numeric"
+        if is_categorical and not isinstance(dtype, nw.Boolean | nw.Categorical | nw.Enum):
             known = [cell for cell in series.to_list() if isinstance(cell, str)]
             given = "text" if looks_like_text(known, len(set(known)), len(series)) else given
     if given not in KINDS:

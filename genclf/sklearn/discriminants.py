@@ -66,8 +66,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         shrinkage: share of the target in the covariance, from 0 to 1; "ledoit-wolf", "oas" or
             "james-stein" to estimate it from the data; None for no shrinkage.
         target: "identity" (the mean variance in all directions) or "diagonal" (the variances).
-        ridge: what is added to the variance of each feature, as a share of its variance within
-            classes, pooled over them, >= 0; instead of a shrinkage.
+        ridge: fraction of the pooled within-class variance of a feature that is added to its
+            variance, >= 0; it cannot be combined with shrinkage.
         ddof: subtracted from the number of rows in the divisor.
         missing: "error", or "marginalize": NaN in X is a missing cell and is integrated out; see
             `genclf.Gaussian`.
@@ -169,8 +169,8 @@ class QuadraticDiscriminant(_Covariances):
         shrinkage: share of the target in each covariance, from 0 to 1; "ledoit-wolf", "oas" or
             "james-stein" to estimate it from the data; None for no shrinkage.
         target: "identity" (the mean variance in all directions) or "diagonal" (the variances).
-        ridge: what is added to the variances of each feature, as a share of its variance within
-            classes, pooled over them, >= 0; instead of a shrinkage.
+        ridge: fraction of the pooled within-class variance of a feature that is added to its
+            variance in each class, >= 0; it cannot be combined with shrinkage.
         ddof: subtracted from the number of rows in the divisors.
         missing: "error", or "marginalize": NaN in X is a missing cell and is integrated out; see
             `genclf.Gaussian`.
@@ -199,9 +199,9 @@ class RegularizedDiscriminant(FamilyEstimator):
     """Friedman's regularised discriminant analysis: between quadratic and linear.
 
     The covariance of a class is `(1 - shrinkage) M + shrinkage T`, where M is the weighted mean of
-    its own covariance and the pooled one, with weights `1 - pooling` and `pooling`. The target T is
-    the diagonal of M, whatever the units of the features; Friedman's is `tr(M) / d I`, for features
-    of one unit.
+    its own covariance and the pooled one, with weights `1 - pooling` and `pooling`. By default the
+    target T is the diagonal of M, a choice that does not depend on units. Friedman's target,
+    `tr(M) / d I`, assumes that all features have the same unit.
 
     Args:
         pooling: share of the pooled covariance, from 0 to 1.
@@ -252,8 +252,8 @@ class GaussianNB(FamilyEstimator):
     """Gaussian naive Bayes: independent features, each with its own variance in each class.
 
     Args:
-        ridge: what is added to the variances of each feature, as a share of its variance within
-            classes, pooled over them, >= 0.
+        ridge: fraction of the pooled within-class variance of a feature that is added to its
+            variance in each class, >= 0.
         ddof: subtracted from the number of rows in the divisors.
         class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
             Series is read by label; None to learn them.

@@ -59,7 +59,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
     _domains: ClassVar[Mapping[str, Domain]] = {}  # of other parameters
     _input_tags: ClassVar[Mapping[str, bool]] = {}  # of X, for scikit-learn
     _scores_poorly: ClassVar[bool] = False  # on the rows of scikit-learn's checks
-    _adds_up: ClassVar[bool] = True
+    _has_partial_fit: ClassVar[bool] = True
 
     @property
     def _accepts_missing(self) -> bool:
@@ -114,7 +114,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         self._validate_params()
         return self._learn(X, y, sample_weight, None)
 
-    @only_if("_adds_up", "is not fitted by parts")
+    @only_if("_has_partial_fit", "has no partial_fit: its fit is not a sum over batches")
     def partial_fit(
         self: E,
         X: RowsLike,
@@ -145,8 +145,8 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             raise ValueError(f"classes is {given}, but was {self.classes_} in the first call")
         if not first and self._stats is None:
             raise ValueError(
-                "the earlier fit was not an estimate from statistics, to which rows can be added: "
-                "call partial_fit from the first rows on"
+                "the earlier fit kept no statistics, so rows cannot be added to it: call "
+                "partial_fit from the first rows on"
             )
         return self._learn(X, y, sample_weight, given if first else self.classes_)
 
@@ -226,7 +226,7 @@ class FamilyEstimator(Estimator):
         self.semi_supervised = semi_supervised
 
     def _family(self) -> Family:
-        """The family of the rows, with the parameters that have names of its hyper-parameters."""
+        """The family, built from the parameters that share a name with its hyper-parameters."""
         given = self.get_params(deep=False)
         own = {name: value for name, value in given.items() if name in self._kind.domains}
         return self._kind(**self._fixed, **own)

@@ -73,7 +73,7 @@ class MixtureDiscriminant(FamilyEstimator):
         Hastie & Tibshirani (1996), "Discriminant analysis by Gaussian mixtures".
     """
 
-    _adds_up: ClassVar[bool] = False
+    _has_partial_fit: ClassVar[bool] = False
     _kind: ClassVar = Mixture
     _domains: ClassVar = {
         "covariance": Gaussian.domains["covariance"],
@@ -179,7 +179,7 @@ class SoftmaxRegression(Estimator):
         0.97
     """
 
-    _adds_up: ClassVar[bool] = False
+    _has_partial_fit: ClassVar[bool] = False
     _generative: ClassVar[bool] = False
     _kind: ClassVar = SoftmaxModel
 

@@ -119,7 +119,10 @@ def _read(y: LabelsLike, unlabelled: bool) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _one_dimensional(y: Any) -> Shaped[np.ndarray, "n"]:
-    """Labels as an array, none of which NumPy has converted, as it converts 1 beside "1"."""
+    """Labels as an array, without NumPy's conversion to a common type.
+
+    It would turn 1 beside "1" into a string.
+    """
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         raise ValueError("y is a masked array, whose mask would be lost: leave such rows out")
     refuse_mask(y, "y")
@@ -153,7 +156,10 @@ def _is_minus_one(value: object) -> bool:
 
 
 def _kind(label: object) -> type:
-    """What labels of one array have in common: their type, or one for all strings and numbers."""
+    """The kind of a label: `float` for every number, `str` for every string, else its type.
+
+    Truth values are no numbers here, and members of an Enum are neither.
+    """
     if isinstance(label, Enum):
         return type(label)
     if isinstance(label, bool | np.bool_):

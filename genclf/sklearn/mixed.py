@@ -33,8 +33,8 @@ class MixedNB(FamilyEstimator):
 
     Args:
         alpha: smoothing of categories, counts and words, >= 0.
-        ridge: what is added to the variances of each number, as a share of its variance within
-            classes, pooled over them, >= 0.
+        ridge: fraction of the pooled within-class variance of a number that is added to its
+            variance in each class, >= 0.
         kinds: how columns are read, if not as their dtypes imply: a dict from their names to
             "numeric", "categorical", "count", "text" or "drop", or to the list of values of a
             categorical column.
@@ -47,7 +47,8 @@ class MixedNB(FamilyEstimator):
         classes_: the classes, sorted, (K,).
         columns_: how each column is read: its name, its kind, and the values of a categorical
             column or the vocabulary of a text. Values that do not occur in the training rows count
-            as one more value, with the smoothing as its only count; such words are ignored.
+            as one more value, with the smoothing as its only count. A word that is not in the
+            training texts is ignored.
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
 
     Example:

@@ -60,7 +60,8 @@ class BernoulliNB(FamilyEstimator):
     _kind: ClassVar = Bernoulli
     _domains: ClassVar = {"binarize": Bernoulli.domains["threshold"]}
     _input_tags: ClassVar = {"sparse": True}
-    _scores_poorly: ClassVar[bool] = True  # as those rows are neither 0 nor 1
+    # Because the rows of scikit-learn's checks are neither 0 nor 1.
+    _scores_poorly: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -127,7 +128,8 @@ class MultinomialNB(_Positive):
 
     _kind: ClassVar = Multinomial
     _input_tags: ClassVar = {"sparse": True, "positive_only": True}
-    _scores_poorly: ClassVar[bool] = True  # as those rows are not counts
+    # Because the rows of scikit-learn's checks are not counts.
+    _scores_poorly: ClassVar[bool] = True
 
     def __init__(
         self,

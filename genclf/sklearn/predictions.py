@@ -95,7 +95,8 @@ class Predictions(Attributes, abc.ABC):
 
         Raises:
             ValueError: a row is impossible in every class, as can be if alpha is 0, or has no
-                posterior in float64. So do the methods for probabilities, log-odds and the score.
+                posterior in float64. The methods for probabilities, log-odds and the score raise
+                it too.
         """
         scores = self._scores(X)
         return self.classes_[scores.argmax(1)]

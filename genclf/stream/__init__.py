@@ -1,6 +1,6 @@
 """Beyond one machine: fits to streams of batches, with checkpoints.
 
-The reasons are in docs/design/stream.md.
+docs/design/stream.md explains the design decisions.
 """
 
 import lazy_loader as _lazy

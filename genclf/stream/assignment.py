@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from genclf.stream.batches import ArrowColumn
-from genclf.stream.columns import Column, Kind, Value, different, what_is
+from genclf.stream.columns import Column, Kind, Value, checked_values, what_is
 from genclf.tables.frames import looks_like_text
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class Assignment:
     """What decides how columns are read.
 
     Attributes:
-        wanted: the kind of each part of the model, under the key None for a model without parts;
-            None to make one part for each kind.
+        wanted: a dict from the parts of the model to their kinds (a model without parts has the
+            single key None). If there is no dict, one part is made per kind, and per text.
         kinds: how a user wants columns to be read, by their names.
         part_of: the part that a user wants to read a column, by its name.
     """
@@ -63,7 +63,10 @@ class Assignment:
         return isinstance(given, str) and given == "drop"
 
     def names(self, found: Sequence[str], others: Sequence[str]) -> list[str]:
-        """The columns that are read, of those of a table; `others` are labels and weights."""
+        """The columns of the table that the model reads.
+
+        `others` are the columns of labels and weights.
+        """
         for name in [*others, *self.kinds, *self.part_of]:
             if name not in found:
                 raise ValueError(f"the batch has no column {name!r}; the columns are {found}")
@@ -89,7 +92,7 @@ class Assignment:
             part = self.part_of.get(name) or _part_for(column, self.wanted)
         if self.wanted is not None:
             before = column.kind
-            column = _fitted_to(column, self.wanted[part], is_given)
+            column = _as_kind(column, self.wanted[part], is_given)
             if column.kind != before and what == "strings":
                 raise ValueError(
                     f"column {name!r} holds strings, but the model reads it as {column.kind}: "
@@ -99,7 +102,7 @@ class Assignment:
         return replace(column, part=part, values=(False, True) if as_numbers else column.values)
 
     def check(self, columns: Iterable[Column]) -> None:
-        """Raise unless these columns, if they are all, match the parts of the model."""
+        """Raise unless the parts of the model match these columns, taken as the complete list."""
         columns = list(columns)
         read = {column.part for column in columns}
         if idle := [part for part in self.wanted or [] if part not in read]:
@@ -128,7 +131,7 @@ def _as_given(name: str, given: Any, cells: ArrowColumn) -> Column:
     if isinstance(given, Sequence) and not isinstance(given, str):
         if not given:
             raise ValueError(f"kinds[{name!r}] is empty, expected the values of the column")
-        return Column(name, "categorical", values=different(given, f"kinds[{name!r}]"))
+        return Column(name, "categorical", values=checked_values(given, f"kinds[{name!r}]"))
     if given is not None and given not in _KINDS:
         raise ValueError(
             f"kinds[{name!r}] is {given!r}, expected one of {', '.join(_KINDS)}, a list of values "
@@ -165,8 +168,8 @@ def _part_for(column: Column, wanted: Mapping[str | None, Kind]) -> str | None:
     return able[0]
 
 
-def _fitted_to(column: Column, kind: Kind, is_given: bool) -> Column:
-    """The column as a part of this kind reads it."""
+def _as_kind(column: Column, kind: Kind, is_given: bool) -> Column:
+    """Convert the column to the kind that its part of the model reads; raise if it cannot be."""
     as_it_is = column.kind == kind or (column.kind, kind) == ("text", "count")
     if as_it_is:
         return column

@@ -139,10 +139,11 @@ def sum_units(
     if store is not None:
         store.write(total)
         if left and not store.shared:
+            first = next(iter(left.values()))
+            what, them = ("batches", "them") if is_unnamed(first) else ("files", "their names")
             raise ValueError(
-                f"the checkpoint includes {len(left)} that were not given, such as "
-                f"{next(iter(left.values()))!r}: give their names too (they are not read again), "
-                "or use another checkpoint"
+                f"the checkpoint includes {what} that were not given ({len(left)}), such as "
+                f"{first!r}: give {them} too (they are not read again), or use another checkpoint"
             )
     return total
 

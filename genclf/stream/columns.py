@@ -141,8 +141,8 @@ def distinct(
             f"{cells.type}, expected numbers, strings or truth values: convert it to strings", name
         )
     if pa.types.is_dictionary(cells.type) and cells.num_chunks > 1:
-        holes = any(chunk.dictionary.null_count for chunk in cells.chunks)
-        cells = cells.cast(cells.type.value_type) if holes else cells.unify_dictionaries()
+        missing = any(chunk.dictionary.null_count for chunk in cells.chunks)
+        cells = cells.cast(cells.type.value_type) if missing else cells.unify_dictionaries()
     encoded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
     if not encoded.num_chunks:
         return [], np.zeros(0, np.int64)
@@ -172,8 +172,8 @@ def plain(value: Any) -> Any:
     return int(value) if whole else float(value)
 
 
-def different(given: Iterable[object], name: str) -> tuple[Value, ...]:
-    """The values that a user gives, as Python objects; raise unless they differ, of one type."""
+def checked_values(given: Iterable[object], name: str) -> tuple[Value, ...]:
+    """The user's values as Python objects; raise if two are equal or their types differ."""
     if isinstance(given, str):
         raise ValueError(f"{name} is {given!r}, expected a list of values")
     try:

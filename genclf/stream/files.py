@@ -23,8 +23,8 @@ class Reader:
         columns: the columns to read; None for all.
         codes: columns of strings that are read as codes, if the file is of Parquet.
         types: types of columns of a file of CSV, by the names of Arrow; other columns are strings.
-            None to guess the types from the first rows: whole numbers are then floats, which later
-            rows may hold, and dates strings.
+            None to guess the types from the first rows. Integer columns are then read as floats,
+            because later rows may hold fractions. Dates are read as strings.
         ignored: columns of a file of CSV whose cells do not matter.
     """
 

@@ -64,7 +64,10 @@ def sum_batches(
     if schema.by_numpy and not xla:
         return host_sum(schema, batches, processes=processes, **options)
     if processes > 1:
-        raise ValueError(f"processes is {processes}, but only JAX can sum this model: expected 1")
+        raise ValueError(
+            f"processes is {processes}, but this model's statistics need JAX, which runs in one "
+            "process: expected 1"
+        )
     summed = partial(of_unit, partial(device_part, clf), schema)
     return sum_units(batches, empty=summed("nothing", []), summed=summed, **options)
 
@@ -136,5 +139,8 @@ def fit_batches(
         return jax.jit(estimate)(clf, check_sums(part, schema).stats)
     check_schema(clf, schema)
     if processes != 1:
-        raise ValueError(f"processes is {processes}, but only JAX can sum steps of EM: expected 1")
+        raise ValueError(
+            f"processes is {processes}, but steps of EM need JAX, which runs in one process: "
+            "expected 1"
+        )
     return fit_passes(clf, batches, schema, passes=passes, init=init, **options)

@@ -59,7 +59,10 @@ class HostMoments:
         return weight if weight.ndim == self.mean.ndim else weight[..., None]
 
     def offsets(self) -> Float[np.ndarray, "..."]:
-        """The largest mean of each feature, in its standard deviations; 0 if it does not vary."""
+        """For each feature, the largest absolute class mean divided by the standard deviation.
+
+        It is 0 for a constant feature.
+        """
         is_full = self.scatter.ndim > self.mean.ndim
         squares = np.diagonal(self.scatter, axis1=-2, axis2=-1) if is_full else self.scatter
         weight = np.maximum(self._per_feature(self.count).sum(-2), np.finfo(float).tiny)

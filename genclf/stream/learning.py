@@ -12,7 +12,7 @@ from genclf.stream.columns import (
     Place,
     Value,
     check_numbers,
-    different,
+    checked_values,
     distinct,
     numbers_of,
     texts_of,
@@ -74,7 +74,9 @@ def learned(
             )
         known.append(column)
     assignment.check(known)
-    return tuple(known), tuple(sorted(seen)) if classes is None else different(classes, "classes")
+    if classes is None:
+        return tuple(known), tuple(sorted(seen))
+    return tuple(known), checked_values(classes, "classes")
 
 
 def _with_weight(table: ArrowTable, name: str, place: Place) -> ArrowTable:
@@ -101,7 +103,8 @@ def _add(values: set[Value], cells: ArrowColumn, name: str, place: Place) -> Non
     used = {own[i] for i in set(code.tolist()) if i >= 0}
     one, other = next(iter(values), None), next(iter(used), None)
     if one is not None and other is not None and type_of(one) != type_of(other):
-        raise place.error(f"{type_of(other)}, but {type_of(one)} before", name)
+        what = f"the column holds {type_of(other)} here, but {type_of(one)} in earlier batches"
+        raise place.error(what, name)
     values |= used
 
 

@@ -38,9 +38,9 @@ def device_part(clf: Classifier, schema: Schema, batches: Batches, part_id: str)
 def expected_part(
     clf: Classifier, params: ClassifierParams, schema: Schema, batches: Batches, part_id: str
 ) -> Part:
-    """The part of statistics expected under params; labels and cells of rows may be missing.
+    """The `Part` with the expected statistics (E step) of these rows.
 
-    Its digest is of the schema and the params.
+    Labels and cells may be missing. The digest is of the schema and the params.
     """
     with jax.enable_x64(True):
         wide = jax.tree.map(lambda a: jnp.asarray(a, np.float64), params)
@@ -74,7 +74,7 @@ def _summed(
 
 
 def no_sums(of_rows: Summing, example: PyTree) -> ClassifierStats:
-    """What a function sums of zero rows in the form of an example."""
+    """Zero statistics, in the structure that the function returns for rows like the example."""
     one = jax.tree.map(
         lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), jax.dtypes.canonicalize_dtype(a.dtype)),
         example,

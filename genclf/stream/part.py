@@ -95,7 +95,10 @@ class Part:
 
 
 def added(total: Part, part: Part) -> Part:
-    """The sum of both, with the ids of `total`: the caller lists the ids, which may be many."""
+    """Add the statistics of `part` to `total`, which keeps its own ids.
+
+    The caller keeps the list of ids, because it may be long.
+    """
     return replace(
         total,
         labels=total.labels.merge(part.labels),

@@ -113,7 +113,8 @@ def warn_of_precision(conditional: HostStats, schema: Schema, stacklevel: int = 
         moments = conditional if own.name is None else conditional[own.name]
         if not isinstance(moments, HostMoments):
             continue
-        far = moments.offsets().ravel()  # columns of `Independent` come first
+        # `Independent` has a leading axis of columns, so ravelling gives one number per column.
+        far = moments.offsets().ravel()
         columns = [column for column in schema.columns if column.part == own.name]
         j = int(far.argmax())
         if far[j] * jnp.finfo(dtype).eps > VALUE_ROUNDS:

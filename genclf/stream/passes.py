@@ -30,7 +30,10 @@ _STEPS = 20  # steps of EM on the first rows
 
 @dataclass(frozen=True)
 class PassFile(Store):
-    """A file of the params before a pass, its number, its sum so far, and the units read before.
+    """A checkpoint of one EM pass.
+
+    It has the params before the pass, its number, its sum so far, and a digest of the names of the
+    previous pass's units.
 
     Attributes:
         path: the file.

@@ -22,7 +22,7 @@ from genclf.stream.pieces import by_pieces
 from genclf.stream.predicting import Predictor
 from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema
-from genclf.stream.score_plan import ByJax, host_scores
+from genclf.stream.score_plan import NeedsJax, host_scores
 from genclf.stream.units import units
 
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
@@ -72,7 +72,7 @@ def predict_batches(
     """
     try:
         scored = host_scores(params, schema).discriminant
-    except ByJax:
+    except NeedsJax:
         scored = partial(_scored, params)
     return _predicted(Predictor(schema, scored, prediction, posterior), batches)
 

@@ -42,7 +42,10 @@ class OfMoments:
 
 @dataclass(frozen=True)
 class OfCategories:
-    """Tables of values side by side, as `Categorical` sums them; a code below 0 is missing."""
+    """One table of counts (classes by values) per column, concatenated, as of `Categorical`.
+
+    A code below 0 is missing.
+    """
 
     num_values: tuple[int, ...]
     missing: bool

@@ -80,7 +80,7 @@ def no_cells(part: PartOfModel, columns: list[Column]) -> Cells:
 
 
 def weights_of(table: ArrowTable, name: str, place: Place) -> Float[np.ndarray, "n"]:
-    """The weight of each row; 0 where a row that does not count has none."""
+    """The weight of each row; a missing weight is 0 if the row does not count."""
     weight = numbers_of(table[name], Column(name, "numeric"), place)[:, 0]
     place.refuse(~(weight >= 0), table[name], name, "a weight >= 0")
     return np.where(weight >= 0, weight, 0)

@@ -38,7 +38,8 @@ class Schema:
         weight: the column of weights; None for ones.
         classes: the classes in order.
         unseen: the treatment of a value that is not among those of its column: "error" raises;
-            "other" makes it one more value, and leaves a row of another class without a label.
+            with "other", a new value becomes an extra category, and a row of a new class is
+            unlabelled.
         parts: the parts of the model.
         statistic: what is summed, in words; None where this depends on params.
     """
@@ -162,7 +163,8 @@ class Schema:
 
         Args:
             alpha: smoothing of categories, counts and words, >= 0.
-            ridge: share of the variance of a number that is added to its variances, >= 0.
+            ridge: fraction of a numeric column's pooled within-class variance that is added to its
+                variance in each class, >= 0.
             class_alpha: smoothing of the class prior, >= 0.
 
         Returns:

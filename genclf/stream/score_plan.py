@@ -101,10 +101,10 @@ def _check_columns(density: Any, columns: Sequence[Column], unseen: str) -> None
 @singledispatch
 def part_scores(density: Density) -> PartScores:
     """The scores of a part of x under this density; raise if only JAX can compute them."""
-    raise ByJax(f"params of {type(density).__name__}")
+    raise NeedsJax(f"params of {type(density).__name__}")
 
 
-class ByJax(ValueError):
+class NeedsJax(ValueError):
     """The error for params that only JAX can score."""
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class ByJax(ValueError):
 def _(density: GaussianParams) -> PartScores:
     full, missing = density.structure.is_full, density.may_miss
     if full and missing:
-        raise ByJax("Gaussians of full covariance with missing cells")
+        raise NeedsJax("Gaussians of full covariance with missing cells")
     mean, scale = _float64(density.mean), _float64(density.scale)
     if density.rounding is not None:
         mean = mean + _float64(density.rounding)
@@ -127,8 +127,8 @@ def _(density: GaussianParams) -> PartScores:
 def _(density: CategoricalParams) -> PartScores:
     log_theta, columns = _float64(density.log_theta), density.columns
     beyond = 0.0 if columns.unseen == "ignore" else np.nan
-    hole = 0.0 if columns.may_miss else np.nan
-    rest = np.broadcast_to(np.array([[beyond], [hole]]), (2, len(log_theta)))
+    missing = 0.0 if columns.may_miss else np.nan
+    rest = np.broadcast_to(np.array([[beyond], [missing]]), (2, len(log_theta)))
     ends = np.cumsum(columns.num_values)[:-1]
     return CategoricalScores(tuple(np.vstack([t.T, rest]) for t in np.split(log_theta, ends, 1)))
 
@@ -138,8 +138,8 @@ def _(density: BernoulliParams) -> PartScores:
     logits, missing = _float64(density.logits), density.may_miss
     never, always = np.isneginf(logits), np.isposinf(logits)
     log_p, log_q = np.where(never, 0, log_expit(logits)), np.where(always, 0, log_expit(-logits))
-    veto = never.astype(float) - always
-    score = _of_seen(log_p - log_q, log_q, veto, always.astype(float), missing)
+    impossible = never.astype(float) - always
+    score = _of_seen(log_p - log_q, log_q, impossible, always.astype(float), missing)
     threshold: Any = density.threshold
     return BernoulliScores(score, None if threshold is None else float(threshold), missing)
 
@@ -147,7 +147,7 @@ def _(density: BernoulliParams) -> PartScores:
 @part_scores.register
 def _(density: MultinomialParams) -> PartScores:
     if density.may_miss:
-        raise ByJax("Multinomials with uncounted words")
+        raise NeedsJax("Multinomials with missing counts")
     log_theta = _float64(density.log_theta)
     never, zeros = np.isneginf(log_theta), np.zeros(len(log_theta))
     score = LinearScores(np.where(never, 0, log_theta), zeros, never.astype(float), zeros)
@@ -166,13 +166,13 @@ def _(density: PoissonParams) -> PartScores:
 
 
 def _of_seen(
-    coef: np.ndarray, offset: np.ndarray, veto: np.ndarray, always: np.ndarray, missing: bool
+    coef: np.ndarray, offset: np.ndarray, impossible: np.ndarray, always: np.ndarray, missing: bool
 ) -> LinearScores:
     """Scores `Σ_j x_j coef_kj + offset_kj`; where cells may be missing, over the observed ones."""
     if not missing:
-        return LinearScores(coef, offset.sum(1), veto, always.sum(1))
+        return LinearScores(coef, offset.sum(1), impossible, always.sum(1))
     zeros = np.zeros(len(coef))
-    return LinearScores(np.hstack([coef, offset]), zeros, np.hstack([veto, always]), zeros)
+    return LinearScores(np.hstack([coef, offset]), zeros, np.hstack([impossible, always]), zeros)
 
 
 def _float64(array: ArrayLike) -> Float[np.ndarray, "..."]:

@@ -67,7 +67,7 @@ class GaussianScores:
         return -0.5 * squared - self._norms(x)
 
     def discriminant(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
-        """The scores up to a common term; as in JAX, far rows have scores too."""
+        """The scores up to a term common to all classes; rows far from all means have them too."""
         if len(self.scale) == 1 and not self.missing:
             centre = self.mean[0] + (self.mean - self.mean[0]).mean(0)
             means = self._whitened(self.mean - centre, 0)
@@ -75,7 +75,8 @@ class GaussianScores:
             return np.where(np.isfinite(score), score, np.nan)
         squared = self._distances(x)
         far = ~np.isfinite(squared).all(1)
-        if len(self.scale) == 1:  # distances differ by little of their size
+        if len(self.scale) == 1:
+            # The distances differ by a tiny fraction of their size, so rounding would decide.
             far |= squared.min(1) > 0.02 / np.finfo(float).eps
         if far.any():
             with np.errstate(invalid="ignore", over="ignore"):
@@ -84,7 +85,7 @@ class GaussianScores:
         return -0.5 * squared - self._norms(x)
 
     def _compared_far(self, x: np.ndarray, squared: np.ndarray) -> np.ndarray:
-        """Distances to be compared alone, as in `GaussianParams.discriminant`."""
+        """Distances that are valid only for comparing classes, as in `GaussianParams`."""
         full = self.scale.ndim == 3
         deviation = np.sqrt(np.square(self.scale).sum(-1)) if full else self.scale
         given, x = x, shrink_far_rows(x, deviation)
@@ -96,8 +97,9 @@ class GaussianScores:
         def linear(x: np.ndarray) -> np.ndarray:
             seen, own = ~np.isnan(x), self.mean[label]
             z = np.where(seen, (x - own) / scale, 0)
-            apart = np.where(seen[:, None], (self.mean[None] - own[:, None]) / scale, 0)
-            return np.einsum("nkd,nkd->nk", apart, apart) - 2 * np.einsum("nd,nkd->nk", z, apart)
+            difference = np.where(seen[:, None], (self.mean[None] - own[:, None]) / scale, 0)
+            squares = np.einsum("nkd,nkd->nk", difference, difference)
+            return squares - 2 * np.einsum("nd,nkd->nk", z, difference)
 
         found = linear(given)
         overflows = ~np.isfinite(found).all(1, keepdims=True)
@@ -117,18 +119,18 @@ class GaussianScores:
             means = self._whitened(self.mean - centre, 0)
             if np.square(means).sum(1).max() < _FAR:
                 return cdist(self._whitened(x - centre, 0), means, "sqeuclidean")
-        found, hole = np.empty((len(x), len(self.mean))), np.isnan(x)
+        found, missing = np.empty((len(x), len(self.mean))), np.isnan(x)
         for k, mean in enumerate(self.mean):
             z = self._whitened(x - mean, k if len(self.scale) > 1 else 0)
-            z = np.where(hole, 0, z) if self.missing else z
+            z = np.where(missing, 0, z) if self.missing else z
             found[:, k] = np.einsum("nd,nd->n", z, z)
         return found
 
-    def _whitened(self, apart: np.ndarray, k: int) -> np.ndarray:
+    def _whitened(self, deviation: np.ndarray, k: int) -> np.ndarray:
         scale = self.scale[k]
         if scale.ndim == 1:
-            return apart / scale
-        return solve_triangular(scale, apart.T, lower=True, check_finite=False).T
+            return deviation / scale
+        return solve_triangular(scale, deviation.T, lower=True, check_finite=False).T
 
 
 @dataclass(frozen=True)
@@ -167,13 +169,13 @@ class BernoulliScores:
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
         """The scores of rows; without a threshold, NaN for numbers other than 0 and 1."""
-        hole = np.isnan(x)
+        missing = np.isnan(x)
         if self.threshold is None:
             ones = np.where((x == 0) | (x == 1), x, np.nan)
         else:
-            ones = np.where(hole, np.nan, x > self.threshold)
+            ones = np.where(missing, np.nan, x > self.threshold)
         if self.missing:
-            ones = np.hstack([np.where(hole, 0, ones), ~hole])
+            ones = np.hstack([np.where(missing, 0, ones), ~missing])
         return self.score(ones)
 
 
@@ -202,8 +204,8 @@ class PoissonScores:
     """`Σ_j x_j log λ_kj - λ_kj - log x_j!`; see `genclf.PoissonParams`.
 
     Attributes:
-        score: what the counts add to the score under typical rates; if cells may be missing, what
-            the counts and indicators of the observed cells add.
+        score: the linear score of the counts relative to the `typical` rates; if cells may be
+            missing, of the counts and of indicators of the observed cells.
         typical: the mean rate of each feature, (d,).
         missing: whether NaN is a missing cell.
     """
@@ -214,13 +216,13 @@ class PoissonScores:
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
         """The scores of rows; NaN for a number that is not a count."""
-        hole = np.isnan(x)
+        missing = np.isnan(x)
         counts = np.where((x >= 0) & (x == np.floor(x)), x, np.nan)
-        common = log_poisson(np.where(hole, 0, counts), self.typical)
+        common = log_poisson(np.where(missing, 0, counts), self.typical)
         if not self.missing:
             return self.score(counts) + common.sum(1, keepdims=True)
-        score = self.score(np.hstack([np.where(hole, 0, counts), ~hole]))
-        return score + np.where(hole, 0, common).sum(1, keepdims=True)
+        score = self.score(np.hstack([np.where(missing, 0, counts), ~missing]))
+        return score + np.where(missing, 0, common).sum(1, keepdims=True)
 
 
 def log_poisson(
@@ -229,9 +231,9 @@ def log_poisson(
     """`x log λ - λ - log x!` in terms that are small where x is near λ; 0 where λ is 0."""
     safe = np.where(rate > 0, rate, 1)
     count = np.where(x > 0, x, 1)
-    apart = (count - safe) / safe
+    deviation = (count - safe) / safe
     # λ ((1 + t) log (1 + t) - t), with t = (x - λ) / λ, and log x! - (x log x - x).
-    deviance = safe * ((1 + apart) * np.log1p(apart) - apart)
+    deviance = safe * ((1 + deviation) * np.log1p(deviation) - deviation)
     found = -deviance - _log_factorial_remainder(count)
     return np.where(rate > 0, np.where(x > 0, found, -rate), 0)
 
@@ -293,8 +295,8 @@ def log_posterior(joint: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K"]:
     """`log p(y=k | x)`, from `log p(x, y=k)`; NaN for a row that is impossible in all classes."""
     top = joint.max(1, keepdims=True)
     possible = np.isfinite(top)
-    apart = np.where(possible, joint - np.where(possible, top, 0), np.nan)
-    return apart - np.log(np.exp(apart).sum(1, keepdims=True))
+    difference = np.where(possible, joint - np.where(possible, top, 0), np.nan)
+    return difference - np.log(np.exp(difference).sum(1, keepdims=True))
 
 
 def most_probable(joint: Float[np.ndarray, "n K"]) -> Int[np.ndarray, "n"]:

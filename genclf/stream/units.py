@@ -37,5 +37,5 @@ def is_file(given: object) -> bool:
 
 
 def is_unnamed(name: str) -> bool:
-    """Whether this name is the number of a batch of a process, not a file."""
+    """Whether the name was generated from a batch number and is not a path."""
     return name.startswith(_UNNAMED)

@@ -1,4 +1,4 @@
 """Sufficient statistics: their classes, their computation from rows, and their merging.
 
-The reasons are in docs/design/sums.md.
+docs/design/sums.md explains the design decisions.
 """

@@ -19,11 +19,15 @@ from genclf.tables.frames import Table
 from genclf.tables.training_words import TrainingWords
 
 RIDGE = 1e-3
-MOST_WORK = 2e9  # folds x rows x columns^3 x covariances of an E step: minutes of EM
+# Models whose EM needs more operations per step than this (folds x rows x columns^3 x covariances)
+# are skipped: they would take minutes.
+MOST_WORK = 2e9
 
 
 class Candidate(NamedTuple):
-    """A model to try: its features and its families, each of which is tried if those before failed.
+    """A model to try: its columns, and its families in order.
+
+    A family is tried only if the one before it failed.
 
     Attributes:
         name: name of the model.
@@ -78,10 +82,10 @@ def candidates(
 
 def _mixed(naive: dict[str, Candidate]) -> Candidate:
     """One naive Bayes model of all columns, from the models of each kind of column."""
-    rules = max((one.families for one in naive.values()), key=len)
+    suffixes = max((one.families for one in naive.values()), key=len)
     families = {
-        rule: Product({part: c.families.get(rule, c.families[""]) for part, c in naive.items()})
-        for rule in rules
+        suffix: Product({part: c.families.get(suffix, c.families[""]) for part, c in naive.items()})
+        for suffix in suffixes
     }
     readers: dict[str, Any] = {part: one.read for part, one in naive.items()}
     return Candidate("mixed naive Bayes", "all columns", Parts(readers), families)
@@ -99,7 +103,7 @@ def _discriminants(numeric: list[Column], num_classes: int, num_folds: int) -> l
     for name, shared in (("LDA", True), ("QDA", False)):
         if has_missing:
             family = Gaussian(shared=shared, missing="marginalize")
-            # Classes that share a covariance need only one elimination.
+            # A shared covariance needs only one factorisation for all classes.
             work = num_folds * n * d**3 * (1 if shared else num_classes)
             prior = replace(family, prior=NormalInverseWishart())
             both: dict[str, Family] = {"": family, ", prior": prior}

@@ -19,7 +19,8 @@ _COMMA = re.compile(
     r"[+-]?(?:[1-9][0-9]{0,2}(?:\.[0-9]{3})+|[0-9]+)(?:,[0-9]+)?(?:e[+-]?[0-9]+)?", re.I
 )
 # Notations of numbers, each with a conversion to Python's; the first that fits all cells is used.
-# 1,234 fits both of the last two; if all cells look like that, the choice only changes the unit.
+# 1,234 fits the last two notations. If all cells are ambiguous, the choice only scales the column
+# by 1000.
 _NOTATIONS: dict[str, tuple[re.Pattern[str], Callable[[str], str]]] = {
     "": (_PLAIN, lambda cell: cell),
     "comma between thousands": (_GROUPED, lambda cell: cell.replace(",", "")),
@@ -169,7 +170,8 @@ def _floats(cells: Iterable[Any]) -> list[int | float | None]:
     floats = [float(cell) for cell in cells]
     finite = [f for f in floats if np.isfinite(f)]
     if any(abs(f) >= _EXACT for f in finite) and all(f == round(f) for f in finite):
-        whole = lambda cell: int(Decimal(str(cell)))  # noqa: E731  # digit by digit
+        # Exact, where a float would lose digits.
+        whole = lambda cell: int(Decimal(str(cell)))  # noqa: E731
         return [whole(c) if np.isfinite(f) else None for c, f in zip(cells, floats, strict=True)]
     return [f if np.isfinite(f) else None for f in floats]
 

@@ -71,7 +71,8 @@ def _read(series: Series, label: Series, rows: np.ndarray) -> Column:
 def _kind(series: Series, cells: Cells, label: Series, rows: np.ndarray) -> tuple[Kind, str]:
     n, missing, distinct = len(series), cells.missing, len(cells.values)
     num_values = len(values_of(cells))
-    if not (series.dtype.is_numeric() or str(series.dtype).partition("(")[0] in _OF_VALUES):
+    dtype = str(series.dtype).partition("(")[0]
+    if not (series.dtype.is_numeric() or dtype in _CATEGORICAL_DTYPES):
         return "dropped", f"{series.dtype}: make numbers or strings of it"
     if is_index(series.name):
         return "dropped", "the index of pandas"
@@ -87,7 +88,7 @@ def _kind(series: Series, cells: Cells, label: Series, rows: np.ndarray) -> tupl
         if distinct <= 1:
             return "dropped", "constant where it is not missing"
         if whole and len(np.unique(seen - rows[~missing])) == 1:
-            return "dropped", "numbers the rows"
+            return "dropped", "contains the row numbers"
         written = f", {cells.notation}" if cells.notation else ""
         return "numeric", f"{distinct} numbers, {seen.min():.6g} to {seen.max():.6g}{written}"
     known = [text for text, absent in zip(texts_of(series), missing, strict=True) if not absent]
@@ -104,13 +105,16 @@ def _kind(series: Series, cells: Cells, label: Series, rows: np.ndarray) -> tupl
     return "dropped", f"{distinct} strings in {n} rows: {strange or 'they rarely repeat'}"
 
 
-_OF_VALUES = ("String", "Categorical", "Enum", "Boolean", "Object")
+_CATEGORICAL_DTYPES = ("String", "Categorical", "Enum", "Boolean", "Object")
 
 
 def _not_numbers(known: list[str]) -> str:
     """A description of the cells that are not numbers, if most cells are; else an empty string."""
     other = [cell for cell in known if not is_plain_number(cell)]
-    return f"{len(other)} not numbers, as {other[0]!r:.24}" if 2 * len(other) < len(known) else ""
+    if 2 * len(other) >= len(known):
+        return ""
+    cells = "1 cell is not a number" if len(other) == 1 else f"{len(other)} cells are not numbers"
+    return f"{cells}, such as {other[0]!r:.24}"
 
 
 def _discrete(cells: Cells, num_values: int, strange: str = "") -> tuple[Kind, str]:

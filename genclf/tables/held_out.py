@@ -1,4 +1,4 @@
-"""Scores of a model in each of several folds, and whether its fits are determined."""
+"""Scores of a model in each fold, and whether the training rows identify its covariances."""
 
 from __future__ import annotations
 
@@ -103,12 +103,14 @@ def _by_em(
         expect = em_step(clf, x, labels, w)
         family = expect.clf.family
         diagnosis = family.diagnose(expect(found.params)[1].conditional)
-        # A step lowers the objective only by rounding, and only if the objective is unbounded.
+        # EM never lowers the objective except by rounding; a larger drop shows that the objective
+        # is unbounded.
         before, last = found.objective[found.steps - jnp.array([2, 1], found.steps.dtype)]
         fell = (found.steps > 1) & (before - last > EM_TOL * w.sum())
         singular = _singular(diagnosis) | fell
         if isinstance(family, Gaussian) and family.prior is None and not family.shared:
-            # Missing cells add an expected variance, so full rank does not prove enough rows.
+            # EM adds a conditional variance for missing cells, so a covariance can have full rank
+            # with too few rows.
             singular |= diagnosis.too_few.any()
         return log_posterior(found.params, take(x, held)), singular, found.converged
 

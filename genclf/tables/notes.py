@@ -30,8 +30,8 @@ def table_notes(
         notes.append(f"Infinite numbers count as missing: {some(infinite)}.")
     if copies := [column.name for column in columns if _renames(column, usable.y)]:
         notes.append(
-            f"One value for each class, and one class for each value: {some(copies)}. If that is "
-            "the label under another name, remove the column."
+            f"These columns determine the class one to one: {some(copies)}. Remove a column that "
+            "is a copy of the label."
         )
     of_folds = []
     if num_folds < requested:
@@ -40,8 +40,8 @@ def table_notes(
         )
     if rare := [f"{usable.names[k]} {count[k]}" for k in np.flatnonzero(count < num_folds)]:
         of_folds.append(
-            f"Fewer rows than folds: {some(rare)}. Such a class has no row in some test folds, "
-            "but at least one training row for every fold, so its rows are scored like all others."
+            f"Fewer rows than folds: {some(rare)}. Such a class is absent from some test folds. It "
+            "is in every training set, so all its rows are scored."
         )
     return [*notes, " ".join(of_folds)] if of_folds else notes
 

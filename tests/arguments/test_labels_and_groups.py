@@ -219,7 +219,7 @@ def test_confusion_of_any_labels():
 # Statistics may be of a batch without some class, and what is latent needs no row of it; figures
 # show what is there.
 UNLABELLED = {"stats", "em", "condition"} | set(plot.__all__)
-BOTH = "is -1, which stands for an unlabelled row, .* label 0 .*: if -1 is a class, number"
+BOTH = "is -1, which stands for an unlabelled row, .* label 0 .*, so -1 may be meant as a class"
 EVERY = {"calibration", "learning_curve"}  # rows need labels
 
 

@@ -92,7 +92,7 @@ def test_gaussians_are_those_of_whole_matrices(shape, own, target, dtype):
 
 
 def test_every_door_takes_a_shrinkage_of_1_with_more_features_than_rows(x64):
-    """Cross-validation, tuning and the space of the rows, beside a shrinkage just below 1."""
+    """Cross-validation, tuning and the row space, beside a shrinkage just below 1."""
     x, y, new = rows(WIDE, np.float64)
     folds = np.arange(len(y)) % 3
     for make in (gcf.lda, gcf.qda):

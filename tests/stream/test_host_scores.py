@@ -151,7 +151,7 @@ def test_what_cannot_be_scored_is_nan_as_in_jax(x64):
         (gcf.Independent(DIAG), "a b", "only JAX can score params of IndependentParams"),
         (gcf.Mixture(DIAG, 2), "a b", "only JAX can score params of MixtureParams"),
         (gcf.Gaussian(missing="marginalize"), "a holes", "Gaussians of full covariance"),
-        (gcf.Multinomial(missing="marginalize"), "count none", "Multinomials with uncounted"),
+        (gcf.Multinomial(missing="marginalize"), "count none", "Multinomials with missing counts"),
     ],
 )
 def test_other_params_are_refused(family, columns, what):

@@ -108,10 +108,10 @@ BAD = {
     "newline-in-name.csv": (b'"a\nb",y\n1,p\n1,q\n1,p\n1,q\n', "(a\\nb: constant)"),
     "some-no-number.csv": (
         column("unknown", *(f"{i}.5" for i in range(29))),
-        "(a: 30 strings in 30 rows: 1 not numbers, as 'unknown')",
+        "(a: 30 strings in 30 rows: 1 cell is not a number, such as 'unknown')",
     ),
     "index.csv": (b"__index_level_0__,y\n5,p\n7,q\n1,p\n2,q\n", "(__index_level_0__: the index of"),
-    "numbers.csv": (column(*range(1, 31)), "numbers the rows"),
+    "numbers.csv": (column(*range(1, 31)), "contains the row numbers"),
 }
 
 # name: content, and what the report says of its columns.
@@ -145,7 +145,7 @@ READ = {
     "unnamed.csv": (b",y\n" + b"1,p\n2,q\n2,p\n1,q\n" * 3, ["Unnamed: 0  binary"]),
     "another-name.csv": (
         b"a,y\n" + b"red,p\ngreen,q\n" * 5,
-        ["One value for each class, and one class for each value: a."],
+        ["These columns determine the class one to one: a."],
     ),
     "big-labels.csv": (
         labelled("9007199254740992", "9007199254740993", ""),
@@ -208,7 +208,7 @@ READ = {
     ),
     "strange-category.csv": (
         column("unknown", *(f"{i}.5" for i in range(12)), n=60),
-        ["a  categorical  13 values: 5 not numbers, as 'unknown'"],
+        ["a  categorical  13 values: 5 cells are not numbers, such as 'unknown'"],
     ),
     "mixed.csv": (column("1", "one", "2024-01-01", "TRUE", ""), ["5 values: 1, 2024-01-01"]),
     "underscores.csv": (column("1_0", "2_0"), ["a  binary  2 values: 1_0, 2_0"]),

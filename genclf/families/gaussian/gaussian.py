@@ -197,7 +197,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return rules_in_use(self)
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
-        """The estimate from the statistics; if `prefers_rows`, in the space of the rows."""
+        """The estimate from the statistics; if `prefers_rows`, in the row space."""
         return fit_in_row_space(self, x, w) if self.prefers_rows(x) else super().fit(x, w)
 
     def prefers_rows(self, x: PyTree) -> bool:

@@ -1,4 +1,4 @@
-"""Gaussian classes with more features than rows, in coordinates of the space of the rows.
+"""Gaussian classes with more features than rows, in coordinates of the row space.
 
 If a covariance is shrunk towards a multiple of the identity, it is that multiple in every direction
 that is orthogonal to the rows. So all is computed in the r <= n coordinates of the rows: no (d, d)
@@ -227,7 +227,7 @@ class RowSpaceGaussian(Wrapping):
         return _diagnosis(of_each, self.estimate(stats), self.num_features)
 
     def log_prior_density(self, params: Density, stats: Moments) -> Float[Array, ""]:
-        raise ValueError("the penalty of a shrinkage is not known in the space of the rows")
+        raise ValueError("the penalty of a shrinkage is not known in the row space")
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         return self.family.num_parameters(num_classes, self.num_features)

@@ -1,4 +1,4 @@
-"""Fits with more features than rows, in the space of the rows, are those of the full matrices."""
+"""Fits with more features than rows, in the row space, are those of the full matrices."""
 
 import dataclasses
 
