@@ -42,7 +42,7 @@ class Classifier(Model):
 
     `p(x, y=k) = π_k p(x | y=k)` with `π_k = (n_k + a) / (n + K a)`, n_k the weight of class k and
     a = `class_alpha`; a = 0 is maximum likelihood. `class_prior` fixes π instead. A class without
-    rows is never predicted, whatever π, if the family has no prior, or alpha = 0: nothing
+    rows is never predicted, whatever π, unless a prior of the family (`prior`, or `alpha` > 0)
     determines its density. The other classes share its probability.
 
     Hyper-parameters state a conjugate prior of the parameters (`alpha` stands for a `Dirichlet`).

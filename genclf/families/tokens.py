@@ -65,8 +65,8 @@ class Tokens(eqx.Module):
             vocab_size: number of words V, >= 1.
 
         Returns:
-            `Tokens`; a row whose length is traced and invalid has no valid word, so its scores are
-            NaN.
+            `Tokens`; if a traced length is invalid, all ids of its row become invalid, so its
+            scores are NaN.
 
         Raises:
             ValueError: not integers, shapes that do not fit, or a length outside 0..length.

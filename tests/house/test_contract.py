@@ -12,7 +12,7 @@ from genclf.families.capabilities import HasConjugatePrior, HasLinearForm, havin
 from tests import registry
 
 TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
-CONTRACT = TEXT.partition("## A family to copy")[2].partition("What is not in them")[0]
+CONTRACT = TEXT.partition("## A family to copy")[2].partition("The library does the following")[0]
 IN_MESSAGES = {"needs", "instead", "by_part"}  # what a capability says of itself
 
 

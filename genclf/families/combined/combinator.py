@@ -189,7 +189,7 @@ def leaf_families(family: Family, *trees: PyTree) -> list[tuple]:
 
 
 def any_prefers_rows(family: Family, x: PyTree) -> bool:
-    """Whether an leaf family fits its part of x from rows rather than from statistics."""
+    """Whether a leaf family fits its part of x from rows rather than from statistics."""
     parts = leaf_families(family, x)
     return any(isinstance(one, Parametric) and one.prefers_rows(part) for one, part in parts)
 
