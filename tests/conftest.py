@@ -81,10 +81,6 @@ settings.register_profile("genclf", deadline=None, derandomize=True, max_example
 settings.load_profile("genclf")
 
 
-def pytest_runtestloop():
-    gc.freeze()  # what was imported stays: no search for garbage needs to visit it
-
-
 _TESTS = itertools.count()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import ArrayLike, PyTree
 
-from genclf.families.gaussian.gaussian import GaussianDiagnosis
+from genclf.covariance.estimate import GaussianDiagnosis
 
 VALUE_ROUNDS = 2.0**-8  # largest rounding error of the values of a feature, in deviations
 REGULAR = 'shrinkage, e.g. "oas", or ridge > 0, e.g. 1e-3; drop or merge features, use more rows'
@@ -28,9 +28,8 @@ def check_determined(found: PyTree, prefix: str, latent: bool) -> None:
 
 
 def _check_squares(found: GaussianDiagnosis, prefix: str) -> None:
-    cells = np.argwhere(found.vanishing)
-    if len(cells):
-        features = sorted({int(i) for i in cells[:, 0 if cells.shape[1] == 3 else -1]})
+    if found.vanishing.any():
+        features = _features(found.vanishing)
         dtype = found.rounding.dtype
         double = ", or use float64" if dtype == np.float32 else ""
         raise ValueError(
@@ -74,7 +73,7 @@ def _check_digits(found: GaussianDiagnosis, prefix: str) -> None:
     far = found.rounding > VALUE_ROUNDS
     if far.any():
         *_, k, _ = index = tuple(int(i) for i in np.argwhere(far)[0])
-        features = sorted({int(i) for i in np.argwhere(far)[:, 0 if far.ndim == 3 else -1]})
+        features = _features(far)
         raise ValueError(
             f"{prefix}features {features} are too far from 0 for {dtype}, which rounds their "
             f"values: {found.rounding[index] / eps:.2g} standard deviations in class {k}, expected "
@@ -90,6 +89,11 @@ def _check_digits(found: GaussianDiagnosis, prefix: str) -> None:
             f"{(_SCORE_ROUNDS / eps) ** 2:.2g} for {dtype}: set ridge > 0, e.g. 1e-3, drop or "
             f"merge features{double}"
         )
+
+
+def _features(marked: ArrayLike) -> list[int]:
+    """The features with a mark: of (K, d), or of a leading axis of columns."""
+    return sorted({int(i) for i in np.argwhere(marked)[:, 0 if np.ndim(marked) == 3 else -1]})
 
 
 def _whose(found: GaussianDiagnosis, column: list[int], k: int) -> str:

@@ -40,7 +40,7 @@ class Regularisation(NamedTuple):
 
 
 class _Spread(NamedTuple):
-    """Scatters as high and low, their divisors and numbers of rows, (copies, 1 or d)."""
+    """Scatters as high and low, their divisors and numbers of rows, (one_or_K, 1 or d)."""
 
     scatter: Pair
     divisor: Array

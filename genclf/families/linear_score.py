@@ -57,7 +57,7 @@ class LinearScore(eqx.Module):
 
     def _on_host(self, x: HostRows) -> Float[np.ndarray, "n K"]:
         score = x.dot(np.asarray(self.coef.T)) + np.asarray(self.intercept)
-        impossible, always = np.asarray(self.veto), np.asarray(self.veto_intercept)
-        if impossible.any() or always.any():
-            score[x.dot(impossible.T) + always > 0] = -np.inf
+        veto, always = np.asarray(self.veto), np.asarray(self.veto_intercept)
+        if veto.any() or always.any():
+            score[x.dot(veto.T) + always > 0] = -np.inf
         return score

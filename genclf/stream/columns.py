@@ -141,8 +141,8 @@ def distinct(
             f"{cells.type}, expected numbers, strings or truth values: convert it to strings", name
         )
     if pa.types.is_dictionary(cells.type) and cells.num_chunks > 1:
-        missing = any(chunk.dictionary.null_count for chunk in cells.chunks)
-        cells = cells.cast(cells.type.value_type) if missing else cells.unify_dictionaries()
+        has_nulls = any(chunk.dictionary.null_count for chunk in cells.chunks)
+        cells = cells.cast(cells.type.value_type) if has_nulls else cells.unify_dictionaries()
     encoded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
     if not encoded.num_chunks:
         return [], np.zeros(0, np.int64)

@@ -138,8 +138,8 @@ def _(density: BernoulliParams) -> PartScores:
     logits, missing = _float64(density.logits), density.may_miss
     never, always = np.isneginf(logits), np.isposinf(logits)
     log_p, log_q = np.where(never, 0, log_expit(logits)), np.where(always, 0, log_expit(-logits))
-    impossible = never.astype(float) - always
-    score = _of_seen(log_p - log_q, log_q, impossible, always.astype(float), missing)
+    veto = never.astype(float) - always
+    score = _of_seen(log_p - log_q, log_q, veto, always.astype(float), missing)
     threshold: Any = density.threshold
     return BernoulliScores(score, None if threshold is None else float(threshold), missing)
 
@@ -166,13 +166,13 @@ def _(density: PoissonParams) -> PartScores:
 
 
 def _of_seen(
-    coef: np.ndarray, offset: np.ndarray, impossible: np.ndarray, always: np.ndarray, missing: bool
+    coef: np.ndarray, offset: np.ndarray, veto: np.ndarray, always: np.ndarray, missing: bool
 ) -> LinearScores:
     """Scores `Σ_j x_j coef_kj + offset_kj`; where cells may be missing, over the observed ones."""
     if not missing:
-        return LinearScores(coef, offset.sum(1), impossible, always.sum(1))
+        return LinearScores(coef, offset.sum(1), veto, always.sum(1))
     zeros = np.zeros(len(coef))
-    return LinearScores(np.hstack([coef, offset]), zeros, np.hstack([impossible, always]), zeros)
+    return LinearScores(np.hstack([coef, offset]), zeros, np.hstack([veto, always]), zeros)
 
 
 def _float64(array: ArrayLike) -> Float[np.ndarray, "..."]:

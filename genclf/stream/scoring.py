@@ -119,10 +119,10 @@ class GaussianScores:
             means = self._whitened(self.mean - centre, 0)
             if np.square(means).sum(1).max() < _FAR:
                 return cdist(self._whitened(x - centre, 0), means, "sqeuclidean")
-        found, missing = np.empty((len(x), len(self.mean))), np.isnan(x)
+        found, is_missing = np.empty((len(x), len(self.mean))), np.isnan(x)
         for k, mean in enumerate(self.mean):
             z = self._whitened(x - mean, k if len(self.scale) > 1 else 0)
-            z = np.where(missing, 0, z) if self.missing else z
+            z = np.where(is_missing, 0, z) if self.missing else z
             found[:, k] = np.einsum("nd,nd->n", z, z)
         return found
 
@@ -169,13 +169,13 @@ class BernoulliScores:
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
         """The scores of rows; without a threshold, NaN for numbers other than 0 and 1."""
-        missing = np.isnan(x)
+        is_missing = np.isnan(x)
         if self.threshold is None:
             ones = np.where((x == 0) | (x == 1), x, np.nan)
         else:
-            ones = np.where(missing, np.nan, x > self.threshold)
+            ones = np.where(is_missing, np.nan, x > self.threshold)
         if self.missing:
-            ones = np.hstack([np.where(missing, 0, ones), ~missing])
+            ones = np.hstack([np.where(is_missing, 0, ones), ~is_missing])
         return self.score(ones)
 
 
@@ -216,13 +216,13 @@ class PoissonScores:
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n K"]:
         """The scores of rows; NaN for a number that is not a count."""
-        missing = np.isnan(x)
+        is_missing = np.isnan(x)
         counts = np.where((x >= 0) & (x == np.floor(x)), x, np.nan)
-        common = log_poisson(np.where(missing, 0, counts), self.typical)
+        common = log_poisson(np.where(is_missing, 0, counts), self.typical)
         if not self.missing:
             return self.score(counts) + common.sum(1, keepdims=True)
-        score = self.score(np.hstack([np.where(missing, 0, counts), ~missing]))
-        return score + np.where(missing, 0, common).sum(1, keepdims=True)
+        score = self.score(np.hstack([np.where(is_missing, 0, counts), ~is_missing]))
+        return score + np.where(is_missing, 0, common).sum(1, keepdims=True)
 
 
 def log_poisson(

@@ -130,8 +130,9 @@ def _has_small_pivot(factor: Array, times: float) -> Array:
 class RankRule(NamedTuple):
     """The treatment of directions without variance.
 
-    An eigenvector u of a correlation matrix C is such a direction if `uᵀ (C - ridge) u <= of_sums +
-    Σ_j of_cells_j u_j²`. There C is replaced by the ridge plus `least`.
+    Let C be a correlation matrix, and D the diagonal matrix of `ridge`. An eigenvector u of C - D
+    is such a direction if `uᵀ (C - D) u <= of_sums + Σ_j of_cells_j u_j²`. In the span of these
+    directions C is replaced by D plus `least`.
 
     Attributes:
         of_sums: the largest variance that rounding of sums may give a direction, (K,).

@@ -95,7 +95,7 @@ def moments_by(
         return found
     known = lax.stop_gradient(found)
     off = known.mean - centre
-    cancels = found.over_copies(found.count[:, None] * off * off) > _CANCELS * known.diagonal
+    cancels = found.summed_if_pooled(found.count[:, None] * off * off) > _CANCELS * known.diagonal
     better = jnp.where(jnp.isfinite(known.mean), known.mean, centre)
     is_inexact, products = cancels.any(), lambda: Products(exact, pieces)
     if may_lose:

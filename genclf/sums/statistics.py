@@ -174,14 +174,14 @@ class Moments(ShowsNumbers):
     def _outer(self, weight: Array, deviation: Pair, exact: bool) -> Pair:
         if not self.is_full:
             square = self.per_feature(weight) * deviation[0] * deviation[0]
-            return single(self.over_copies(square))
+            return single(self.summed_if_pooled(square))
         if self.is_pooled:
             high, low = gram(weight, deviation, exact)
             return high[..., None, :, :], low[..., None, :, :]
         each = deviation[0][..., None, :], deviation[1][..., None, :]
         return gram(weight[..., None], each, exact)
 
-    def over_copies(self, per_class: Array) -> Array:
+    def summed_if_pooled(self, per_class: Array) -> Array:
         """The sum of (..., K, d) over the classes if they have one scatter; else unchanged."""
         return per_class.sum(-2, keepdims=True) if self.is_pooled else per_class
 
@@ -224,8 +224,10 @@ class Moments(ShowsNumbers):
         eps, delta = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other)[0])
         error = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
         moved = self.per_feature(jnp.abs(divide(self.count * other.count, rest.count)))
-        moved = self.over_copies(moved * error * (delta + error))
-        terms = self.over_copies(jnp.broadcast_to(self.per_feature(self.count), self.mean.shape))
+        moved = self.summed_if_pooled(moved * error * (delta + error))
+        terms = self.summed_if_pooled(
+            jnp.broadcast_to(self.per_feature(self.count), self.mean.shape)
+        )
         below = rest.diagonal < -(eps * (terms + 64) * self.diagonal + moved)
         impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
         return nan_if(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))

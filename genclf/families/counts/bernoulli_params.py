@@ -137,12 +137,12 @@ class BernoulliParams(CountParams):
         never, always = jnp.isneginf(self.logits), jnp.isposinf(self.logits)
         log_p, log_q = jnp.where(never, 0, log_p), jnp.where(always, 0, log_q)
         never, always = never.astype(log_p.dtype), always.astype(log_p.dtype)
-        coef, impossible = log_p - log_q, never - always
+        coef, veto = log_p - log_q, never - always
         if not self.may_miss:
-            return LinearScore(coef, log_q.sum(-1), impossible, always.sum(-1))
+            return LinearScore(coef, log_q.sum(-1), veto, always.sum(-1))
         # The intercept becomes linear in the indicators: Σ_j seen_j log (1-p_j).
         zero = jnp.zeros_like(log_q[:, 0])
-        both = jnp.concatenate([coef, log_q], 1), jnp.concatenate([impossible, always], 1)
+        both = jnp.concatenate([coef, log_q], 1), jnp.concatenate([veto, always], 1)
         return LinearScore(both[0], zero, both[1], zero)
 
     def _scored(self, score: LinearScore, x: Array | Sparse) -> Any:

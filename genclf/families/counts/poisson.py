@@ -92,12 +92,12 @@ class PoissonParams(CountParams):
         coef = jnp.where(never, 0, self.log_rate - log_typical)
         # m - λ, computed from the difference of their logarithms.
         offset = jnp.where(never, typical, -typical * jnp.expm1(coef))
-        impossible = never.astype(coef.dtype)
+        veto = never.astype(coef.dtype)
         none, zero = jnp.zeros_like(offset), jnp.zeros_like(offset[:, 0])
         if not self.may_miss:
-            score = LinearScore(coef, offset.sum(-1), impossible, zero)
+            score = LinearScore(coef, offset.sum(-1), veto, zero)
         else:
-            both = jnp.concatenate([coef, offset], 1), jnp.concatenate([impossible, none], 1)
+            both = jnp.concatenate([coef, offset], 1), jnp.concatenate([veto, none], 1)
             score = LinearScore(both[0], zero, both[1], zero)
 
         def rows(x: Array) -> Array:
