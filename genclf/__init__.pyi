@@ -171,9 +171,9 @@ from .sums.statistics import (
 )
 from .tables.comparison import (
     Comparison as Comparison,
-    TableModel as TableModel,
     compare as compare,
 )
+from .tables.model import TableModel as TableModel
 from .tables.trials import ModelScore as ModelScore
 
 __version__: str

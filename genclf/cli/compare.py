@@ -3,40 +3,72 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from genclf.cli.files import InputError, read_table
 from genclf.cli.report import open_console, progress, say, section, show_table
-from genclf.tables.columns import RULES
+from genclf.cli.text_tables import HOLES
 from genclf.tables.comparison import compare
 from genclf.tables.features import MAX_WORDS
-from genclf.tables.labels import TableError
+from genclf.tables.rules import RULES
 from genclf.tables.trials import ModelScore
 
 
-def print_comparison(
-    path: str, label: str, num_folds: int, seed: int, separator: str | None, html: str | None
-) -> None:
-    """Print the cross-validated comparison; `InputError` if the file cannot be used.
+class Options(NamedTuple):
+    """What a user gave on the command line.
 
-    Args:
-        path: the file.
+    Attributes:
+        file: the path of the file.
         label: the column to predict.
-        num_folds: number of folds.
+        drop: columns to leave out.
+        kinds: how columns are read, by name.
+        missing: whether a missing category is ignored, or a value.
+        holes: the spellings of a missing cell; None for `HOLES`.
+        header: whether the first line holds the names.
+        sep: the separator of columns; None to find out.
+        folds: number of folds.
         seed: seed of the shuffle of the folds.
-        separator: the separator of columns; None for the one that the file name extension implies.
         html: the path of an HTML page to write too; None for no page.
     """
-    table = read_table(path, separator, label)
+
+    file: str
+    label: str
+    drop: list[str]
+    kinds: dict[str, str]
+    missing: Literal["ignore", "value"]
+    holes: list[str] | None
+    header: bool
+    sep: str | None
+    folds: int
+    seed: int
+    html: str | None
+
+
+def print_comparison(options: Options) -> None:
+    """Print the cross-validated comparison; `InputError` if the file cannot be used."""
+    path, label, seed = options.file, options.label, options.seed
+    holes = HOLES if options.holes is None else ("", *options.holes)
+    how: dict[str, Any] = {"separator": options.sep, "header": options.header, "holes": holes}
+    table = read_table(path, label, **how)
     console = open_console()
     with progress(console) as bar:
         task = bar.add_task("fitting", total=None)
         advance = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731
         try:
-            found = compare(table, label, num_folds=num_folds, seed=seed, progress=advance)
-        except TableError as error:
-            one = len(table.columns) == 1 and label not in table.columns
+            found = compare(
+                table.columns,
+                label,
+                drop=options.drop,
+                kinds=options.kinds,
+                missing=options.missing,
+                num_folds=options.folds,
+                seed=seed,
+                progress=advance,
+            )
+        except ValueError as error:
+            one = isinstance(table.columns, dict) and len(table.columns) == 1
             hint = "; is the separator another one (--sep)?" if one else ""
             raise InputError(f"{error}{hint}") from None
 
@@ -47,17 +79,19 @@ def print_comparison(
         console,
         "Columns",
         'These rules decide how a column is read. Strings "repeat" if each distinct string occurs '
-        "twice or more on average. A missing string or category is a value of its own, a missing "
-        f"text is empty; the first {MAX_WORDS} words of a text are read. A missing number is "
-        "integrated out: no row is dropped because of it.",
+        "twice or more on average. A missing cell is integrated out: no row is dropped because of "
+        f"it. A missing text is empty; the first {MAX_WORDS} words of a text are read.",
     )
     show_table(console, ("read as", "when"), RULES)
     console.print()
     show_table(
         console,
         ("column", "read as", "what it holds", ">missing"),
-        ((c.name, c.kind, c.detail, str(c.num_missing or "")) for c in found.columns),
+        ((str(c.name), c.kind, c.detail, str(c.num_missing or "")) for c in found.columns),
     )
+    for remark in table.remarks:
+        console.print()
+        say(console, remark)
     section(
         console,
         f"Models, {found.num_folds}-fold cross-validation",
@@ -71,13 +105,14 @@ def print_comparison(
     for note in found.notes:
         console.print()
         say(console, note)
-    if html is not None:
+    if options.html is not None:
         from genclf.cli.page import write_page
 
-        lines = map(_line, found.models)
-        write_page(html, found, table, lines, title=Path(path).name, label=label, seed=seed)
+        names = {"title": Path(path).name, "label": label, "seed": seed}
+        remarks = table.remarks
+        write_page(options.html, found, table.columns, map(_line, found.models), remarks, **names)
         console.print()
-        say(console, f"The report is in {html}.")
+        say(console, f"The report is in {options.html}.")
 
 
 def _line(score: ModelScore) -> tuple[str, ...]:

@@ -7,16 +7,17 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
 import tarfile
-import warnings
 import zipfile
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from genclf.cli.text_tables import HOLES, FileTable, ParseError, parsed, parsed_arff
 
 _PARQUET, _FEATHER = (".parquet", ".pq"), (".feather", ".arrow")
 _BINARY = _PARQUET + _FEATHER
@@ -38,17 +39,37 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def read_table(path: str, separator: str | None, label: str) -> Any:
-    """The table in the file: cells of text files as strings, NaN where missing.
+def read_table(
+    path: str,
+    label: str,
+    *,
+    separator: str | None = None,
+    header: bool = True,
+    holes: Sequence[str] = HOLES,
+) -> FileTable:
+    """The table in a file; the cells of a text are numbers, truth values or strings.
 
     A repeated column name is followed by its column number; raise if it is the label's name.
+
+    Args:
+        path: the file: CSV, ARFF, Parquet or Feather, perhaps compressed.
+        label: the name of the column of labels, of which only an empty cell is missing.
+        separator: what separates the columns of CSV; None to find out.
+        header: whether the first line of CSV holds names.
+        holes: the spellings of a missing cell in CSV.
     """
     try:
         data = _read(path)
         if path.lower().endswith(_BINARY):
-            return _binary(path, data)
-        frame = _parse(_decode(_unpack(path, data)), separator or _separator_of(path))
-    except InputError as error:
+            return FileTable(_binary(path, data))
+        text, remarks = _decode(_unpack(path, data))
+        if ".arff" in Path(path.lower()).suffixes:
+            found = parsed_arff(text, label)
+        else:
+            is_tabs = {".tsv", ".tab"} & {*Path(path.lower()).suffixes}
+            separator = "\t" if separator is None and is_tabs else separator
+            found = parsed(text, separator, header, label, holes)
+    except (InputError, ParseError) as error:
         raise InputError(f"{path}: {error}") from None
     except ImportError as error:
         raise InputError(
@@ -58,22 +79,7 @@ def read_table(path: str, separator: str | None, label: str) -> Any:
     except Exception as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise InputError(f"{path}: {reason or type(error).__name__}") from None
-    names = list(frame)
-    if names.count(label) > 1:
-        raise InputError(
-            f"{names.count(label)} columns are named {label!r}: which is the label? A copy of it "
-            "among the features would reveal it; rename or remove all but one"
-        )
-    if len(set(names)) < len(names):
-        frame.columns = pd.Index(
-            name if name == label else f"{name} (column {number})"
-            for number, name in enumerate(names, 1)
-        )
-    return frame
-
-
-def _separator_of(path: str) -> str:
-    return "\t" if {".tsv", ".tab"} & {*Path(path.lower()).suffixes} else ","
+    return FileTable(found.columns, remarks + found.remarks)
 
 
 def _binary(path: str, data: bytes) -> Any:
@@ -183,37 +189,21 @@ def _only(members: list[Any]) -> Any:
     return members[0]
 
 
-def _decode(data: bytes) -> str:
+def _decode(data: bytes) -> tuple[str, list[str]]:
+    """The text, and remarks: bytes that are not UTF-8 are read as Latin-1 if they may be text."""
+    remarks = []
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
+        if _CONTROL.search(data):
+            raise InputError(f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
+        text = data.decode("cp1252", "replace")
+        remarks = [f"The file is not UTF-8 (line {line}); it is read as Latin-1."]
     if (end := text.find("\0")) >= 0:
         line = text.count("\n", 0, end) + 1
         raise InputError(f"is not UTF-8 text: line {line} has a NUL; save the file as UTF-8")
-    return text
+    return text, remarks
 
 
-def _parse(text: str, separator: str) -> pd.DataFrame:
-    def parse(**options: object) -> pd.DataFrame:
-        return pd.read_csv(io.StringIO(text), sep=separator, dtype=str, **options)
-
-    try:
-        header = parse(header=None, nrows=1, keep_default_na=False).iloc[0]
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = parse(index_col=False, na_values="?")
-    except pd.errors.EmptyDataError:
-        raise InputError("the file is empty") from None
-    except pd.errors.ParserError as error:
-        raise InputError(f"not a CSV file: {' '.join(str(error).split())}") from None
-    except pd.errors.ParserWarning:
-        raise InputError("rows have more fields than the header line") from None
-    if frame.empty:
-        raise InputError("has a header but no rows")
-    # pandas appends ".1" to a repeated name, as if the header had it.
-    made = [str(name) for name in frame.columns]
-    if len(header) == len(made):
-        frame.columns = pd.Index([own or name for own, name in zip(header, made, strict=True)])
-    return frame
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # bytes that no text has

@@ -20,8 +20,9 @@ examples:
 """
 _COMPARE = """\
 Reads the type of each column, fits every model that applies, and prints the cross-validated
-log-loss and accuracy of each, best first. A text file has a header line and is encoded in UTF-8.
+log-loss and accuracy of each, best first.
 """
+KINDS = ("numeric", "count", "categorical", "binary", "text", "drop")
 _EXTRA = ("narwhals", "pandas", "rich", "sklearn")
 _OF_PAGE = ("jinja2", "matplotlib")
 
@@ -32,13 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     needed = _EXTRA + (_OF_PAGE if getattr(args, "html", None) else ())
     if missing := [name for name in needed if find_spec(name) is None]:
         return _fail(f'the command line needs {", ".join(missing)}: pip install "genclf[cli]"')
-    from genclf.cli.compare import print_comparison
+    from genclf.cli.compare import Options, print_comparison
     from genclf.cli.demo import demo
     from genclf.cli.files import InputError
 
     try:
         if args.command == "compare":
-            print_comparison(args.file, args.label, args.folds, args.seed, args.sep, args.html)
+            given = {name: getattr(args, name) for name in Options._fields if name != "kinds"}
+            print_comparison(Options(kinds=dict(args.kind), **given))
         else:
             demo()
     except InputError as error:
@@ -58,19 +60,55 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser(
         "compare", help="compare all models that apply to a file", description=_COMPARE
     )
-    compare.add_argument(
-        "file", metavar="FILE", help="a CSV or TSV file with a header line, Parquet or Feather"
-    )
+    compare.add_argument("file", metavar="FILE", help="a CSV, TSV, ARFF, Parquet or Feather file")
     compare.add_argument("--label", metavar="COLUMN", required=True, help="the column to predict")
+    compare.add_argument(
+        "--drop", metavar="COLUMN", action="append", default=[], help="leave a column out"
+    )
+    compare.add_argument(
+        "--kind",
+        metavar="COLUMN=KIND",
+        type=_kind,
+        action="append",
+        default=[],
+        help=f"how a column is read: {', '.join(KINDS)}",
+    )
+    compare.add_argument(
+        "--missing",
+        choices=("ignore", "value"),
+        default="ignore",
+        help="whether a missing category is ignored, or a value (ignore)",
+    )
+    compare.add_argument(
+        "--holes",
+        metavar="SPELLINGS",
+        type=lambda text: text.split(","),
+        help="spellings of a missing cell in CSV (?,NA,N/A,NaN,nan,null; an empty cell always is)",
+    )
+    compare.add_argument(
+        "--no-header",
+        dest="header",
+        action="store_false",
+        help="the first line is a row; columns are named 1, 2, 3 and so on",
+    )
     compare.add_argument("--folds", type=_folds, default=10, help="number of folds (10)")
     compare.add_argument("--seed", type=_seed, default=0, help="seed of the shuffle (0)")
     compare.add_argument(
         "--sep",
         type=_separator,
-        help=r"separator (default: a comma; for a .tsv file, a tab); '\t' is a tab",
+        help=r"separator of CSV (found out if not given); '\t' is a tab",
     )
     compare.add_argument("--html", metavar="PAGE", help="also write an HTML page, with figures")
     return parser
+
+
+def _kind(text: str) -> tuple[str, str]:
+    name, equals, kind = text.rpartition("=")
+    if not equals or kind not in KINDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not COLUMN=KIND with a kind of {', '.join(KINDS)}"
+        )
+    return name, kind
 
 
 def _folds(text: str) -> int:

@@ -30,14 +30,18 @@ from genclf.families.structure import nodes_of
 from genclf.plot.classes import as_text
 from genclf.plot.evidence import draw_bars
 from genclf.tables.comparison import Comparison
-from genclf.tables.features import Words
-from genclf.tables.frames import as_table
+from genclf.tables.frames import CellsOf, cells_of, num_rows, take
 
 _ROWS = 2_000  # number of rows over which the terms of columns are averaged
 
 
 def write_page(
-    path: str, found: Comparison, table: Any, lines: Iterable[Sequence[str]], **names: object
+    path: str,
+    found: Comparison,
+    table: Any,
+    lines: Iterable[Sequence[str]],
+    remarks: Sequence[str] = (),
+    **names: object,
 ) -> None:
     """Write the page; `InputError` if the file cannot be written.
 
@@ -46,16 +50,18 @@ def write_page(
         found: the result of `genclf.compare`.
         table: the table that was compared.
         lines: the table of models, as it is printed.
+        remarks: how the file was read.
         **names: title, label and seed.
     """
     mpl.use("agg")  # no window
-    table = as_table(table)
+    cells = cells_of(table, "table")
     template = Environment(loader=PackageLoader("genclf.cli", "."), autoescape=True)
     page = template.get_template("page.html").render(
         found=found,
         lines=list(lines),
-        figures=list(_figures(found, table)),
-        checks=_checks(found, table),
+        figures=list(_figures(found, cells)),
+        checks=_checks(found, cells),
+        remarks=remarks,
         version=version("genclf"),
         **names,
     )
@@ -65,7 +71,7 @@ def write_page(
         raise InputError(f"{path}: {error.strerror}") from None
 
 
-def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
+def _figures(found: Comparison, cells: CellsOf) -> Iterator[tuple[str, str, str]]:
     """Name, SVG in base64, and caption of each figure."""
     names = [str(name) for name in found.shares]
     ax = plot.reliability(found.log_posterior, found.y)
@@ -81,10 +87,11 @@ def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
     yield "confusion", _drawn(ax), "Rows of each class (down) by the class predicted (across)."
     if not has(found.best.params.conditional, HasTerms):  # such as QDA
         return
-    terms = found.best.explain(table[:_ROWS])
+    rows = np.arange(min(_ROWS, num_rows(cells)))
+    terms = found.best.explain(take(cells, rows))
     yield (
         "evidence",
-        _drawn(_evidence(terms, found.best.columns)),
+        _drawn(_evidence(terms)),
         "How much each column contributes to the log-odds of the most probable class against the "
         "next: the mean of the absolute value of its term, over rows of the file.",
     )
@@ -94,24 +101,23 @@ def _figures(found: Comparison, table: Any) -> Iterator[tuple[str, str, str]]:
 def _of_words(found: Comparison) -> Iterator[tuple[str, str, str]]:
     """The figure of the words with the largest coefficients, for each column of texts."""
     best, names = found.best, [str(name) for name in found.shares]
-    for reader, part in best.parts:
-        if isinstance(reader, Words):
+    for column in best.columns:
+        if column.kind == "text":
             whole = best.params.conditional
-            own = jax.tree.map(jnp.asarray, whole.parts[part] if part else whole)
+            own = jax.tree.map(jnp.asarray, whole.parts[column.part] if column.part else whole)
             params = ClassifierParams(jnp.asarray(best.params.log_prior), own)
             of = int(np.argmax(list(found.shares.values()))) if len(names) > 2 else 1
-            words = reader.vocabulary.words
-            ax = plot.log_odds(params, of=of, class_names=names, feature_names=words)
+            ax = plot.log_odds(params, of=of, class_names=names, feature_names=column.values)
             yield (
-                f"words of {reader.name}",
+                f"words of {column.name}",
                 _drawn(ax),
-                f"What one more occurrence of a word of {reader.name} adds to the log-odds.",
+                f"What one more occurrence of a word of {column.name} adds to the log-odds.",
             )
 
 
-def _evidence(terms: Explanation, columns: Sequence[str]) -> Axes:
+def _evidence(terms: Explanation) -> Axes:
     each = np.abs(np.asarray(terms.features))
-    names = [as_text(column) for column in columns]
+    names = [as_text(name) for name in terms.feature_names or ()]
     ax = draw_bars(None, np.where(np.isfinite(each), each, 0).mean(0), names, 20)
     ax.set(xlabel="mean of |term|, nats")
     return ax
@@ -126,11 +132,11 @@ def _drawn(ax: Axes) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _checks(found: Comparison, table: Any) -> list[str]:
+def _checks(found: Comparison, cells: CellsOf) -> list[str]:
     """The results of `validate` and `diagnose` for the best model and all rows, as sentences."""
     best = found.best
     with jax.enable_x64(True):
-        x = best.read(table[found.rows.tolist()])
+        x = best.read(take(cells, found.rows))
         try:
             validate(best.classifier, x, found.y)
             results = ["validate found nothing wrong."]

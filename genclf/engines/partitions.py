@@ -7,20 +7,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from genclf.stream.batches import (
-    ArrowColumn,
-    ArrowTable,
-    ArrowType,
-    Batch,
-    Batches,
-    RecordBatch,
-    as_tables,
-)
-from genclf.stream.columns import Place
+from genclf.stream.batches import ArrowTable, Batch, Batches, RecordBatch, as_tables
 from genclf.stream.part import Part, merged
 from genclf.stream.predicting import Predictor
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
+from genclf.tables.arrow_cells import ArrowColumn, ArrowType
+from genclf.tables.place import Place
 
 SIZE = 4 * 2**20  # bytes of a chunk
 

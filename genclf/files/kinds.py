@@ -43,8 +43,8 @@ from genclf.families.gaussian.student_t import StudentTParams
 from genclf.families.kernels.kernel_density import KernelDensity, KernelDensityParams
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
-from genclf.tables.comparison import TableModel
-from genclf.tables.features import Codes, Nothing, Numbers, Parts, Words
+from genclf.tables.columns import Column
+from genclf.tables.model import TableModel
 from genclf.text import Vocabulary
 
 _KINDS = (
@@ -57,7 +57,7 @@ _KINDS = (
     *(IndependentParams, KernelDensityParams, MixtureParams, MultinomialParams),
     *(NegativeBinomialParams, PoissonParams, ProductParams, RowSpaceParams, StudentTParams),
     VonMisesFisherParams,
-    *(TableModel, Codes, Nothing, Numbers, Parts, Words, Vocabulary),
+    *(TableModel, Column, Vocabulary),
 )
 KINDS: dict[str, type] = {kind.__name__: kind for kind in _KINDS}
 
@@ -73,9 +73,7 @@ PRESETS: dict[str, Any] = {preset.__name__: preset for preset in _PRESETS}
 def estimators() -> dict[str, type]:
     """The estimators of `genclf.sklearn`, which need scikit-learn; by their names in a file."""
     from genclf import sklearn
-    from genclf.sklearn.columns import Column
     from genclf.sklearn.estimator import Estimator
 
     found: dict[str, Any] = {f"sklearn.{name}": getattr(sklearn, name) for name in sklearn.__all__}
-    found = {name: kind for name, kind in found.items() if issubclass(kind, Estimator)}
-    return found | {"sklearn.Column": Column}
+    return {name: kind for name, kind in found.items() if issubclass(kind, Estimator)}

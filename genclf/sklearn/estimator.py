@@ -75,6 +75,10 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         finite = "allow-nan" if self._accepts_missing else True
         return checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
 
+    def _training_rows(self, X: RowsLike, y: LabelsLike, *, reset: bool) -> PyTree:
+        """`_rows` of rows to learn from, whose labels are y."""
+        return self._rows(X, reset=reset)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         given = {"allow_nan": self._accepts_missing, **self._input_tags}
@@ -164,7 +168,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
                 "labels of the classes"
             )
         before = getattr(self, "_stats", None) if classes is not None else None
-        x = self._rows(X, reset=before is None)
+        x = self._training_rows(X, y, reset=before is None)
         labels = encoded(y, getattr(self, "semi_supervised", False), classes)
         count = jax.tree.leaves(x)[0].shape[0]
         if len(labels.number) != count:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 from genclf.arguments.arrays import refuse_mask
 from genclf.arguments.domains import shown
 from genclf.sklearn.types import LabelsLike
-from genclf.tables.frames import is_missing
+from genclf.tables.cells import is_missing
 
 _NUMBER = (int, float, np.number)
 _ARRAYS = (str, bool, float)  # kinds of labels that arrays of NumPy can hold

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import PyTree
@@ -13,11 +14,16 @@ from genclf.families.combined.mixed import mixed_product
 from genclf.families.combined.product import Product
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.sklearn.columns import Column, arrays_of, as_rows, columns_of
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.rows import check_names, checked_rows
-from genclf.sklearn.types import Flag, Kinds, Number, PriorLike, RowsLike, Seed
-from genclf.tables.frames import as_table
+from genclf.sklearn.types import Flag, Kinds, LabelsLike, Number, PriorLike, RowsLike, Seed
+from genclf.tables.arrays import arrays_of, columns_in, terms_of_columns
+from genclf.tables.choices import MISSING, UNSEEN
+from genclf.tables.columns import Column, read_columns, sizes_of, warn_dropped
+from genclf.tables.frames import CellsOf, cells_of, is_table, library_of, make_table
+from genclf.tables.place import Place
+
+_ARRAY = "array"
 
 
 class MixedNB(FamilyEstimator):
@@ -26,18 +32,20 @@ class MixedNB(FamilyEstimator):
     Columns are independent within classes: a number is Gaussian, a category has a smoothed
     probability for each value, the columns of counts are one multinomial document, and each text
     is another. Missing numbers and categories are integrated out: no row is dropped, and no cell
-    filled in; a missing text is empty. Tables of pandas, polars and others are read by their
-    dtypes: strings, categories and booleans are categories, numbers are numbers. A column of
-    strings of three words or more on average is text, if the number of distinct strings is above
-    50 or above half the number of rows. Arrays are columns of numbers.
+    filled in; a missing text is empty. The columns of a table are read by the rules of
+    `genclf.compare`; a warning names columns that are dropped. Arrays are columns of numbers.
 
     Args:
         alpha: smoothing of categories, counts and words, >= 0.
         ridge: fraction of the pooled within-class variance of a number that is added to its
             variance in each class, >= 0.
-        kinds: how columns are read, if not as their dtypes imply: a dict from their names to
-            "numeric", "categorical", "count", "text" or "drop", or to the list of values of a
-            categorical column.
+        kinds: how columns are read, if not by the rules: a dict from their names to "numeric",
+            "count", "categorical", "binary", "text" or "drop", the list of values of a categorical
+            column, or the `genclf.text.Vocabulary` of texts.
+        missing: "ignore" integrates out a missing category; with "value" it is one more value.
+        unseen: the treatment of a category that is not in the training rows: "ignore" takes it for
+            no evidence; with "other" it is one more value, with the smoothing as its only count;
+            "error" raises. None is "ignore", but "error" in `partial_fit`.
         class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
@@ -45,10 +53,8 @@ class MixedNB(FamilyEstimator):
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        columns_: how each column is read: its name, its kind, and the values of a categorical
-            column or the vocabulary of a text. Values that do not occur in the training rows count
-            as one more value, with the smoothing as its only count. A word that is not in the
-            training texts is ignored.
+        columns_: how each column is read: its name, its kind, its values or words, and what it
+            holds or why it was dropped. A word that is not in the training texts is ignored.
         params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
 
     Example:
@@ -67,7 +73,9 @@ class MixedNB(FamilyEstimator):
     _kind: ClassVar = Multinomial
     _domains: ClassVar = {
         "ridge": Gaussian.domains["ridge"],
-        "kinds": kind_of(dict, such_as='{"age": "numeric"}', optional=True),
+        "kinds": kind_of(Mapping, such_as='{"age": "numeric"}', optional=True),
+        "missing": MISSING,
+        "unseen": UNSEEN,
     }
 
     columns_: list[Column]
@@ -83,6 +91,8 @@ class MixedNB(FamilyEstimator):
         *,
         ridge: Number = 0.0,
         kinds: Kinds = None,
+        missing: Literal["ignore", "value"] = "ignore",
+        unseen: Literal["ignore", "other", "error"] | None = None,
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
@@ -91,43 +101,63 @@ class MixedNB(FamilyEstimator):
         self.alpha = alpha
         self.ridge = ridge
         self.kinds = kinds
+        self.missing = missing
+        self.unseen = unseen
         super().__init__(class_prior, class_alpha, semi_supervised)
 
-    def _rows(self, X: RowsLike, *, reset: bool = False) -> dict[str, PyTree]:
+    def _training_rows(self, X: RowsLike, y: LabelsLike, *, reset: bool) -> dict[str, PyTree]:
         check_names(X)
-        table = as_table(X)
-        if reset:
-            self._made_by = None if table is None else table.implementation.value
-        if table is None:
+        if not is_table(X):
             if reset and self.kinds is not None:
                 raise ValueError("kinds is given, but X is not a table with named columns")
-            if not reset and {column.kind for column in self.columns_} != {"numeric"}:
-                raise ValueError("X is an array, expected a table, like that of the training rows")
-            x = checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
-            if reset:
-                self.columns_ = [Column(number, "numeric", None) for number in range(x.shape[1])]
-            return {"numeric": x}
-        if not len(table):
-            raise ValueError(
-                f"Found array with 0 sample(s) (shape={table.shape}) while a minimum of 1 is "
-                "required"
-            )
-        validate_data(self, X, reset=reset, skip_check_array=True)
+            return self._rows(X, reset=reset)
+        cells = self._cells(X, reset)
         if reset:
-            self.columns_ = columns_of(table, self.kinds)
-        return arrays_of(table, self.columns_)
+            self._made_by = library_of(X)
+            label = cells_of({"y": y}, "y")["y"]
+            how: dict[str, Any] = {"missing": self.missing, "unseen": self.unseen}
+            self.columns_ = list(read_columns(cells, self.kinds, label=label, **how))
+        found = self._arrays(cells, learning=True)
+        if reset:
+            warn_dropped(self.columns_, stacklevel=4)
+        return found
+
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> dict[str, PyTree]:
+        if is_table(X):
+            return self._arrays(self._cells(X, reset=False), learning=False)
+        if not reset and {column.kind for column in self.columns_} != {"numeric"}:
+            raise ValueError("X is an array, expected a table, like that of the training rows")
+        x = checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        if reset:
+            self._made_by = _ARRAY
+            self.columns_ = [Column(number, "numeric", "numeric") for number in range(x.shape[1])]
+        return {"numeric": x}
+
+    def _cells(self, X: RowsLike, reset: bool) -> CellsOf:
+        """The columns of a table; raise unless its names are those of the training rows."""
+        cells = cells_of(X, "X")
+        if hasattr(X, "columns") and hasattr(X, "dtypes"):  # scikit-learn knows its names
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.feature_names_in_ = np.array([*cells], object)
+            self.n_features_in_ = len(cells)
+        return cells
+
+    def _arrays(self, cells: CellsOf, *, learning: bool) -> dict[str, PyTree]:
+        if all(column.kind == "drop" for column in self.columns_):
+            reasons = "; ".join(f"{c.name}: {c.detail}" for c in self.columns_[:5])
+            raise ValueError(f"X has no column to read ({reasons}): give other kinds")
+        return arrays_of(cells, self.columns_, Place("X"), learning=learning)
 
     def _family(self) -> Product:
-        values = tuple(len(c.values) + 1 for c in self.columns_ if c.values is not None)
-        parts = {column.part for column in self.columns_} - {"drop"}
-        return mixed_product(parts, values, alpha=self.alpha, ridge=self.ridge)
+        return mixed_product(sizes_of(self.columns_), alpha=self.alpha, ridge=self.ridge)
 
     def _terms_of_columns(self, features: PyTree) -> np.ndarray:
         """The term of each column: a text has the sum over its words, a dropped column has 0."""
-        found = np.zeros((len(next(iter(features.values()))), len(self.columns_)))
-        for part, own in features.items():
-            indices = [i for i, column in enumerate(self.columns_) if column.part == part]
-            found[:, indices] = own if own.shape[1] == len(indices) else own.sum(1, keepdims=True)
+        read = [i for i, column in enumerate(self.columns_) if column.kind != "drop"]
+        terms = terms_of_columns(features, [self.columns_[i] for i in read])
+        found = np.zeros((len(terms), len(self.columns_)))
+        found[:, read] = terms
         return found
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[RowsLike, np.ndarray]:
@@ -142,6 +172,6 @@ class MixedNB(FamilyEstimator):
             dropped; None stands for a value that does not occur in the training rows.
         """
         x, y = super().sample(n_samples, random_state)
-        return (
-            x["numeric"] if self._made_by is None else as_rows(x, self.columns_, self._made_by)
-        ), y
+        if self._made_by == _ARRAY:
+            return x["numeric"], y
+        return make_table(columns_in(x, self.columns_), self._made_by), y

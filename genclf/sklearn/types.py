@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
-
-Kind: TypeAlias = Literal["numeric", "categorical", "count", "text", "drop"]
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,13 +15,14 @@ if TYPE_CHECKING:
     from genclf.covariance.shrinkage import Method, Target as Target
     from genclf.families.missing import Missing as Missing
     from genclf.fitting.softmax import Features as Features
+    from genclf.tables.columns import Given
     from genclf.tables.frames import Frame
 
     RowsLike: TypeAlias = ArrayLike | Frame | sparray | spmatrix
     LabelsLike: TypeAlias = ArrayLike | Sequence[Hashable]
     WeightsLike: TypeAlias = ArrayLike | None
     PriorLike: TypeAlias = ArrayLike | Mapping[Hashable, float] | None
-    Kinds: TypeAlias = Mapping[str, Kind | Sequence[object]] | None
+    Kinds: TypeAlias = Mapping[Hashable, Given] | None
     NumValues: TypeAlias = int | Sequence[int] | np.ndarray | None
     ModelLike: TypeAlias = Classifier | Callable[[int], Classifier]
     Number: TypeAlias = float

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 
-from genclf.stream.batches import ArrowColumn
-from genclf.stream.columns import Column, Kind, Value, checked_values, what_is
-from genclf.tables.frames import looks_like_text
-
-if TYPE_CHECKING:
-    from genclf.text import Vocabulary
-
-    Given: TypeAlias = Kind | Literal["drop"] | Sequence[Value] | Vocabulary
-else:  # no check at run time: messages are those of this library
-    Given = object
-
-_KINDS = (*get_args(Kind), "drop")
+from genclf.tables.cells import LISTS, NUMBERS, STRINGS, TRUTH, Cells
+from genclf.tables.columns import (
+    Column,
+    Given,
+    Unseen,
+    check_kind,
+    read_column,
+)
+from genclf.tables.rules import Kind, looks_like_text
 
 
 @dataclass(frozen=True)
@@ -31,17 +28,23 @@ class Assignment:
             single key None). If there is no dict, one part is made per kind, and per text.
         kinds: how a user wants columns to be read, by their names.
         part_of: the part that a user wants to read a column, by its name.
+        missing: whether a missing cell of a categorical column is ignored, or one more value.
+        unseen: the treatment of other values of categorical columns; see `Column`.
     """
 
     wanted: Mapping[str | None, Kind] | None
     kinds: Mapping[str, Any]
     part_of: Mapping[str, str]
+    missing: Any = "ignore"
+    unseen: Unseen | None = None
 
     @staticmethod
     def given(
         wanted: Mapping[str | None, Kind] | None,
         kinds: Mapping[str, Given] | None,
         parts: Mapping[str, Sequence[str]] | None,
+        missing: str,
+        unseen: Unseen | None,
     ) -> Assignment:
         """The assignment that these arguments of `Schema.scan` describe."""
         if unknown := sorted({*(parts or {})} - {*(wanted or ())}):
@@ -53,53 +56,66 @@ class Assignment:
         named = [name for own in (parts or {}).values() for name in own]
         if twice := [name for name in named if named.count(name) > 1]:
             raise ValueError(f"parts has column {twice[0]!r} twice")
+        for name, kind in (kinds or {}).items():
+            check_kind(name, kind)
         lists = lambda v: v.tolist() if isinstance(v, np.ndarray) else v  # noqa: E731
         part_of = {name: part for part, own in (parts or {}).items() for name in own}
-        return Assignment(wanted, {k: lists(v) for k, v in (kinds or {}).items()}, part_of)
+        own_kinds = {name: lists(kind) for name, kind in (kinds or {}).items()}
+        return Assignment(wanted, own_kinds, part_of, missing, unseen)
 
     def drops(self, name: str) -> bool:
         """Whether the user leaves this column out."""
         given = self.kinds.get(name)
         return isinstance(given, str) and given == "drop"
 
+    def collects(self, column: Column) -> bool:
+        """Whether the values or words of a column are those of the data."""
+        given = self.kinds.get(column.name)
+        has_values = column.is_coded or column.kind == "text"
+        return has_values and (given is None or isinstance(given, str))
+
     def names(self, found: Sequence[str], others: Sequence[str]) -> list[str]:
-        """The columns of the table that the model reads.
+        """The columns of the table that the model may read.
 
         `others` are the columns of labels and weights.
         """
-        for name in [*others, *self.kinds, *self.part_of]:
-            if name not in found:
-                raise ValueError(f"the batch has no column {name!r}; the columns are {found}")
         for name in others:
             if name in self.kinds or name in self.part_of or others.count(name) > 1:
                 raise ValueError(
                     f"column {name!r} has labels or weights, so it cannot have another role"
                 )
+        for name in [*others, *self.kinds, *self.part_of]:
+            if name not in found:
+                raise ValueError(f"the batch has no column {name!r}; the columns are {found}")
         read = [name for name in found if name not in others and not self.drops(name)]
         if not read:
             raise ValueError(f"there is no column besides {others[0]!r}")
         return read
 
-    def column(self, name: str, cells: ArrowColumn) -> Column:
-        """The column, without the values that are still to be collected."""
-        what, is_given = what_is(cells.type), name in self.kinds
-        column = _as_given(name, self.kinds.get(name), cells)
+    def column(self, name: str, cells: Cells, label: Cells | None = None) -> Column:
+        """How a column is read, with the values of these cells.
+
+        Without a model the rules of tables decide; a model reads what it can.
+        """
+        given = self.kinds.get(name)
+        how: dict[str, Any] = {"missing": self.missing, "unseen": self.unseen}
         if self.wanted is None:
-            part = f"text {name}" if column.kind == "text" else column.kind
-        elif None in self.wanted:
-            part = None
-        else:
+            return read_column(name, cells, given, label=label, **how)
+        column = read_column(name, cells, _implied(name, cells) if given is None else given, **how)
+        part = None
+        if None not in self.wanted:
             part = self.part_of.get(name) or _part_for(column, self.wanted)
-        if self.wanted is not None:
-            before = column.kind
-            column = _as_kind(column, self.wanted[part], is_given)
-            if column.kind != before and what == "strings":
+        kind = self.wanted[part]
+        if not _reads(kind, column):
+            if cells.type == STRINGS and given is None and column.kind != "text":
                 raise ValueError(
-                    f"column {name!r} holds strings, but the model reads it as {column.kind}: "
+                    f"column {name!r} holds strings, but the model reads it as {kind}: "
                     f'drop it by kinds={{{name!r}: "drop"}}'
                 )
-        as_numbers = what == "truth values" and column.kind in ("numeric", "count")
-        return replace(column, part=part, values=(False, True) if as_numbers else column.values)
+            if given is not None or column.kind == "text" or column.width > 1:
+                raise ValueError(f"column {name!r} is {column.kind}, but its part reads {kind}")
+            column = read_column(name, cells, kind, **how)
+        return replace(column, part=part, exponent=0)
 
     def check(self, columns: Iterable[Column]) -> None:
         """Raise unless the parts of the model match these columns, taken as the complete list."""
@@ -117,48 +133,37 @@ class Assignment:
                 )
 
 
-def _as_given(name: str, given: Any, cells: ArrowColumn) -> Column:
-    """The column, read as its type implies or as `kinds` specifies."""
-    what = what_is(cells.type)
-    width = cells.type.list_size if what == "lists of numbers" else 1
-    if hasattr(given, "words"):
-        if given.words[-1:] == ("<unknown>",):
-            raise ValueError(
-                f"kinds[{name!r}] is a Vocabulary that counts unknown words: expected one without "
-                "unknown=True"
-            )
-        return Column(name, "text", values=tuple(given.words), lowercase=given.lowercase)
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        if not given:
-            raise ValueError(f"kinds[{name!r}] is empty, expected the values of the column")
-        return Column(name, "categorical", values=checked_values(given, f"kinds[{name!r}]"))
-    if given is not None and given not in _KINDS:
+def _implied(name: str, cells: Cells) -> Kind:
+    """The kind that the type of a column implies for a model that reads it."""
+    if cells.type in (NUMBERS, LISTS):
+        return "numeric"
+    if cells.type == TRUTH:
+        return "categorical"
+    if cells.type != STRINGS:
         raise ValueError(
-            f"kinds[{name!r}] is {given!r}, expected one of {', '.join(_KINDS)}, a list of values "
-            "or a Vocabulary"
+            f"column {name!r} has the type {cells.type}, expected numbers, strings or truth "
+            f'values: convert it, or drop it by kinds={{{name!r}: "drop"}}'
         )
-    if given is None:
-        if what not in ("numbers", "lists of numbers", "strings", "truth values"):
-            raise ValueError(
-                f"column {name!r} has the type {cells.type}, expected numbers, strings or truth "
-                f'values: convert it, or drop it by kinds={{{name!r}: "drop"}}'
-            )
-        given = "numeric" if what in ("numbers", "lists of numbers") else "categorical"
-        if what == "strings" and not _is_dictionary(cells):
-            known = [cell for cell in cells.to_pylist() if cell is not None]
-            given = "text" if looks_like_text(known, len(set(known)), len(cells)) else given
-    return Column(name, given, width=width)
+    known = [text for text in cells.texts() if text]
+    is_text = not cells.is_category and looks_like_text(known, len(set(known)), len(cells))
+    return "text" if is_text else "categorical"
 
 
-def _is_dictionary(cells: ArrowColumn) -> bool:
-    return hasattr(cells.type, "value_type") and hasattr(cells.type, "index_type")
+def _reads(kind: Kind, column: Column) -> bool:
+    """Whether a part of the model that reads this kind reads the column as it is."""
+    return kind in (column.kind, _kind_of_part(column))
+
+
+def _kind_of_part(column: Column) -> Kind:
+    if column.kind == "text":
+        return "count"
+    return "categorical" if column.is_coded else column.kind
 
 
 def _part_for(column: Column, wanted: Mapping[str | None, Kind]) -> str | None:
     if column.name in wanted:
         return column.name
-    kind = "count" if column.kind == "text" else column.kind
-    able = [part for part, own in wanted.items() if own == kind]
+    able = [part for part, own in wanted.items() if own == _kind_of_part(column)]
     if len(able) != 1:
         some = f"{len(able)} parts" if able else "no part"
         raise ValueError(
@@ -166,13 +171,3 @@ def _part_for(column: Column, wanted: Mapping[str | None, Kind]) -> str | None:
             f'the columns of a part by parts=, or drop it by kinds={{{column.name!r}: "drop"}}'
         )
     return able[0]
-
-
-def _as_kind(column: Column, kind: Kind, is_given: bool) -> Column:
-    """Convert the column to the kind that its part of the model reads; raise if it cannot be."""
-    as_it_is = column.kind == kind or (column.kind, kind) == ("text", "count")
-    if as_it_is:
-        return column
-    if is_given or column.kind == "text" or column.width > 1:
-        raise ValueError(f"column {column.name!r} is {column.kind}, but its part reads {kind}")
-    return replace(column, kind=kind)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from genclf.arguments.extras import imported
+from genclf.tables.arrow_cells import ArrowColumn, arrow
 from genclf.tables.frames import Frame, is_index
 
 if TYPE_CHECKING:  # PyArrow is imported where rows are read
@@ -18,13 +17,11 @@ if TYPE_CHECKING:  # PyArrow is imported where rows are read
 
     ArrowTable: TypeAlias = pa.Table
     RecordBatch: TypeAlias = pa.RecordBatch
-    ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
-    ArrowType: TypeAlias = pa.DataType
     Batch: TypeAlias = ArrowTable | RecordBatch | Frame | Mapping[str, ArrayLike]
     Unit: TypeAlias = Batch | str | os.PathLike[str]
     Batches: TypeAlias = Unit | Iterable[Unit]
 else:
-    ArrowTable = RecordBatch = ArrowColumn = ArrowType = Batch = Unit = Batches = object
+    ArrowTable = RecordBatch = Batch = Unit = Batches = object
 
 _ONE_TYPE = "expected cells of one type that Arrow supports"
 _EXPECTED = "expected record batches of Arrow, tables, or dicts of arrays"
@@ -118,8 +115,3 @@ def _array(name: object, cells: object) -> ArrowColumn:
         return pa.array(cells, from_pandas=True)
     except pa.ArrowException as error:
         raise ValueError(f"column {name!r}: {error}; {_ONE_TYPE}") from error
-
-
-def arrow() -> ModuleType:
-    """PyArrow, or an error that says how to install it."""
-    return imported("pyarrow", "stream", "record batches need")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from genclf.stream.batches import ArrowTable, ArrowType, Batches, as_tables
+from genclf.stream.batches import ArrowTable, Batches, as_tables
 from genclf.stream.units import is_file, units
+from genclf.tables.arrow_cells import ArrowType
 
 ROWS = 65_536  # rows that are read at a time
 _READAHEAD = 4  # batches that Arrow reads ahead, so that its memory is bounded

@@ -2,122 +2,232 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
 
 from genclf.stream.assignment import Assignment
-from genclf.stream.batches import ArrowColumn, ArrowTable
-from genclf.stream.columns import (
-    Column,
-    Place,
-    Value,
-    check_numbers,
-    checked_values,
-    distinct,
-    numbers_of,
-    texts_of,
-    type_of,
-    what_is,
-)
+from genclf.stream.batches import ArrowTable
+from genclf.stream.files import ROWS
+from genclf.tables.arrays import check_type, in_words, numbers_in, texts_in
+from genclf.tables.arrow_cells import ArrowCells, ArrowColumn, arrow
+from genclf.tables.cells import NULLS, Cells, Value, checked_values, type_of
+from genclf.tables.columns import Column, in_order, warn_dropped
+from genclf.tables.place import Place
+from genclf.tables.words import words_of
+
+Tables = Iterable[tuple[str, ArrowTable]]
 
 
 def learned(
     assignment: Assignment,
-    tables: Iterable[tuple[str, ArrowTable]],
+    tables: Tables,
     others: Sequence[str],
     classes: Iterable[object] | None,
 ) -> tuple[tuple[Column, ...], tuple[Value, ...]]:
-    """The columns with their values, and the classes, from a pass over all rows.
+    """The columns that are read, with their values, and the classes, from a pass over all rows.
+
+    The first 65,536 rows decide how a column is read; a column that is null there is decided by the
+    first table in which it is not.
 
     Args:
-        assignment: what decides how a column is read, in the first table where it is not null.
+        assignment: what decides how a column is read.
         tables: tables of Arrow, each with the name of its file or batch.
         others: the column of labels, and that of weights if there is one.
         classes: the classes; None to collect them.
     """
-    columns: dict[str, Column | None] = {}
-    found: dict[str, set[Value]] = {}  # the values of columns whose values are not given
-    seen: set[Value] = set()
-    for source, table in tables:
-        place = Place(source)
-        if not columns:
-            columns = dict.fromkeys(assignment.names(table.column_names, others))
-        if len(others) > 1:
-            table = _with_weight(table, others[1], place)
-        for name in columns:
-            cells = _single_column(table, name, place)
-            if columns[name] is None and what_is(cells.type) != "nulls":
-                columns[name] = own = assignment.column(name, cells)
-                if own.kind in ("categorical", "text") and not own.values:
-                    found[name] = set()
-                if None not in columns.values():
-                    assignment.check(filter(None, columns.values()))
-            if (column := columns[name]) is not None:
-                _collect(found, cells, column, place)
-        if classes is None:
-            _add(seen, _single_column(table, others[0], place), others[0], place)
-        elif not found and None not in columns.values():
-            break
-    if not columns:
+    rest = iter(tables)
+    first = _first_look(rest)
+    if not first:
         raise ValueError("batches is empty: there are no columns")
+    pa = arrow()
+    names = assignment.names(first[0][1].column_names, others)
+    first = [(source, _with_weight(table, others, Place(source))) for source, table in first]
+    look = {name: _joined(first, name) for name in [*names, others[0]]}
+    label = look.pop(others[0])
+    columns: dict[str, Column | None] = {
+        name: _decided(assignment, name, cells, label) for name, cells in look.items()
+    }
+    values = {name: {*c.values} for name, c in columns.items() if c and assignment.collects(c)}
+    seen = _values(label, others[0], Place(first[0][0])) if classes is None else set()
+    if None not in columns.values():
+        assignment.check(_read(columns))
+    for source, table in () if _is_complete(assignment, columns, classes) else rest:
+        place = Place(source)
+        table = _with_weight(table, others, place)
+        for name, column in columns.items():
+            cells = ArrowCells(_single_column(table, name, place))
+            if column is None:
+                own = pa.table({name: cells.column})
+                look[name] = _joined([(source, _one_row(look[name], name)), (source, own)], name)
+                columns[name] = column = _decided(assignment, name, look[name], None)
+                if column is not None and assignment.collects(column):
+                    values[name] = {*column.values}
+            elif column.kind != "drop":
+                _collect(values.get(name), cells, column, place, assignment.missing)
+        if classes is None:
+            cells = ArrowCells(_single_column(table, others[0], place))
+            _add(seen, _values(cells, others[0], place), others[0], place)
     if classes is None and not seen:
         raise ValueError(f"the label {others[0]!r} is missing in every row")
-    known = []
     for name, column in columns.items():
-        if column is None and name in assignment.kinds:
-            column = assignment.column(name, table[name])
-        if column is not None and name in found:
-            column = replace(column, values=tuple(sorted(found[name])))
-        if column is None or (column.kind in ("categorical", "text") and not column.values):
-            raise ValueError(
-                f"column {name!r} has no value: drop it, or give its kind or values by kinds="
-            )
-        known.append(column)
+        if column is None:
+            columns[name] = column = _without_value(assignment, name, look[name])
+        if name in values:
+            columns[name] = _with_values(column, values[name])
+    warn_dropped(filter(None, columns.values()), stacklevel=4)
+    known = _read(columns)
+    if not known:
+        raise ValueError("there is no column to read: give other kinds")
     assignment.check(known)
     if classes is None:
         return tuple(known), tuple(sorted(seen))
     return tuple(known), checked_values(classes, "classes")
 
 
-def _with_weight(table: ArrowTable, name: str, place: Place) -> ArrowTable:
+def _read(columns: dict[str, Column | None]) -> list[Column]:
+    return [column for column in columns.values() if column and column.kind != "drop"]
+
+
+def _decided(assignment: Assignment, name: str, cells: Cells, label: Cells | None) -> Column | None:
+    """How a column is read; None as long as it is null, or has one value."""
+    if cells.type == NULLS:
+        return None
+    column = assignment.column(name, cells, label)
+    return None if column.kind == "drop" and column.detail.startswith("constant") else column
+
+
+def _one_row(cells: Cells, name: str) -> ArrowTable:
+    """The first value of a column that has no other."""
+    row = np.flatnonzero(~cells.missing)[:1] if cells.type != NULLS else np.arange(1)
+    found = cells.take(row)
+    assert isinstance(found, ArrowCells)
+    return arrow().table({name: found.column})
+
+
+def _is_complete(
+    assignment: Assignment, columns: dict[str, Column | None], classes: object
+) -> bool:
+    """Whether nothing remains to be collected."""
+    known = [column for column in columns.values() if column is not None]
+    return (
+        classes is not None
+        and len(known) == len(columns)
+        and not any(assignment.collects(column) for column in known)
+    )
+
+
+def _first_look(tables: Iterator[tuple[str, ArrowTable]]) -> list[tuple[str, ArrowTable]]:
+    """The first tables, of 65,536 rows or more together if there are so many."""
+    found, rows = [], 0
+    for source, table in tables:
+        found.append((source, table))
+        rows += len(table)
+        if rows >= ROWS:
+            break
+    return found
+
+
+def _joined(tables: Sequence[tuple[str, ArrowTable]], name: str) -> ArrowCells:
+    """The cells of a column in several tables; raise if their types differ."""
+    pa, chunks = arrow(), []
+    kinds: dict[tuple[str, int], None] = {}
+    for source, table in tables:
+        place = Place(source)
+        cells = ArrowCells(_single_column(table, name, place))
+        if cells.type != NULLS:
+            kinds[cells.type, cells.width] = None
+        if len(kinds) > 1:
+            earlier = in_words(*next(iter(kinds)))
+            what = f"{in_words(cells.type, cells.width)}, expected {earlier}, as in earlier batches"
+            raise place.error(what, name)
+        chunks.append(cells.column)
+    if len({chunk.type for chunk in chunks}) > 1:
+        each = [pa.table({name: _plain(chunk)}) for chunk in chunks]
+        return ArrowCells(pa.concat_tables(each, promote_options="permissive")[name])
+    every = list(chain.from_iterable(chunk.chunks for chunk in chunks))
+    return ArrowCells(pa.chunked_array(every, chunks[0].type))
+
+
+def _plain(cells: ArrowColumn) -> ArrowColumn:
+    """The cells without a dictionary."""
+    is_dictionary = arrow().types.is_dictionary(cells.type)
+    return cells.cast(cells.type.value_type) if is_dictionary else cells
+
+
+def _with_weight(table: ArrowTable, others: Sequence[str], place: Place) -> ArrowTable:
     """The rows of a table that have weight."""
-    column = Column(name, "numeric")
-    weight = numbers_of(_single_column(table, name, place), column, place)[:, 0]
+    if len(others) < 2:
+        return table
+    cells = ArrowCells(_single_column(table, others[1], place))
+    weight = numbers_in(cells, Column(others[1], "numeric"), place)[:, 0]
     return table if weight.all() else table.filter(weight != 0)
 
 
 def _collect(
-    found: dict[str, set[Value]], cells: ArrowColumn, column: Column, place: Place
+    found: set[Any] | None, cells: Cells, column: Column, place: Place, missing: str
 ) -> None:
     """Add the values or words of the cells to those found, or check the type of numbers."""
-    if column.kind in ("numeric", "count"):
-        check_numbers(cells, column, place)
-    elif column.name in found and column.kind == "text":
-        found[column.name] |= _words(texts_of(cells, column.name, place))
-    elif column.name in found:
-        _add(found[column.name], cells, column.name, place)
+    if found is None or cells.type == NULLS:
+        check_type(cells, column, place)
+    elif column.kind == "text":
+        found |= {*words_of(texts_in(cells, column, place))}
+    else:
+        _add(found, _values(cells, column.name, place), column.name, place)
+    if found is not None and column.is_coded and missing == "value" and cells.missing.any():
+        found.add(None)
 
 
-def _add(values: set[Value], cells: ArrowColumn, name: str, place: Place) -> None:
-    own, code = distinct(cells, name, place)
-    used = {own[i] for i in set(code.tolist()) if i >= 0}
-    one, other = next(iter(values), None), next(iter(used), None)
-    if one is not None and other is not None and type_of(one) != type_of(other):
-        what = f"the column holds {type_of(other)} here, but {type_of(one)} in earlier batches"
+def _values(cells: Cells, name: str, place: Place) -> set[Any]:
+    """The values of the cells."""
+    if cells.type == NULLS:
+        return set()
+    try:
+        own, code = cells.encoded()
+    except ValueError as error:
+        raise place.error(str(error), name) from error
+    except arrow().ArrowException as error:
+        raise place.error(
+            f"{cells.type}, expected numbers, strings or truth values: convert it to strings", name
+        ) from error
+    return {own[i] for i in np.unique(code) if i >= 0}
+
+
+def _add(values: set[Any], used: set[Any], name: str, place: Place) -> None:
+    known = next((value for value in values if value is not None), None)
+    other = next(iter(used), None)
+    if known is not None and other is not None and type_of(known) != type_of(other):
+        what = f"the column holds {type_of(other)} here, but {type_of(known)} in earlier batches"
         raise place.error(what, name)
     values |= used
+
+
+def _with_values(column: Column, values: set[Any]) -> Column:
+    """The column with these values, in order."""
+    ordered = in_order(values)
+    if not ordered:
+        raise ValueError(
+            f"column {column.name!r} has no value: drop it, or give its kind or values by kinds="
+        )
+    kind = column.kind
+    if kind == "binary" and len(ordered) > 2:
+        kind = "categorical"
+    return replace(column, kind=kind, values=ordered, num_missing=0)
+
+
+def _without_value(assignment: Assignment, name: str, cells: Cells) -> Column:
+    """A column that is null in all rows, or has one value."""
+    if assignment.wanted is not None and name not in assignment.kinds:
+        raise ValueError(
+            f"column {name!r} has no value: drop it, or give its kind or values by kinds="
+        )
+    return assignment.column(name, cells)
 
 
 def _single_column(table: ArrowTable, name: str, place: Place) -> ArrowColumn:
     if table.column_names.count(name) != 1:
         raise place.error(f"no column {name!r}; the columns are {table.column_names}")
     return table[name]
-
-
-def _words(texts: list[str]) -> set[str]:
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    try:
-        return set(CountVectorizer().fit(texts).vocabulary_)
-    except ValueError:  # no word at all
-        return set()

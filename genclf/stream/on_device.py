@@ -18,7 +18,6 @@ from genclf.classifier.estimation import stats
 from genclf.families.structure import named_arrays
 from genclf.fitting.e_step import Expectation
 from genclf.stream.batches import Batches
-from genclf.stream.columns import Column, Place
 from genclf.stream.convert import as_host
 from genclf.stream.part import Part
 from genclf.stream.pieces import merged, padded, statistics
@@ -27,6 +26,8 @@ from genclf.stream.schema import Rows, Schema
 from genclf.sums.blocks import Hard
 from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
+from genclf.tables.columns import Column
+from genclf.tables.place import Place
 
 
 def device_part(clf: Classifier, schema: Schema, batches: Batches, part_id: str) -> Part:

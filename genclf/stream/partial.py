@@ -88,7 +88,7 @@ def check_observed(clf: Classifier, hint: str) -> None:
 
 def check_schema(clf: Classifier, schema: Schema) -> None:
     """Raise unless the schema was made with this model, or one with the same statistics."""
-    found = parts_of(clf, schema.columns, schema.classes, schema.unseen)
+    found = parts_of(clf, schema.columns, schema.classes)
     if found != (schema.parts, schema.statistic):
         raise ValueError(
             f"the schema is of another model, with {schema.statistic or schema.parts!r}; this one "

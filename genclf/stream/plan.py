@@ -24,7 +24,6 @@ from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.counts.poisson import Poisson
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.stream.columns import Column, Kind, Value
 from genclf.stream.recipes import (
     OfBits,
     OfCategories,
@@ -34,6 +33,10 @@ from genclf.stream.recipes import (
     PartOfModel,
     Recipe,
 )
+from genclf.tables.cells import Value
+from genclf.tables.columns import Column, sizes_of
+from genclf.tables.features import may_be_missing
+from genclf.tables.rules import Kind
 
 
 def generative(clf: Any) -> Classifier:
@@ -66,24 +69,18 @@ def _kind(family: Family) -> Kind:
 def mixed_model(
     columns: Sequence[Column],
     num_classes: int,
-    unseen: str,
     *,
     alpha: float = 1.0,
     ridge: float = 0.0,
     class_alpha: float = 0.0,
 ) -> Classifier:
     """Naive Bayes of columns of any kinds."""
-    sizes = tuple(_size(c, unseen) for c in columns if c.kind == "categorical")
-    product = mixed_product([str(c.part) for c in columns], sizes, alpha=alpha, ridge=ridge)
+    product = mixed_product(sizes_of(columns), alpha=alpha, ridge=ridge)
     return Classifier(product, num_classes, class_alpha)
 
 
-def _size(column: Column, unseen: str) -> int:
-    return len(column.values) + (unseen == "other")
-
-
 def parts_of(
-    clf: Classifier, columns: Sequence[Column], classes: Sequence[Value], unseen: str
+    clf: Classifier, columns: Sequence[Column], classes: Sequence[Value]
 ) -> tuple[tuple[PartOfModel, ...], str | None]:
     """The parts of a model, and its statistics in words; raise if classes or values differ."""
     if clf.num_classes != len(classes):
@@ -96,8 +93,8 @@ def parts_of(
         own = [column for column in columns if column.part == name]
         if not own:
             raise ValueError(f"part {name!r} of the model has no column in the schema")
-        sizes = tuple(_size(column, unseen) for column in own if column.kind == "categorical")
-        missing = any(_may_miss(leaf) for (leaf,) in leaf_families(family))
+        sizes = tuple(column.size for column in own if column.is_coded)
+        missing = may_be_missing(family)
         found.append(PartOfModel(name, _kind(family), missing, recipe_of(family, own, sizes)))
         rows[name] = _abstract(own)
     if not is_additive(clf.family):
@@ -107,14 +104,10 @@ def parts_of(
     return tuple(found), made.statistic
 
 
-def _may_miss(family: Family) -> bool:
-    return getattr(family, "missing", "error") != "error"
-
-
 def _abstract(columns: Sequence[Column]) -> PyTree:
-    if columns[0].kind == "categorical":
+    if columns[0].is_coded:
         return jax.ShapeDtypeStruct((1, len(columns)), np.int32)
-    width = sum(len(c.values) if c.kind == "text" else c.width for c in columns)
+    width = sum(column.size for column in columns)
     return jax.ShapeDtypeStruct((1, width), np.float64)
 
 
@@ -126,7 +119,7 @@ def recipe_of(family: Family, columns: Sequence[Column], sizes: tuple[int, ...])
 
 @recipe_of.register
 def _(family: Gaussian, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
-    full, missing = family.structure.is_full, _may_miss(family)
+    full, missing = family.structure.is_full, may_be_missing(family)
     if family.needs_fourth or (full and missing):
         return None
     return OfMoments(full, family.shared, missing)
@@ -142,7 +135,7 @@ def _(family: Categorical, columns: Sequence[Column], sizes: tuple[int, ...]) ->
                 f"column {column.name!r} has {size} values, {column.values!r:.100}{others}, but "
                 f"the model {own}: give them by kinds=, or scan all batches"
             )
-    return OfCategories(sizes, _may_miss(family))
+    return OfCategories(sizes, may_be_missing(family))
 
 
 @recipe_of.register
@@ -150,7 +143,7 @@ def _(family: Bernoulli, columns: Sequence[Column], sizes: tuple[int, ...]) -> R
     threshold: Any = family.threshold
     if np.ndim(threshold):
         return None
-    return OfBits(None if threshold is None else float(threshold), _may_miss(family))
+    return OfBits(None if threshold is None else float(threshold), may_be_missing(family))
 
 
 @recipe_of.register
@@ -160,4 +153,4 @@ def _(family: Multinomial, columns: Sequence[Column], sizes: tuple[int, ...]) ->
 
 @recipe_of.register
 def _(family: Poisson, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
-    return OfEvents(_may_miss(family))
+    return OfEvents(may_be_missing(family))

@@ -14,7 +14,6 @@ from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.scores import discriminants
 from genclf.stream.batches import ArrowTable, Batches
-from genclf.stream.columns import Place
 from genclf.stream.files import ROWS
 from genclf.stream.on_device import arrays_of
 from genclf.stream.partial import NAME, SCHEMA
@@ -24,6 +23,7 @@ from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import NeedsJax, host_scores
 from genclf.stream.units import units
+from genclf.tables.place import Place
 
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
 

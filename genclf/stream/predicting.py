@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from genclf.stream.batches import ArrowColumn, ArrowTable, ArrowType
-from genclf.stream.columns import Place
+from genclf.stream.batches import ArrowTable
 from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema
 from genclf.stream.scoring import log_posterior, most_probable
+from genclf.tables.arrow_cells import ArrowColumn, ArrowType
+from genclf.tables.place import Place
 
 
 @dataclass(frozen=True)

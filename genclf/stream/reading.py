@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from genclf.stream.batches import Batches, as_tables
-from genclf.stream.columns import Place
 from genclf.stream.files import ROWS
 from genclf.stream.host import HostSums, LabelledRows, merge_host
 from genclf.stream.part import Part
 from genclf.stream.schema import Rows, Schema
+from genclf.tables.place import Place
 
 
 def pieces(

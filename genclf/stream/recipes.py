@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln
 
-from genclf.stream.columns import Kind
 from genclf.stream.host import (
     HostMoments,
     HostSums,
@@ -18,6 +17,7 @@ from genclf.stream.host import (
     moments,
     moments_of_cells,
 )
+from genclf.tables.rules import Kind
 
 
 @dataclass(frozen=True)

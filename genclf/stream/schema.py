@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from genclf.stream.assignment import Assignment, Given
+from genclf.stream.assignment import Assignment
 from genclf.stream.batches import ArrowTable, Batch, Batches
-from genclf.stream.columns import MISSING, Column, Place, Value, codes_of, type_of
 from genclf.stream.files import Reader
 from genclf.stream.host import HostStats, LabelledRows
 from genclf.stream.learning import learned
 from genclf.stream.recipes import RECIPES, PartOfModel
-from genclf.stream.rows import Rows, cells_of, no_cells, refuse_unseen, weights_of
+from genclf.stream.rows import Rows, arrays_in, no_cells, weights_of
+from genclf.tables.arrays import MISSING, check_type, index_in, refuse_unseen
+from genclf.tables.arrow_cells import ArrowCells
+from genclf.tables.cells import STRINGS, TRUTH, Value, type_of
+from genclf.tables.columns import Column, Given, Unseen
+from genclf.tables.place import Place
 
 if TYPE_CHECKING:
     from genclf.classifier.classifier import Classifier
@@ -37,9 +41,8 @@ class Schema:
         label: the column of labels.
         weight: the column of weights; None for ones.
         classes: the classes in order.
-        unseen: the treatment of a value that is not among those of its column: "error" raises;
-            with "other", a new value becomes an extra category, and a row of a new class is
-            unlabelled.
+        unseen_labels: the treatment of a label that is not among the classes: "error" raises, and
+            with "ignore" the row is unlabelled.
         parts: the parts of the model.
         statistic: what is summed, in words; None where this depends on params.
     """
@@ -48,7 +51,7 @@ class Schema:
     label: str
     weight: str | None
     classes: tuple[Value, ...]
-    unseen: Literal["error", "other"]
+    unseen_labels: Literal["error", "ignore"]
     parts: tuple[PartOfModel, ...]
     statistic: str | None
 
@@ -62,15 +65,18 @@ class Schema:
         kinds: Mapping[str, Given] | None = None,
         parts: Mapping[str, Sequence[str]] | None = None,
         classes: Iterable[object] | None = None,
-        unseen: Literal["error", "other"] = "error",
+        missing: Literal["ignore", "value"] = "ignore",
+        unseen: Unseen | None = None,
+        unseen_labels: Literal["error", "ignore"] = "error",
     ) -> Schema:
         """The schema of a data set whose first batch holds all classes and values.
 
-        A model without parts reads all columns. In a `Product`, a part with the name of a column
-        reads that column; other columns go to the part of their kind. By their types, numbers are
-        numeric; strings and truth values are categorical. A column of strings of three words or
-        more on average is text, if the number of distinct strings is above 50 or above half the
-        number of rows.
+        Without a model, columns are read by the rules of `genclf.compare`; a warning names columns
+        that are dropped. A model reads all columns: one without parts as what it models; in a
+        `Product`, a part with the name of a column reads that column, and other columns go to the
+        part of their kind. By their types, numbers are then numeric, strings and truth values are
+        categorical, and strings of three words or more on average are text, if over 50 of them
+        differ or more than half.
 
         Args:
             clf: the model; None for naive Bayes of columns of any kinds, `schema.model()`.
@@ -79,13 +85,18 @@ class Schema:
             label: the column of labels; a row with a null there has no label, and is used by
                 steps of EM alone.
             weight: the column of weights; None for ones.
-            kinds: how columns are read, if not as their types and the model imply: a dict from
-                their names to "numeric", "categorical", "count", "text", "drop", the list of
-                values of a categorical column, or the `Vocabulary` of texts.
+            kinds: how columns are read, if not so: a dict from their names to "numeric", "count",
+                "categorical", "binary", "text" or "drop", the list of values of a categorical
+                column, or the `Vocabulary` of texts.
             parts: the columns of each part of the model, where their kinds do not determine it; a
                 part reads its columns in the order of the batch.
             classes: the classes in order; None for those of the batch, sorted.
-            unseen: the treatment of other values later; see the attribute.
+            missing: "ignore" takes a missing category for no evidence, if the model can; with
+                "value" it is one more value of the columns that miss some here.
+            unseen: the treatment of other categories later: "ignore" takes them for no evidence,
+                with "other" they are one more value, "error" raises. None is "error" in rows to
+                learn from, and "ignore" in rows to predict.
+            unseen_labels: the treatment of other labels later; see the attribute.
 
         Raises:
             ValueError: a column does not fit the model, or has another number of values; or the
@@ -99,7 +110,8 @@ class Schema:
             (('a', 'b'), ['numeric', 'numeric'])
         """
         given: Any = {"weight": weight, "kinds": kinds, "parts": parts, "classes": classes}
-        return Schema.scan(clf, [batch], label, unseen=unseen, **given)
+        given |= {"missing": missing, "unseen": unseen, "unseen_labels": unseen_labels}
+        return Schema.scan(clf, [batch], label, **given)
 
     @staticmethod
     def scan(
@@ -111,13 +123,15 @@ class Schema:
         kinds: Mapping[str, Given] | None = None,
         parts: Mapping[str, Sequence[str]] | None = None,
         classes: Iterable[object] | None = None,
-        unseen: Literal["error", "other"] = "error",
+        missing: Literal["ignore", "value"] = "ignore",
+        unseen: Unseen | None = None,
+        unseen_labels: Literal["error", "ignore"] = "error",
     ) -> Schema:
         """The schema of a data set, from a first pass that collects classes, values and words.
 
-        The arguments are those of `of`, except for the data. The first batch in which a column is
-        not null determines its kind. With `classes` and `kinds`, the pass ends when no value of a
-        column remains to be collected.
+        The arguments are those of `of`, except for the data. The first 65,536 rows determine the
+        kind of a column, or the first batch in which it is not null. With `classes` and `kinds`,
+        the pass ends when no value of a column remains to be collected.
 
         Args:
             clf: the model, or None.
@@ -129,32 +143,37 @@ class Schema:
             kinds: how columns are read.
             parts: the columns of each part of the model.
             classes: the classes in order.
-            unseen: the treatment of other values later.
+            missing: whether a missing category is ignored, or a value.
+            unseen: the treatment of other categories later.
+            unseen_labels: the treatment of other labels later.
 
         Raises:
             ValueError: as for `of`, or a column has another type in a later batch.
 
         Example:
             >>> import genclf as gcf
-            >>> batches = [{"size": ["L", "S"], "y": [0, 1]}, {"size": ["M"], "y": [1]}]
+            >>> batches = [{"size": list("LSLS"), "y": [0, 1, 0, 1]}]
+            >>> batches += [{"size": ["M", "M"], "y": [1, 0]}]
             >>> schema = gcf.Schema.scan(None, batches, label="y")
-            >>> schema.columns[0].values
-            ('L', 'M', 'S')
+            >>> schema.columns[0].kind, schema.columns[0].values
+            ('categorical', ('L', 'M', 'S'))
         """
         from genclf.stream import plan
+        from genclf.tables.choices import MISSING as MISSING_CELL, UNSEEN, UNSEEN_LABELS
 
-        if unseen not in ("error", "other"):
-            raise ValueError(f'unseen is {unseen!r}, expected "error" or "other"')
+        MISSING_CELL.checked(missing, "missing")
+        UNSEEN.checked(unseen, "unseen")
+        UNSEEN_LABELS.checked(unseen_labels, "unseen_labels")
         wanted = None if clf is None else plan.kinds_of(plan.generative(clf))
         others = [label] if weight is None else [label, weight]
-        assignment = Assignment.given(wanted, kinds, parts)
+        assignment = Assignment.given(wanted, kinds, parts, missing, unseen)
         dropped = frozenset(name for name in assignment.kinds if assignment.drops(name))
         columns, found = learned(
             assignment, Reader(ignored=dropped).all_tables(batches), others, classes
         )
-        clf = plan.mixed_model(columns, len(found), unseen) if clf is None else clf
-        made, statistic = plan.parts_of(clf, columns, found, unseen)
-        return Schema(columns, label, weight, found, unseen, made, statistic)
+        clf = plan.mixed_model(columns, len(found)) if clf is None else clf
+        made, statistic = plan.parts_of(clf, columns, found)
+        return Schema(columns, label, weight, found, unseen_labels, made, statistic)
 
     def model(
         self, *, alpha: float = 1.0, ridge: float = 0.0, class_alpha: float = 0.0
@@ -172,12 +191,14 @@ class Schema:
         """
         from genclf.stream import plan
 
-        given = self.columns, len(self.classes), self.unseen
+        given = self.columns, len(self.classes)
         return plan.mixed_model(*given, alpha=alpha, ridge=ridge, class_alpha=class_alpha)
 
     def to_json(self) -> str:
         """The schema as text, the same for equal schemas."""
         fields = asdict(self)
+        for column in fields["columns"]:
+            del column["detail"], column["num_missing"]  # of the rows that it was learned from
         for part, given in zip(fields["parts"], self.parts, strict=True):
             part["recipe"] = given.recipe and [type(given.recipe).__name__, part["recipe"]]
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -217,11 +238,11 @@ class Schema:
     @property
     def reader(self) -> Reader:
         """How the columns are read from files."""
-        values = {column.name: column.values for column in self.columns}
-        values[self.label] = self.classes
-        codes = [column.name for column in self.columns if column.kind == "categorical"]
-        of = {"strings": "string", "truth values": "bool_", "numbers": "float64"}
-        types = {name: of[type_of(next(iter(own), 0.0))] for name, own in values.items()}
+        of = {STRINGS: "string", TRUTH: "bool_"}
+        types = {c.name: STRINGS if c.kind == "text" else c.type for c in self.columns}
+        types[self.label] = type_of(self.classes[0])
+        types = {name: of.get(own, "float64") for name, own in types.items()}
+        codes = [column.name for column in self.columns if column.is_coded]
         types |= {} if self.weight is None else {self.weight: "float64"}
         return Reader(tuple(self.names), (*codes, self.label), types)
 
@@ -233,10 +254,7 @@ class Schema:
     @property
     def num_values(self) -> tuple[int, ...]:
         """The number of values of each categorical column, including the one for unseen values."""
-        return tuple(self._num_values(c) for c in self.columns if c.kind == "categorical")
-
-    def _num_values(self, column: Column) -> int:
-        return len(column.values) + (self.unseen == "other")
+        return tuple(column.size for column in self.columns if column.is_coded)
 
     def read(
         self, table: ArrowTable, place: Place, labelled: bool = True, unlabelled: bool = False
@@ -257,19 +275,25 @@ class Schema:
                     f"{number or 'no'} column{'s' * (number > 1)} {name!r}, expected one; the "
                     f"columns are {', '.join(map(repr, table.column_names)):.200}"
                 )
+        cells = {name: ArrowCells(table[name]) for name in wanted}
         label, weight = np.full(len(table), MISSING), None
         if labelled:
-            label = codes_of(table[self.label], self.classes, self.label, place)
+            own = Column(
+                self.label, "categorical", type=type_of(self.classes[0]), values=self.classes
+            )
+            check_type(cells[self.label], own, place)
+            label = index_in(cells[self.label], self.classes, self.label, place)
             if self.weight is not None:
-                own = replace(place, counts=None if unlabelled else label != MISSING)
-                weight = weights_of(table, self.weight, own)
+                counts = None if unlabelled else label != MISSING
+                weight = weights_of(cells[self.weight], self.weight, replace(place, counts=counts))
                 place = replace(place, counts=weight > 0)
-            if self.unseen == "error":
-                refuse_unseen(label, table, self.label, self.classes, place)
+            if self.unseen_labels == "error":
+                hint = 'one of {}; or unseen_labels="ignore"'
+                refuse_unseen(label, cells[self.label], own, place, hint)
             label = np.maximum(label, MISSING)
             place = replace(place, counts=Rows(None, label, weight).counted(unlabelled))
         x = {
-            part.name: cells_of(part, self.columns_of(part.name), self.unseen, table, place)
+            part.name: arrays_in(part, self.columns_of(part.name), cells, place, labelled)
             for part in self.parts
         }
         return Rows(x[None] if None in x else x, label, weight)

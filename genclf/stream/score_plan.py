@@ -19,7 +19,6 @@ from genclf.families.counts.categorical_params import CategoricalParams
 from genclf.families.counts.multinomial_params import MultinomialParams
 from genclf.families.counts.poisson import PoissonParams
 from genclf.families.gaussian.params import GaussianParams
-from genclf.stream.columns import Column
 from genclf.stream.partial import SCHEMA
 from genclf.stream.schema import Schema
 from genclf.stream.scoring import (
@@ -32,6 +31,7 @@ from genclf.stream.scoring import (
     PartScores,
     PoissonScores,
 )
+from genclf.tables.columns import Column
 
 
 @checked_arguments(schema=SCHEMA)
@@ -64,7 +64,7 @@ def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
     parts = {}
     for name, density in given.items():
         parts[name] = part_scores(density)
-        _check_columns(density, [c for c in schema.columns if c.part == name], schema.unseen)
+        _check_columns(density, [c for c in schema.columns if c.part == name])
     return HostScores(_float64(params.log_prior), parts)
 
 
@@ -78,19 +78,19 @@ def _named(parts: Iterable[str | None]) -> str:
     return ", ".join(sorted("(one without a name)" if p is None else repr(p) for p in parts))
 
 
-def _check_columns(density: Any, columns: Sequence[Column], unseen: str) -> None:
+def _check_columns(density: Any, columns: Sequence[Column]) -> None:
     """Raise unless the columns of a part are those of its density."""
     expected: Any
     found: Any
     by_values = isinstance(density, CategoricalParams)
-    if (columns[0].kind == "categorical") != by_values:
+    if columns[0].is_coded != by_values:
         what, found, expected = "the kind", columns[0].kind, f"are {type(density).__name__}"
     elif by_values:
         what, expected = "numbers of values", density.columns.num_values
-        found = tuple(len(column.values) + (unseen == "other") for column in columns)
+        found = tuple(column.size for column in columns)
     else:
         what, expected = "a width of", density.num_features
-        found = sum(len(c.values) if c.kind == "text" else c.width for c in columns)
+        found = sum(column.size for column in columns)
     if found != expected:
         raise ValueError(
             f"the columns {', '.join(repr(c.name) for c in columns):.100} have {what} {found}, but "

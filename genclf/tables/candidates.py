@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from genclf.families.base import Family
+from genclf.families.combined.mixed import mixed_product
 from genclf.families.combined.product import Product
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.tables.columns import Column
-from genclf.tables.features import Codes, Nothing, Numbers, Parts, Reader, Words
-from genclf.tables.frames import Table
+from genclf.tables.columns import Column, sizes_of
 from genclf.tables.training_words import TrainingWords
 
 RIDGE = 1e-3
@@ -32,87 +31,110 @@ class Candidate(NamedTuple):
     Attributes:
         name: name of the model.
         features: the columns that it uses, in words.
-        read: makes arrays of those columns.
+        columns: how it reads them.
         families: keyed by the suffix that each adds to the name; empty if a fit would take too
             long.
     """
 
     name: str
     features: str
-    read: Reader
+    columns: tuple[Column, ...]
     families: Mapping[str, Family]
 
 
 def candidates(
-    table: Table, columns: Sequence[Column], num_classes: int, num_folds: int
+    columns: Sequence[Column], num_rows: int, num_classes: int, num_folds: int
 ) -> list[Candidate]:
     """The class prior alone, models of each kind of column, and one model of all columns."""
     # A column with one value has no information about the class: only the prior is left.
-    found = [Candidate("class prior (baseline)", "nothing", Nothing(), {"": Categorical(1)})]
-    naive: dict[str, Candidate] = {}
-    of_kind = lambda kind: [column for column in columns if column.kind == kind]  # noqa: E731
-    if numeric := of_kind("numeric"):
-        found += _discriminants(numeric, num_classes, num_folds)
+    found = [Candidate("class prior (baseline)", "nothing", (), {"": Categorical(1)})]
+    naive = []
+    if numeric := _of_kind(columns, "numeric"):
+        found += _discriminants(numeric, num_rows, num_classes, num_folds)
         cells = Gaussian("diag", missing="marginalize")
-        read = Numbers.of(numeric, may_miss=True)
-        naive["numeric"] = Candidate("Gaussian naive Bayes", _count(numeric), read, _ridged(cells))
-    if binary := of_kind("binary"):
-        bits: Family = Bernoulli(missing="marginalize")
-        naive["binary"] = Candidate(
-            "Bernoulli naive Bayes", _count(binary), Codes.of(binary), {"": bits}
+        naive.append(Candidate("Gaussian naive Bayes", _count(numeric), numeric, _ridged(cells)))
+    if binary := _of_kind(columns, "binary"):
+        families: dict[str, Family] = {"": _of_binary(binary)}
+        naive.append(Candidate("Bernoulli naive Bayes", _count(binary), binary, families))
+    if categorical := _of_kind(columns, "categorical"):
+        families = {"": Categorical(_sizes(categorical), missing="marginalize")}
+        naive.append(
+            Candidate("categorical naive Bayes", _count(categorical), categorical, families)
         )
-    if categorical := of_kind("categorical"):
-        codes = Codes.of(categorical)
-        family = Categorical(tuple(map(len, codes.values)), missing="marginalize")
-        naive["categorical"] = Candidate(
-            "categorical naive Bayes", _count(categorical), codes, {"": family}
-        )
-    for text in of_kind("text"):
-        naive[f"text {text.name}"] = Candidate(
-            "multinomial naive Bayes",
-            f"words of {text.name}",
-            Words.of(text, table),
-            {"": TrainingWords(Multinomial())},
-        )
-    found += naive.values()
+    if count := _of_kind(columns, "count"):
+        naive.append(Candidate("multinomial naive Bayes", _count(count), count, _WORDS))
+    for text in _of_kind(columns, "text"):
+        words = f"words of {text.name}"
+        families = {"": TrainingWords(Multinomial())}
+        naive.append(Candidate("multinomial naive Bayes", words, (text,), families))
+    found += naive
     if len(naive) > 1:
-        found.append(_mixed(naive))
+        found.append(_mixed([c for c in columns if c.kind != "drop"]))
     return found
 
 
-def _mixed(naive: dict[str, Candidate]) -> Candidate:
-    """One naive Bayes model of all columns, from the models of each kind of column."""
-    suffixes = max((one.families for one in naive.values()), key=len)
-    families = {
-        suffix: Product({part: c.families.get(suffix, c.families[""]) for part, c in naive.items()})
-        for suffix in suffixes
-    }
-    readers: dict[str, Any] = {part: one.read for part, one in naive.items()}
-    return Candidate("mixed naive Bayes", "all columns", Parts(readers), families)
+_WORDS: dict[str, Family] = {"": Multinomial()}
+
+
+def _of_kind(columns: Sequence[Column], kind: str) -> tuple[Column, ...]:
+    """The columns of a kind, for a model without parts."""
+    return tuple(replace(column, part=None) for column in columns if column.kind == kind)
+
+
+def _of_binary(columns: Sequence[Column]) -> Family:
+    """Bernoulli densities, unless a missing or another value makes a third one."""
+    sizes = _sizes(columns)
+    if set(sizes) == {2}:
+        return Bernoulli(missing="marginalize")
+    return Categorical(sizes, missing="marginalize")
+
+
+def _sizes(columns: Sequence[Column]) -> tuple[int, ...]:
+    return tuple(column.size for column in columns)
+
+
+def _mixed(columns: Sequence[Column]) -> Candidate:
+    """One naive Bayes model of all columns, that of `MixedNB`."""
+
+    def family(ridge: float) -> Product:
+        whole = mixed_product(sizes_of(columns), alpha=1.0, ridge=ridge)
+        texts = {column.part for column in columns if column.kind == "text"}
+        parts = {
+            name: TrainingWords(own) if name in texts and isinstance(own, Multinomial) else own
+            for name, own in whole.parts.items()
+        }
+        return Product(parts)
+
+    has_numbers = any(column.kind == "numeric" for column in columns)
+    families: dict[str, Family] = {"": family(0.0)}
+    families |= {f", ridge {RIDGE:g}": family(RIDGE)} if has_numbers else {}
+    return Candidate("mixed naive Bayes", "all columns", tuple(columns), families)
 
 
 def _ridged(family: Gaussian) -> dict[str, Family]:
     return {"": family, f", ridge {RIDGE:g}": replace(family, ridge=RIDGE)}
 
 
-def _discriminants(numeric: list[Column], num_classes: int, num_folds: int) -> list[Candidate]:
+def _discriminants(
+    numeric: tuple[Column, ...], num_rows: int, num_classes: int, num_folds: int
+) -> list[Candidate]:
     """LDA and QDA; if cells are missing they are fitted by EM, which takes a prior but no ridge."""
     has_missing = any(column.num_missing for column in numeric)
-    read, d, n = Numbers.of(numeric, has_missing), len(numeric), len(numeric[0].cells.code)
+    d = sum(column.width for column in numeric)
     found = []
     for name, shared in (("LDA", True), ("QDA", False)):
         if has_missing:
             family = Gaussian(shared=shared, missing="marginalize")
             # A shared covariance needs only one factorisation for all classes.
-            work = num_folds * n * d**3 * (1 if shared else num_classes)
+            work = num_folds * num_rows * d**3 * (1 if shared else num_classes)
             prior = replace(family, prior=NormalInverseWishart())
             both: dict[str, Family] = {"": family, ", prior": prior}
             families = both if work <= MOST_WORK else {}
         else:
             families = _ridged(Gaussian(shared=shared))
-        found.append(Candidate(name, _count(numeric), read, families))
+        found.append(Candidate(name, _count(numeric), numeric, families))
     return found
 
 
-def _count(columns: list[Column]) -> str:
-    return f"{len(columns)} {columns[0].kind}" if len(columns) > 1 else columns[0].name
+def _count(columns: Sequence[Column]) -> str:
+    return f"{len(columns)} {columns[0].kind}" if len(columns) > 1 else str(columns[0].name)

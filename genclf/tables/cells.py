@@ -1,187 +1,242 @@
-"""The values of the cells of a column; strings may be numbers in one of three notations."""
+"""The cells of a column: one reading of them, whatever table holds them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import abc
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from genclf.tables.frames import Series, floats, is_missing
+Value: TypeAlias = bool | int | float | str
+"""A class, or a value of a categorical column."""
 
-_PLAIN = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)", re.I)
-_GROUPED = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?")
-_COMMA = re.compile(
-    r"[+-]?(?:[1-9][0-9]{0,2}(?:\.[0-9]{3})+|[0-9]+)(?:,[0-9]+)?(?:e[+-]?[0-9]+)?", re.I
-)
-# Notations of numbers, each with a conversion to Python's; the first that fits all cells is used.
-# 1,234 fits the last two notations. If all cells are ambiguous, the choice only scales the column
-# by 1000.
-_NOTATIONS: dict[str, tuple[re.Pattern[str], Callable[[str], str]]] = {
-    "": (_PLAIN, lambda cell: cell),
-    "comma between thousands": (_GROUPED, lambda cell: cell.replace(",", "")),
-    "decimal comma": (_COMMA, lambda cell: cell.replace(".", "").replace(",", ".")),
-}
+NUMBERS, TRUTH, STRINGS = "numbers", "truth values", "strings"
+LISTS, NULLS = "lists of numbers", "nulls"
 _EXACT = 2**53  # whole numbers below it are exact in float64
-_TRUTH = ("False", "True")
-
-Value: TypeAlias = float | int | str
-"""The value of a cell that is not missing."""
+_NUMBER = (int, float, np.number, Decimal)
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(abc.ABC):
     """The cells of a column.
 
     Attributes:
-        values: the distinct values, sorted: numbers if all cells are numbers, else strings. If
-            some are whole numbers from 2^53 on, all are ints of Python, which are exact.
-        code: the index of the value of each cell, -1 where it is missing or infinite, (n,).
-        notation: how the numbers are written, one of three; None if not all cells are numbers.
-        infinite: number of infinite cells.
+        type: what they are, in words: `NUMBERS`, `TRUTH`, `STRINGS`, `LISTS`, `NULLS` if all are
+            missing, or the name of another type.
+        width: how many numbers a cell holds; more than 1 for lists.
+        is_category: whether the table declares the column as categorical.
     """
 
-    values: tuple[Value, ...]
-    code: np.ndarray
-    notation: str | None
-    infinite: int = 0
+    type: str
+    width: int = 1
+    is_category: bool = False
+
+    @abc.abstractmethod
+    def __len__(self) -> int: ...
+
+    @abc.abstractmethod
+    def numbers(self) -> Float[np.ndarray, "n width"]:
+        """Numbers or truth values as floats, NaN where missing."""
+
+    @abc.abstractmethod
+    def encoded(self) -> tuple[list[Value], Int[np.ndarray, "n"]]:
+        """Distinct values, and the index of the value of each cell, -1 where it is missing.
+
+        Raises:
+            ValueError: a value is a float from 2**53 on.
+        """
+
+    @abc.abstractmethod
+    def texts(self) -> list[str]:
+        """Strings, empty where missing."""
+
+    @abc.abstractmethod
+    def take(self, rows: Int[np.ndarray, "m"]) -> Cells:
+        """The cells of these rows."""
+
+    def shown(self, row: int) -> object:
+        """One cell, for a message."""
+        return self.take(np.array([row])).encoded()[0][0]
 
     @property
-    def missing(self) -> np.ndarray:
-        """Cells without a value, (n,)."""
-        return self.code < 0
+    def missing(self) -> Bool[np.ndarray, "n"]:
+        """Which cells have no value."""
+        return np.isnan(self.numbers()).any(1)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberCells(Cells):
+    """The cells of an array of numbers or truth values, (n,) or (n, width); NaN is missing."""
+
+    array: np.ndarray
+    is_category: bool = False
+
+    @cached_property
+    def type(self) -> str:  # type: ignore[override]
+        """What the cells are, in words."""
+        if self.array.dtype != bool and not (self.array == self.array).any():
+            return NULLS
+        return TRUTH if self.array.dtype == bool else NUMBERS if self.array.ndim == 1 else LISTS
 
     @property
-    def number(self) -> np.ndarray:
-        """The numbers, NaN where missing, (n,)."""
-        return np.array([*map(float, self.values), np.nan])[self.code]  # the last for code -1
+    def width(self) -> int:  # type: ignore[override]
+        """How many numbers a cell holds."""
+        return 1 if self.array.ndim == 1 else self.array.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def numbers(self) -> Float[np.ndarray, "n width"]:
+        return np.asarray(self.array, np.float64).reshape(len(self), self.width)
+
+    def encoded(self) -> tuple[list[Value], Int[np.ndarray, "n"]]:
+        found, code = np.unique(self.array, return_inverse=True)
+        missing = found != found  # all NaN are the last value
+        values = [plain(value) for value in found[~missing].tolist()]
+        return values, np.where(missing, -1, np.arange(len(found)))[code.reshape(-1)]
+
+    def texts(self) -> list[str]:
+        return [""] * len(self)
+
+    def take(self, rows: Int[np.ndarray, "m"]) -> Cells:
+        return NumberCells(self.array[rows], self.is_category)
+
+    def shown(self, row: int) -> object:
+        return self.array[row].tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectCells(Cells):
+    """The cells of a list of objects; None, NaN and the NA of pandas are missing."""
+
+    cells: list[Any]
+    is_category: bool = False
+
+    @staticmethod
+    def of(given: Iterable[object], is_category: bool = False) -> ObjectCells:
+        """These cells, missing ones as None."""
+        return ObjectCells([None if is_missing(c) else c for c in given], is_category)
+
+    @cached_property
+    def type(self) -> str:  # type: ignore[override]
+        """What the cells are, in words."""
+        kinds = {kind: None for kind in set(map(type, self.cells)) if kind is not type(None)}
+        names = sorted({_name(kind) for kind in kinds})
+        if names == [LISTS] and len({len(c) for c in self.cells if c is not None}) > 1:
+            return "lists of several lengths"
+        return " and ".join(names) or NULLS
 
     @property
-    def names(self) -> list[str]:
-        """The values as strings."""
-        return [f"{v:.15g}" if isinstance(v, float) else str(v) for v in self.values]
+    def width(self) -> int:  # type: ignore[override]
+        """How many numbers a cell holds."""
+        if self.type != LISTS:
+            return 1
+        return next(len(cell) for cell in self.cells if cell is not None)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def numbers(self) -> Float[np.ndarray, "n width"]:
+        nothing = np.full(self.width, np.nan)
+        given = [nothing if cell is None else cell for cell in self.cells]
+        if self.type != LISTS:
+            given = [np.nan if cell is None else float(cell) for cell in self.cells]
+        return np.array(given, np.float64).reshape(len(self), self.width)
+
+    def encoded(self) -> tuple[list[Value], Int[np.ndarray, "n"]]:
+        distinct = dict.fromkeys(cell for cell in self.cells if cell is not None)
+        index: dict[Any, int] = {}
+        code: dict[Any, int] = {}
+        for cell in distinct:
+            code[cell] = index.setdefault(plain(cell), len(index))
+        return list(index), np.array([-1 if c is None else code[c] for c in self.cells], np.int64)
+
+    def texts(self) -> list[str]:
+        return ["" if cell is None else str(cell) for cell in self.cells]
+
+    def take(self, rows: Int[np.ndarray, "m"]) -> Cells:
+        return ObjectCells([self.cells[row] for row in rows.tolist()], self.is_category)
+
+    def shown(self, row: int) -> object:
+        cell = self.cells[row]
+        return cell.item() if isinstance(cell, np.generic) else cell
+
+    @property
+    def missing(self) -> Bool[np.ndarray, "n"]:
+        return np.array([cell is None for cell in self.cells], bool)
 
 
-def is_plain_number(cell: str) -> bool:
-    """Whether a string is a number in Python's notation, or infinite."""
-    return _PLAIN.fullmatch(cell.strip()) is not None
+def _name(kind: type) -> str:
+    """The type of a cell, in words."""
+    if issubclass(kind, bool | np.bool_):
+        return TRUTH
+    if issubclass(kind, _NUMBER):
+        return NUMBERS
+    if issubclass(kind, str):
+        return STRINGS
+    return LISTS if issubclass(kind, list | tuple | np.ndarray) else kind.__name__
 
 
-def read_cells(series: Series) -> Cells:
-    """The cells of a column of a table, in the first notation that fits all of them."""
-    if series.dtype.is_numeric() and (found := _float_cells(series)):
-        return found
-    given, is_numeric = _given(series)
-    distinct = list(dict.fromkeys(cell for cell in given if cell is not None))
-    if is_numeric:
-        return _as_cells(given, dict(zip(distinct, _floats(distinct), strict=True)), "")
-    words = [cell.strip() for cell in distinct]
-    for notation, (pattern, plain) in _NOTATIONS.items():
-        if words and all(map(pattern.fullmatch, words)):
-            numbers = _floats([plain(word) for word in words])
-            return _as_cells(given, dict(zip(distinct, numbers, strict=True)), notation)
-    truth = [word.capitalize() for word in words]
-    values = truth if set(truth) <= {*_TRUTH} else distinct
-    return _as_cells(given, dict(zip(distinct, values, strict=True)), None)
+def is_missing(cell: object) -> bool:
+    """Whether a cell holds no value: None, NaN, or the NA of pandas, which has no truth value."""
+    if cell is None:
+        return True
+    if isinstance(cell, str | bool | int | list | tuple | np.ndarray):
+        return False
+    try:
+        return bool(cell != cell)
+    except TypeError:
+        return True
 
 
-def read_strings(series: Series) -> Cells:
-    """The values of a column as they are written."""
-    given = [None if cell is None else str(cell) for cell in _given(series)[0]]
-    return _as_cells(given, {cell: cell for cell in given if cell is not None}, None)
+def plain(value: Any) -> Any:
+    """A value as a Python object, with 2.0 as 2; raise for whole floats from 2**53 on.
 
-
-def codes_like(
-    series: Series, values: Sequence[Value], notation: str | None
-) -> Int[np.ndarray, "n"]:
-    """The index in `values` of each cell, -1 where it is missing, -2 where it is not in them.
-
-    The values and the notation are those of other `Cells`, as of the training table.
+    Holes turn whole numbers of some tables into floats, so both are one value.
     """
-    index = {value: i for i, value in enumerate(values)}
-    cells: Sequence[Value | None]
-    if notation is not None:
-        cells = _numbers(series, notation)
-    else:
-        cells = words = [None if cell is None else str(cell) for cell in _given(series)[0]]
-        if index.keys() <= {*_TRUTH}:
-            cells = [None if word is None else word.strip().capitalize() for word in words]
-    return np.array([-1 if cell is None else index.get(cell, -2) for cell in cells], int)
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, float | Decimal):
+        return value
+    if not (math.isfinite(value) and value == int(value)):
+        return float(value)
+    if isinstance(value, float) and abs(value) >= _EXACT:
+        raise ValueError(
+            f"{value!r} is a float, and floats of 2**53 or more are not all whole numbers: "
+            "expected integers or strings"
+        )
+    return int(value)
 
 
-def numbers_like(series: Series, notation: str) -> Float[np.ndarray, "n"]:
-    """The numbers of a column in this notation, NaN if missing or infinite; raise for strings."""
-    if series.dtype.is_numeric():
-        found = floats(series)
-        return np.where(np.isinf(found), np.nan, found)
-    return np.array([np.nan if n is None else float(n) for n in _numbers(series, notation)])
+def type_of(value: Value) -> str:
+    """The type of a value, in words."""
+    return _name(type(value))
 
 
-def _numbers(series: Series, notation: str) -> list[float | None]:
-    """The numbers of a column as Python numbers, None where missing or infinite."""
-    given, is_numeric = _given(series)
-    known = [cell for cell in given if cell is not None]
-    if not is_numeric:
-        pattern, plain = _NOTATIONS[notation]
-        for row, cell in enumerate(given):
-            if cell is not None and not pattern.fullmatch(cell.strip()):
-                raise ValueError(
-                    f"column {series.name!r}, row {row} is {cell!r:.40}, expected a number, as in "
-                    "the table that the model was fitted to"
-                )
-        known = [plain(cell.strip()) for cell in known]
-    found = iter(_floats(known))
-    return [None if cell is None else next(found) for cell in given]
+def checked_values(given: Iterable[object], name: str) -> tuple[Value, ...]:
+    """The user's values as Python objects; raise if two are equal or their types differ."""
+    if isinstance(given, str):
+        raise ValueError(f"{name} is {given!r}, expected a list of values")
+    given = list(given)
+    if holes := [value for value in given if is_missing(value)]:
+        raise ValueError(f"{name} holds {holes[0]!r}, expected values")
+    try:
+        values = [plain(value) for value in given]
+    except ValueError as error:
+        raise ValueError(f"{name} holds {error}") from error
+    if len(set(values)) < len(values):
+        twice = next(value for value in values if values.count(value) > 1)
+        raise ValueError(f"{name} holds {twice!r} twice")
+    if len(types := {type_of(value): value for value in values}) > 1:
+        one, other = list(types.values())[:2]
+        raise ValueError(f"{name} holds {one!r} and {other!r}, expected values of one type")
+    return tuple(values)
 
 
-def texts_of(series: Series) -> list[str]:
-    """The strings of a column, empty where they are missing."""
-    return ["" if cell is None else str(cell) for cell in _given(series)[0]]
-
-
-def _given(series: Series) -> tuple[list[Any], bool]:
-    """The cells, None where missing, and whether they are numbers; if not, they are strings."""
-    is_numeric = series.dtype.is_numeric()
-    cells = [None if is_missing(cell) else cell for cell in series.to_list()]
-    if is_numeric:
-        return cells, True
-    return [cell if cell is None or isinstance(cell, str) else str(cell) for cell in cells], False
-
-
-def _float_cells(series: Series) -> Cells | None:
-    """The cells of a column of numbers as floats; None if a float may not be exact."""
-    number = floats(series)
-    finite = np.isfinite(number)
-    if (np.abs(number[finite]) >= _EXACT).any():
-        return None
-    values, index = np.unique(number[finite], return_inverse=True)
-    code = np.full(len(number), -1)
-    code[finite] = index
-    return Cells(tuple(values.tolist()), code, "", int(np.isinf(number).sum()))
-
-
-def _floats(cells: Iterable[Any]) -> list[int | float | None]:
-    """Numbers as floats, or as ints if all are whole and some too large; None for infinite ones."""
-    cells = list(cells)
-    floats = [float(cell) for cell in cells]
-    finite = [f for f in floats if np.isfinite(f)]
-    if any(abs(f) >= _EXACT for f in finite) and all(f == round(f) for f in finite):
-        # Exact, where a float would lose digits.
-        whole = lambda cell: int(Decimal(str(cell)))  # noqa: E731
-        return [whole(c) if np.isfinite(f) else None for c, f in zip(cells, floats, strict=True)]
-    return [f if np.isfinite(f) else None for f in floats]
-
-
-def _as_cells(
-    given: Sequence[Hashable], value_of: Mapping[Any, Value | None], notation: str | None
-) -> Cells:
-    values = sorted({value for value in value_of.values() if value is not None})
-    index = {value: i for i, value in enumerate(values)}
-    codes = {cell: -1 if value is None else index[value] for cell, value in value_of.items()}
-    code = np.array([-1 if cell is None else codes[cell] for cell in given], int)
-    infinite = [cell is not None and value_of[cell] is None for cell in given]
-    return Cells(tuple(values), code, notation, sum(infinite))
+def names_of(values: Sequence[Value]) -> list[str]:
+    """The values as strings."""
+    return [f"{v:.15g}" if isinstance(v, float) else str(v) for v in values]

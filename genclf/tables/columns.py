@@ -1,123 +1,260 @@
-"""The columns of a table: the kind of each by stated rules, and the label."""
+"""The columns of a table: how each is read, by stated rules or as a user says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from jaxtyping import Int
 
-from genclf.tables.cells import Cells, Value, is_plain_number, read_cells, texts_of
-from genclf.tables.frames import Series, Table, is_index, looks_like_text
-from genclf.text import learn_vocabulary
-
-Kind = Literal["numeric", "binary", "categorical", "text", "dropped"]
-
-RULES = (
-    ("numeric", "numbers, unless whole with at most 10 values"),
-    ("categorical", "whole numbers with at most 10 values; strings that repeat"),
-    ("binary", "the same with two values; a missing cell is a value too"),
-    ("text", "strings of 3 words or more on average, over 50 values or rarely repeated"),
-    ("dropped", "constant; row numbers; strings that rarely repeat; a copy of the label"),
+from genclf.tables.cells import (
+    LISTS,
+    NULLS,
+    NUMBERS,
+    STRINGS,
+    TRUTH,
+    Cells,
+    Value,
+    checked_values,
+    type_of,
 )
+from genclf.tables.frames import CellsOf
+from genclf.tables.rules import OF_VALUES, Kind, discrete, kind_by_rules, values_of
+from genclf.tables.words import words_of
 
-MISSING = "(missing)"
+if TYPE_CHECKING:
+    from genclf.text import Vocabulary
+
+    Given: TypeAlias = "Kind | Sequence[Value] | Vocabulary"
+else:  # no check at run time: messages are those of this library
+    Given = object
+
+Unseen = Literal["error", "other", "ignore"]
+KINDS = get_args(Kind)
+
+_HUGE = 1e150  # numbers above it, or all below its inverse, are scaled: squares would not fit
+_TYPE_OF_NULLS: dict[str, str] = {"numeric": NUMBERS, "count": NUMBERS, "text": STRINGS}
+_OF_NUMBERS: tuple[str, ...] = (NUMBERS, TRUTH, LISTS, NULLS)
+_OF_STRINGS: tuple[str, ...] = (STRINGS, NULLS)
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """How a column is read.
 
     Attributes:
-        name: its name.
-        kind: how it is read: "numeric", "binary", "categorical", "text" or "dropped".
+        name: its name, or its number in an array.
+        kind: "numeric", "count", "categorical", "binary", "text" or "drop".
+        part: the part of the model that reads it; None for a model without parts, and for "drop".
+        type: what its cells are, in words, such as "numbers" or "truth values".
+        values: the values of a categorical column, or the words of a column of texts, in order;
+            None, as the last one, stands for a missing cell that is a value of its own.
+        width: how many numbers a cell holds; more than 1 for fixed-length lists, as embeddings.
+        exponent: numbers are divided by 2 to this power; 0 unless their squares would not fit.
+        lowercase: whether texts are lowercased first.
+        unseen: the treatment of a value that is not among `values`: "error"; "other", one more
+            value; or "ignore", no evidence. None is "error" while learning, "ignore" after.
         detail: what it holds, or why it was dropped, in words.
-        num_missing: number of cells without a value.
+        num_missing: number of cells without a value, where the column was learned from.
     """
 
-    name: str
+    name: Any
     kind: Kind
-    detail: str
-    num_missing: int
-    cells: Cells
+    part: str | None = None
+    type: str = NUMBERS
+    values: tuple[Any, ...] = ()
+    width: int = 1
+    exponent: int = 0
+    lowercase: bool = True
+    unseen: Unseen | None = None
+    detail: str = field(default="", compare=False)
+    num_missing: int = field(default=0, compare=False)
 
     def __repr__(self) -> str:
         return f"Column({self.name!r}, {self.kind!r}, {self.detail!r})"
 
+    @property
+    def size(self) -> int:
+        """The number of features: of codes that a value can have, words, or numbers in a cell."""
+        if self.kind in ("categorical", "binary"):
+            return len(self.values) + (self.unseen == "other")
+        return len(self.values) if self.kind == "text" else self.width
 
-def values_of(cells: Cells) -> tuple[Value, ...]:
-    """The values of a categorical column, and `MISSING` as the last if some cells are missing."""
-    return (*cells.values, MISSING) if cells.missing.any() else cells.values
-
-
-def codes_of(cells: Cells) -> Int[np.ndarray, "n"]:
-    """The index of each cell in `values_of(cells)`."""
-    return np.where(cells.missing, len(cells.values), cells.code)
-
-
-def read_columns(table: Table, label: Series, rows: np.ndarray) -> tuple[Column, ...]:
-    """The kind of each column but the label; `rows` are the rows' numbers in the whole table."""
-    names = [name for name in table.columns if name != label.name]
-    return tuple(_read(table[name], label, rows) for name in names)
+    @property
+    def is_coded(self) -> bool:
+        """Whether it is read as indices of its values."""
+        return self.kind in ("categorical", "binary")
 
 
-def _read(series: Series, label: Series, rows: np.ndarray) -> Column:
-    cells = read_cells(series)
-    kind, detail = _kind(series, cells, label, rows)
-    return Column(str(series.name), kind, detail, int(cells.missing.sum()), cells)
+def read_columns(
+    cells: CellsOf,
+    kinds: Mapping[Any, Given] | None = None,
+    *,
+    label: Cells | None = None,
+    rows: Int[np.ndarray, "n"] | None = None,
+    missing: Literal["ignore", "value"] = "ignore",
+    unseen: Unseen | None = None,
+) -> tuple[Column, ...]:
+    """How each column is read.
+
+    Args:
+        cells: the columns, without the label.
+        kinds: how a user wants columns to be read: a dict from their names to a kind, the list of
+            values of a categorical column, or the `Vocabulary` of texts.
+        label: the labels; a copy of them is dropped.
+        rows: the rows' numbers in the whole table; a column of them is dropped.
+        missing: whether a missing cell of a categorical column is ignored, or one more value.
+        unseen: as in `Column`.
+
+    Raises:
+        ValueError: `kinds` names no column, or a column cannot be read as it says.
+    """
+    if strange := [name for name in kinds or {} if name not in cells]:
+        raise ValueError(f"kinds names the column {strange[0]!r}, expected one of {[*cells]}")
+    given = dict(kinds or {})
+    return tuple(
+        read_column(
+            name, own, given.get(name), label=label, rows=rows, missing=missing, unseen=unseen
+        )
+        for name, own in cells.items()
+    )
 
 
-def _kind(series: Series, cells: Cells, label: Series, rows: np.ndarray) -> tuple[Kind, str]:
-    n, missing, distinct = len(series), cells.missing, len(cells.values)
-    num_values = len(values_of(cells))
-    dtype = str(series.dtype).partition("(")[0]
-    if not (series.dtype.is_numeric() or dtype in _CATEGORICAL_DTYPES):
-        return "dropped", f"{series.dtype}: make numbers or strings of it"
-    if is_index(series.name):
-        return "dropped", "the index of pandas"
-    if num_values <= 1:
-        return "dropped", "constant"
-    if texts_of(series) == texts_of(label):
-        return "dropped", "a copy of the label"
-    if cells.notation is not None:
-        seen = cells.number[~missing]
-        whole = (seen == seen.round()).all()
-        if whole and distinct <= 10 and num_values <= n / 2:
-            return _discrete(cells, num_values)
-        if distinct <= 1:
-            return "dropped", "constant where it is not missing"
-        if whole and len(np.unique(seen - rows[~missing])) == 1:
-            return "dropped", "contains the row numbers"
-        written = f", {cells.notation}" if cells.notation else ""
-        return "numeric", f"{distinct} numbers, {seen.min():.6g} to {seen.max():.6g}{written}"
-    known = [text for text, absent in zip(texts_of(series), missing, strict=True) if not absent]
-    if looks_like_text(known, distinct, n):
+def read_column(
+    name: Hashable,
+    cells: Cells,
+    given: Any = None,
+    *,
+    label: Cells | None = None,
+    rows: Int[np.ndarray, "n"] | None = None,
+    missing: Literal["ignore", "value"] = "ignore",
+    unseen: Unseen | None = None,
+) -> Column:
+    """How a column is read; the arguments are those of `read_columns`."""
+    check_kind(name, given)
+    kind: Kind
+    if hasattr(given, "words"):
+        words = tuple(given.words)
+        return Column(name, "text", f"text {name}", STRINGS, words, lowercase=given.lowercase)
+    if given is not None and not isinstance(given, str):
+        own = checked_values(given, f"kinds[{name!r}]")
+        kind, detail = discrete(own)
+        about: dict[str, Any] = {"type": type_of(own[0]), "unseen": unseen, "detail": detail}
+        return Column(name, kind, "categorical", values=own, **about)
+    if given == "drop":
+        return Column(name, "drop", detail="by kinds")
+    values, code = values_of(cells)
+    num_missing = int(cells.missing.sum())
+    if missing == "value" and num_missing:
+        values = [*values, None]
+    if given is None:
+        kind, detail = kind_by_rules(name, cells, values, code, label, rows)
+    else:
+        kind, detail = cast(Kind, given), ""
+        _check_type(name, cells, kind)
+    type = _TYPE_OF_NULLS.get(kind, NULLS) if cells.type == NULLS else cells.type
+    common: dict[str, Any] = {"type": type, "detail": detail, "num_missing": num_missing}
+    if kind == "drop":
+        return Column(name, kind, **common)
+    if kind == "text":
+        words = words_of(cells.texts())
+        if not words and given == "text":
+            raise ValueError(f"column {name!r} is read as text, but has no word of two letters")
+        if not words:
+            return Column(name, "drop", **common | {"detail": "text without a word of two letters"})
+        detail = f"{len(words)} different words, {_length(cells):.0f} in a text"
+        return Column(name, kind, f"text {name}", values=words, **common | {"detail": detail})
+    if kind in ("numeric", "count"):
+        return Column(
+            name, kind, kind, width=cells.width, exponent=_exponent(cells, kind), **common
+        )
+    if kind == "binary" and len(values) > 2:
+        raise ValueError(f'kinds[{name!r}] is "binary", but the column has {len(values)} values')
+    how: dict[str, Any] = {"values": in_order(values), "unseen": unseen}
+    return Column(name, kind, "categorical", **how, **common)
+
+
+def in_order(values: Iterable[Value | None]) -> tuple[Value | None, ...]:
+    """The values, sorted; None, for a missing cell, as the last."""
+    values = list(values)
+    known = sorted(value for value in values if value is not None)
+    return (*known, *[None] * (None in values))
+
+
+def sizes_of(columns: Iterable[Column]) -> dict[str, tuple[int, ...]]:
+    """The sizes of the columns of each part that reads some."""
+    found: dict[str, tuple[int, ...]] = {}
+    for column in columns:
+        if column.kind != "drop":
+            part = str(column.part)
+            found[part] = (*found.get(part, ()), column.size)
+    return found
+
+
+def check_kind(name: Hashable, given: Any) -> None:
+    """Raise unless this is what a user may say of a column."""
+    if hasattr(given, "words"):
+        if given.words[-1:] == ("<unknown>",):
+            raise ValueError(
+                f"kinds[{name!r}] is a Vocabulary that counts unknown words: expected one without "
+                "unknown=True"
+            )
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        if not len(list(given)):
+            raise ValueError(f"kinds[{name!r}] is empty, expected the values of the column")
+    elif given is not None and given not in KINDS:
+        raise ValueError(
+            f"kinds[{name!r}] is {given!r}, expected one of {', '.join(KINDS)}, a list of values "
+            "or a Vocabulary"
+        )
+
+
+def warn_dropped(columns: Iterable[Column], stacklevel: int) -> None:
+    """Warn of columns that a user did not drop."""
+    each = [
+        f"{c.name!r} ({c.detail})" for c in columns if c.kind == "drop" and c.detail != "by kinds"
+    ]
+    if each:
+        names = ", ".join(each[:5]) + (f" and {len(each) - 5} more" if len(each) > 5 else "")
+        warnings.warn(
+            f"columns are not read: {names}; kinds= says otherwise", stacklevel=stacklevel + 1
+        )
+
+
+def _check_type(name: Hashable, cells: Cells, kind: Kind) -> None:
+    """Raise unless cells of this type can be read as this kind."""
+    if kind in ("numeric", "count"):
+        expected, own = "numbers", _OF_NUMBERS
+    elif kind == "text":
+        expected, own = "strings", _OF_STRINGS
+    else:
+        expected, own = "numbers, strings or truth values", OF_VALUES
+    if cells.type not in own:
+        raise ValueError(
+            f"column {name!r} holds {cells.type}, expected {expected}, since kinds[{name!r}] is "
+            f"{kind!r}"
+        )
+    if own is OF_VALUES:
         try:
-            num_words = len(learn_vocabulary(known))
-        except ValueError:
-            return "dropped", "text without a word of two letters"
-        words = sum(len(text.split()) for text in known) / len(known)
-        return "text", f"{num_words} different words, {words:.0f} in a text"
-    strange = _not_numbers(known)
-    if num_values <= n / 2:
-        return _discrete(cells, num_values, strange)
-    return "dropped", f"{distinct} strings in {n} rows: {strange or 'they rarely repeat'}"
+            cells.encoded()
+        except ValueError as error:
+            raise ValueError(f"column {name!r}: {error}") from error
 
 
-_CATEGORICAL_DTYPES = ("String", "Categorical", "Enum", "Boolean", "Object")
+def _length(cells: Cells) -> float:
+    """The mean number of words in a text."""
+    known = [text for text, hole in zip(cells.texts(), cells.missing, strict=True) if not hole]
+    return sum(len(text.split()) for text in known) / max(len(known), 1)
 
 
-def _not_numbers(known: list[str]) -> str:
-    """A description of the cells that are not numbers, if most cells are; else an empty string."""
-    other = [cell for cell in known if not is_plain_number(cell)]
-    if 2 * len(other) >= len(known):
-        return ""
-    cells = "1 cell is not a number" if len(other) == 1 else f"{len(other)} cells are not numbers"
-    return f"{cells}, such as {other[0]!r:.24}"
-
-
-def _discrete(cells: Cells, num_values: int, strange: str = "") -> tuple[Kind, str]:
-    shown = strange or ", ".join([*cells.names, MISSING][:num_values])
-    shown = shown if strange or len(shown) <= 24 else shown[:21] + "..."
-    return ("binary" if num_values == 2 else "categorical"), f"{num_values} values: {shown}"
+def _exponent(cells: Cells, kind: Kind) -> int:
+    """The power of two by which numbers are divided so that their squares fit in float64."""
+    if kind != "numeric" or cells.type == NULLS:
+        return 0
+    number = np.abs(cells.numbers())
+    largest = np.max(number, where=np.isfinite(number), initial=0.0)
+    fits = 1 / _HUGE < largest < _HUGE or largest == 0
+    return 0 if fits else int(np.frexp(largest)[1])

@@ -1,50 +1,86 @@
-"""Tables of pandas, polars and others, by one interface."""
+"""Tables of pandas, polars, Arrow and others, and dicts of columns, read as cells."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
 
 from genclf.arguments.extras import imported
+from genclf.tables.arrow_cells import ArrowCells, arrow
+from genclf.tables.cells import Cells, NumberCells, ObjectCells
 
 if TYPE_CHECKING:  # narwhals is imported where a table is read
     import narwhals
-    import narwhals.stable.v2 as nw
     from narwhals.stable.v2.typing import IntoDataFrame
 
-    Frame: TypeAlias = IntoDataFrame
-    Table: TypeAlias = nw.DataFrame[Any]
+    Frame: TypeAlias = IntoDataFrame | Mapping[Any, Any]
     Series: TypeAlias = narwhals.Series[Any]
 else:
-    Frame = Table = Series = object
+    Frame = Series = object
+
+CellsOf: TypeAlias = Mapping[Any, Cells]
+"""The cells of each column of a table, by name."""
 
 _INDEX = re.compile(r"__index_level_\d+__")
-MANY = 50  # a column with more distinct strings than this is text if they are sentences
+_EXPECTED = "a table of pandas, polars, Arrow or others, or a dict of columns"
 
 
-def as_table(given: object) -> Table | None:
-    """The table as a `DataFrame` of narwhals; None if it is not a table."""
-    nw = _narwhals()
-    found = nw.from_native(given, eager_only=True, pass_through=True)
-    return found if isinstance(found, nw.DataFrame) else None
+def is_table(given: object) -> bool:
+    """Whether this is a table, or a dict of columns."""
+    return isinstance(given, Mapping) or _frame(given) is not None
 
 
-def floats(series: Series) -> Float[np.ndarray, "n"]:
-    """The cells of a column of numbers or truth values, NaN where missing."""
-    return series.cast(_narwhals().Float64).to_numpy()
+def cells_of(given: object, name: str) -> CellsOf:
+    """The columns of a table, or of a dict of columns; `name` is that of the argument.
+
+    Raises:
+        ValueError: it is not a table, has no rows or a name twice, or columns differ in length.
+    """
+    if isinstance(given, Mapping):
+        found = {column: _cells(column, cells) for column, cells in given.items()}
+    elif hasattr(given, "columns") and (twice := _twice(given)) is not None:
+        raise ValueError(f"{name} has the column {twice!r} twice, expected different names")
+    elif (frame := _frame(given)) is None:
+        what = f"a {type(given).__name__}" if len(repr(given)) > 60 else repr(given)
+        raise ValueError(f"{name} is {what}, expected {_EXPECTED}")
+    elif frame.implementation.is_pyarrow():
+        native = frame.to_native()
+        found = {column: ArrowCells(native[column]) for column in native.column_names}
+    else:
+        found = {series.name: _of_series(series) for series in frame.iter_columns()}
+    lengths = {column: len(cells) for column, cells in found.items()}
+    if len({*lengths.values()}) > 1:
+        raise ValueError(f"the columns of {name} differ in length: {lengths!r:.200}")
+    if not sum(lengths.values()):
+        raise ValueError(f"{name} has no rows (0 sample(s)), expected at least one")
+    return found
 
 
-def is_missing(cell: object) -> bool:
-    """Whether a cell holds no value: None, NaN, or the NA of pandas, which has no truth value."""
-    try:
-        return cell is None or bool(cell != cell)
-    except TypeError:
-        return True
+def take(cells: CellsOf, rows: np.ndarray) -> CellsOf:
+    """These rows of all columns."""
+    return {name: own.take(rows) for name, own in cells.items()}
+
+
+def num_rows(cells: CellsOf) -> int:
+    """The number of rows of a table."""
+    return len(next(iter(cells.values())))
+
+
+def library_of(given: object) -> str | None:
+    """The library of a table; None for a dict of columns."""
+    frame = _frame(given)
+    return None if frame is None else frame.implementation.value
+
+
+def make_table(columns: Mapping[Any, Any], library: str | None) -> Frame:
+    """A table of these columns, of this library; a dict of them if it is None."""
+    if library is None:
+        return dict(columns)
+    return _narwhals().from_dict(columns, backend=library).to_native()
 
 
 def is_index(name: object) -> bool:
@@ -52,21 +88,61 @@ def is_index(name: object) -> bool:
     return _INDEX.fullmatch(str(name)) is not None
 
 
-def make_table(columns: Mapping[str, Sequence[object]], like: Table) -> Frame:
-    """A table of these columns, of the same library as `like`."""
-    return _narwhals().from_dict(columns, backend=like.implementation).to_native()
-
-
 def _narwhals() -> ModuleType:
     return imported("narwhals.stable.v2", "sklearn", "tables need")
 
 
-def looks_like_text(strings: Sequence[str], num_distinct: int, num_rows: int) -> bool:
-    """Whether strings are texts rather than categories.
+def _frame(given: object) -> Any:
+    """The table as a `DataFrame` of narwhals; None if it is not a table."""
+    nw = _narwhals()
+    if hasattr(given, "schema") and hasattr(given, "num_columns"):  # a record batch of Arrow
+        pa = arrow()
+        given = pa.Table.from_batches([given]) if isinstance(given, pa.RecordBatch) else given
+    found = nw.from_native(given, eager_only=True, pass_through=True)
+    return found if isinstance(found, nw.DataFrame) else None
 
-    Texts have three words or more on average, and over 50 distinct values or values that rarely
-    repeat.
-    """
-    words = sum(len(string.split()) for string in strings)
-    rare = num_distinct > MANY or num_distinct > num_rows / 2
-    return rare and words >= 3 * len(strings) > 0
+
+def _twice(given: Any) -> object:
+    """A name that two columns have; None if there is none."""
+    names = getattr(given, "column_names", None) or list(given.columns)
+    return next((n for n in names if names.count(n) > 1), None) if _differ(names) else None
+
+
+def _differ(names: Sequence[object]) -> bool:
+    try:
+        return len(set(names)) < len(names)
+    except TypeError:  # of columns themselves, which have no names
+        return False
+
+
+def _of_series(series: Series) -> Cells:
+    nw, dtype = _narwhals(), series.dtype
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        return ObjectCells.of(series.to_list(), is_category=True)
+    if dtype.is_float():
+        return NumberCells(series.cast(nw.Float64).to_numpy())
+    if (dtype.is_integer() or isinstance(dtype, nw.Boolean)) and not series.null_count():
+        return NumberCells(np.asarray(series.to_numpy()))
+    return ObjectCells.of(series.to_list())
+
+
+def _cells(name: Hashable, given: Any) -> Cells:
+    """The cells of one entry of a dict of columns."""
+    if isinstance(given, Cells):
+        return given
+    if isinstance(given, list | tuple):
+        return ObjectCells.of(given)
+    if hasattr(given, "null_count") and hasattr(given, "to_pylist"):  # of Arrow
+        return ArrowCells(given)
+    nw = _narwhals()
+    series = nw.from_native(given, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return _of_series(series)
+    if isinstance(given, np.ma.MaskedArray) and given.ndim == 1:
+        return ObjectCells.of(given.tolist())
+    array = np.asarray(given)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"the array {name!r} has shape {array.shape}, expected (n,) or (n, d)")
+    if array.dtype.kind in "biuf":
+        return NumberCells(array)
+    return ObjectCells.of(array.tolist() if array.dtype.kind in "OU" else list(array))

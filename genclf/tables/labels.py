@@ -5,36 +5,36 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from genclf.tables.cells import Cells, read_cells, read_strings
-from genclf.tables.frames import Series, Table
+from genclf.tables.cells import NULLS, NUMBERS, TRUTH, Cells, NumberCells, Value, names_of
+from genclf.tables.frames import CellsOf
 
 
 class TableError(ValueError):
     """A table or a label that cannot be used."""
 
 
-def label_of(table: Table, name: str) -> Series:
-    """The column of labels; raise if there is none."""
-    names = table.columns
-    if name not in names:
-        lower = {column.lower(): column for column in map(str, names)}
+def label_of(cells: CellsOf, name: Any) -> Cells:
+    """The column of labels; raise if there is none, or it cannot be classified."""
+    if name not in cells:
+        lower = {str(column).lower(): column for column in cells}
         close = difflib.get_close_matches(str(name).lower(), lower, n=3)
         hint = f"did you mean {' or '.join(repr(lower[c]) for c in close)}? " if close else ""
-        every = some([*map(repr, names)], 20)
+        every = some([*map(repr, cells)], 20)
         raise TableError(f"label: table has no column {name!r}; {hint}the columns are {every}")
-    label = table[name]
-    cells = read_cells(label)
-    n = int((~cells.missing).sum()) + cells.infinite
-    if not n:
+    label = cells[name]
+    if label.type == NULLS:
         raise TableError(f"label {name!r} is missing in every row")
-    num_classes = len(cells.values)
+    values, code = _encoded(label, name)
+    n, num_classes = int((code >= 0).sum()), len(values)
     if num_classes > 20:
-        number = cells.number[~cells.missing] if cells.notation is not None else None
-        whole = number is not None and not cells.infinite and (number == number.round()).all()
+        number = label.numbers() if label.type == NUMBERS else None
+        seen = None if number is None else number[~np.isnan(number)]
+        whole = seen is not None and (seen == seen.round()).all() and np.isfinite(seen).all()
         if number is not None and not (whole and num_classes <= n / 10):
             raise TableError(
                 f"label {name!r} has {num_classes} different numbers in {n} rows: it "
@@ -47,6 +47,17 @@ def label_of(table: Table, name: str) -> Series:
     return label
 
 
+def _encoded(label: Cells, name: Any) -> tuple[list[Value], np.ndarray]:
+    try:
+        return label.encoded()
+    except ValueError as error:
+        raise TableError(f"label {name!r}: {error}") from error
+    except TypeError as error:
+        raise TableError(
+            f"label {name!r} holds {label.type}, expected numbers, strings or truth values"
+        ) from error
+
+
 @dataclass(frozen=True)
 class UsableRows:
     """The rows that have a label, in classes of two rows or more.
@@ -54,7 +65,7 @@ class UsableRows:
     Attributes:
         rows: their row numbers in the table, (n,).
         y: the class of each, (n,).
-        classes: the classes, (K,): numbers if all labels are numbers, truth values, or strings.
+        classes: the classes, (K,), as the table holds them.
         names: the classes as strings.
         left_out: names of the classes of one row, which are left out.
         num_unlabelled: number of rows without a label.
@@ -68,15 +79,21 @@ class UsableRows:
     num_unlabelled: int
 
 
-def usable_rows(label: Series) -> UsableRows:
+def usable_rows(label: Cells, name: Any) -> UsableRows:
     """The rows of a column of labels; raise if fewer than two classes are left."""
-    cells = read_cells(label)
-    if cells.infinite:  # an infinite number is a class like any other
-        cells = read_strings(label)
-    names, count = cells.names, np.bincount(cells.code[~cells.missing])
+    found, index = _encoded(label, name)
+    try:
+        order = sorted(range(len(found)), key=found.__getitem__)
+    except TypeError as error:
+        raise TableError(
+            f"label {name!r} holds {label.type}, expected values of one type"
+        ) from error
+    values = [found[i] for i in order]
+    code = np.array([*np.argsort(order), -1])[index]
+    names, count = names_of(values), np.bincount(code[code >= 0])
     if len(names) < 2:
         raise TableError(
-            f"label {label.name!r} has only one class, {names[0]!r}: there is nothing to classify"
+            f"label {name!r} has only one class, {names[0]!r}: there is nothing to classify"
         )
     kept, rare = np.flatnonzero(count > 1), [names[k] for k in np.flatnonzero(count == 1)]
     if len(kept) < 2:
@@ -85,20 +102,19 @@ def usable_rows(label: Series) -> UsableRows:
             f"{has} one usable row, so it cannot be both learned and tested, and "
             f"{len(kept) or 'no'} other class is left; merge classes, or collect more rows"
         )
-    rows = np.flatnonzero(np.isin(cells.code, kept))
-    y = np.searchsorted(kept, cells.code[rows]).astype(np.int32)
-    classes = _classes(label, cells)[kept]
-    unlabelled = int(cells.missing.sum())
+    rows = np.flatnonzero(np.isin(code, kept))
+    y = np.searchsorted(kept, code[rows]).astype(np.int32)
+    unlabelled = int((code < 0).sum())
+    classes = _as_given(label, [values[k] for k in kept], unlabelled > 0)
     return UsableRows(rows, y, classes, [names[k] for k in kept], rare, unlabelled)
 
 
-def _classes(label: Series, cells: Cells) -> Shaped[np.ndarray, "K"]:
-    values = list(cells.values)
-    if cells.notation is not None:
-        return np.array([int(v) for v in values] if all(v == int(v) for v in values) else values)
-    if str(label.dtype) == "Boolean":
-        return np.array([value == "True" for value in values])
-    return np.array(values)
+def _as_given(label: Cells, values: list[Value], has_holes: bool) -> Shaped[np.ndarray, "K"]:
+    """The classes as the table holds them: floats stay floats, unless a hole made them so."""
+    found = np.array(values, bool if label.type == TRUTH else None)
+    if isinstance(label, NumberCells) and label.array.dtype.kind == "f" and not has_holes:
+        return found.astype(label.array.dtype)
+    return found
 
 
 def some(names: Sequence[str], most: int = 10) -> str:

@@ -7,14 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from genclf.tables.candidates import RIDGE
-from genclf.tables.columns import Column, codes_of
+from genclf.tables.columns import Column
+from genclf.tables.frames import CellsOf
 from genclf.tables.held_out import EM_STEPS
 from genclf.tables.labels import UsableRows, some
 from genclf.tables.trials import SINGULAR, TOO_LONG, Trial
 
 
 def table_notes(
-    usable: UsableRows, columns: Sequence[Column], requested: int, num_folds: int
+    usable: UsableRows,
+    cells: CellsOf,
+    columns: Sequence[Column],
+    requested: int,
+    num_folds: int,
 ) -> list[str]:
     """Possible faults of the table, and how the folds differ from those requested."""
     count, notes = np.bincount(usable.y), []
@@ -26,9 +31,7 @@ def table_notes(
             "Left out, classes of one row, which cannot be both learned and tested: "
             f"{some(usable.left_out)}."
         )
-    if infinite := [f"{c.name} {c.cells.infinite}" for c in columns if c.cells.infinite]:
-        notes.append(f"Infinite numbers count as missing: {some(infinite)}.")
-    if copies := [column.name for column in columns if _renames(column, usable.y)]:
+    if copies := [str(c.name) for c in columns if _renames(cells, c, usable.y)]:
         notes.append(
             f"These columns determine the class one to one: {some(copies)}. Remove a column that "
             "is a copy of the label."
@@ -46,11 +49,11 @@ def table_notes(
     return [*notes, " ".join(of_folds)] if of_folds else notes
 
 
-def _renames(column: Column, y: np.ndarray) -> bool:
+def _renames(cells: CellsOf, column: Column, y: np.ndarray) -> bool:
     """Whether the values of a column correspond one to one to the classes."""
-    if column.kind not in ("binary", "categorical"):
+    if not column.is_coded or column.num_missing:
         return False
-    code = codes_of(column.cells)
+    code = cells[column.name].encoded()[1]
     pairs = np.unique(np.stack([code, y]), axis=1).shape[1]
     return pairs == len(np.unique(code)) == len(np.unique(y))
 

@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 from genclf.classifier.classifier import Classifier
 from genclf.families.base import Family
 from genclf.tables.candidates import Candidate
-from genclf.tables.features import Reader
+from genclf.tables.columns import Column
 from genclf.tables.held_out import HeldOut, held_out
 
 SINGULAR, TOO_LONG = "singular", "too long"
@@ -46,7 +46,7 @@ class Trial(NamedTuple):
         model: its name.
         features: the columns that it uses.
         family: the density of these columns.
-        read: makes arrays of these columns.
+        columns: how it reads them.
         scores: the scores on held-out rows; None if there are none.
         problem: why the scores are missing or do not count; else empty.
     """
@@ -54,7 +54,7 @@ class Trial(NamedTuple):
     model: str
     features: str
     family: Family | None
-    read: Reader
+    columns: tuple[Column, ...]
     scores: HeldOut | None
     problem: str = ""
 
@@ -84,15 +84,15 @@ def trials_of(
     candidate: Candidate, x: PyTree, y: np.ndarray, num_classes: int, folds: np.ndarray
 ) -> list[Trial]:
     """The trials of a candidate; if a fit fails, its next family is tried."""
-    name, features, read, families = candidate
+    name, features, columns, families = candidate
     if not families:
-        return [Trial(name, features, None, read, None, TOO_LONG)]
+        return [Trial(name, features, None, columns, None, TOO_LONG)]
     found = []
     for added, family in families.items():
         scores = held_out(Classifier(family, num_classes), x, y, folds)
         singular = bool(scores.singular.any())
         problem = SINGULAR if singular else ""
-        found.append(Trial(name + added, features, family, read, scores, problem))
+        found.append(Trial(name + added, features, family, columns, scores, problem))
         if not singular and scores.converged.all():
             break
     return found

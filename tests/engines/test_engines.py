@@ -14,10 +14,10 @@ import pytest
 
 import genclf as gcf
 from genclf.engines.partitions import part_of_partition, parts_in, to_chunks
-from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of
 from genclf.stream.part import merged
 from genclf.stream.reading import host_part
+from genclf.tables.place import Place
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning"),

@@ -53,7 +53,7 @@ def test_rows_are_read_without_jax():
         ("import genclf.sklearn", "narwhals", "sklearn"),
         ("from genclf.text import learn_vocabulary; learn_vocabulary(['a b'])", "sklearn", "text"),
         ("import genclf; genclf.save('x', genclf.lda(2))", "safetensors", "files"),
-        ("from genclf.stream.batches import arrow; arrow()", "pyarrow", "stream"),
+        ("from genclf.tables.arrow_cells import arrow; arrow()", "pyarrow", "stream"),
     ],
 )
 def test_a_package_that_lacks_is_named_with_its_extra(use, package, extra):

@@ -207,15 +207,18 @@ def test_masked_arrays_and_dates_are_no_numbers(one):
     dates = np.full((31, 4), np.datetime64("2020-01-01"))
     with pytest.raises(ValueError, match="X has dtype datetime64"):
         made(one).fit(dates, y)
+    in_a_table = r"column .* has (the )?dtype|no column to read \(\w+: \w+: make numbers"
     for table in (pd.DataFrame(dates), pl.DataFrame({f"c{k}": dates[:, k] for k in range(4)})):
-        with pytest.raises(ValueError, match=r"column .* has (the )?dtype"):
+        with pytest.raises(ValueError, match=in_a_table):
             made(one).fit(table, y)
     with pytest.raises(ValueError, match="X has the column 'a' twice"):
         made(one).fit(pd.DataFrame(x, columns=list("abca")), y)
 
 
 def test_a_table_without_rows():
-    found = estimators.MixedNB().fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), [0, 1])
+    found = estimators.MixedNB().fit(
+        pd.DataFrame({"a": [1.0, 2.0] * 2, "b": [*"xyyx"]}), [0, 1] * 2
+    )
     with pytest.raises(ValueError, match="0 sample"):
         found.predict(pd.DataFrame({"a": [1.0], "b": ["x"]}).iloc[:0])
 
@@ -339,10 +342,9 @@ def test_the_shrinkage_is_in_one_place(one, d, x64):
 
 
 def test_a_fitted_vocabulary_is_its_fields():
-    """What is computed from them is no part of the state, as skops reads no bound methods."""
+    """The words alone are kept, as skops reads no bound methods."""
     texts = pd.DataFrame({"text": ["free prize for you", "see you there soon", "a prize for all"]})
     found = estimators.MixedNB(kinds={"text": "text"}).fit(texts, ["spam", "ham", "spam"])
-    vocabulary = found.columns_[0].vocabulary
-    assert vocabulary.__getstate__().keys() == {"words", "stop_words", "lowercase"}
+    assert found.columns_[0].values[:2] == ("all", "for")
     copy = pickle.loads(pickle.dumps(found))
     np.testing.assert_array_equal(copy.predict_proba(texts), found.predict_proba(texts))

@@ -53,7 +53,7 @@ def test_the_model_is_a_product_of_the_core(x64):
     family = gcf.Product(
         {
             "numeric": gcf.Gaussian("diag", missing="marginalize"),
-            "categorical": gcf.Categorical((4, 3, 4), alpha=0.5, missing="marginalize"),
+            "categorical": gcf.Categorical((3, 2, 3), alpha=0.5, missing="marginalize"),
             "count": gcf.Multinomial(alpha=0.5),
         }
     )
@@ -86,12 +86,21 @@ def test_all_tables_are_read_alike():
 def test_values_that_were_not_seen_have_the_smoothing_alone():
     x = pd.DataFrame({"colour": ["red", "red", "blue", None]})
     y = ["a", "a", "b", "b"]
-    found = MixedNB().fit(x, y)
-    of = found.predict_proba(pd.DataFrame({"colour": ["green", None, "red"]}))
+    seen = pd.DataFrame({"colour": ["green", None, "red"]})
+    # Counts (blue, red) + 1 are (1, 3) of 4 in a, and (2, 1) of 3 in b.
+    np.testing.assert_allclose(MixedNB().fit(x, y).predict_proba(seen)[:, 0], [0.5, 0.5, 9 / 13])
     # Counts (blue, red, other) + 1 are (1, 3, 1) of 5 in a, and (2, 1, 1) of 4 in b.
-    np.testing.assert_allclose(of[:, 0], [4 / 9, 0.5, 12 / 17])
+    other = MixedNB(unseen="other").fit(x, y).predict_proba(seen)
+    np.testing.assert_allclose(other[:, 0], [4 / 9, 0.5, 12 / 17])
+    # Counts (blue, red, missing) + 1 are (1, 3, 1) of 5 in a, and (2, 1, 2) of 5 in b.
+    value = MixedNB(missing="value", kinds={"colour": "categorical"}).fit(x, y).predict_proba(seen)
+    np.testing.assert_allclose(value[:, 0], [0.5, 1 / 3, 3 / 4])
+    with pytest.raises(ValueError, match="row 0, column 'colour': 'green', expected one of 'blue'"):
+        MixedNB(unseen="error").fit(x, y).predict(seen)
+    with pytest.raises(ValueError, match="'green', expected one of 'blue', 'red'"):
+        MixedNB().partial_fit(x, y, ["a", "b"]).partial_fit(seen, ["a", "b", "b"])
     declared = MixedNB(kinds={"colour": ["red", "blue", "green"]}).fit(x, y)
-    assert declared.columns_[0].values.tolist() == ["blue", "green", "red"]
+    assert declared.columns_[0].values == ("red", "blue", "green")
 
 
 def test_parts_of_a_table_are_the_whole():
@@ -113,10 +122,9 @@ def test_rows_without_a_label_take_part():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda x: x.assign(when=pd.Timestamp("2020-01-01")), "column 'when' has the dtype Date"),
-        (lambda x: x.assign(hello=-1), "column 'hello', row 0 is -1.0, expected a count"),
-        (lambda x: x.assign(hello="many"), "column 'hello' does not hold numbers"),
-        (lambda x: x.assign(size=np.inf), "infinity: column 'size', row 0"),
+        (lambda x: x.assign(hello=-1), "row 0, column 'hello': -1, expected a count"),
+        (lambda x: x.assign(hello="many"), "column 'hello' holds strings, expected numbers"),
+        (lambda x: x.assign(size=np.inf), "row 0, column 'size': inf, expected finite numbers"),
         (lambda x: x.drop(columns="hello"), "kinds names the column 'hello'"),
     ],
 )
@@ -126,12 +134,27 @@ def test_errors_name_the_column(change, message):
         MixedNB(kinds=KINDS).fit(change(x), y)
 
 
+def test_columns_that_say_nothing_are_dropped_with_the_reason():
+    x, y = table()
+    x = x.assign(when=pd.Timestamp("2020-01-01"), id=[f"u{i}" for i in range(N)], copy=y, one="a")
+    with pytest.warns(UserWarning, match="columns are not read: 'when' .*'id' .*'copy'"):
+        found = MixedNB(kinds=KINDS).fit(x, y)
+    assert [c.detail for c in found.columns_ if c.kind == "drop"] == [
+        "Timestamp: make numbers or strings of it",
+        f"{N} strings in {N} rows: they rarely repeat",
+        "a copy of the label",
+        "constant",
+    ]
+    expected = MixedNB(kinds=KINDS).fit(table()[0], y).predict_proba(x[table()[0].columns])
+    np.testing.assert_array_equal(found.predict_proba(x), expected)
+
+
 def test_other_errors():
     x, y = table()
     found = MixedNB(kinds=KINDS).fit(x, y)
     with pytest.raises(ValueError, match="feature names should match"):
         found.predict(x.drop(columns="size"))
-    with pytest.raises(ValueError, match="column 'colour' has the dtype Float64"):
+    with pytest.raises(ValueError, match="column 'colour': numbers, expected strings, as 'blue'"):
         found.predict(x.assign(colour=1.0))
     with pytest.raises(ValueError, match="X is an array, expected a table"):
         found.predict(np.zeros((2, 6)))
@@ -187,9 +210,9 @@ def test_each_text_is_a_document(library):
 def test_a_text_that_cannot_be_read_is_named():
     x, y = with_texts()
     assert MixedNB(kinds={"note": "categorical"}).fit(x, y).columns_[1].kind == "categorical"
-    with pytest.raises(ValueError, match=r"column 'height', row 0 is .*, expected a str"):
+    with pytest.raises(ValueError, match="column 'height' holds numbers, expected strings"):
         MixedNB(kinds={"height": "text"}).fit(x, y)
-    with pytest.raises(ValueError, match=r"column 'note' is read as text: .*empty vocabulary"):
+    with pytest.raises(ValueError, match=r"column .note. is read as text, but has no word"):
         MixedNB(kinds={"note": "text"}).fit(x.assign(note="?"), y)
 
 

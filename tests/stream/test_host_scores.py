@@ -11,10 +11,10 @@ import pytest
 
 import genclf as gcf
 from genclf.stream import predict, predict_batches
-from genclf.stream.columns import Place
 from genclf.stream.on_device import arrays_of
 from genclf.stream.score_plan import host_scores
 from genclf.stream.scoring import log_posterior, most_probable
+from genclf.tables.place import Place
 from genclf.text import learn_vocabulary
 
 N, K = 211, 3

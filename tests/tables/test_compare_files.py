@@ -57,7 +57,6 @@ BAD = {
     "bom.csv": (b"\xef\xbb\xbf", "the file is empty"),
     "nul.csv": (b"\0" * 100, "is not UTF-8 text: line 1 has a NUL"),
     "a nul.csv": (GOOD[:40] + b"\0" + GOOD[40:], "is not UTF-8 text: line 8 has a NUL"),
-    "latin.csv": ("a,y\n1,é\n".encode("latin-1"), "is not UTF-8 text (line 2)"),
     "utf16.csv": (GOOD.decode().encode("utf-16"), "is not UTF-8 text (line 1)"),
     "utf16le.csv": (GOOD.decode().encode("utf-16-le"), "line 1 has a NUL"),
     "utf32.csv": (GOOD.decode().encode("utf-32"), "is not UTF-8 text (line 1)"),
@@ -84,8 +83,11 @@ BAD = {
     "corrupt.tar.gz": (gzip.compress(b"no tar" * 99), "cannot be unpacked"),
     "corrupt.zst": (b"no zst", "needs the package zstandard: pip install zstandard"),
     "quote.csv": (b'a,y\n"1,p\n2,q\n', "not a CSV file"),
-    "ragged.csv": (b"a,y\n1,p\n1,q,3,4\n", "Expected 2 fields in line 3, saw 4"),
-    "wide.csv": (b"a,y\n1.5,p,7\n2.5,q,7\n", "more fields than the header"),
+    "ragged.csv": (b"a,y\n1,p\n1,q,3,4\n", "the first line has 2 fields, but line 3 has 4"),
+    "wide.csv": (
+        b"a,y\n1.5,p,7\n2.5,q,7\n",
+        "first line has 2 fields, but line 2 has 3, line 3 has 3",
+    ),
     "one-line.csv": (b"a,y", "has a header but no rows"),
     "one-row.csv": (b"a,y\n1,p\n", "only one class, 'p'"),
     "two-rows.csv": (b"a,y\n1,p\n2,q\n", "one usable row, so it cannot be both learned and tested"),
@@ -94,14 +96,18 @@ BAD = {
     "label-thrice.csv": (b"y,y,y\n1,2,1\n", "3 columns are named 'y'"),
     "same-label.csv": (labelled("p"), "only one class, 'p'"),
     "true-label.csv": (labelled("true", "True", "TRUE"), "only one class, 'True'"),
-    "no-value.csv": (labelled("", "NA", "?"), "label 'y' is missing in every row"),
+    "no-value.csv": (labelled(""), "label 'y' is missing in every row"),
     "continuous.csv": (labelled(*(f"{i / 7}" for i in range(30))), "it looks continuous"),
     "commas-label.csv": (labelled(*(f'"{i},7"' for i in range(30))), "it looks continuous"),
     "own.csv": (labelled(*(f"name {i}" for i in range(30))), "too many to learn"),
     "copy.csv": (b"a,y\np,p\nq,q\np,p\nq,q\n", "(a: a copy of the label)"),
     "all-missing.csv": (column(""), "(a: constant)"),
-    "all-infinite.csv": (column("inf", "-inf", "Infinity"), "(a: constant)"),
-    "overflow.csv": (column("1e999", "9" * 400), "(a: constant)"),
+    "all-infinite.csv": (column("inf", "-inf", "Infinity"), "row 0, column 'a': inf, expected fin"),
+    "overflow.csv": (column("1e999", "9" * 400), "row 0, column 'a': inf, expected finite numbers"),
+    "infinite.csv": (
+        column("inf", "-inf", *(f"{i}.5" for i in range(28))),
+        "row 0, column 'a': inf, expected finite numbers",
+    ),
     "nearly-missing.csv": (column(*[""] * 29, "2.5"), "constant where it is not missing"),
     "dates.csv": (column(*(f"2024-01-{i:02}" for i in range(1, 31))), "30 strings in 30 rows"),
     "\u202e\n.csv": (b"", "\\u202e\\n.csv: the file is empty"),
@@ -155,7 +161,7 @@ READ = {
         labelled("1" * 30 + "1", "1" * 30 + "2"),
         ["label y: 1111111111111111111111111111111 50.0%, 1111111111111111111111111111112"],
     ),
-    "same-labels.csv": (labelled("1", "1.0", "2", "+2", "02"), ["label y: 1 40.0%, 2 60.0%"]),
+    "same-labels.csv": (labelled("1", "1.0", "2", "+2"), ["label y: 1 53.3%, 2 46.7%"]),
     "infinite-labels.csv": (labelled("inf", "1", "-inf"), ["-inf 33.3%", "inf 33.3%"]),
     "boolean-labels.csv": (labelled("true", "FALSE", "True"), ["label y: False 33.3%, True"]),
     "mixed-labels.csv": (labelled("1", "1.0", "one"), ["1 33.3%, 1.0 33.3%, one 33.3%"]),
@@ -171,7 +177,7 @@ READ = {
     "booleans.csv": (column("true", "False", "TRUE"), ["a  binary  2 values: False, True"]),
     "big-codes.csv": (
         column("9007199254740992", "9007199254740993", "", ""),
-        ["3 values: 9007199254740992,"],
+        ["2 values: 9007199254740992,"],
     ),
     "huge.csv": (
         column(*(10**30 + i * 10**20 for i in range(30))),
@@ -182,9 +188,19 @@ READ = {
         ["30 numbers, 5e+299 to 2.95e+301"],
     ),
     "tiny.csv": (column(*(f"{i}.5e-310" for i in range(30))), ["a  numeric  30 numbers, 5e-311"]),
-    "infinite.csv": (
-        column("inf", "-inf", *(f"{i}.5" for i in range(28))),
-        ["a  numeric  28 numbers, 0.5 to 27.5  2", "Infinite numbers count as missing: a 2."],
+    "latin.csv": (
+        column("é", "a").decode().encode("latin-1"),
+        ["2 values: a, é", "The file is not UTF-8 (line 2); it is read as Latin-1."],
+    ),
+    "holes-of-labels.csv": (labelled("", "NA", "?"), ["20 rows; label y: ? 50.0%, NA 50.0%"]),
+    "none.csv": (labelled("None", "b"), ["label y: None 50.0%, b 50.0%"]),
+    "holes.csv": (
+        column("", "?", " NA", *(f"{i}.5" for i in range(27))),
+        ["a  numeric  27 numbers, 0.5 to 26.5  3", "Read as missing cells: a '?' 1, 'NA' 1."],
+    ),
+    "none-and-others.csv": (
+        column("None", "n/a", "-", "null", n=40),
+        ["a  categorical  3 values: -, None, n/a  10", "Read as missing cells: a 'null' 10."],
     ),
     "mostly-missing.csv": (
         column(*[""] * 20, *(f"{i}.5" for i in range(10))),
@@ -192,25 +208,25 @@ READ = {
     ),
     "decimal-commas.csv": (
         column(*(f"{i},{i:02}" for i in range(30)), sep=";"),
-        ["a  numeric  30 numbers, 0 to 29.29, decimal comma"],
+        ["a  numeric  30 numbers, 0 to 29.29", "Read as numbers with a decimal comma: a."],
     ),
     "quoted-commas.csv": (
         column(*(f'"{i},5"' for i in range(30))),
-        ["a  numeric  30 numbers, 0.5 to 29.5, decimal comma"],
+        ["a  numeric  30 numbers, 0.5 to 29.5", "Read as numbers with a decimal comma: a."],
     ),
     "german.csv": (
         column(*(f"{i + 1}.000,5" for i in range(30)), sep=";"),
-        ["a  numeric  30 numbers, 1000.5 to 30000.5, decimal comma"],
+        ["a  numeric  30 numbers, 1000.5 to 30000.5", "with a decimal comma: a."],
     ),
     "thousands.csv": (
         column(*(f'"{i + 1},000.5"' for i in range(30))),
-        ["a  numeric  30 numbers, 1000.5 to 30000.5, comma between thousands"],
+        ["a  numeric  30 numbers, 1000.5 to 30000.5", "with a comma between thousands: a."],
     ),
     "strange-category.csv": (
         column("unknown", *(f"{i}.5" for i in range(12)), n=60),
         ["a  categorical  13 values: 5 cells are not numbers, such as 'unknown'"],
     ),
-    "mixed.csv": (column("1", "one", "2024-01-01", "TRUE", ""), ["5 values: 1, 2024-01-01"]),
+    "mixed.csv": (column("1", "one", "2024-01-01", "TRUE", ""), ["4 values: 1, 2024-01-01"]),
     "underscores.csv": (column("1_0", "2_0"), ["a  binary  2 values: 1_0, 2_0"]),
     "spaces.csv": (column(*(f" {i}.5 " for i in range(30))), ["a  numeric  30 numbers, 0.5"]),
     "markup.csv": (column("[red]", "[/b]"), ["2 values: [/b], [red]"]),
@@ -323,7 +339,7 @@ def test_a_pipe_is_read(here):
     os.mkfifo("pipe")
     writer = threading.Thread(target=lambda: (here / "pipe").write_bytes(GOOD))
     writer.start()
-    assert read_table("pipe", ",", "y").shape == (30, 2)
+    assert list(read_table("pipe", "y").columns) == ["a", "y"]
     writer.join()
 
 

@@ -121,8 +121,10 @@ def test_terms_of_columns_add_up():
 
 def test_bars_of_columns_are_means():
     terms = np.array([[1.0, -4, 0], [-3, np.inf, 1], [2, 2, -2]])
-    found = gcf.Explanation(np.ones(3, int), np.zeros(3, int), terms, np.zeros(3))
-    ax = pages._evidence(found, ["a", "b", "c"])
+    found = gcf.Explanation(
+        np.ones(3, int), np.zeros(3, int), terms, np.zeros(3), feature_names=["a", "b", "c"]
+    )
+    ax = pages._evidence(found)
     width = {
         t.get_text(): p.get_width() for t, p in zip(ax.get_yticklabels(), ax.patches, strict=True)
     }
@@ -139,7 +141,7 @@ def test_binary_tables_keep_their_types(name, polars, tmp_path, monkeypatch):
         pyarrow.feather.write_feather(data.to_arrow(), path)
     if not polars:
         monkeypatch.setattr("genclf.cli.files.find_spec", lambda name: name != "polars" or None)
-    found = read_table(path, None, "kind")
+    found = read_table(path, "kind").columns
     assert isinstance(found, pl.DataFrame) == polars
     assert pl.DataFrame(found).equals(data)
 
@@ -147,13 +149,13 @@ def test_binary_tables_keep_their_types(name, polars, tmp_path, monkeypatch):
 def test_binary_tables_that_cannot_be_read(tmp_path, monkeypatch):
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match=r"t\.parquet: "):
-        read_table(str(tmp_path / "t.parquet"), None, "kind")
+        read_table(str(tmp_path / "t.parquet"), "kind")
     monkeypatch.setattr("genclf.cli.files.find_spec", lambda name: None)
     with pytest.raises(InputError, match="a parquet file needs polars or pyarrow"):
-        read_table(str(tmp_path / "t.parquet"), None, "kind")
+        read_table(str(tmp_path / "t.parquet"), "kind")
 
 
 @pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz", "t.tab"])
 def test_tabs_by_the_name_of_the_file(name, tmp_path):
     table().to_csv(tmp_path / name, index=False, sep="\t")
-    assert list(read_table(str(tmp_path / name), None, "kind")) == list(table())
+    assert list(read_table(str(tmp_path / name), "kind").columns) == list(table())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genclf.families.base import Scalar
@@ -12,19 +12,17 @@ from genclf.families.counts.multinomial import Multinomial
 from genclf.families.gaussian.gaussian import Gaussian
 
 
-def mixed_product(
-    parts: Iterable[str], num_values: tuple[int, ...], *, alpha: Scalar, ridge: Scalar
-) -> Product:
+def mixed_product(parts: Mapping[str, Sequence[int]], *, alpha: Scalar, ridge: Scalar) -> Product:
     """The product of the families of these parts.
 
     Args:
-        parts: "numeric", "categorical", "count", or another name for the words of a text.
-        num_values: the number of values of each categorical column.
+        parts: "numeric", "categorical", "count", or another name for the words of a text; each
+            with the sizes of its columns, which are numbers of values for "categorical".
         alpha: smoothing of categories, counts and words.
         ridge: what is added to variances of numbers, relative to the pooled variance.
     """
     words = Multinomial(alpha=alpha)
     families: dict[str, Any] = {"numeric": Gaussian("diag", ridge=ridge, missing="marginalize")}
-    if num_values:
-        families["categorical"] = Categorical(num_values, alpha=alpha, missing="marginalize")
+    if sizes := parts.get("categorical"):
+        families["categorical"] = Categorical(tuple(sizes), alpha=alpha, missing="marginalize")
     return Product({part: families.get(part, words) for part in parts})

@@ -1,0 +1,207 @@
+"""The columns of a table as arrays; a cell that does not fit its column raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from genclf.tables.cells import LISTS, NULLS, STRINGS, Cells, type_of
+from genclf.tables.columns import Column
+from genclf.tables.frames import CellsOf, num_rows
+from genclf.tables.place import Place
+from genclf.tables.words import counts_of
+
+MISSING, UNSEEN = -1, -2  # codes
+
+MAY_MISS = 'or a model with missing="marginalize"'
+
+
+def arrays_of(
+    cells: CellsOf,
+    columns: Sequence[Column],
+    place: Place,
+    *,
+    learning: bool,
+    may_miss: Callable[[str | None], bool] = lambda part: True,
+    words: Callable[[list[str], Column], Any] | None = None,
+) -> Any:
+    """The array of each part of a model, or the array of a model without parts.
+
+    Numbers and counts are floats, (n, d); categories are int32 codes, (n, d), -1 where missing;
+    words are sparse counts, (n, V). A model that reads no column has an array of zeros, (n, 1).
+
+    Args:
+        cells: the table; columns that are not read may be absent.
+        columns: how its columns are read.
+        place: where the rows are, for messages.
+        learning: whether a value that a column does not have is an error by default.
+        may_miss: whether cells of this part may be missing.
+        words: what makes an array of texts; None for `words_in`.
+
+    Raises:
+        ValueError: a column is absent, has another type than its `Column`, or holds an infinite
+            number, a count below 0 or a value that is an error.
+    """
+    found: dict[str | None, list[Any]] = {}
+    for column in columns:
+        if column.kind == "drop":
+            continue
+        own, holes = column_in(cells, column, place), may_miss(column.part)
+        array: Any
+        if column.kind == "text":
+            array = (words or words_in)(texts_in(own, column, place), column)
+        elif column.is_coded:
+            array = codes_in(own, column, place, learning=learning, may_miss=holes)[:, None]
+        else:
+            array = numbers_in(own, column, place)
+            if not holes:
+                place.refuse(np.isnan(array).any(1), own, column.name, f"a number; {MAY_MISS}")
+        found.setdefault(column.part, []).append(array)
+    x = {part: own[0] if len(own) == 1 else np.hstack(own) for part, own in found.items()}
+    x = {part: a.astype(np.int32) if _is_codes(a) else a for part, a in x.items()}
+    return x[None] if None in x else x or np.zeros((num_rows(cells), 1), np.int32)
+
+
+def _is_codes(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "i"
+
+
+def column_in(cells: CellsOf, column: Column, place: Place) -> Cells:
+    """The cells of a column of the table; raise if there is none."""
+    if column.name not in cells:
+        raise place.error(
+            f"no column {column.name!r}, expected one; the columns are "
+            f"{', '.join(map(repr, cells)):.200}"
+        )
+    return cells[column.name]
+
+
+def numbers_in(cells: Cells, column: Column, place: Place) -> Float[np.ndarray, "n width"]:
+    """The numbers of a column, NaN where missing; raise for infinite ones and other types."""
+    check_type(cells, column, place)
+    if cells.type == NULLS:
+        return np.full((len(cells), column.width), np.nan)
+    number = cells.numbers()
+    place.refuse(np.isinf(number).any(1), cells, column.name, "finite numbers")
+    if column.kind == "count":
+        place.refuse(np.any(number < 0, 1), cells, column.name, "a count >= 0")
+    return np.ldexp(number, -column.exponent) if column.exponent else number
+
+
+def codes_in(
+    cells: Cells, column: Column, place: Place, *, learning: bool, may_miss: bool = True
+) -> Int[np.ndarray, "n"]:
+    """The index of each cell in the values; `MISSING` if missing, or unseen and ignored.
+
+    An unseen value is an error, one more value, or no evidence, as `Column.unseen` says.
+    """
+    check_type(cells, column, place)
+    code = index_in(cells, column.values, column.name, place)
+    if column.values[-1:] == (None,):
+        code = np.where(code == MISSING, len(column.values) - 1, code)
+    if not may_miss:
+        place.refuse(code == MISSING, cells, column.name, f"a value; {MAY_MISS}")
+    unseen = column.unseen or ("error" if learning or not may_miss else "ignore")
+    if unseen == "other":
+        return np.where(code == UNSEEN, len(column.values), code)
+    if unseen == "error":
+        refuse_unseen(code, cells, column, place)
+    return np.maximum(code, MISSING)
+
+
+def index_in(cells: Cells, values: Sequence[Any], name: Any, place: Place) -> Int[np.ndarray, "n"]:
+    """The index of each cell in `values`: `MISSING` if missing, `UNSEEN` for any other value."""
+    try:
+        found, code = cells.encoded()
+    except (TypeError, ValueError) as error:
+        what = str(error) if isinstance(error, ValueError) else f"{cells.type}, expected values"
+        raise place.error(what, name) from error
+    index = {value: i for i, value in enumerate(values)}
+    return np.array([*(index.get(value, UNSEEN) for value in found), MISSING])[code]
+
+
+def refuse_unseen(
+    code: np.ndarray,
+    cells: Cells,
+    column: Column,
+    place: Place,
+    expected: str = 'one of {}; or unseen="other"',
+) -> None:
+    """Raise for a cell whose value is not among those of its column."""
+    values = [value for value in column.values if value is not None]
+    known = ", ".join(map(repr, values[:10])) + (", ..." if len(values) > 10 else "")
+    place.refuse(code == UNSEEN, cells, column.name, expected.format(known))
+
+
+def texts_in(cells: Cells, column: Column, place: Place) -> list[str]:
+    """The texts of a column, empty where missing."""
+    check_type(cells, column, place)
+    return cells.texts()
+
+
+def check_type(cells: Cells, column: Column, place: Place) -> None:
+    """Raise unless the cells have the type of the column, or are all missing."""
+    expected = STRINGS if column.kind == "text" else column.type
+    if cells.type == NULLS or (cells.type, cells.width) == (expected, column.width):
+        return
+    if column.is_coded and column.values:
+        values = [value for value in column.values if value is not None]
+        if values and cells.type == type_of(values[0]):
+            return
+        expected = f"{expected}, as {values[0]!r}"
+    what = f"{in_words(cells.type, cells.width)}, expected {in_words(expected, column.width)}"
+    raise place.error(what, column.name)
+
+
+def in_words(type: str, width: int) -> str:
+    """The type of cells, with the length of lists."""
+    return f"lists of {width} numbers" if type == LISTS else type
+
+
+def words_in(texts: Iterable[str], column: Column) -> Any:
+    """Counts of each word of a column in each text, as a sparse array."""
+    return counts_of(texts, column.values, column.lowercase)
+
+
+def columns_in(
+    x: dict[str, np.ndarray], columns: Sequence[Column]
+) -> dict[Any, list[Any] | np.ndarray]:
+    """The cells of the columns of each part: the inverse of `arrays_of`."""
+    start = dict.fromkeys(x, 0)
+    found: dict[Any, list[Any] | np.ndarray] = {}
+    for column in columns:
+        if column.part is None or column.kind == "drop":
+            continue
+        array, at = x[column.part], start[column.part]
+        start[column.part] += 1 if column.is_coded else column.size
+        if column.kind == "text":
+            words = np.array(column.values)
+            counts = np.asarray(array).astype(int)
+            found[column.name] = [" ".join(words.repeat(row)) for row in counts]
+        elif column.is_coded:
+            values = [*column.values, None]  # the last for code -1, and for other values
+            found[column.name] = [values[code] for code in array[:, at]]
+        elif column.width > 1:
+            found[column.name] = array[:, at : at + column.width].tolist()
+        else:
+            found[column.name] = np.ldexp(array[:, at], column.exponent)
+    return found
+
+
+def terms_of_columns(terms: Any, columns: Sequence[Column]) -> np.ndarray:
+    """The term of each column that is read: a text has the sum over its words, (n, d)."""
+    is_text = {column.part for column in columns if column.kind == "text"}
+    found: list[np.ndarray] = []
+    start: dict[str | None, int] = {}
+    for column in columns:
+        own = terms[column.part] if isinstance(terms, dict) else terms
+        at = start.get(column.part, 0)
+        width = own.shape[1] if column.part in is_text else column.width
+        found.append(own[:, at : at + width].sum(1))
+        start[column.part] = at + width
+    if not found:  # the class prior alone
+        return np.zeros((len(terms), 0))
+    return np.stack(found, 1)
