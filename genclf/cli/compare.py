@@ -24,6 +24,7 @@ class Options(NamedTuple):
         label: the column to predict.
         drop: columns to leave out.
         kinds: how columns are read, by name.
+        weights: the column of weights; None for ones.
         missing: whether a missing category is ignored, or a value.
         holes: the spellings of a missing cell; None for `HOLES`.
         header: whether the first line holds the names.
@@ -37,6 +38,7 @@ class Options(NamedTuple):
     label: str
     drop: list[str]
     kinds: dict[str, str]
+    weights: str | None
     missing: Literal["ignore", "value"]
     holes: list[str] | None
     header: bool
@@ -62,6 +64,7 @@ def print_comparison(options: Options) -> None:
                 label,
                 drop=options.drop,
                 kinds=options.kinds,
+                weights=options.weights,
                 missing=options.missing,
                 num_folds=options.folds,
                 seed=seed,
@@ -96,11 +99,22 @@ def print_comparison(options: Options) -> None:
         console,
         f"Models, {found.num_folds}-fold cross-validation",
         f"Stratified folds (seed {seed}), the same for all models; best log-loss first. Log-loss "
-        "is the mean of -log p(class | row) in nats over rows that the model was not fitted to; "
-        "± is the standard error over folds. Smoothing is alpha = 1. The values of a column are "
+        "is the mean of -log p(class | row) in nats over rows that the model was not fitted to, "
+        "Brier that of the sum of (p(k | row) - [class = k])^2 over classes; ± is the standard "
+        "error over folds. Smoothing is alpha = 1. The values of a column are "
         "declared from the whole file; everything else is learned from the training rows.",
     )
-    headers = ("model", "looks at", ">log-loss", ">±", ">accuracy", ">±")
+    headers = (
+        "model",
+        "looks at",
+        ">log-loss",
+        ">±",
+        ">Brier",
+        ">accuracy",
+        ">±",
+        ">balanced",
+        ">AUC",
+    )
     show_table(console, headers, map(_line, found.models))
     for note in found.notes:
         console.print()
@@ -117,12 +131,15 @@ def print_comparison(options: Options) -> None:
 
 def _line(score: ModelScore) -> tuple[str, ...]:
     if score.problem:
-        return score.model, score.features, score.problem, "", "", ""
+        return score.model, score.features, score.problem, *[""] * 6
     return (
         score.model,
         score.features,
         f"{score.log_loss:.3f}",
         f"{score.log_loss_error:.3f}" if np.isfinite(score.log_loss) else "",
+        f"{score.brier:.3f}",
         f"{score.accuracy:.1%}",
         f"{score.accuracy_error:.1%}",
+        f"{score.balanced_accuracy:.1%}",
+        f"{score.auc:.3f}",
     )

@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help=f"how a column is read: {', '.join(KINDS)}",
     )
+    compare.add_argument("--weights", metavar="COLUMN", help="the column of weights of the rows")
     compare.add_argument(
         "--missing",
         choices=("ignore", "value"),

@@ -196,7 +196,7 @@ def _auc(log_p: Array, y: Array, w: Array) -> Array:
 
     def of_class(k: Array) -> Array:
         is_class = y == k
-        others = jnp.where(jnp.arange(log_p.shape[1]) == k, -jnp.inf, log_p)
+        others = jnp.where(jnp.arange(log_p.shape[1], dtype=y.dtype) == k, -jnp.inf, log_p)
         s = jnp.where(log_p[:, k] > almost_one, -jax.nn.logsumexp(others, 1), log_p[:, k])
         inside, outside = jnp.where(is_class, w, 0), jnp.where(is_class, 0, w)
         order = jnp.argsort(s)
@@ -206,8 +206,8 @@ def _auc(log_p: Array, y: Array, w: Array) -> Array:
         return pairs / (inside.sum() * outside.sum())
 
     if log_p.shape[1] == 2:
-        return of_class(jnp.array(1))
-    return jax.vmap(of_class)(jnp.arange(log_p.shape[1])).mean()
+        return of_class(jnp.array(1, y.dtype))
+    return jax.vmap(of_class)(jnp.arange(log_p.shape[1], dtype=y.dtype)).mean()
 
 
 def _mcc(log_p: Array, y: Array, w: Array) -> Array:

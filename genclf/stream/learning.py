@@ -52,7 +52,7 @@ def learned(
         name: _decided(assignment, name, cells, label) for name, cells in look.items()
     }
     values = {name: {*c.values} for name, c in columns.items() if c and assignment.collects(c)}
-    seen = _values(label, others[0], Place(first[0][0])) if classes is None else set()
+    seen = values_in(label, others[0], Place(first[0][0])) if classes is None else set()
     if None not in columns.values():
         assignment.check(_read(columns))
     for source, table in () if _is_complete(assignment, columns, classes) else rest:
@@ -67,10 +67,10 @@ def learned(
                 if column is not None and assignment.collects(column):
                     values[name] = {*column.values}
             elif column.kind != "drop":
-                _collect(values.get(name), cells, column, place, assignment.missing)
+                collected(values.get(name), cells, column, place, assignment.missing)
         if classes is None:
             cells = ArrowCells(_single_column(table, others[0], place))
-            _add(seen, _values(cells, others[0], place), others[0], place)
+            _add(seen, values_in(cells, others[0], place), others[0], place)
     if classes is None and not seen:
         raise ValueError(f"the label {others[0]!r} is missing in every row")
     for name, column in columns.items():
@@ -167,7 +167,14 @@ def _with_weight(table: ArrowTable, others: Sequence[str], place: Place) -> Arro
     return table if weight.all() else table.filter(weight != 0)
 
 
-def _collect(
+def in_one_order(known: Sequence[Any], new: set[Any]) -> tuple[Any, ...]:
+    """The known values, then the new ones, sorted; None, for a missing cell, as the last."""
+    more = in_order(new - {*known} - {None})
+    own = [value for value in known if value is not None]
+    return (*own, *more, *[None] * (None in known))
+
+
+def collected(
     found: set[Any] | None, cells: Cells, column: Column, place: Place, missing: str
 ) -> None:
     """Add the values or words of the cells to those found, or check the type of numbers."""
@@ -176,12 +183,12 @@ def _collect(
     elif column.kind == "text":
         found |= {*words_of(texts_in(cells, column, place))}
     else:
-        _add(found, _values(cells, column.name, place), column.name, place)
+        _add(found, values_in(cells, column.name, place), column.name, place)
     if found is not None and column.is_coded and missing == "value" and cells.missing.any():
         found.add(None)
 
 
-def _values(cells: Cells, name: str, place: Place) -> set[Any]:
+def values_in(cells: Cells, name: str, place: Place) -> set[Any]:
     """The values of the cells."""
     if cells.type == NULLS:
         return set()

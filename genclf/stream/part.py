@@ -16,9 +16,10 @@ from genclf.files.sums import problem_of_stats
 from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums, merge_host
 
 if TYPE_CHECKING:
+    from genclf.stream.schema import Schema
     from genclf.sums.statistics import ClassifierStats
 else:  # imports JAX, which workers do not have
-    ClassifierStats = object
+    ClassifierStats = Schema = object
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,22 @@ class Part:
         if twice := set(self.part_ids) & set(other.part_ids):
             raise ValueError(f"part {sorted(twice)[0]!r} occurs twice")
         return replace(added(self, other), part_ids=(*self.part_ids, *other.part_ids))
+
+    def extend(self, schema: Schema, longer: Schema) -> Part:
+        """The part in the form of a longer schema, so that it merges with parts of that one.
+
+        Args:
+            schema: the schema of this part.
+            longer: what `schema.extend` gave. Categories, words and classes that are new have no
+                rows in this part; with `unseen="other"`, those counted as others stay so.
+
+        Raises:
+            ValueError: the part is of another schema, `longer` is not longer than it, or the
+                statistics are expectations, or sums that only JAX can compute.
+        """
+        from genclf.stream.extending import extended_part
+
+        return extended_part(self, schema, longer)
 
     def to_bytes(self) -> bytes:
         """The part in the format of `genclf.save`, which has checksums and no code."""

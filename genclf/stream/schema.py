@@ -194,6 +194,48 @@ class Schema:
         given = self.columns, len(self.classes)
         return plan.mixed_model(*given, alpha=alpha, ridge=ridge, class_alpha=class_alpha)
 
+    def extend(self, batches: Batches, clf: Classifier | None = None) -> Schema:
+        """A schema with the categories, words and classes that these rows have beside its own.
+
+        New ones come after the old ones, in order. `Part.extend` brings parts that were made before
+        into the form of the longer schema; merged with parts of later rows they are the sums of one
+        pass with all values known.
+
+        Args:
+            batches: files or batches, as `genclf.stream.fit_batches` takes them.
+            clf: the model with the longer lists, if the schema was made with a model.
+
+        Raises:
+            ValueError: a column is missing, has another type, or does not fit the model.
+
+        Example:
+            >>> import genclf as gcf
+            >>> may = {"size": list("LSLS"), "y": [0, 1, 1, 0]}
+            >>> june = {"size": list("MLSM"), "y": [1, 0, 1, 0]}
+            >>> schema = gcf.Schema.of(None, may, "y")
+            >>> longer = schema.extend(june)
+            >>> longer.columns[0].values
+            ('L', 'S', 'M')
+            >>> before = gcf.partial(schema.model(), schema, may, part_id="may")
+            >>> later = gcf.partial(longer.model(), longer, june, part_id="june")
+            >>> whole = gcf.combine([before.extend(schema, longer), later])
+            >>> whole.conditional["categorical"].total.tolist()
+            [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0]]
+        """
+        from genclf.stream import plan
+        from genclf.stream.extending import longer_lists
+
+        columns, classes = longer_lists(self, batches)
+        if clf is None:
+            names = {part.name for part in self.parts}
+            mixed = plan.mixed_model(self.columns, len(self.classes))
+            own = None in names or plan.parts_of(mixed, self.columns, self.classes)[0]
+            if own != self.parts:
+                raise ValueError("the schema was made with a model: give the longer one, as clf=")
+            clf = plan.mixed_model(columns, len(classes))
+        parts, statistic = plan.parts_of(clf, columns, classes)
+        return replace(self, columns=columns, classes=classes, parts=parts, statistic=statistic)
+
     def to_json(self) -> str:
         """The schema as text, the same for equal schemas."""
         fields = asdict(self)

@@ -17,6 +17,7 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.tables.columns import Column, sizes_of
 from genclf.tables.training_words import TrainingWords
 
+PRIOR = "class prior (baseline)"
 RIDGE = 1e-3
 # Models whose EM needs more operations per step than this (folds x rows x columns^3 x covariances)
 # are skipped: they would take minutes.
@@ -47,7 +48,7 @@ def candidates(
 ) -> list[Candidate]:
     """The class prior alone, models of each kind of column, and one model of all columns."""
     # A column with one value has no information about the class: only the prior is left.
-    found = [Candidate("class prior (baseline)", "nothing", (), {"": Categorical(1)})]
+    found = [Candidate(PRIOR, "nothing", (), {"": Categorical(1)})]
     naive = []
     if numeric := _of_kind(columns, "numeric"):
         found += _discriminants(numeric, num_rows, num_classes, num_folds)

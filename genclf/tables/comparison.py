@@ -15,17 +15,20 @@ from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.fitting.fit import fit
 from genclf.select.chunks import PROGRESS, Progress
+from genclf.tables.arrays import numbers_in
 from genclf.tables.candidates import candidates
 from genclf.tables.choices import MISSING
 from genclf.tables.columns import Column, Given, read_columns
 from genclf.tables.features import features_of
-from genclf.tables.frames import CellsOf, Frame, cells_of, library_of, make_table, take
+from genclf.tables.frames import CellsOf, Frame, cells_of, library_of, make_table, num_rows, take
 from genclf.tables.held_out import stratified_folds
 from genclf.tables.labels import TableError, label_of, usable_rows
 from genclf.tables.model import TableModel
 from genclf.tables.notes import score_notes, table_notes
+from genclf.tables.place import Place
+from genclf.tables.remarks import column_remarks
 from genclf.tables.training_words import of_all_words
-from genclf.tables.trials import ModelScore, Trial, trials_of
+from genclf.tables.trials import ModelScore, Trial, baseline, trials_of
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,14 @@ class Comparison:
         columns: how each column is read.
         models: the scores of all models, best log-loss first; those without scores are last.
         notes: remarks on the table and on the scores, including problems, as sentences.
-        best: the first of the models, fitted to all rows that have a label.
-        shares: share of the rows in each class.
+        best: the first of the generative models, fitted to all rows that have a label.
+        shares: share of the rows in each class, by weight.
         num_rows: number of rows that were used.
         num_folds: number of folds.
         table: `models` as a table of the library that made the given one.
         rows: the rows of the table that were used, shape (n,).
         y: their classes, 0..K-1, shape (n,).
-        log_posterior: `log p(class | row)` under the first of the models, fitted without the row's
+        log_posterior: `log p(class | row)` under the model of `best`, fitted without the row's
             fold, shape (n, K): for `genclf.score` and `genclf.plot.reliability`.
     """
 
@@ -60,20 +63,27 @@ class Comparison:
     log_posterior: Float[np.ndarray, "n K"]
 
     def __repr__(self) -> str:
-        best = self.models[0]
+        best = next(model for model in self.models if model.model == self.best.name)
         return (
             f"Comparison({len(self.models)} models of {self.num_rows} rows, best: {best.model}, "
             f"log-loss {best.log_loss:.3f}, accuracy {best.accuracy:.1%})"
         )
 
 
-@checked_arguments(missing=MISSING, num_folds=whole(2), seed=whole(0, 2**32 - 1), progress=PROGRESS)
+@checked_arguments(
+    weights=None,  # a name
+    missing=MISSING,
+    num_folds=whole(2),
+    seed=whole(0, 2**32 - 1),
+    progress=PROGRESS,
+)
 def compare(
     table: Frame,
     label: Hashable,
     *,
     drop: Iterable[Hashable] = (),
     kinds: Mapping[Any, Given] | None = None,
+    weights: Hashable = None,
     missing: Literal["ignore", "value"] = "ignore",
     num_folds: int = 10,
     seed: int = 0,
@@ -89,12 +99,14 @@ def compare(
     missing cell is integrated out, and a missing text is empty. The only rows dropped are those
     without a label and those of classes of one row.
 
-    The models are the class prior; LDA, QDA and Gaussian naive Bayes of the numbers; Bernoulli and
-    categorical naive Bayes; multinomial naive Bayes of counts and of the words of each text; and
-    naive Bayes of all columns, which is that of `genclf.sklearn.MixedNB`. If a covariance is
-    singular in some fold, a ridge of 0.001 of each feature's variance is tried, or a prior where
-    numbers are missing. Smoothing is alpha = 1. The values of a column are declared from the whole
-    table; everything else is learned from training rows.
+    Baselines are the class prior, and softmax regression on standardized numbers and indicators of
+    categories, with a missing number at the mean. The models are LDA, QDA and Gaussian naive Bayes
+    of the numbers; Bernoulli and categorical naive Bayes; multinomial naive Bayes of counts and of
+    the words of each text; and naive Bayes of all columns, which is that of
+    `genclf.sklearn.MixedNB`. If a covariance is singular in some fold, a ridge of 0.001 of each
+    feature's variance is tried, or a prior where numbers are missing. Smoothing is alpha = 1. The
+    values of a column are declared from the whole table; everything else is learned from training
+    rows.
 
     The command `python -m genclf compare` calls this function.
 
@@ -107,6 +119,8 @@ def compare(
         kinds: how columns are read, if not by these rules: a dict from their names to "numeric",
             "count", "categorical", "binary", "text" or "drop", the list of values of a categorical
             column, or the `Vocabulary` of texts.
+        weights: the name of the column of weights of the rows, >= 0, in fits and scores; None for
+            ones. A row of weight 0 is left out.
         missing: "ignore" integrates out a missing cell of a categorical column; with "value" it is
             one more value, for cells whose absence tells something about the class.
         num_folds: number of folds, stratified; at most the size of the largest class is used.
@@ -133,9 +147,11 @@ def compare(
     """
     given = cells_of(table, "table")
     labels = label_of(given, label)
-    usable = usable_rows(labels, label)
+    weight = _weights(given, weights)
+    usable = usable_rows(labels, label, weight)
     y, rows = usable.y, usable.rows
-    used = take({name: own for name, own in given.items() if name != label}, rows)
+    w = weight[rows]
+    used = take({name: own for name, own in given.items() if name not in (label, weights)}, rows)
     wanted = dict(kinds or {}) | dict.fromkeys(_names(drop, used), "drop")
     columns = read_columns(used, wanted, label=labels.take(rows), rows=rows, missing=missing)
     if all(column.kind == "drop" for column in columns):
@@ -149,21 +165,26 @@ def compare(
         trials: list[Trial] = []
         for done, candidate in enumerate(tried):
             x = features_of(used, candidate.columns, None)
-            trials += trials_of(candidate, x, y, len(count), folds)
+            trials += trials_of(candidate, x, y, len(count), folds, w)
             if progress is not None:
                 progress(done + 1, len(tried))
+        trials += filter(None, [baseline(used, columns, y, folds, w)])
         trials.sort(key=lambda trial: trial.rank)
-        assert trials[0].scores is not None  # the class prior has scores
-        clf, own = Classifier(of_all_words(trials[0].family), len(count)), trials[0].columns
-        params = jax.tree.map(np.asarray, fit(clf, features_of(used, own, None), y))
-    models = tuple(trial.score for trial in trials)
-    notes = table_notes(usable, used, columns, requested, num_folds) + score_notes(trials)
+        # The class prior has scores.
+        first = next(trial for trial in trials if trial.family is not None)
+        assert trials[0].scores is not None and first.scores is not None
+        clf, own = Classifier(of_all_words(first.family), len(count)), first.columns
+        params = jax.tree.map(np.asarray, fit(clf, features_of(used, own, None), y, w))
+    models = tuple(trial.score(trials[0].scores) for trial in trials)
+    notes = table_notes(usable, used, columns, requested, num_folds)
+    notes += column_remarks(used, columns, y, w) + score_notes(trials, models)
+    shares = (np.bincount(y, w) / w.sum()).tolist()
     return Comparison(
         columns=columns,
         models=models,
         notes=tuple(notes),
-        best=TableModel(models[0].model, clf, params, usable.classes, own),
-        shares=dict(zip(usable.names, (count / len(y)).tolist(), strict=True)),
+        best=TableModel(first.model, clf, params, usable.classes, own),
+        shares=dict(zip(usable.names, shares, strict=True)),
         num_rows=len(y),
         num_folds=num_folds,
         table=make_table(
@@ -172,8 +193,20 @@ def compare(
         ),
         rows=rows,
         y=y,
-        log_posterior=trials[0].scores.log_posterior,
+        log_posterior=first.scores.log_posterior,
     )
+
+
+def _weights(cells: CellsOf, name: Hashable) -> np.ndarray:
+    """The weight of each row, ones if there is no column of weights; raise for wrong ones."""
+    if name is None:
+        return np.ones(num_rows(cells))
+    if name not in cells:
+        raise ValueError(f"weights names the column {name!r}, expected one of {[*cells]}")
+    place, own = Place("table"), cells[name]
+    weight = numbers_in(own, Column(name, "numeric"), place)[:, 0]
+    place.refuse(~(weight >= 0), own, name, "a weight >= 0")
+    return weight
 
 
 def _names(drop: object, cells: CellsOf) -> list[Hashable]:

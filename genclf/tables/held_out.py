@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
+from scipy.stats import t
 
 from genclf.classifier.classifier import Classifier
+from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posterior
 from genclf.families.capabilities import is_hidden
 from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
@@ -20,6 +22,7 @@ from genclf.select.cross_validation import cross_validate
 from genclf.select.data import Data, data_of, take
 from genclf.select.folds import folds as folds_of
 from genclf.select.learning_curve import standard_error
+from genclf.select.score import score
 
 EM_TOL = 1e-8  # gain in the mean log-likelihood per row, as in `fit`
 EM_STEPS = 200
@@ -42,17 +45,22 @@ class HeldOut:
 
     Attributes:
         accuracy: share of rows predicted correctly, shape (F,); an undecided row counts as wrong.
+        brier: mean of `Σ_k (p_k - [y = k])²`, shape (F,); 2 for an undecided row.
         log_loss: mean of -log p(y | x), nats, shape (F,); inf if the true class of a row, or the
             row itself, was given probability 0.
         undecided: share of rows impossible in every class, for which no class is predicted, (F,).
         impossible: number of rows with infinite log-loss.
         singular: folds in which the training rows do not determine a covariance, shape (F,).
-        fold_sizes: rows in each fold, shape (F,).
+        fold_sizes: weight of the rows in each fold, shape (F,).
         converged: folds in which EM reached its tolerance or was not needed, shape (F,).
         log_posterior: log p(y | x) of each row, (n, K).
+        balanced_accuracy: mean of the accuracies within each class, over all rows.
+        auc: area under the ROC curve of class 1, or the mean of those of each class against the
+            others, over all rows.
     """
 
     accuracy: np.ndarray
+    brier: np.ndarray
     log_loss: np.ndarray
     undecided: np.ndarray
     impossible: int
@@ -60,9 +68,11 @@ class HeldOut:
     fold_sizes: np.ndarray
     converged: np.ndarray
     log_posterior: np.ndarray
+    balanced_accuracy: float
+    auc: float
 
     def overall(self, name: str) -> float:
-        """`accuracy`, `log_loss` or `undecided` over all rows."""
+        """`accuracy`, `brier`, `log_loss` or `undecided` over all rows."""
         return float(np.average(getattr(self, name), weights=self.fold_sizes))
 
     def error(self, name: str) -> float:
@@ -71,24 +81,59 @@ class HeldOut:
         return float(standard_error(values)) if np.isfinite(values).all() else float("nan")
 
 
-def held_out(clf: Classifier, x: PyTree, y: np.ndarray, folds: np.ndarray) -> HeldOut:
-    """For each fold, fit on all others and score it."""
-    if is_hidden(clf.family):
-        data = data_of(jax.tree.map(jnp.asarray, x), jnp.asarray(y), folds, None)
+def held_out(
+    clf: Model, x: PyTree, y: np.ndarray, folds: np.ndarray, w: np.ndarray | None = None
+) -> HeldOut:
+    """For each fold, fit on all others and score it; rows have weights in both."""
+    num_folds = int(folds.max()) + 1
+    w = np.ones(len(y)) if w is None else w
+    singular, converged = np.zeros(num_folds, bool), np.ones(num_folds, bool)
+    if isinstance(clf, Classifier) and is_hidden(clf.family):
+        data = data_of(jax.tree.map(jnp.asarray, x), jnp.asarray(y), folds, jnp.asarray(w))
         log_p, singular, converged = map(np.asarray, _by_em(clf, data))
     else:
-        found = cross_validate(clf, x, y, folds, diagnosed=True)
+        found = cross_validate(clf, x, y, folds, w, diagnosed=isinstance(clf, Classifier))
         log_p = np.asarray(found.log_posterior)
-        assert found.diagnosis is not None
-        singular = np.asarray(_singular(found.diagnosis.conditional, int(folds.max()) + 1))
-        converged = np.ones(len(singular), bool)
+        if found.diagnosis is not None:
+            singular = np.asarray(_singular(found.diagnosis.conditional, num_folds))
     undecided = np.isnan(log_p).any(1)
     loss = np.where(undecided, np.inf, -log_p[np.arange(len(y)), y])
     right = ~undecided & (np.where(undecided[:, None], 0, log_p).argmax(1) == y)
-    sizes = np.bincount(folds)
-    per_fold = lambda a: np.bincount(folds, a) / sizes  # noqa: E731
-    scores = per_fold(right), per_fold(loss), per_fold(undecided)
-    return HeldOut(*scores, int(np.isinf(loss).sum()), singular, sizes, converged, log_p)
+    p = np.exp(np.where(undecided[:, None], -np.inf, log_p))
+    squared = np.where(undecided, 2, np.square(p - np.eye(p.shape[1])[y]).sum(1))
+    sizes = np.bincount(folds, w)
+    per_fold = lambda a: np.bincount(folds, a * w) / sizes  # noqa: E731
+    of_all = {
+        name: float(score(log_p, y, name, weights=w)) for name in ("balanced_accuracy", "auc")
+    }
+    return HeldOut(
+        accuracy=per_fold(right),
+        brier=per_fold(squared),
+        log_loss=per_fold(loss),
+        undecided=per_fold(undecided),
+        impossible=int(np.isinf(loss).sum()),
+        singular=singular,
+        fold_sizes=sizes,
+        converged=converged,
+        log_posterior=log_p,
+        **of_all,
+    )
+
+
+def p_value(one: HeldOut, other: HeldOut) -> float:
+    """The two-sided p-value of equal log-losses, by a paired t-test over the folds.
+
+    The variance of the mean difference is `(1 / F + 1 / (F - 1)) s²`, since training sets overlap
+    (Nadeau & Bengio 2003). NaN if a log-loss is infinite.
+    """
+    difference = one.log_loss - other.log_loss
+    folds = len(difference)
+    if not np.isfinite(difference).all():
+        return float("nan")
+    error = np.sqrt((1 / folds + 1 / (folds - 1)) * difference.var(ddof=1))
+    if error == 0:
+        return 1.0 if difference.mean() == 0 else 0.0
+    return float(2 * t.sf(abs(difference.mean()) / error, folds - 1))
 
 
 @jax.jit

@@ -69,6 +69,7 @@ class UsableRows:
         names: the classes as strings.
         left_out: names of the classes of one row, which are left out.
         num_unlabelled: number of rows without a label.
+        num_idle: number of rows of weight 0.
     """
 
     rows: Int[np.ndarray, "n"]
@@ -77,9 +78,10 @@ class UsableRows:
     names: list[str]
     left_out: list[str]
     num_unlabelled: int
+    num_idle: int = 0
 
 
-def usable_rows(label: Cells, name: Any) -> UsableRows:
+def usable_rows(label: Cells, name: Any, weight: np.ndarray | None = None) -> UsableRows:
     """The rows of a column of labels; raise if fewer than two classes are left."""
     found, index = _encoded(label, name)
     try:
@@ -90,6 +92,8 @@ def usable_rows(label: Cells, name: Any) -> UsableRows:
         ) from error
     values = [found[i] for i in order]
     code = np.array([*np.argsort(order), -1])[index]
+    idle = np.zeros(len(code), bool) if weight is None else weight == 0
+    code, unlabelled = np.where(idle, -1, code), int(((code < 0) & ~idle).sum())
     names, count = names_of(values), np.bincount(code[code >= 0])
     if len(names) < 2:
         raise TableError(
@@ -104,9 +108,9 @@ def usable_rows(label: Cells, name: Any) -> UsableRows:
         )
     rows = np.flatnonzero(np.isin(code, kept))
     y = np.searchsorted(kept, code[rows]).astype(np.int32)
-    unlabelled = int((code < 0).sum())
     classes = _as_given(label, [values[k] for k in kept], unlabelled > 0)
-    return UsableRows(rows, y, classes, [names[k] for k in kept], rare, unlabelled)
+    names = [names[k] for k in kept]
+    return UsableRows(rows, y, classes, names, rare, unlabelled, int(idle.sum()))
 
 
 def _as_given(label: Cells, values: list[Value], has_holes: bool) -> Shaped[np.ndarray, "K"]:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from genclf.tables.candidates import RIDGE
+from genclf.tables.candidates import PRIOR, RIDGE
 from genclf.tables.columns import Column
 from genclf.tables.frames import CellsOf
 from genclf.tables.held_out import EM_STEPS
 from genclf.tables.labels import UsableRows, some
-from genclf.tables.trials import SINGULAR, TOO_LONG, Trial
+from genclf.tables.trials import SINGULAR, TOO_LONG, ModelScore, Trial
+
+_ALIKE = 0.05
 
 
 def table_notes(
@@ -24,8 +26,10 @@ def table_notes(
     """Possible faults of the table, and how the folds differ from those requested."""
     count, notes = np.bincount(usable.y), []
     if usable.num_unlabelled:
-        n = len(usable.y) + usable.num_unlabelled + len(usable.left_out)
+        n = len(usable.y) + usable.num_unlabelled + len(usable.left_out) + usable.num_idle
         notes.append(f"Left out, without a label: {usable.num_unlabelled} of {n} rows.")
+    if usable.num_idle:
+        notes.append(f"Left out, of weight 0: {usable.num_idle} rows.")
     if usable.left_out:
         notes.append(
             "Left out, classes of one row, which cannot be both learned and tested: "
@@ -58,9 +62,20 @@ def _renames(cells: CellsOf, column: Column, y: np.ndarray) -> bool:
     return pairs == len(np.unique(code)) == len(np.unique(y))
 
 
-def score_notes(trials: Sequence[Trial]) -> list[str]:
-    """Remarks on problems that the scores do not show."""
+def score_notes(trials: Sequence[Trial], models: Sequence[ModelScore]) -> list[str]:
+    """Remarks on differences of scores, and on problems that the scores do not show."""
     problems, notes = {trial.problem for trial in trials}, []
+    if alike := [model.model for model in models[1:] if model.p_value >= _ALIKE]:
+        notes.append(
+            f"Not distinguishable from {models[0].model} in log-loss (p >= {_ALIKE}, paired t-test "
+            f"over the folds): {some(alike)}."
+        )
+    (prior,) = [model.log_loss for model in models if model.model == PRIOR]
+    if worse := [m.model for m in models if m.model != PRIOR and m.log_loss > prior]:
+        notes.append(
+            f"Worse than the class prior in log-loss: {some(worse)}. Their probabilities are too "
+            "near 0 and 1, as where columns repeat each other's evidence."
+        )
     if SINGULAR in problems:
         notes.append(
             "singular: in some fold a covariance is not determined by the training rows (too few "

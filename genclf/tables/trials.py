@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import nan
 from typing import NamedTuple
 
@@ -10,9 +11,12 @@ from jaxtyping import PyTree
 
 from genclf.classifier.classifier import Classifier
 from genclf.families.base import Family
+from genclf.fitting.softmax import SoftmaxRegression
 from genclf.tables.candidates import Candidate
 from genclf.tables.columns import Column
-from genclf.tables.held_out import HeldOut, held_out
+from genclf.tables.design import design_matrix
+from genclf.tables.frames import CellsOf
+from genclf.tables.held_out import HeldOut, held_out, p_value
 
 SINGULAR, TOO_LONG = "singular", "too long"
 
@@ -25,8 +29,15 @@ class ModelScore(NamedTuple):
         features: the columns that it uses.
         log_loss: mean of `-log p(class | row)`, nats.
         log_loss_error: its standard error over the folds.
+        brier: mean of `Σ_k (p_k - [class = k])²`, from 0 to 2.
+        brier_error: its standard error over the folds.
         accuracy: share of rows whose most probable class is right.
         accuracy_error: its standard error over the folds.
+        balanced_accuracy: mean of the accuracies within each class.
+        auc: area under the ROC curve of the second class, or the mean of those of each class
+            against the others.
+        p_value: of the hypothesis that its log-loss is that of the best model, by a paired t-test
+            over the folds (Nadeau & Bengio 2003); 1 for the best.
         problem: "singular" or "too long" for a model without scores; else empty.
     """
 
@@ -34,8 +45,13 @@ class ModelScore(NamedTuple):
     features: str
     log_loss: float
     log_loss_error: float
+    brier: float
+    brier_error: float
     accuracy: float
     accuracy_error: float
+    balanced_accuracy: float
+    auc: float
+    p_value: float
     problem: str = ""
 
 
@@ -45,7 +61,7 @@ class Trial(NamedTuple):
     Attributes:
         model: its name.
         features: the columns that it uses.
-        family: the density of these columns.
+        family: the density of these columns; None for a model without one.
         columns: how it reads them.
         scores: the scores on held-out rows; None if there are none.
         problem: why the scores are missing or do not count; else empty.
@@ -58,30 +74,41 @@ class Trial(NamedTuple):
     scores: HeldOut | None
     problem: str = ""
 
-    @property
-    def score(self) -> ModelScore:
-        """The row of this model in the table of models."""
+    def score(self, best: HeldOut) -> ModelScore:
+        """The row of this model in the table of models, compared with the best one."""
         if self.scores is None or self.problem:
-            return ModelScore(self.model, self.features, nan, nan, nan, nan, self.problem)
+            nothing = dict.fromkeys(ModelScore._fields[2:-1], nan)
+            return ModelScore(self.model, self.features, **nothing, problem=self.problem)
         overall, error = self.scores.overall, self.scores.error
         return ModelScore(
             model=self.model,
             features=self.features,
             log_loss=overall("log_loss"),
             log_loss_error=error("log_loss"),
+            brier=overall("brier"),
+            brier_error=error("brier"),
             accuracy=overall("accuracy"),
             accuracy_error=error("accuracy"),
+            balanced_accuracy=self.scores.balanced_accuracy,
+            auc=self.scores.auc,
+            p_value=1.0 if self.scores is best else p_value(self.scores, best),
         )
 
     @property
     def rank(self) -> tuple[bool, float, float]:
         """The order of models: those with scores first, by log-loss, then by accuracy."""
-        score = self.score
-        return (True, 0.0, 0.0) if score.problem else (False, score.log_loss, -score.accuracy)
+        if self.scores is None or self.problem:
+            return True, 0.0, 0.0
+        return False, self.scores.overall("log_loss"), -self.scores.overall("accuracy")
 
 
 def trials_of(
-    candidate: Candidate, x: PyTree, y: np.ndarray, num_classes: int, folds: np.ndarray
+    candidate: Candidate,
+    x: PyTree,
+    y: np.ndarray,
+    num_classes: int,
+    folds: np.ndarray,
+    w: np.ndarray,
 ) -> list[Trial]:
     """The trials of a candidate; if a fit fails, its next family is tried."""
     name, features, columns, families = candidate
@@ -89,10 +116,27 @@ def trials_of(
         return [Trial(name, features, None, columns, None, TOO_LONG)]
     found = []
     for added, family in families.items():
-        scores = held_out(Classifier(family, num_classes), x, y, folds)
+        scores = held_out(Classifier(family, num_classes), x, y, folds, w)
         singular = bool(scores.singular.any())
         problem = SINGULAR if singular else ""
         found.append(Trial(name + added, features, family, columns, scores, problem))
         if not singular and scores.converged.all():
             break
     return found
+
+
+def baseline(
+    cells: CellsOf, columns: Sequence[Column], y: np.ndarray, folds: np.ndarray, w: np.ndarray
+) -> Trial | None:
+    """Softmax regression on the columns besides texts; None if there is none.
+
+    Its penalty is that of scikit-learn's `C=1`, on standardized numbers.
+    """
+    x = design_matrix(cells, columns)
+    if not x.shape[1]:
+        return None
+    clf = SoftmaxRegression(int(y.max()) + 1, l2=1 / len(y))
+    scores = held_out(clf, x, y, folds, w)
+    has_text = any(column.kind == "text" for column in columns)
+    features = "all columns but texts" if has_text else "all columns"
+    return Trial("softmax regression (baseline)", features, None, (), scores)

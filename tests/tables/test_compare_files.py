@@ -278,6 +278,73 @@ def test_what_a_file_is_read_as(here, capsys, monkeypatch, name):
         assert "  ".join(part.split()) in words
 
 
+ROWS = [f"{i}.5" for i in range(30)]
+Y = ["pq"[i % 3 % 2] for i in range(30)]
+ARFF = "@relation r\n@attribute a numeric\n@attribute b {u,v}\n@attribute y {p,q}\n@data\n"
+
+# name: content, options, and what the report says.
+FOUND = {
+    "semicolons.csv": ("a;y\n" + "\n".join(map(";".join, zip(ROWS, Y, strict=True))), [],
+        ["a  numeric  30 numbers, 0.5 to 29.5", "Columns are separated by semicolons."]),
+    "tabs.txt": ("a\ty\n" + "\n".join(map("\t".join, zip(ROWS, Y, strict=True))), [],
+        ["a  numeric  30 numbers", "Columns are separated by tabs."]),
+    "bars.txt": ("a|y\n" + "\n".join(map("|".join, zip(ROWS, Y, strict=True))), [],
+        ["a  numeric  30 numbers", "Columns are separated by bars."]),
+    "blanks.txt": ("a   y\n" + "\n".join(f"  {a}    {y}" for a, y in zip(ROWS, Y, strict=True)),
+        [],
+        ["a  numeric  30 numbers", "Columns are separated by blanks."]),
+    "comma-and-blank.csv": (
+        "a, b, y\n" + "\n".join(f"{a}, {'?' if i % 5 == 0 else i % 4}, {y}"
+                                 for i, (a, y) in enumerate(zip(ROWS, Y, strict=True))), [],
+        ["a  numeric  30 numbers", "b  categorical  4 values: 0, 1, 2, 3", "b '?' 6."]),
+    "blank-cells.csv": (
+        "a,y\n" + "\n".join(f"{'   ' if i == 7 else a},{y}"
+                            for i, (a, y) in enumerate(zip(ROWS, Y, strict=True))), [],
+        ["a  numeric  29 numbers, 0.5 to 29.5  1"]),
+    "no-header.csv": (
+        "\n".join(map(",".join, zip(ROWS, Y, strict=True))), ["--no-header", "--label", "2"],
+        ["30 rows; label 2: p 66.7%, q 33.3%", "1  numeric  30 numbers, 0.5 to 29.5"]),
+    "header-is-a-row.csv": (
+        "\n".join(map(",".join, zip(ROWS, Y, strict=True))), ["--label", "2"],
+        ["30 rows; label 2:", "The first line is read as a row: it holds '0.5' in a column"]),
+    "header-may-be-a-row.csv": (
+        "\n".join(map(",".join, zip(ROWS, ["y", *Y[1:]], strict=True))), [],
+        ["29 rows; label y", "The header line holds '0.5' in a column of numbers: if it is a row"]),
+    "codes.csv": (
+        "zip,y\n" + "\n".join(f"{['08001', '10115'][i % 2]},{y}" for i, y in enumerate(Y)), [],
+        ["zip  binary  2 values: 08001, 10115"]),
+    "spelled.csv": (
+        "a,y\n" + "\n".join(f"{'-' if i % 5 == 0 else a},{y}"
+                            for i, (a, y) in enumerate(zip(ROWS, Y, strict=True))), ["--holes=-,x"],
+        ["a  numeric  24 numbers", "Read as missing cells: a '-' 6."]),
+    "table.arff": (
+        ARFF + "\n".join(f"{'?' if i == 3 else a},{'uv'[i % 2]},{y}"
+                         for i, (a, y) in enumerate(zip(ROWS, Y, strict=True))), [],
+        ["a  numeric  29 numbers, 0.5 to 29.5  1", "b  binary  2 values: u, v"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_files_as_people_have_them(here, capsys, monkeypatch, name):
+    without_fits(monkeypatch)
+    content, options, expected = FOUND[name]
+    (here / name).write_text(content + "\n")
+    options = options if "--label" in options else ["--label", "y", *options]
+    assert main(["compare", name, *options]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    words = "  ".join("  ".join(line.split()) for line in out.splitlines())
+    for part in expected:
+        assert "  ".join(part.split()) in words
+
+
+def test_all_problems_are_in_one_message(here, capsys):
+    (here / "a.csv").write_text("a,y\n1,p\n1,q,3\n1,p\n1,2,3,4\n")
+    assert "the first line has 2 fields, but line 3 has 3, line 5 has 4" in refused(capsys, "a.csv")
+    (here / "b.arff").write_text("@relation r\n@attribute a strange\n@data\n1\n")
+    assert "not an ARFF file: " in refused(capsys, "b.arff")
+
+
 @pytest.mark.parametrize(
     "path", ["s3://bucket/a.csv", "http://127.0.0.1:9/a.csv", "https://x/a.zip", "file:///a.csv"]
 )

@@ -1,0 +1,86 @@
+"""A longer schema, and parts made before it, give the sums of one pass with all values known."""
+
+import numpy as np
+import pytest
+
+import genclf as gcf
+from genclf.stream import sum_batches
+from tests.stream.batches import assert_equal
+
+N = 61
+
+
+def batches():
+    """Two months of rows; the second has new categories, words, truth values and classes."""
+    rng = np.random.default_rng(8)
+    words = np.array(["win", "cash", "see", "you", "soon", "later"])
+
+    def month(colours, known, classes):
+        y = rng.integers(0, len(classes), N)
+        return {
+            "size": rng.normal(size=N),
+            "colour": np.array(colours)[rng.integers(0, len(colours), N)],
+            "level": rng.integers(0, len(colours), N),
+            "note": [f"u{i} " + " ".join(rng.choice(words[:known], 4)) for i in range(N)],
+            "w": rng.integers(0, 3, N),
+            "y": np.array(classes)[y],
+        }
+
+    may = month(["red", "blue"], 3, ["no", "yes"])
+    return may, month(["amber", "blue", "red", "teal"], 6, ["maybe", "no", "yes"])
+
+
+@pytest.mark.parametrize("unseen", [None, "other"])
+@pytest.mark.parametrize("missing", ["ignore", "value"])
+def test_parts_made_before_are_those_of_one_pass(unseen, missing):
+    may, june = batches()
+    if missing == "value":
+        may["colour"] = [None if i % 7 == 0 else c for i, c in enumerate(may["colour"])]
+    how = {"weight": "w", "unseen": unseen, "missing": missing}
+    schema = gcf.Schema.of(None, may, "y", **how)
+    longer = schema.extend([june])
+    assert longer.classes == ("no", "yes", "maybe")
+    assert (
+        longer.columns[1].values
+        == ("blue", "red", "amber", "teal", None)[: 4 + (missing == "value")]
+    )
+    assert longer.columns[1].kind == "categorical" and longer.columns[2].values == (0, 1, 2, 3)
+    before = gcf.partial(schema.model(), schema, may, part_id="may")
+    later = gcf.partial(longer.model(), longer, june, part_id="june")
+    found = gcf.combine([before.extend(schema, longer), later])
+    whole = sum_batches(longer.model(), [may, june], longer)
+    assert_equal(found, whole)
+    params = gcf.estimate(longer.model(), found.stats)
+    expected = gcf.estimate(longer.model(), whole.stats)
+    np.testing.assert_allclose(params.log_prior, expected.log_prior, rtol=1e-12)
+    assert longer.extend([may, june]) == longer
+
+
+def test_full_covariances_and_classes_that_come_later():
+    may, june = batches()
+    numbers = lambda batch: {"a": batch["size"], "b": np.square(batch["size"]), "y": batch["y"]}  # noqa: E731
+    for make in (gcf.qda, gcf.lda, gcf.gaussian_nb):
+        schema = gcf.Schema.of(make(2), numbers(may), "y")
+        with pytest.raises(ValueError, match="made with a model: give the longer one, as clf="):
+            schema.extend(numbers(june))
+        longer = schema.extend(numbers(june), make(3))
+        before = gcf.partial(make(2), schema, numbers(may), part_id="may").extend(schema, longer)
+        later = gcf.partial(make(3), longer, numbers(june), part_id="june")
+        whole = sum_batches(make(3), [numbers(may), numbers(june)], longer)
+        assert_equal(gcf.combine([before, later]), whole)
+
+
+def test_what_cannot_be_extended_is_named():
+    may, june = batches()
+    schema = gcf.Schema.of(None, may, "y")
+    longer = schema.extend(june)
+    part = gcf.partial(schema.model(), schema, may, part_id="may")
+    with pytest.raises(ValueError, match="part 'may' was computed with the schema"):
+        part.extend(longer, longer)
+    with pytest.raises(ValueError, match="longer lacks 'maybe' among the classes"):
+        part.extend(schema, longer).extend(longer, schema)
+    with pytest.raises(ValueError, match="column 'colour': numbers, expected strings"):
+        schema.extend({**june, "colour": np.arange(N)})
+    other = gcf.Schema.of(None, {"size": may["size"], "y": may["y"]}, "y")
+    with pytest.raises(ValueError, match="longer has other columns than schema"):
+        part.extend(schema, other)

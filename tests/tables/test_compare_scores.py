@@ -1,0 +1,162 @@
+"""The scores, the remarks and the weights of `compare`, beside scikit-learn and SciPy."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
+
+import genclf as gcf
+from genclf.tables import comparison
+from genclf.tables.cells import ObjectCells
+from genclf.tables.columns import read_columns
+from genclf.tables.design import design_matrix
+from genclf.tables.frames import cells_of
+from genclf.tables.held_out import HeldOut, held_out, p_value, stratified_folds
+from genclf.tables.remarks import column_remarks
+
+N = 149
+PRIOR = "class prior (baseline)"
+
+
+def table():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 3, N)
+    return pd.DataFrame(
+        {
+            "size": np.where(np.arange(N) % 9 == 0, np.nan, rng.normal(size=N) + y),
+            "colour": np.array(["red", "green", "blue"])[(y + rng.integers(0, 2, N)) % 3],
+            "w": rng.integers(0, 4, N),
+            "y": np.array(["a", "b", "c"])[y],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    few = lambda *given: [c for c in every(*given) if c.name in (PRIOR, "mixed naive Bayes")]  # noqa: E731
+    every = comparison.candidates
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "candidates", few)
+        yield gcf.compare(table().drop(columns="w"), "y", num_folds=5)
+
+
+def test_scores_are_those_of_scikit_learn(found):
+    best = next(model for model in found.models if model.model == found.best.name)
+    p, y = np.exp(found.log_posterior), found.y
+    assert best.log_loss == pytest.approx(metrics.log_loss(y, p), rel=1e-9)
+    assert best.accuracy == pytest.approx((p.argmax(1) == y).mean())
+    assert best.balanced_accuracy == pytest.approx(metrics.balanced_accuracy_score(y, p.argmax(1)))
+    assert best.auc == pytest.approx(metrics.roc_auc_score(y, p, multi_class="ovr"))
+    brier = np.square(p - np.eye(3)[y]).sum(1).mean()
+    assert best.brier == pytest.approx(brier, rel=1e-9)
+    assert best.problem == "" and best.brier_error > 0
+
+
+def test_softmax_is_a_baseline_and_never_the_best(found):
+    names = [model.model for model in found.models]
+    assert {"softmax regression (baseline)", PRIOR} <= {*names}
+    assert found.best.name == "mixed naive Bayes"
+    assert found.models[0].p_value == 1
+    assert [m.log_loss for m in found.models] == sorted(m.log_loss for m in found.models)
+
+
+def test_softmax_is_scikit_learns_logistic_regression(x64):
+    cells = cells_of(table().drop(columns=["w", "y"]), "table")
+    columns = read_columns(cells)
+    x, y = design_matrix(cells, columns), np.unique(table()["y"], return_inverse=True)[1]
+    size = table()["size"]
+    scaled = ((size - size.mean()) / size.std(ddof=0)).fillna(0.0)
+    colours = pd.get_dummies(table()["colour"], dtype=float)
+    expected = np.column_stack([scaled, size.isna(), colours])
+    np.testing.assert_allclose(x, expected, rtol=1e-12, atol=1e-12)
+    folds = stratified_folds(y, 5, seed=0)
+    scores = held_out(gcf.SoftmaxRegression(3, l2=1 / N), x, y, folds)
+    train, test = folds != 2, folds == 2
+    peer = LogisticRegression(C=N / train.sum(), tol=1e-10, max_iter=1000).fit(x[train], y[train])
+    loss = metrics.log_loss(y[test], peer.predict_proba(x[test]))
+    assert scores.log_loss[2] == pytest.approx(loss, rel=1e-6)
+
+
+def test_p_values_are_those_of_a_paired_test():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(1.0, 0.1, (2, 7))
+
+    def of(loss):
+        fields = HeldOut.__dataclass_fields__
+        nothing = {name: np.zeros(7) for name, field in fields.items() if "ndarray" in field.type}
+        numbers = {"impossible": 0, "balanced_accuracy": 0.0, "auc": 0.0}
+        return HeldOut(**nothing | numbers | {"log_loss": loss})
+
+    d = one - other
+    t = d.mean() / np.sqrt((1 / 7 + 1 / 6) * d.var(ddof=1))
+    expected = 2 * stats.t.cdf(-abs(t), 6)
+    assert p_value(of(one), of(other)) == pytest.approx(expected, rel=1e-12)
+    # Without the correction it is the plain paired test.
+    plain = stats.ttest_rel(one, other)
+    assert t == pytest.approx(plain.statistic * np.sqrt((1 / 7) / (1 / 7 + 1 / 6)), rel=1e-12)
+    assert p_value(of(one), of(one)) == 1.0 and p_value(of(one), of(one + 1)) < 1e-6
+    assert np.isnan(p_value(of(np.append(one[:6], np.inf)), of(other)))
+
+
+def test_weights_are_repeated_rows(monkeypatch):
+    every = comparison.candidates
+    monkeypatch.setattr(comparison, "candidates", lambda *a: [every(*a)[0], every(*a)[-1]])
+    data = table()
+    folds = np.arange(N) % 3
+    repeated = data.loc[data.index.repeat(data["w"])]
+    used = data[data["w"] > 0]
+    of = {len(used): folds[used.index], len(repeated): folds[repeated.index]}
+    monkeypatch.setattr(comparison, "stratified_folds", lambda y, *_: of[len(y)])
+    one = gcf.compare(data, "y", weights="w", num_folds=3)
+    other = gcf.compare(repeated.drop(columns="w"), "y", num_folds=3)
+    assert (
+        one.num_rows == len(used) and f"Left out, of weight 0: {N - len(used)} rows." in one.notes
+    )
+    others = {model.model: model for model in other.models}
+    for model in one.models:
+        if not model.model.startswith("softmax"):  # its penalty depends on the number of rows
+            np.testing.assert_allclose(model[2:-2], others[model.model][2:-2], rtol=1e-9)
+    np.testing.assert_allclose(one.best.predict_proba(data), other.best.predict_proba(data), 1e-9)
+    assert one.shares == pytest.approx(other.shares)
+    with pytest.raises(ValueError, match=r"row 4, column 'w': -1\.0, expected a weight >= 0"):
+        gcf.compare(data.assign(w=np.where(np.arange(N) == 4, -1.0, 1.0)), "y", weights="w")
+    with pytest.raises(ValueError, match="weights names the column 'v'"):
+        gcf.compare(data, "y", weights="v")
+
+
+def remarks(**columns):
+    y = np.arange(100) % 2
+    cells = cells_of({"y": y, **columns}, "table")
+    del cells["y"]
+    label = ObjectCells.of(y.tolist())
+    return column_remarks(cells, read_columns(cells, label=label), y, np.ones(100))
+
+
+def test_near_copies_and_leaks_are_named():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=100), np.arange(100) % 2
+    assert remarks(a=x, b=rng.normal(size=100)) == []
+    (note,) = remarks(a=x, b=3 * x + 1e-3 * rng.normal(size=100), c=rng.normal(size=100))
+    assert note.startswith("Near copies of each other: a and b.")
+    colours = rng.integers(0, 3, 100)
+    (note,) = remarks(a=np.array(["x", "y", "z"])[colours], b=colours + 4)
+    assert note.startswith("Near copies of each other: a and b.")
+    (note,) = remarks(a=x, b=x + 100 * y)
+    assert note.startswith("One column alone gives the class of nearly all rows: b (100.0%).")
+    (note,) = remarks(a=x, b=np.where(np.arange(100) == 7, "p", np.array(["p", "q"])[y]))
+    assert note.startswith("One column alone gives the class of nearly all rows: b (99.0%).")
+
+
+def test_a_model_that_is_worse_than_the_prior_is_named(monkeypatch):
+    every = comparison.candidates
+    monkeypatch.setattr(comparison, "candidates", lambda *a: [every(*a)[0], every(*a)[-1]])
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, N)
+    one = np.where(rng.random(N) < 0.3, y, rng.integers(0, 2, N))
+    data = pd.DataFrame({f"c{j}": np.array(["p", "q"])[one] for j in range(40)}).assign(y=y)
+    data["more"] = rng.integers(0, 3, N)  # so that there is a model of all columns
+    notes = " ".join(gcf.compare(data, "y", num_folds=3).notes)
+    assert "Worse than the class prior in log-loss: mixed naive Bayes." in notes
+    assert "Near copies of each other: c0 and c1, c0 and c2" in notes
