@@ -124,7 +124,7 @@ def has_statistics(clf: Model, x: PyTree) -> bool:
     return additive and not any_prefers_rows(clf.family, x)
 
 
-@compiled
+@partial(compiled, fast_compile=2**17)
 def posteriors_of_folds(clf: Model, data: Data) -> tuple[Float[Array, "n K"], PyTree]:
     """The log-posteriors of all rows, each by the fit without its fold; and the params."""
     if isinstance(clf, Classifier) and has_statistics(clf, data.x):
@@ -140,7 +140,7 @@ def by_refit(clf: Model, data: Data, w: Array, held: Array) -> tuple[Array, PyTr
     return log_posteriors(params, take(data.x, held)), params
 
 
-@compiled
+@partial(compiled, fast_compile=2**17)
 def _diagnoses(clf: Classifier, data: Data) -> Diagnosis:
     return data.each_fold(lambda w, _: diagnosed(clf, data.x, data.y, w))
 

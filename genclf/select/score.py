@@ -142,7 +142,7 @@ def score_of(
     return jax.lax.map(of_group, jnp.arange(num_groups, dtype=by.dtype))
 
 
-_score = compiled(score_of, static_argnums=(0, 1))
+_score = compiled(score_of, static_argnums=(0, 1), fast_compile=2**17)
 
 
 def _of_rows(function: ScoreFunction, log_p: Array, y: Array, weight: Array) -> Array:

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genclf.arguments.domains import shown, whole
+from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
-from genclf.fitting.fit import fit
+from genclf.fitting.fit import fitted
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.tables.arrays import numbers_in
 from genclf.tables.candidates import candidates
@@ -174,7 +175,7 @@ def compare(
         first = next(trial for trial in trials if trial.family is not None)
         assert trials[0].scores is not None and first.scores is not None
         clf, own = Classifier(of_all_words(first.family), len(count)), first.columns
-        params = jax.tree.map(np.asarray, fit(clf, features_of(used, own, None), y, w))
+        params = jax.tree.map(np.asarray, _fit_once(clf, features_of(used, own, None), y, w))
     models = tuple(trial.score(trials[0].scores) for trial in trials)
     notes = table_notes(usable, used, columns, requested, num_folds)
     notes += column_remarks(used, columns, y, w) + score_notes(trials, models)
@@ -195,6 +196,9 @@ def compare(
         y=y,
         log_posterior=first.scores.log_posterior,
     )
+
+
+_fit_once = compiled(fitted, fast_compile=2**62)
 
 
 def _weights(cells: CellsOf, name: Hashable) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 from scipy.stats import t
 
+from genclf.arguments.sharding import compiled
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posterior
@@ -136,7 +138,7 @@ def p_value(one: HeldOut, other: HeldOut) -> float:
     return float(2 * t.sf(abs(difference.mean()) / error, folds - 1))
 
 
-@jax.jit
+@partial(compiled, fast_compile=2**14)
 def _by_em(
     clf: Classifier, data: Data
 ) -> tuple[Float[Array, "n K"], Bool[Array, "F"], Bool[Array, "F"]]:
