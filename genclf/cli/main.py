@@ -22,7 +22,7 @@ _COMPARE = """\
 Reads the type of each column, fits every model that applies, and prints the cross-validated
 log-loss and accuracy of each, best first.
 """
-KINDS = ("numeric", "count", "categorical", "binary", "text", "drop")
+KINDS = ("numeric", "count", "categorical", "binary", "binned", "text", "drop")
 _EXTRA = ("narwhals", "pandas", "rich", "sklearn")
 _OF_PAGE = ("jinja2", "matplotlib")
 

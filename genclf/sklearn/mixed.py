@@ -40,8 +40,9 @@ class MixedNB(FamilyEstimator):
         ridge: fraction of the pooled within-class variance of a number that is added to its
             variance in each class, >= 0.
         kinds: how columns are read, if not by the rules: a dict from their names to "numeric",
-            "count", "categorical", "binary", "text" or "drop", the list of values of a categorical
-            column, or the `genclf.text.Vocabulary` of texts.
+            "count", "categorical", "binary", "binned" (numbers in ten bins of about equally many),
+            "text" or "drop", the list of values of a categorical column, or the
+            `genclf.text.Vocabulary` of texts.
         missing: "ignore" integrates out a missing category; with "value" it is one more value.
         unseen: the treatment of a category that is not in the training rows: "ignore" takes it for
             no evidence; with "other" it is one more value, with the smoothing as its only count;
@@ -126,7 +127,10 @@ class MixedNB(FamilyEstimator):
         if is_table(X):
             return self._arrays(self._cells(X, reset=False), learning=False)
         if not reset and {column.kind for column in self.columns_} != {"numeric"}:
-            raise ValueError("X is an array, expected a table, like that of the training rows")
+            raise ValueError(
+                "X is an array, expected a table with named columns, like that of the training "
+                'rows: a ColumnTransformer gives one after set_output(transform="pandas")'
+            )
         x = checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
         if reset:
             self._made_by = _ARRAY

@@ -71,8 +71,7 @@ class Assignment:
     def collects(self, column: Column) -> bool:
         """Whether the values or words of a column are those of the data."""
         given = self.kinds.get(column.name)
-        has_values = column.is_coded or column.kind == "text"
-        return has_values and (given is None or isinstance(given, str))
+        return column.has_values and (given is None or isinstance(given, str))
 
     def names(self, found: Sequence[str], others: Sequence[str]) -> list[str]:
         """The columns of the table that the model may read.

@@ -27,7 +27,7 @@ else:
 
 def longer_lists(schema: Schema, batches: Batches) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
     """The columns and classes of a schema, with the values that these rows have beside its own."""
-    values: dict[str, set[Any]] = {c.name: set() for c in schema.columns if _has_values(c)}
+    values: dict[str, set[Any]] = {c.name: set() for c in schema.columns if c.has_values}
     classes: set[Any] = set()
     for source, table in Reader().all_tables(batches):
         place = Place(source)
@@ -40,10 +40,6 @@ def longer_lists(schema: Schema, batches: Batches) -> tuple[tuple[Column, ...], 
         classes |= values_in(cells, schema.label, place)
     columns = tuple(_extended(c, values[c.name]) if c.name in values else c for c in schema.columns)
     return columns, in_one_order(schema.classes, classes)
-
-
-def _has_values(column: Column) -> bool:
-    return column.is_coded or column.kind == "text"
 
 
 def _extended(column: Column, new: set[Any]) -> Column:
@@ -116,7 +112,7 @@ def _padded(
     pairs = zip(schema.columns_of(own.name), longer.columns_of(own.name), strict=True)
     at, start = [], 0
     for old, new in pairs:
-        if _has_values(old):
+        if old.has_values:
             places = _places(old.values, new.values, f"the values of column {old.name!r}")
             if old.unseen == "other":
                 places = np.append(places, new.size - 1)

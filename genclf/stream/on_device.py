@@ -33,7 +33,7 @@ from genclf.tables.place import Place
 def device_part(clf: Classifier, schema: Schema, batches: Batches, part_id: str) -> Part:
     """The part of these batches, summed by JAX in float64."""
     rows = checked_pieces(clf, schema, batches, part_id)
-    return _summed(partial(stats, clf), partial(statistics, clf), schema, rows, part_id)
+    return _summed(partial(stats, clf), partial(statistics, clf), schema, rows, part_id, False)
 
 
 def expected_part(
@@ -48,7 +48,7 @@ def expected_part(
     of_rows = partial(_expected, clf, wide)
     by_pieces = lambda x, y, w: of_rows(*padded(x, y, w))  # noqa: E731
     rows = checked_pieces(clf, schema, batches, part_id, unlabelled=True)
-    part = _summed(of_rows, by_pieces, schema, rows, part_id)
+    part = _summed(of_rows, by_pieces, schema, rows, part_id, True)
     if any(np.isnan(leaf).any() for leaf in jax.tree.leaves(part.stats)):
         raise ValueError(
             f"{part_id!r}: the statistics that are expected under the params are NaN, as if a "
@@ -63,15 +63,22 @@ Summing = Callable[[PyTree, Any, Any], ClassifierStats]
 
 
 def _summed(
-    of_rows: Summing, by_pieces: Summing, schema: Schema, each: Iterator[Rows], name: str
+    of_rows: Summing,
+    by_pieces: Summing,
+    schema: Schema,
+    each: Iterator[Rows],
+    name: str,
+    unlabelled: bool,
 ) -> Part:
     with jax.enable_x64(True):
-        total, rows = no_sums(of_rows, arrays_of(schema.no_rows())), 0
+        total, rows, used, unseen = no_sums(of_rows, arrays_of(schema.no_rows())), 0, 0, 0
         for piece in each:
             if len(piece.label):
                 total = merged(total, by_pieces(*arrays_of(piece)))
                 rows += len(piece.label)
-        return as_part(total, rows, name, schema.digest)
+                used += int(piece.counted(unlabelled).sum())
+                unseen += piece.num_unseen()
+        return as_part(total, rows, name, schema.digest, rows - used, unseen)
 
 
 def no_sums(of_rows: Summing, example: PyTree) -> ClassifierStats:
@@ -85,11 +92,14 @@ def no_sums(of_rows: Summing, example: PyTree) -> ClassifierStats:
     return jax.tree.map(zeros, jax.eval_shape(of_rows, *one))
 
 
-def as_part(total: ClassifierStats, rows: int, name: str, digest: str) -> Part:
+def as_part(
+    total: ClassifierStats, rows: int, name: str, digest: str, unused: int = 0, unseen: int = 0
+) -> Part:
     """The part of these statistics."""
     labels, conditional = as_host(total.labels), as_host(total.conditional)
     weight = float(labels.count.sum())
-    return Part(labels, conditional, rows, weight, (name,), digest, total.statistic)
+    of = (name,), digest, total.statistic
+    return Part(labels, conditional, rows, weight, unused, unseen, *of)
 
 
 @jax.jit

@@ -33,6 +33,9 @@ class Part:
         conditional: the statistics of x.
         rows: the number of rows, including those without a label or weight.
         weight: the total weight of the rows with a label.
+        unused: the number of rows that are not summed: without weight, or without a label in a
+            model that needs one.
+        unseen: the number of labels and categories that the schema does not have and ignores.
         part_ids: the names of the files, partitions or batches that were summed, in order.
         digest: that of the schema, and that of the params if the statistics are expectations.
         statistic: what is summed, in words.
@@ -42,6 +45,8 @@ class Part:
     conditional: HostStats
     rows: int
     weight: float
+    unused: int
+    unseen: int
     part_ids: tuple[str, ...]
     digest: str
     statistic: str | None
@@ -122,6 +127,8 @@ def added(total: Part, part: Part) -> Part:
         conditional=merge_host(total.conditional, part.conditional),
         rows=total.rows + part.rows,
         weight=total.weight + part.weight,
+        unused=total.unused + part.unused,
+        unseen=total.unseen + part.unseen,
         statistic=part.statistic,
     )
 
@@ -131,7 +138,8 @@ def _problem(part: Part) -> str | None:
     for name, hint in field_types(Part).items():
         if wrong := mismatch(getattr(part, name), hint, Axes()):
             return f"{name} {wrong}"
-    for name, value in (("rows", part.rows), ("weight", part.weight)):
+    for name in ("rows", "weight", "unused", "unseen"):
+        value = getattr(part, name)
         if not 0 <= value < math.inf:
             return f"{name} is {value}, expected a finite number >= 0"
     return problem_of_stats(part.labels, part.conditional, "the part")

@@ -97,10 +97,16 @@ def check_schema(clf: Classifier, schema: Schema) -> None:
 
 
 def check_sums(part: Part, schema: Schema) -> Part:
-    """The part; raise if its weight is not above 0, warn of columns too far from 0."""
+    """The part; raise without weight, warn of values that were ignored and columns far from 0."""
     if not part.weight > 0:
         raise ValueError(
             f"no row of {part.rows} has both a label and a weight above 0: there is nothing to fit"
+        )
+    if part.unseen:
+        warnings.warn(
+            f"{part.unseen} labels or categories in {part.rows} rows are not in the schema, and "
+            "were ignored",
+            stacklevel=4,
         )
     warn_of_precision(part.conditional, schema, 5)
     return part

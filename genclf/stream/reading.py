@@ -29,12 +29,23 @@ def pieces(
 
 def host_part(schema: Schema, batches: Batches, part_id: str) -> Part:
     """The part of these batches, without JAX."""
-    total, rows = _sums(schema, schema.no_rows()), 0
+    total, rows, used, unseen = _sums(schema, schema.no_rows()), 0, 0, 0
     for piece in pieces(schema, batches, part_id):
         total = merge_host(total, _sums(schema, piece))
         rows += len(piece.label)
-    weight, of = float(total["labels"].count.sum()), (schema.digest, schema.statistic)
-    return Part(total["labels"], total["conditional"], rows, weight, (part_id,), *of)
+        used += int(piece.counted().sum())
+        unseen += piece.num_unseen()
+    return Part(
+        labels=total["labels"],
+        conditional=total["conditional"],
+        rows=rows,
+        weight=float(total["labels"].count.sum()),
+        unused=rows - used,
+        unseen=unseen,
+        part_ids=(part_id,),
+        digest=schema.digest,
+        statistic=schema.statistic,
+    )
 
 
 def _sums(schema: Schema, rows: Rows) -> dict[str, Any]:

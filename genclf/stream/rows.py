@@ -37,11 +37,18 @@ class Rows(NamedTuple):
             list of columns of codes, or sparse counts of words.
         label: the class of each row, -1 without one.
         weight: weight of each row; None for ones.
+        unseen: how many of its label and categories the schema does not have and ignores; None
+            for none.
     """
 
     x: Any
     label: Int[np.ndarray, "n"]
     weight: Float[np.ndarray, "n"] | None
+    unseen: Int[np.ndarray, "n"] | None = None
+
+    def num_unseen(self) -> int:
+        """How many labels and categories are not in the schema and are ignored."""
+        return 0 if self.unseen is None else int(self.unseen.sum())
 
     def counted(self, unlabelled: bool = False) -> Bool[np.ndarray, "n"]:
         """Which rows are summed: those with weight and, unless `unlabelled`, a label."""

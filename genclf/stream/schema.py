@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from jaxtyping import Int
 
 from genclf.stream.assignment import Assignment
 from genclf.stream.batches import ArrowTable, Batch, Batches
@@ -18,10 +19,11 @@ from genclf.stream.host import HostStats, LabelledRows
 from genclf.stream.learning import learned
 from genclf.stream.recipes import RECIPES, PartOfModel
 from genclf.stream.rows import Rows, arrays_in, no_cells, weights_of
-from genclf.tables.arrays import MISSING, check_type, index_in, refuse_unseen
+from genclf.tables.arrays import MISSING, UNSEEN as UNSEEN_CODE, check_type, index_in, refuse_unseen
 from genclf.tables.arrow_cells import ArrowCells
 from genclf.tables.cells import STRINGS, TRUTH, Value, type_of
 from genclf.tables.columns import Column, Given, Unseen
+from genclf.tables.frames import CellsOf
 from genclf.tables.place import Place
 
 if TYPE_CHECKING:
@@ -86,8 +88,9 @@ class Schema:
                 steps of EM alone.
             weight: the column of weights; None for ones.
             kinds: how columns are read, if not so: a dict from their names to "numeric", "count",
-                "categorical", "binary", "text" or "drop", the list of values of a categorical
-                column, or the `Vocabulary` of texts.
+                "categorical", "binary", "binned" (numbers in ten bins of about equally many),
+                "text" or "drop", the list of values of a categorical column, or the `Vocabulary`
+                of texts.
             parts: the columns of each part of the model, where their kinds do not determine it; a
                 part reads its columns in the order of the batch.
             classes: the classes in order; None for those of the batch, sorted.
@@ -256,7 +259,8 @@ class Schema:
 
     @staticmethod
     def _of_fields(fields: dict[str, Any]) -> Schema:
-        columns = tuple(Column(**_with_tuple(column, "values")) for column in fields["columns"])
+        of = lambda column: _with_tuple(_with_tuple(column, "values"), "edges")  # noqa: E731
+        columns = tuple(Column(**of(column)) for column in fields["columns"])
         parts = []
         for part in fields["parts"]:
             if part["recipe"] is not None:
@@ -318,7 +322,7 @@ class Schema:
                     f"columns are {', '.join(map(repr, table.column_names)):.200}"
                 )
         cells = {name: ArrowCells(table[name]) for name in wanted}
-        label, weight = np.full(len(table), MISSING), None
+        label, weight, unseen = np.full(len(table), MISSING), None, None
         if labelled:
             own = Column(
                 self.label, "categorical", type=type_of(self.classes[0]), values=self.classes
@@ -332,13 +336,24 @@ class Schema:
             if self.unseen_labels == "error":
                 hint = 'one of {}; or unseen_labels="ignore"'
                 refuse_unseen(label, cells[self.label], own, place, hint)
+            unseen = self._ignored(label, cells, place)
             label = np.maximum(label, MISSING)
             place = replace(place, counts=Rows(None, label, weight).counted(unlabelled))
         x = {
             part.name: arrays_in(part, self.columns_of(part.name), cells, place, labelled)
             for part in self.parts
         }
-        return Rows(x[None] if None in x else x, label, weight)
+        return Rows(x[None] if None in x else x, label, weight, unseen)
+
+    def _ignored(
+        self, label: np.ndarray, cells: CellsOf, place: Place
+    ) -> Int[np.ndarray, "n"] | None:
+        """How many values of each row are ignored; None if unseen ones are errors, or others."""
+        ignoring = [c for c in self.columns if c.is_coded and c.unseen == "ignore" and c.has_values]
+        if not ignoring and self.unseen_labels == "error":
+            return None
+        each = [index_in(cells[c.name], c.values, c.name, place) for c in ignoring]
+        return sum((code == UNSEEN_CODE).astype(int) for code in [label, *each])
 
     def columns_of(self, part: str | None) -> list[Column]:
         """The columns that a part of the model reads."""

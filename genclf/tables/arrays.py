@@ -99,9 +99,14 @@ def codes_in(
     An unseen value is an error, one more value, or no evidence, as `Column.unseen` says.
     """
     check_type(cells, column, place)
-    code = index_in(cells, column.values, column.name, place)
+    if column.kind == "binned":
+        number = numbers_in(cells, column, place)[:, 0]
+        code = np.searchsorted(column.edges, number, side="right")
+        code = np.where(np.isnan(number), MISSING, code)
+    else:
+        code = index_in(cells, column.values, column.name, place)
     if column.values[-1:] == (None,):
-        code = np.where(code == MISSING, len(column.values) - 1, code)
+        code = np.where(code == MISSING, column.size - 1 - (column.unseen == "other"), code)
     if not may_miss:
         place.refuse(code == MISSING, cells, column.name, f"a value; {MAY_MISS}")
     unseen = column.unseen or ("error" if learning or not may_miss else "ignore")
@@ -181,6 +186,10 @@ def columns_in(
             words = np.array(column.values)
             counts = np.asarray(array).astype(int)
             found[column.name] = [" ".join(words.repeat(row)) for row in counts]
+        elif column.kind == "binned":
+            ends = np.array([column.edges[0], *column.edges, column.edges[-1], np.nan])
+            centres = np.append((ends[:-2] + ends[1:-1]) / 2, [np.nan, np.nan])
+            found[column.name] = centres[array[:, at]]  # NaN for a missing cell, the last
         elif column.is_coded:
             values = [*column.values, None]  # the last for code -1, and for other values
             found[column.name] = [values[code] for code in array[:, at]]

@@ -57,7 +57,7 @@ def candidates(
     if binary := _of_kind(columns, "binary"):
         families: dict[str, Family] = {"": _of_binary(binary)}
         naive.append(Candidate("Bernoulli naive Bayes", _count(binary), binary, families))
-    if categorical := _of_kind(columns, "categorical"):
+    if categorical := _of_kind(columns, "categorical", "binned"):
         families = {"": Categorical(_sizes(categorical), missing="marginalize")}
         naive.append(
             Candidate("categorical naive Bayes", _count(categorical), categorical, families)
@@ -77,9 +77,9 @@ def candidates(
 _WORDS: dict[str, Family] = {"": Multinomial()}
 
 
-def _of_kind(columns: Sequence[Column], kind: str) -> tuple[Column, ...]:
-    """The columns of a kind, for a model without parts."""
-    return tuple(replace(column, part=None) for column in columns if column.kind == kind)
+def _of_kind(columns: Sequence[Column], *kinds: str) -> tuple[Column, ...]:
+    """The columns of these kinds, for a model without parts."""
+    return tuple(replace(column, part=None) for column in columns if column.kind in kinds)
 
 
 def _of_binary(columns: Sequence[Column]) -> Family:

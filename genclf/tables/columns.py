@@ -35,6 +35,7 @@ else:  # no check at run time: messages are those of this library
 Unseen = Literal["error", "other", "ignore"]
 KINDS = get_args(Kind)
 
+_BINS = 10
 _HUGE = 1e150  # numbers above it, or all below its inverse, are scaled: squares would not fit
 _TYPE_OF_NULLS: dict[str, str] = {"numeric": NUMBERS, "count": NUMBERS, "text": STRINGS}
 _OF_NUMBERS: tuple[str, ...] = (NUMBERS, TRUTH, LISTS, NULLS)
@@ -47,11 +48,12 @@ class Column:
 
     Attributes:
         name: its name, or its number in an array.
-        kind: "numeric", "count", "categorical", "binary", "text" or "drop".
+        kind: "numeric", "count", "categorical", "binary", "binned", "text" or "drop".
         part: the part of the model that reads it; None for a model without parts, and for "drop".
         type: what its cells are, in words, such as "numbers" or "truth values".
         values: the values of a categorical column, or the words of a column of texts, in order;
             None, as the last one, stands for a missing cell that is a value of its own.
+        edges: where numbers are cut into bins, as `genclf.discretize.codes` cuts; for "binned".
         width: how many numbers a cell holds; more than 1 for fixed-length lists, as embeddings.
         exponent: numbers are divided by 2 to this power; 0 unless their squares would not fit.
         lowercase: whether texts are lowercased first.
@@ -66,6 +68,7 @@ class Column:
     part: str | None = None
     type: str = NUMBERS
     values: tuple[Any, ...] = ()
+    edges: tuple[float, ...] = ()
     width: int = 1
     exponent: int = 0
     lowercase: bool = True
@@ -79,14 +82,21 @@ class Column:
     @property
     def size(self) -> int:
         """The number of features: of codes that a value can have, words, or numbers in a cell."""
-        if self.kind in ("categorical", "binary"):
-            return len(self.values) + (self.unseen == "other")
-        return len(self.values) if self.kind == "text" else self.width
+        if self.kind == "binned":
+            return len(self.edges) + 1 + len(self.values)
+        if self.has_values:
+            return len(self.values) + (self.is_coded and self.unseen == "other")
+        return self.width
 
     @property
     def is_coded(self) -> bool:
         """Whether it is read as indices of its values."""
-        return self.kind in ("categorical", "binary")
+        return self.kind in ("categorical", "binary", "binned")
+
+    @property
+    def has_values(self) -> bool:
+        """Whether it has a list of values or of words."""
+        return self.kind in ("categorical", "binary", "text")
 
 
 def read_columns(
@@ -171,6 +181,12 @@ def read_column(
         return Column(
             name, kind, kind, width=cells.width, exponent=_exponent(cells, kind), **common
         )
+    if kind == "binned":
+        edges = _edges(name, cells)
+        detail = f"{len(edges) + 1} bins, cut from {edges[0]:.6g} to {edges[-1]:.6g}"
+        hole = (None,) if missing == "value" and num_missing else ()
+        binned: dict[str, Any] = common | {"detail": detail, "values": hole, "edges": edges}
+        return Column(name, kind, "categorical", **binned)
     if kind == "binary" and len(values) > 2:
         raise ValueError(f'kinds[{name!r}] is "binary", but the column has {len(values)} values')
     how: dict[str, Any] = {"values": in_order(values), "unseen": unseen}
@@ -226,7 +242,7 @@ def warn_dropped(columns: Iterable[Column], stacklevel: int) -> None:
 
 def _check_type(name: Hashable, cells: Cells, kind: Kind) -> None:
     """Raise unless cells of this type can be read as this kind."""
-    if kind in ("numeric", "count"):
+    if kind in ("numeric", "count", "binned"):
         expected, own = "numbers", _OF_NUMBERS
     elif kind == "text":
         expected, own = "strings", _OF_STRINGS
@@ -248,6 +264,18 @@ def _length(cells: Cells) -> float:
     """The mean number of words in a text."""
     known = [text for text, hole in zip(cells.texts(), cells.missing, strict=True) if not hole]
     return sum(len(text.split()) for text in known) / max(len(known), 1)
+
+
+def _edges(name: Hashable, cells: Cells) -> tuple[float, ...]:
+    """The edges of bins of about equally many numbers."""
+    from genclf.discretize import quantile_edges
+
+    number = cells.numbers()[:, 0]
+    seen = number[np.isfinite(number)]
+    distinct = len(np.unique(seen))
+    if distinct < 2 or cells.width > 1:
+        raise ValueError(f'kinds[{name!r}] is "binned", but the column has {distinct} numbers')
+    return tuple(quantile_edges(seen, min(_BINS, distinct)).tolist())
 
 
 def _exponent(cells: Cells, kind: Kind) -> int:

@@ -118,8 +118,9 @@ def compare(
         drop: names of columns to leave out, such as one that is not known when a class is
             predicted.
         kinds: how columns are read, if not by these rules: a dict from their names to "numeric",
-            "count", "categorical", "binary", "text" or "drop", the list of values of a categorical
-            column, or the `Vocabulary` of texts.
+            "count", "categorical", "binary", "binned" (numbers in ten bins of about equally many),
+            "text" or "drop", the list of values of a categorical column, or the
+            `Vocabulary` of texts.
         weights: the name of the column of weights of the rows, >= 0, in fits and scores; None for
             ones. A row of weight 0 is left out.
         missing: "ignore" integrates out a missing cell of a categorical column; with "value" it is

@@ -55,7 +55,7 @@ def table_notes(
 
 def _renames(cells: CellsOf, column: Column, y: np.ndarray) -> bool:
     """Whether the values of a column correspond one to one to the classes."""
-    if not column.is_coded or column.num_missing:
+    if not column.is_coded or not column.has_values or column.num_missing:
         return False
     code = cells[column.name].encoded()[1]
     pairs = np.unique(np.stack([code, y]), axis=1).shape[1]

@@ -47,7 +47,7 @@ def _near_copies(cells: CellsOf, columns: Sequence[Column]) -> Iterator[tuple[st
         for i, j in combinations(range(len(numeric)), 2):
             if alike[i, j] and norm[i] > 0 and norm[j] > 0:
                 yield str(numeric[i].name), str(numeric[j].name)
-    coded = [(c, cells[c.name].encoded()[1]) for c in columns if c.is_coded]
+    coded = [(c, cells[c.name].encoded()[1]) for c in columns if c.is_coded and c.has_values]
     for (a, of_a), (b, of_b) in combinations(coded, 2):
         if len(a.values) == len(b.values) and _determine(of_a, of_b, len(a.values)):
             yield str(a.name), str(b.name)
@@ -65,10 +65,11 @@ def _leaks(
     """Columns whose values, or bins of numbers, each have rows of nearly one class alone."""
     share = np.bincount(y, w).max() / w.sum()
     for column in columns:
-        if column.kind not in ("numeric", "count", "categorical", "binary") or column.width > 1:
+        if column.kind in ("text", "drop") or column.width > 1:
             continue
         own = cells[column.name]
-        code = own.encoded()[1] if column.is_coded else _bins(own.numbers()[:, 0])
+        has_values = column.is_coded and column.has_values
+        code = own.encoded()[1] if has_values else _bins(own.numbers()[:, 0])
         table = np.zeros((code.max() + 2, y.max() + 1))
         np.add.at(table, (code, y), w)  # -1, for missing cells, is the last row
         right = table.max(1).sum() / w.sum()

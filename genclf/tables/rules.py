@@ -10,7 +10,7 @@ import numpy as np
 from genclf.tables.cells import LISTS, NULLS, NUMBERS, STRINGS, TRUTH, Cells, Value, names_of
 from genclf.tables.frames import is_index
 
-Kind = Literal["numeric", "count", "categorical", "binary", "text", "drop"]
+Kind = Literal["numeric", "count", "categorical", "binary", "binned", "text", "drop"]
 
 RULES = (
     ("numeric", "numbers, unless whole with at most 10 values"),

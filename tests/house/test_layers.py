@@ -27,6 +27,7 @@ EXCEPTIONS = {
     "genclf.files.kinds",
     "genclf.stream.part",
     "genclf.stream.schema",
+    "genclf.tables.columns",
 }
 
 

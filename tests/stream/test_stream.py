@@ -429,6 +429,22 @@ def test_unseen_values_are_others():
     without = gcf.partial(clf, schema, wrong("y", ["x"]), part_id="p")
     gone = gcf.partial(clf, schema, wrong("y", [None]), part_id="p")
     assert_equal(without, gone)
+    assert without.unused == gone.unused and (without.unseen, gone.unseen) == (1, 0)
+    labels = wrong("y", [None])["y"].to_pylist()
+    assert gone.unused == sum(y is None or w == 0 for y, w in zip(labels, TABLE["w"], strict=True))
+
+
+def test_what_is_ignored_is_counted_and_said():
+    clf, schema, table = told("mixed", unseen="ignore")
+    rows = wrong("colour", ["pink"] * 3)
+    for xla in (False, True):
+        part = gcf.partial(clf, schema, rows, part_id="p", xla=xla)
+        assert part.unseen == 3 and gcf.Part.from_bytes(part.to_bytes()).unseen == 3
+        assert gcf.combine([part, gcf.partial(clf, schema, table, part_id="q")]).unseen == 3
+    none = gcf.partial(clf, schema, wrong("colour", [None] * 3), part_id="p")
+    assert_equal(part, none)
+    with pytest.warns(UserWarning, match=f"3 labels or categories in {N} rows are not in the sch"):
+        fit_batches(clf, [rows], schema)
 
 
 def test_numbers_of_classes_and_values_are_compared():

@@ -237,6 +237,39 @@ def test_names_of_any_kind():
     assert [c.name for c in model.columns_] == [0, 1, (1, "b")]
 
 
+@pytest.mark.parametrize("missing", ["ignore", "value"])
+def test_binned_numbers_are_categories_of_bins(missing, mixed_alone):
+    from genclf.discretize import codes, quantile_edges
+
+    size = np.array(CELLS["size"], float)
+    hole = np.isnan(size)
+    with jax.enable_x64(True):
+        edges = quantile_edges(size[~hole], 10)
+        binned = np.asarray(codes(size, edges))
+    binned = np.where(hole, 10, binned) if missing == "value" else binned
+    as_codes = [None if b < 0 else f"b{b:02}" for b in binned.tolist()]
+    table = pd.DataFrame({"size": size, "flag": CELLS["flag"]})
+    other = pd.DataFrame({"size": as_codes, "flag": CELLS["flag"]})
+    how = {"size": "binned"}
+    model = MixedNB(kinds=how, missing=missing).fit(table, Y)
+    expected = MixedNB(missing=missing).fit(other, Y).predict_proba(other)
+    np.testing.assert_allclose(model.predict_proba(table), expected, rtol=1e-12)
+    assert model.columns_[0].detail.startswith("10 bins, cut from ")
+    drawn = model.sample(5, random_state=0)[0]
+    assert drawn["size"].notna().sum() > 0 and drawn["size"].max() <= edges[-1]
+    labelled = table.assign(y=Y)
+    best = gcf.compare(labelled, "y", kinds=how, missing=missing, num_folds=2).best
+    np.testing.assert_allclose(best.predict_proba(table), expected, rtol=1e-12)
+    schema = gcf.Schema.of(None, labelled, "y", kinds=how, missing=missing)
+    assert gcf.Schema.from_json(schema.to_json()) == schema
+    with jax.enable_x64(True):
+        params = fit_batches(schema.model(), [labelled], schema)
+        (found,) = predict_batches(params, [table], schema, posterior="p")
+    np.testing.assert_allclose(found["p"].to_pylist(), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="holds strings, expected numbers, since kinds"):
+        MixedNB(kinds={"size": "binned"}).fit(other, Y)
+
+
 @pytest.mark.parametrize("seen", ["pink", None])
 def test_what_was_not_seen_is_no_evidence_at_any_door(seen):
     """Three unseen categories do not make the rarest class certain."""

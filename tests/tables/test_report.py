@@ -83,7 +83,7 @@ def test_a_browser_shows_it_without_an_error(page, tmp_path):
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr
     assert 'data-drawn="4"' in done.stdout
-    assert done.stdout.count("<tr") == 1 + 5 + 1 + 3
+    assert done.stdout.count("<tr") == 1 + 6 + 1 + 3
 
 
 def test_a_page_that_cannot_be_written(tmp_path, capsys, monkeypatch):
