@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,40 +17,12 @@ from genclf.tables.rules import RULES
 from genclf.tables.trials import ModelScore
 
 
-class Options(NamedTuple):
-    """What a user gave on the command line.
+def print_comparison(options: Namespace) -> None:
+    """Print the cross-validated comparison; `InputError` if the file cannot be used.
 
-    Attributes:
-        file: the path of the file.
-        label: the column to predict.
-        drop: columns to leave out.
-        kinds: how columns are read, by name.
-        weights: the column of weights; None for ones.
-        missing: whether a missing category is ignored, or a value.
-        holes: the spellings of a missing cell; None for `HOLES`.
-        header: whether the first line holds the names.
-        sep: the separator of columns; None to find out.
-        folds: number of folds.
-        seed: seed of the shuffle of the folds.
-        html: the path of an HTML page to write too; None for no page.
+    Args:
+        options: those of the command line, by their names.
     """
-
-    file: str
-    label: str
-    drop: list[str]
-    kinds: dict[str, str]
-    weights: str | None
-    missing: Literal["ignore", "value"]
-    holes: list[str] | None
-    header: bool
-    sep: str | None
-    folds: int
-    seed: int
-    html: str | None
-
-
-def print_comparison(options: Options) -> None:
-    """Print the cross-validated comparison; `InputError` if the file cannot be used."""
     path, label, seed = options.file, options.label, options.seed
     holes = HOLES if options.holes is None else ("", *options.holes)
     how: dict[str, Any] = {"separator": options.sep, "header": options.header, "holes": holes}
@@ -63,7 +36,7 @@ def print_comparison(options: Options) -> None:
                 table.columns,
                 label,
                 drop=options.drop,
-                kinds=options.kinds,
+                kinds=dict(options.kind),
                 weights=options.weights,
                 missing=options.missing,
                 num_folds=options.folds,
@@ -101,8 +74,9 @@ def print_comparison(options: Options) -> None:
         f"Stratified folds (seed {seed}), the same for all models; best log-loss first. Log-loss "
         "is the mean of -log p(class | row) in nats over rows that the model was not fitted to, "
         "Brier that of the sum of (p(k | row) - [class = k])^2 over classes; ± is the standard "
-        "error over folds. Smoothing is alpha = 1. The values of a column are "
-        "declared from the whole file; everything else is learned from the training rows.",
+        "error over folds. Smoothing is alpha = 1. The values of a column, "
+        "edges of bins and scales of softmax regression are those of the whole file; everything "
+        "else is learned from the training rows.",
     )
     headers = (
         "model",

@@ -33,14 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     needed = _EXTRA + (_OF_PAGE if getattr(args, "html", None) else ())
     if missing := [name for name in needed if find_spec(name) is None]:
         return _fail(f'the command line needs {", ".join(missing)}: pip install "genclf[cli]"')
-    from genclf.cli.compare import Options, print_comparison
+    from genclf.cli.compare import print_comparison
     from genclf.cli.demo import demo
     from genclf.cli.files import InputError
 
     try:
         if args.command == "compare":
-            given = {name: getattr(args, name) for name in Options._fields if name != "kinds"}
-            print_comparison(Options(kinds=dict(args.kind), **given))
+            print_comparison(args)
         else:
             demo()
     except InputError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from genclf.tables.columns import (
     check_kind,
     read_column,
 )
-from genclf.tables.rules import Kind, looks_like_text
+from genclf.tables.rules import FEW, Kind, looks_like_text
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,11 @@ class Assignment:
         """Whether the values or words of a column are those of the data."""
         given = self.kinds.get(column.name)
         return column.has_values and (given is None or isinstance(given, str))
+
+    def has_many(self, column: Column, values: Collection[object]) -> bool:
+        """Whether whole numbers that the rules took for categories turn out to have many values."""
+        by_rule = self.wanted is None and column.name not in self.kinds
+        return by_rule and column.is_coded and column.type == NUMBERS and len(values) > FEW
 
     def names(self, found: Sequence[str], others: Sequence[str]) -> list[str]:
         """The columns of the table that the model may read.

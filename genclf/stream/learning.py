@@ -68,6 +68,9 @@ def learned(
                     values[name] = {*column.values}
             elif column.kind != "drop":
                 collected(values.get(name), cells, column, place, assignment.missing)
+                if assignment.has_many(column, values.get(name, ())):
+                    columns[name] = Column(name, "numeric", "numeric", width=column.width)
+                    del values[name]
         if classes is None:
             cells = ArrowCells(_single_column(table, others[0], place))
             _add(seen, values_in(cells, others[0], place), others[0], place)

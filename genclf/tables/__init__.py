@@ -1,1 +1,4 @@
-"""Tables of numbers, categories and texts: how columns are read, and which models apply."""
+"""Tables of numbers, categories and texts: how columns are read, and which models apply.
+
+docs/design/tables.md explains the design decisions.
+"""

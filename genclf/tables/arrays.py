@@ -57,7 +57,9 @@ def arrays_of(
             array = codes_in(own, column, place, learning=learning, may_miss=holes)[:, None]
         else:
             array = numbers_in(own, column, place)
-            if not holes:
+            if column.kind == "count":  # documents have no missing counts
+                place.refuse(np.isnan(array).any(1), own, column.name, "a count >= 0")
+            elif not holes:
                 place.refuse(np.isnan(array).any(1), own, column.name, f"a number; {MAY_MISS}")
         found.setdefault(column.part, []).append(array)
     x = {part: own[0] if len(own) == 1 else np.hstack(own) for part, own in found.items()}

@@ -138,4 +138,7 @@ def _discriminants(
 
 
 def _count(columns: Sequence[Column]) -> str:
-    return f"{len(columns)} {columns[0].kind}" if len(columns) > 1 else str(columns[0].name)
+    if len(columns) == 1:
+        return str(columns[0].name)
+    kinds = {column.kind for column in columns}
+    return f"{len(columns)} {' or '.join(sorted(kinds, reverse=True))}"

@@ -22,7 +22,7 @@ from genclf.tables.cells import (
     type_of,
 )
 from genclf.tables.frames import CellsOf
-from genclf.tables.rules import OF_VALUES, Kind, discrete, kind_by_rules, values_of
+from genclf.tables.rules import OF_VALUES, Kind, discrete, extent, kind_by_rules, values_of
 from genclf.tables.words import words_of
 
 if TYPE_CHECKING:
@@ -150,10 +150,12 @@ def read_column(
         words = tuple(given.words)
         return Column(name, "text", f"text {name}", STRINGS, words, lowercase=given.lowercase)
     if given is not None and not isinstance(given, str):
-        own = checked_values(given, f"kinds[{name!r}]")
-        kind, detail = discrete(own)
-        about: dict[str, Any] = {"type": type_of(own[0]), "unseen": unseen, "detail": detail}
-        return Column(name, kind, "categorical", values=own, **about)
+        checked = checked_values(given, f"kinds[{name!r}]")
+        values: list[Value | None] = [*checked]
+        about: dict[str, Any] = {"type": type_of(checked[0]), "unseen": unseen}
+        values += [None] * (missing == "value" and bool(cells.missing.any()))
+        kind, about["detail"] = discrete(values)
+        return Column(name, kind, "categorical", values=tuple(values), **about)
     if given == "drop":
         return Column(name, "drop", detail="by kinds")
     values, code = values_of(cells)
@@ -163,8 +165,10 @@ def read_column(
     if given is None:
         kind, detail = kind_by_rules(name, cells, values, code, label, rows)
     else:
-        kind, detail = cast(Kind, given), ""
+        kind = cast(Kind, given)
         _check_type(name, cells, kind)
+        is_number = kind in ("numeric", "count") and cells.type == NUMBERS
+        detail = extent(cells.numbers()) if is_number else ""
     type = _TYPE_OF_NULLS.get(kind, NULLS) if cells.type == NULLS else cells.type
     common: dict[str, Any] = {"type": type, "detail": detail, "num_missing": num_missing}
     if kind == "drop":

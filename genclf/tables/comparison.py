@@ -106,8 +106,8 @@ def compare(
     the words of each text; and naive Bayes of all columns, which is that of
     `genclf.sklearn.MixedNB`. If a covariance is singular in some fold, a ridge of 0.001 of each
     feature's variance is tried, or a prior where numbers are missing. Smoothing is alpha = 1. The
-    values of a column are declared from the whole table; everything else is learned from training
-    rows.
+    values of a column, the edges of bins and the scales of softmax regression are those of the
+    whole table; everything else is learned from training rows.
 
     The command `python -m genclf compare` calls this function.
 
@@ -166,7 +166,7 @@ def compare(
         tried = candidates(columns, len(y), len(count), num_folds)
         trials: list[Trial] = []
         for done, candidate in enumerate(tried):
-            x = features_of(used, candidate.columns, None)
+            x = features_of(used, candidate.columns, None, learning=True)
             trials += trials_of(candidate, x, y, len(count), folds, w)
             if progress is not None:
                 progress(done + 1, len(tried))
@@ -176,7 +176,9 @@ def compare(
         first = next(trial for trial in trials if trial.family is not None)
         assert trials[0].scores is not None and first.scores is not None
         clf, own = Classifier(of_all_words(first.family), len(count)), first.columns
-        params = jax.tree.map(np.asarray, _fit_once(clf, features_of(used, own, None), y, w))
+        params = jax.tree.map(
+            np.asarray, _fit_once(clf, features_of(used, own, None, learning=True), y, w)
+        )
     models = tuple(trial.score(trials[0].scores) for trial in trials)
     notes = table_notes(usable, used, columns, requested, num_folds)
     notes += column_remarks(used, columns, y, w) + score_notes(trials, models)

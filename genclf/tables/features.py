@@ -21,7 +21,9 @@ from genclf.text import Vocabulary
 MAX_WORDS = 1000  # words read from each text, since all rows are padded to the longest
 
 
-def features_of(cells: CellsOf, columns: Sequence[Column], family: Family | None) -> PyTree:
+def features_of(
+    cells: CellsOf, columns: Sequence[Column], family: Family | None, *, learning: bool
+) -> PyTree:
     """The arrays of these columns for a family; None if cells of all parts may be missing."""
     parts: Any = family.parts if isinstance(family, Product) else {None: family}
 
@@ -29,7 +31,7 @@ def features_of(cells: CellsOf, columns: Sequence[Column], family: Family | None
         return family is None or may_be_missing(parts[part])
 
     return arrays_of(
-        cells, columns, Place("table"), learning=False, may_miss=may_miss, words=_tokens_in
+        cells, columns, Place("table"), learning=learning, may_miss=may_miss, words=_tokens_in
     )
 
 

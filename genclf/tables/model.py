@@ -76,7 +76,11 @@ class TableModel:
             ValueError: a column is missing or holds cells of another type, a number is infinite, or
                 one is missing and the model is LDA or QDA of a table without missing numbers.
         """
-        return features_of(cells_of(table, "table"), self.columns, self.classifier.family)
+        return self._read(table, learning=False)
+
+    def _read(self, table: Frame, *, learning: bool) -> PyTree:
+        family = self.classifier.family
+        return features_of(cells_of(table, "table"), self.columns, family, learning=learning)
 
     def log_posterior(self, table: Frame) -> Float[np.ndarray, "n K"]:
         """`log p(class | row)`, natural logarithms; NaN for a row impossible in all classes.
@@ -164,7 +168,7 @@ class TableModel:
         """
         classes, number = np.unique(np.asarray(y), return_inverse=True)
         clf = replace(self.classifier, num_classes=len(classes))
-        x = self.read(X)
+        x = self._read(X, learning=True)
         with jax.enable_x64(True):
             params = fit(clf, x, number, sample_weight)
         self.params = jax.tree.map(np.asarray, params)

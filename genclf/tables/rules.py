@@ -20,7 +20,7 @@ RULES = (
     ("drop", "constants, row numbers, strings that rarely repeat, copies of the label, dates"),
 )
 
-_FEW = 10  # whole numbers of at most so many values are categories
+FEW = 10  # whole numbers of at most so many values are categories
 _MANY = 50  # a column with more distinct strings than this is text if they are sentences
 OF_VALUES: tuple[str, ...] = (NUMBERS, TRUTH, STRINGS, NULLS)
 """The types of cells that have values."""
@@ -86,14 +86,20 @@ def _kind_of_numbers(
     if num_values <= 1:
         missing = len(seen) < len(number)
         return "drop", "constant where it is not missing" if missing else "constant"
-    if whole and distinct <= _FEW and num_values <= len(number) / 2:
+    if whole and distinct <= FEW and num_values <= len(number) / 2:
         return discrete(values)
     if distinct <= 1:
         return "drop", "constant where it is not missing"
     at = np.arange(len(number)) if rows is None else rows
-    if whole and distinct > _FEW and len(np.unique(seen - at[~np.isnan(number)])) == 1:
+    if whole and distinct > FEW and len(np.unique(seen - at[~np.isnan(number)])) == 1:
         return "drop", "contains the row numbers"
-    return "numeric", f"{distinct} numbers, {seen.min():.6g} to {seen.max():.6g}"
+    return "numeric", extent(seen)
+
+
+def extent(number: np.ndarray) -> str:
+    """The number of distinct numbers, and their range, in words."""
+    seen = np.unique(number[~np.isnan(number)])
+    return f"{len(seen)} numbers, {seen[0]:.6g} to {seen[-1]:.6g}" if len(seen) else "no number"
 
 
 def discrete(values: Sequence[Value | None]) -> tuple[Kind, str]:

@@ -23,6 +23,7 @@ NEEDS = {
     "genclf/plot/": "plot",
     "genclf/sklearn/": "sklearn",
     "genclf/stream/": "stream",
+    "genclf/tables/arrow_cells.py": "stream",
     "genclf/tables/": "sklearn",
     "genclf/text.py": "text",
 }

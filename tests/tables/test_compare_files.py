@@ -245,6 +245,7 @@ def without_fits(monkeypatch):
     """Only the class prior is tried."""
     all_of = genclf.tables.comparison.candidates
     monkeypatch.setattr(genclf.tables.comparison, "candidates", lambda *given: all_of(*given)[:1])
+    monkeypatch.setattr(genclf.tables.comparison, "baseline", lambda *given: None)
 
 
 def refused(capsys, *arguments):

@@ -103,6 +103,7 @@ def test_p_values_are_those_of_a_paired_test():
 def test_weights_are_repeated_rows(monkeypatch):
     every = comparison.candidates
     monkeypatch.setattr(comparison, "candidates", lambda *a: [every(*a)[0], every(*a)[-1]])
+    monkeypatch.setattr(comparison, "baseline", lambda *given: None)
     data = table()
     folds = np.arange(N) % 3
     repeated = data.loc[data.index.repeat(data["w"])]
@@ -152,6 +153,7 @@ def test_near_copies_and_leaks_are_named():
 def test_a_model_that_is_worse_than_the_prior_is_named(monkeypatch):
     every = comparison.candidates
     monkeypatch.setattr(comparison, "candidates", lambda *a: [every(*a)[0], every(*a)[-1]])
+    monkeypatch.setattr(comparison, "baseline", lambda *given: None)
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, N)
     one = np.where(rng.random(N) < 0.3, y, rng.integers(0, 2, N))

@@ -176,6 +176,7 @@ def mixed_alone(monkeypatch):
     """The class prior and the model of all columns are tried alone."""
     every = comparison.candidates
     monkeypatch.setattr(comparison, "candidates", lambda *a: [every(*a)[0], every(*a)[-1]])
+    monkeypatch.setattr(comparison, "baseline", lambda *given: None)
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -206,7 +207,7 @@ def test_the_command_line(expected, ending, mixed_alone, tmp_path, capsys):
     np.testing.assert_allclose(found.best.predict_proba(table), expected[1], rtol=1e-12, atol=1e-12)
 
 
-def test_labels_come_back_as_they_are():
+def test_labels_come_back_as_they_are(mixed_alone):
     x = np.repeat([0.0, 5.0], 11) + np.arange(22) / 7
     for given in ([3, 8], [False, True], [0.5, 1.5], [1.0, 2.0], ["01", "1"], ["TRUE", "true"]):
         labels = np.repeat(np.array(given), 11)
@@ -226,7 +227,43 @@ def test_labels_come_back_as_they_are():
     assert gcf.compare(holes, "y", num_folds=2).best.classes.dtype.kind == "i"
 
 
-def test_names_of_any_kind():
+def test_values_that_kinds_lack_and_missing_counts_are_errors(mixed_alone):
+    table = _with_labels(pd.DataFrame(CELLS))
+    kinds = {"colour": ["red", "green"]}
+    for call in (
+        lambda: gcf.compare(table, "y", kinds=kinds, num_folds=2),
+        lambda: MixedNB(kinds=kinds).fit(table.drop(columns=["y", "id"]), Y),
+        lambda: _summed(table, kinds),
+    ):
+        with pytest.raises(
+            ValueError, match="column 'colour': 'blue', expected one of 'red', 'green'"
+        ):
+            call()
+    with pytest.raises(ValueError, match="row 1, column 'whole': nan, expected a count >= 0"):
+        gcf.compare(table, "y", kinds={"whole": "count"}, num_folds=2)
+    values = {"flag": [False, True]}
+    model = MixedNB(kinds=values, missing="value").fit(table[["flag"]], Y)
+    assert model.columns_[0].values == (False, True, None)
+
+
+def _summed(table, kinds):
+    kinds = kinds | {"id": "drop"}
+    schema = gcf.Schema.of(None, table, "y", kinds=kinds)
+    gcf.partial(schema.model(), schema, table, part_id="p")
+
+
+def test_whole_numbers_of_many_values_are_numbers_however_they_come():
+    few = {"a": [1, 2, 3, 4] * 20_000, "y": ["u", "v"] * 40_000}
+    many = {"a": list(range(100)), "y": ["u", "v"] * 50}
+    schema = gcf.Schema.scan(None, [few, many], "y")
+    assert (schema.columns[0].kind, schema.columns[0].values) == ("numeric", ())
+    whole = gcf.Schema.scan(None, [many, few], "y")
+    assert whole == schema
+    given = gcf.Schema.scan(None, [few, many], "y", kinds={"a": "categorical"})
+    assert len(given.columns[0].values) == 100
+
+
+def test_names_of_any_kind(mixed_alone):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(31, 3))
     table = pd.DataFrame(x).assign(**{"y": rng.integers(0, 2, 31)}).rename(columns={2: (1, "b")})
@@ -271,7 +308,7 @@ def test_binned_numbers_are_categories_of_bins(missing, mixed_alone):
 
 
 @pytest.mark.parametrize("seen", ["pink", None])
-def test_what_was_not_seen_is_no_evidence_at_any_door(seen):
+def test_what_was_not_seen_is_no_evidence_at_any_door(seen, mixed_alone):
     """Three unseen categories do not make the rarest class certain."""
     rng = np.random.default_rng(5)
     y = (np.arange(1000) >= 990).astype(int)
@@ -287,7 +324,7 @@ def test_what_was_not_seen_is_no_evidence_at_any_door(seen):
     np.testing.assert_allclose(found["p"].to_pylist(), prior, rtol=1e-6)
 
 
-def test_a_table_model_is_an_estimator():
+def test_a_table_model_is_an_estimator(mixed_alone):
     from sklearn.base import clone, is_classifier
     from sklearn.model_selection import cross_val_score
     from sklearn.pipeline import Pipeline
