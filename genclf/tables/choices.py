@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
-from genclf.arguments.domains import Domain
+from genclf.arguments.domains import one_of
 from genclf.tables.columns import Unseen
 
-MISSING = Domain('"ignore" or "value"', {"ignore", "value"}.__contains__)
-UNSEEN = Domain('"ignore", "other" or "error"', {*get_args(Unseen)}.__contains__, optional=True)
-UNSEEN_LABELS = Domain('"error" or "ignore"', {"error", "ignore"}.__contains__)
+MISSING = one_of("ignore", "value")
+UNSEEN = replace(one_of(*get_args(Unseen)), optional=True)
+UNSEEN_LABELS = one_of("error", "ignore")

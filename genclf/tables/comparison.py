@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genclf.arguments.domains import shown, whole
+from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
@@ -71,8 +72,17 @@ class Comparison:
         )
 
 
+def _name(given: Any, name: str) -> Hashable:
+    """The name of a column; raise for what cannot be one."""
+    if not isinstance(given, Hashable) or hasattr(given, "shape"):
+        raise ValueError(f"{name} is {shown(given)}, expected the name of a column")
+    return given
+
+
 @checked_arguments(
-    weights=None,  # a name
+    label=_name,
+    weights=_name,
+    kinds=kind_of(Mapping, such_as='{"age": "numeric"}', optional=True),
     missing=MISSING,
     num_folds=whole(2),
     seed=whole(0, 2**32 - 1),
@@ -209,18 +219,18 @@ def _weights(cells: CellsOf, name: Hashable) -> np.ndarray:
     if name is None:
         return np.ones(num_rows(cells))
     if name not in cells:
-        raise ValueError(f"weights names the column {name!r}, expected one of {[*cells]}")
+        raise ValueError(f"weights names the column {name!r:.60}, expected one of {[*cells]}")
     place, own = Place("table"), cells[name]
     weight = numbers_in(own, Column(name, "numeric"), place)[:, 0]
     place.refuse(~(weight >= 0), own, name, "a weight >= 0")
     return weight
 
 
-def _names(drop: object, cells: CellsOf) -> list[Hashable]:
+def _names(drop: Any, cells: CellsOf) -> list[Hashable]:
     """The columns to leave out; raise for one that the table does not have."""
-    if isinstance(drop, str) or not isinstance(drop, Iterable):
+    if isinstance(drop, str | bytes | Mapping) or not isinstance(drop, Iterable):
         raise ValueError(f"drop is {shown(drop)}, expected a list of names of columns")
-    names = list(drop)
+    names = [_name(name, "drop") for name in drop]
     if strange := [name for name in names if name not in cells]:
-        raise ValueError(f"drop names the column {strange[0]!r}, expected one of {[*cells]}")
+        raise ValueError(f"drop names the column {strange[0]!r:.60}, expected one of {[*cells]}")
     return names

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
-from scipy.stats import t
+from scipy.special import stdtr
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.classifier import Classifier
@@ -135,7 +135,7 @@ def p_value(one: HeldOut, other: HeldOut) -> float:
     error = np.sqrt((1 / folds + 1 / (folds - 1)) * difference.var(ddof=1))
     if error == 0:
         return 1.0 if difference.mean() == 0 else 0.0
-    return float(2 * t.sf(abs(difference.mean()) / error, folds - 1))
+    return float(2 * stdtr(folds - 1, -abs(difference.mean()) / error))
 
 
 @partial(compiled, fast_compile=2**14)
