@@ -64,7 +64,7 @@ def read_table(
             return FileTable(_binary(path, data))
         text, remarks = _decode(_unpack(path, data))
         if ".arff" in Path(path.lower()).suffixes:
-            found = parsed_arff(text, label)
+            found = parsed_arff(text)
         else:
             is_tabs = {".tsv", ".tab"} & {*Path(path.lower()).suffixes}
             separator = "\t" if separator is None and is_tabs else separator

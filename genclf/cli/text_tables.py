@@ -226,7 +226,7 @@ def _looks_like_data(frame: pd.DataFrame) -> str | None:
     return None
 
 
-def parsed_arff(text: str, label: str) -> FileTable:
+def parsed_arff(text: str) -> FileTable:
     """The table in a text of ARFF, whose header declares the values of categories."""
     from scipy.io import arff
 

@@ -1,23 +1,14 @@
-"""Longer schemas: new categories, words and classes, and parts made before in their form."""
+"""Statistics of a schema in the form of a longer one, with more categories, words and classes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from genclf.stream.batches import Batches
-from genclf.stream.files import Reader
 from genclf.stream.host import HostMoments, HostStats, HostSums
-from genclf.stream.learning import collected, in_one_order, values_in
-from genclf.stream.part import Part
 from genclf.stream.recipes import OfCategories, OfWords, PartOfModel
-from genclf.tables.arrays import check_type
-from genclf.tables.arrow_cells import ArrowCells
-from genclf.tables.columns import Column
-from genclf.tables.place import Place
 
 if TYPE_CHECKING:
     from genclf.stream.schema import Schema
@@ -25,43 +16,14 @@ else:
     Schema = object
 
 
-def longer_lists(schema: Schema, batches: Batches) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
-    """The columns and classes of a schema, with the values that these rows have beside its own."""
-    values: dict[str, set[Any]] = {c.name: set() for c in schema.columns if c.has_values}
-    classes: set[Any] = set()
-    for source, table in Reader().all_tables(batches):
-        place = Place(source)
-        for column in schema.columns:
-            if column.name in values:
-                cells = ArrowCells(table[column.name])
-                check_type(cells, column, place)
-                collected(values[column.name], cells, column, place, "ignore")
-        cells = ArrowCells(table[schema.label])
-        classes |= values_in(cells, schema.label, place)
-    columns = tuple(_extended(c, values[c.name]) if c.name in values else c for c in schema.columns)
-    return columns, in_one_order(schema.classes, classes)
-
-
-def _extended(column: Column, new: set[Any]) -> Column:
-    values = in_one_order(column.values, new)
-    kind = column.kind
-    if kind == "binary" and len(values) > 2:
-        kind = "categorical"
-    return replace(column, kind=kind, values=values)
-
-
-def extended_part(part: Part, schema: Schema, longer: Schema) -> Part:
-    """A part of a schema in the form of a longer one; values that are new have no rows in it."""
-    if part.digest != schema.digest:
-        raise ValueError(
-            f"part {part.part_ids[0]!r} was computed with the schema {part.digest[:12]}, but "
-            f"schema is {schema.digest[:12]}: give the schema of the part"
-        )
+def extended(
+    labels: HostSums, conditional: HostStats, schema: Schema, longer: Schema
+) -> tuple[HostSums, HostStats]:
+    """Statistics of a schema in the form of a longer one; values that are new have no rows."""
     names = [column.name for column in schema.columns]
     if names != [column.name for column in longer.columns]:
         raise ValueError("longer has other columns than schema, expected what schema.extend gave")
     of_class = _places(schema.classes, longer.classes, "the classes")
-    conditional = part.conditional
     if isinstance(conditional, dict):
         conditional = {
             own.name: _padded(conditional[own.name], own, schema, longer, of_class)
@@ -69,13 +31,7 @@ def extended_part(part: Part, schema: Schema, longer: Schema) -> Part:
         }
     else:
         conditional = _padded(conditional, schema.parts[0], schema, longer, of_class)
-    return replace(
-        part,
-        labels=_by_class(part.labels, of_class, len(longer.classes)),
-        conditional=conditional,
-        digest=longer.digest,
-        statistic=longer.statistic,
-    )
+    return _by_class(labels, of_class, len(longer.classes)), conditional
 
 
 def _places(old: Sequence[Any], new: Sequence[Any], what: str) -> np.ndarray:

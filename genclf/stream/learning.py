@@ -222,10 +222,7 @@ def _with_values(column: Column, values: set[Any]) -> Column:
         raise ValueError(
             f"column {column.name!r} has no value: drop it, or give its kind or values by kinds="
         )
-    kind = column.kind
-    if kind == "binary" and len(ordered) > 2:
-        kind = "categorical"
-    return replace(column, kind=kind, values=ordered, num_missing=0)
+    return replace(column.with_values(ordered), num_missing=0)
 
 
 def _without_value(assignment: Assignment, name: str, cells: Cells) -> Column:
@@ -241,3 +238,25 @@ def _single_column(table: ArrowTable, name: str, place: Place) -> ArrowColumn:
     if table.column_names.count(name) != 1:
         raise place.error(f"no column {name!r}; the columns are {table.column_names}")
     return table[name]
+
+
+def longer_lists(
+    tables: Tables, known: Sequence[Column], label: str, classes: Sequence[Value]
+) -> tuple[tuple[Column, ...], tuple[Value, ...]]:
+    """These columns and classes, with the values that the rows have beside theirs."""
+    values: dict[str, set[Any]] = {c.name: set() for c in known if c.has_values}
+    seen: set[Any] = set()
+    for source, table in tables:
+        place = Place(source)
+        for column in known:
+            if column.name in values:
+                cells = ArrowCells(table[column.name])
+                check_type(cells, column, place)
+                collected(values[column.name], cells, column, place, "ignore")
+        cells = ArrowCells(table[label])
+        seen |= values_in(cells, label, place)
+    columns = tuple(
+        c.with_values(in_one_order(c.values, values[c.name])) if c.name in values else c
+        for c in known
+    )
+    return columns, in_one_order(classes, seen)

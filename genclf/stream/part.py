@@ -13,6 +13,7 @@ from genclf.arguments.calls import checked_call
 from genclf.files.annotations import Axes, field_types, mismatch
 from genclf.files.container import FileError, from_bytes, to_bytes
 from genclf.files.sums import problem_of_stats
+from genclf.stream.extending import extended
 from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums, merge_host
 
 if TYPE_CHECKING:
@@ -88,9 +89,14 @@ class Part:
             ValueError: the part is of another schema, `longer` is not longer than it, or the
                 statistics are expectations, or sums that only JAX can compute.
         """
-        from genclf.stream.extending import extended_part
-
-        return extended_part(self, schema, longer)
+        if self.digest != schema.digest:
+            raise ValueError(
+                f"part {self.part_ids[0]!r} was computed with the schema {self.digest[:12]}, but "
+                f"schema is {schema.digest[:12]}: give the schema of the part"
+            )
+        labels, conditional = extended(self.labels, self.conditional, schema, longer)
+        of: dict[str, Any] = {"digest": longer.digest, "statistic": longer.statistic}
+        return replace(self, labels=labels, conditional=conditional, **of)
 
     def to_bytes(self) -> bytes:
         """The part in the format of `genclf.save`, which has checksums and no code."""

@@ -16,7 +16,7 @@ from genclf.stream.assignment import Assignment
 from genclf.stream.batches import ArrowTable, Batch, Batches
 from genclf.stream.files import Reader
 from genclf.stream.host import HostStats, LabelledRows
-from genclf.stream.learning import learned
+from genclf.stream.learning import learned, longer_lists
 from genclf.stream.recipes import RECIPES, PartOfModel
 from genclf.stream.rows import Rows, arrays_in, no_cells, weights_of
 from genclf.tables.arrays import MISSING, UNSEEN as UNSEEN_CODE, check_type, index_in, refuse_unseen
@@ -226,9 +226,9 @@ class Schema:
             [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0]]
         """
         from genclf.stream import plan
-        from genclf.stream.extending import longer_lists
 
-        columns, classes = longer_lists(self, batches)
+        tables = Reader().all_tables(batches)
+        columns, classes = longer_lists(tables, self.columns, self.label, self.classes)
         if clf is None:
             names = {part.name for part in self.parts}
             mixed = plan.mixed_model(self.columns, len(self.classes))

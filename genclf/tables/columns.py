@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -97,6 +97,11 @@ class Column:
     def has_values(self) -> bool:
         """Whether it has a list of values or of words."""
         return self.kind in ("categorical", "binary", "text")
+
+    def with_values(self, values: tuple[Any, ...]) -> Column:
+        """The column with these values; a binary one with a third value is categorical."""
+        kind = "categorical" if self.kind == "binary" and len(values) > 2 else self.kind
+        return replace(self, kind=kind, values=values)
 
 
 def read_columns(

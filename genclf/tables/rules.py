@@ -55,7 +55,7 @@ def kind_by_rules(
     if cells.type not in OF_VALUES:
         return "drop", f"{cells.type}: make numbers or strings of it"
     n, distinct = len(cells), len(set(code[code >= 0].tolist()))
-    if label is not None and _is_copy(cells, label):
+    if label is not None and _is_copy(values, code, label):
         return "drop", "a copy of the label"
     if cells.type == NUMBERS and not cells.is_category:
         return _kind_of_numbers(cells.numbers()[:, 0], values, rows)
@@ -113,9 +113,9 @@ def _listed(values: Sequence[Value | None]) -> str:
     return f"{len(values)} values: {shown if len(shown) <= 24 else shown[:21] + '...'}"
 
 
-def _is_copy(cells: Cells, label: Cells) -> bool:
-    """Whether two columns hold the same values, however they are typed."""
-    (own, code), (of_label, code_of_label) = values_of(cells), values_of(label)
+def _is_copy(values: Sequence[Value | None], code: np.ndarray, label: Cells) -> bool:
+    """Whether a column holds the values of the label, however they are typed."""
+    own, (of_label, code_of_label) = [v for v in values if v is not None], values_of(label)
     if not own or not of_label:
         return False
     names = np.array([*map(str, own), ""], object)[code]
