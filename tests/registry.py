@@ -370,6 +370,7 @@ WITH_HOLES = [
     Model("product-holes", marginalizing(_REGULAR_MIX), with_holes(_MIXED)),
     Model("mixture-holes", marginalizing(gcf.Mixture(_REGULAR, 2)), with_holes(reals)),
 ]
+KERNEL_WITH_HOLES = Model("kernel-holes", marginalizing(KERNELS[1].family), with_holes(reals))
 # Those that `fit` takes, with two whose components are not seen; and with cells that are not seen.
 FITTED = [
     *MODELS,
@@ -383,6 +384,7 @@ FITTED_WITH_HOLES = [
         for model in WITH_HOLES
         if model.name in ("gaussian-shared-holes", "gaussian-diag-shared-holes")
     ),
+    KERNEL_WITH_HOLES,
 ]
 
 

@@ -115,6 +115,6 @@ def predict(
     """
     scores = host_scores(params, schema).discriminant
     more = [prediction] if posterior is None else [prediction, posterior]
-    check_names([column.name for column in schema.columns], list(df.columns), more)
+    check_names(schema.sources, list(df.columns), more)
     predicted = Predicting(Predictor(schema, scores, prediction, posterior)).of_frame
     return df.map_partitions(predicted, meta=predicted(df._meta))

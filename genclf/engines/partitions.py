@@ -92,14 +92,14 @@ def tables_of(schema: Schema, batches: Batches) -> Iterator[ArrowTable]:
 
     for table in as_tables(batches):
         for column in schema.columns:
-            index = table.schema.get_field_index(column.name)
+            index = table.schema.get_field_index(column.source)
             if column.width == 1 or index < 0 or not _has_lists(table.schema.types[index]):
                 continue
             try:
                 cells = table[index].cast(pa.list_(pa.float64(), column.width))
             except pa.ArrowInvalid:  # another length: `schema.read` raises and names the column
                 continue
-            table = table.set_column(index, column.name, cells)
+            table = table.set_column(index, column.source, cells)
         yield table
 
 
@@ -204,7 +204,7 @@ class Predicting:
         import pandas as pd
 
         number = (partition_info or {}).get("number", 0)
-        (table,) = as_tables(frame[[column.name for column in self.predictor.schema.columns]])
+        (table,) = as_tables(frame[self.predictor.schema.sources])
         found = self.columns(table, Place(partition_name(number)))
         arrays = {k: pd.array(cells, pd.ArrowDtype(cells.type)) for k, cells in found.items()}
         return frame.assign(**arrays)

@@ -146,7 +146,7 @@ def predict(
 
     scores = host_scores(params, schema).discriminant
     more = [prediction] if posterior is None else [prediction, posterior]
-    check_names([column.name for column in schema.columns], df.columns, more)
+    check_names(schema.sources, df.columns, more)
     kinds = {"string": "string", "bool": "boolean", "int64": "long", "double": "double"}
     form = StructType(list(df.schema.fields)).add(prediction, kinds[str(type_of_classes(schema))])
     form = form if posterior is None else form.add(posterior, ArrayType(DoubleType()))

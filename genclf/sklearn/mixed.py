@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import PyTree
@@ -19,8 +19,9 @@ from genclf.sklearn.rows import check_names, checked_rows
 from genclf.sklearn.types import Flag, Kinds, LabelsLike, Number, PriorLike, RowsLike, Seed
 from genclf.tables.arrays import arrays_of, columns_in, terms_of_columns
 from genclf.tables.choices import MISSING, UNSEEN
-from genclf.tables.columns import Column, read_columns, sizes_of, warn_dropped
+from genclf.tables.columns import Column, sizes_of, warn_dropped
 from genclf.tables.frames import CellsOf, cells_of, is_table, library_of, make_table
+from genclf.tables.kinds import Reading
 from genclf.tables.place import Place
 
 _ARRAY = "array"
@@ -40,8 +41,9 @@ class MixedNB(FamilyEstimator):
         ridge: fraction of the pooled within-class variance of a number that is added to its
             variance in each class, >= 0.
         kinds: how columns are read, if not by the rules: a dict from their names to "numeric",
-            "count", "categorical", "binary", "binned" (numbers in ten bins of about equally many),
-            "text" or "drop", the list of values of a categorical column, or the
+            "kernel" (numbers with kernel densities), "count", "categorical", "binary", "binned"
+            (numbers in ten bins of about equally many), "text", "date" (its year, month, weekday
+            and hour) or "drop", the list of values of a categorical column, or the
             `genclf.text.Vocabulary` of texts.
         missing: "ignore" integrates out a missing category; with "value" it is one more value.
         unseen: the treatment of a category that is not in the training rows: "ignore" takes it for
@@ -116,8 +118,8 @@ class MixedNB(FamilyEstimator):
         if reset:
             self._made_by = library_of(X)
             label = cells_of({"y": y}, "y")["y"]
-            how: dict[str, Any] = {"missing": self.missing, "unseen": self.unseen}
-            self.columns_ = list(read_columns(cells, self.kinds, label=label, **how))
+            reading = Reading(self.missing, self.unseen, label)
+            self.columns_ = list(reading.of_table(cells, self.kinds))
         found = self._arrays(cells, learning=True)
         if reset:
             warn_dropped(self.columns_, stacklevel=4)
@@ -164,6 +166,11 @@ class MixedNB(FamilyEstimator):
         found[:, read] = terms
         return found
 
+    def _names_of_terms(self) -> list[str] | None:
+        if super()._names_of_terms() is None:
+            return None
+        return [str(column.name) for column in self.columns_]
+
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[RowsLike, np.ndarray]:
         """Draw rows and their labels from the fitted model.
 
@@ -173,7 +180,8 @@ class MixedNB(FamilyEstimator):
 
         Returns:
             (X, y), X a table like that of the training rows, without the columns that were
-            dropped; None stands for a value that does not occur in the training rows.
+            dropped; None stands for a value that does not occur in the training rows, and a date
+            is the first one with the drawn year, month, weekday and hour.
         """
         x, y = super().sample(n_samples, random_state)
         if self._made_by == _ARRAY:

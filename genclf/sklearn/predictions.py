@@ -175,17 +175,21 @@ class Predictions(Attributes, abc.ABC):
         given = {name: class_index(a, self.classes_, name) for name, a in places.items()}
         with jax.enable_x64(True):
             found = on_host(explain(self.params_, x, **given))
-        columns = getattr(self, "feature_names_in_", None)
         return replace(
             found,
             features=self._terms_of_columns(found.features),
             class_names=[str(label) for label in self.classes_],
-            feature_names=None if columns is None else [str(name) for name in columns],
+            feature_names=self._names_of_terms(),
         )
 
     def _terms_of_columns(self, features: Any) -> Float[np.ndarray, "n d"]:
         """The terms of the columns of X, from the terms of the parts of the model."""
         return features
+
+    def _names_of_terms(self) -> list[str] | None:
+        """The names of these columns; None if X had none."""
+        columns = getattr(self, "feature_names_in_", None)
+        return None if columns is None else [str(name) for name in columns]
 
     @only_if("_generative", "has no density of rows")
     def score_samples(self, X: RowsLike) -> Float[np.ndarray, "n"]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from genclf.covariance.shrinkage import Method, Target as Target
     from genclf.families.missing import Missing as Missing
     from genclf.fitting.softmax import Features as Features
-    from genclf.tables.columns import Given
     from genclf.tables.frames import Frame
+    from genclf.tables.kinds import Given
 
     RowsLike: TypeAlias = ArrayLike | Frame | sparray | spmatrix
     LabelsLike: TypeAlias = ArrayLike | Sequence[Hashable]

@@ -9,13 +9,8 @@ from typing import Any
 import numpy as np
 
 from genclf.tables.cells import LISTS, NUMBERS, STRINGS, TRUTH, Cells
-from genclf.tables.columns import (
-    Column,
-    Given,
-    Unseen,
-    check_kind,
-    read_column,
-)
+from genclf.tables.columns import Column, Unseen
+from genclf.tables.kinds import Given, Reading, check_kind
 from genclf.tables.rules import FEW, Kind, looks_like_text
 
 
@@ -58,6 +53,11 @@ class Assignment:
             raise ValueError(f"parts has column {twice[0]!r} twice")
         for name, kind in (kinds or {}).items():
             check_kind(name, kind)
+            if isinstance(kind, str) and kind == "kernel":
+                raise ValueError(
+                    f"kinds[{name!r}] is 'kernel', but a kernel density needs all rows at once: "
+                    "expected another kind, such as numeric or binned"
+                )
         lists = lambda v: v.tolist() if isinstance(v, np.ndarray) else v  # noqa: E731
         part_of = {name: part for part, own in (parts or {}).items() for name in own}
         own_kinds = {name: lists(kind) for name, kind in (kinds or {}).items()}
@@ -71,11 +71,12 @@ class Assignment:
     def collects(self, column: Column) -> bool:
         """Whether the values or words of a column are those of the data."""
         given = self.kinds.get(column.name)
-        return column.has_values and (given is None or isinstance(given, str))
+        listed = column.date_part or not (given is None or isinstance(given, str))
+        return column.has_values and not listed
 
     def has_many(self, column: Column, values: Collection[object]) -> bool:
         """Whether whole numbers that the rules took for categories turn out to have many values."""
-        by_rule = self.wanted is None and column.name not in self.kinds
+        by_rule = self.wanted is None and column.source not in self.kinds
         return by_rule and column.is_coded and column.type == NUMBERS and len(values) > FEW
 
     def names(self, found: Sequence[str], others: Sequence[str]) -> list[str]:
@@ -96,17 +97,22 @@ class Assignment:
             raise ValueError(f"there is no column besides {others[0]!r}")
         return read
 
-    def column(self, name: str, cells: Cells, label: Cells | None = None) -> Column:
-        """How a column is read, with the values of these cells.
+    def columns(self, name: str, cells: Cells, label: Cells | None = None) -> list[Column]:
+        """How a column is read, with the values of these cells; a date is read as its parts.
 
         Without a model the rules of tables decide; a model reads what it can.
         """
         given = self.kinds.get(name)
-        how: dict[str, Any] = {"missing": self.missing, "unseen": self.unseen}
+        reading = Reading(self.missing, self.unseen, label)
         if self.wanted is None:
-            return read_column(name, cells, given, label=label, **how)
-        column = read_column(name, cells, _implied(name, cells) if given is None else given, **how)
-        part = None
+            return reading.of(name, cells, given)
+        read = reading.of(name, cells, _implied(name, cells) if given is None else given)
+        return [c if c.kind == "drop" else self._in_part(c, cells, given, reading) for c in read]
+
+    def _in_part(self, column: Column, cells: Cells, given: Any, reading: Reading) -> Column:
+        """The column with the part of the model that reads it; its kind may be that of the part."""
+        assert self.wanted is not None
+        name, part = column.name, None
         if None not in self.wanted:
             part = self.part_of.get(name) or _part_for(column, self.wanted)
         kind = self.wanted[part]
@@ -118,7 +124,7 @@ class Assignment:
                 )
             if given is not None or column.kind == "text" or column.width > 1:
                 raise ValueError(f"column {name!r} is {column.kind}, but its part reads {kind}")
-            column = read_column(name, cells, kind, **how)
+            column = reading.single(name, cells, kind)
         return replace(column, part=part, exponent=0)
 
     def check(self, columns: Iterable[Column]) -> None:
@@ -161,6 +167,8 @@ def _reads(kind: Kind, column: Column) -> bool:
 def _kind_of_part(column: Column) -> Kind:
     if column.kind == "text":
         return "count"
+    if column.kind == "kernel":
+        return "numeric"
     return "categorical" if column.is_coded else column.kind
 
 

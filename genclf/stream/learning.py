@@ -12,7 +12,7 @@ import numpy as np
 from genclf.stream.assignment import Assignment
 from genclf.stream.batches import ArrowTable
 from genclf.stream.files import ROWS
-from genclf.tables.arrays import check_type, in_words, numbers_in, texts_in
+from genclf.tables.arrays import check_type, column_in, in_words, numbers_in, texts_in
 from genclf.tables.arrow_cells import ArrowCells, ArrowColumn, arrow
 from genclf.tables.cells import NULLS, Cells, Value, checked_values, type_of
 from genclf.tables.columns import Column, in_order, warn_dropped
@@ -48,9 +48,9 @@ def learned(
     first = [(source, _with_weight(table, others, Place(source))) for source, table in first]
     look = {name: _joined(first, name) for name in [*names, others[0]]}
     label = look.pop(others[0])
-    columns: dict[str, Column | None] = {
-        name: _decided(assignment, name, cells, label) for name, cells in look.items()
-    }
+    columns: dict[str, Column | None] = {}
+    for name, cells in look.items():
+        columns |= _decided(assignment, name, cells, label)
     values = {name: {*c.values} for name, c in columns.items() if c and assignment.collects(c)}
     seen = values_in(label, others[0], Place(first[0][0])) if classes is None else set()
     if None not in columns.values():
@@ -59,11 +59,15 @@ def learned(
         place = Place(source)
         table = _with_weight(table, others, place)
         for name, column in columns.items():
-            cells = ArrowCells(_single_column(table, name, place))
-            if column is None:
+            at = name if column is None else column.source
+            cells = ArrowCells(_single_column(table, at, place))
+            if column is not None and column.date_part:
+                column_in({at: cells}, column, place)
+            elif column is None:
                 own = pa.table({name: cells.column})
                 look[name] = _joined([(source, _one_row(look[name], name)), (source, own)], name)
-                columns[name] = column = _decided(assignment, name, look[name], None)
+                columns |= _decided(assignment, name, look[name], None)
+                column = columns[name]
                 if column is not None and assignment.collects(column):
                     values[name] = {*column.values}
             elif column.kind != "drop":
@@ -95,12 +99,18 @@ def _read(columns: dict[str, Column | None]) -> list[Column]:
     return [column for column in columns.values() if column and column.kind != "drop"]
 
 
-def _decided(assignment: Assignment, name: str, cells: Cells, label: Cells | None) -> Column | None:
-    """How a column is read; None as long as it is null, or has one value."""
+def _decided(
+    assignment: Assignment, name: str, cells: Cells, label: Cells | None
+) -> dict[str, Column | None]:
+    """How a column is read, by its name or those of its parts.
+
+    It is None as long as the column is null, or has one value.
+    """
     if cells.type == NULLS:
-        return None
-    column = assignment.column(name, cells, label)
-    return None if column.kind == "drop" and column.detail.startswith("constant") else column
+        return {name: None}
+    read = assignment.columns(name, cells, label)
+    open = lambda c: c.kind == "drop" and c.detail.startswith("constant") and not c.date_part  # noqa: E731
+    return {column.name: None if open(column) else column for column in read}
 
 
 def _one_row(cells: Cells, name: str) -> ArrowTable:
@@ -231,7 +241,8 @@ def _without_value(assignment: Assignment, name: str, cells: Cells) -> Column:
         raise ValueError(
             f"column {name!r} has no value: drop it, or give its kind or values by kinds="
         )
-    return assignment.column(name, cells)
+    (column,) = assignment.columns(name, cells)
+    return column
 
 
 def _single_column(table: ArrowTable, name: str, place: Place) -> ArrowColumn:
@@ -244,7 +255,7 @@ def longer_lists(
     tables: Tables, known: Sequence[Column], label: str, classes: Sequence[Value]
 ) -> tuple[tuple[Column, ...], tuple[Value, ...]]:
     """These columns and classes, with the values that the rows have beside theirs."""
-    values: dict[str, set[Any]] = {c.name: set() for c in known if c.has_values}
+    values: dict[str, set[Any]] = {c.name: set() for c in known if c.has_values and not c.date_part}
     seen: set[Any] = set()
     for source, table in tables:
         place = Place(source)

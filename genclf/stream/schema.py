@@ -19,11 +19,19 @@ from genclf.stream.host import HostStats, LabelledRows
 from genclf.stream.learning import learned, longer_lists
 from genclf.stream.recipes import RECIPES, PartOfModel
 from genclf.stream.rows import Rows, arrays_in, no_cells, weights_of
-from genclf.tables.arrays import MISSING, UNSEEN as UNSEEN_CODE, check_type, index_in, refuse_unseen
+from genclf.tables.arrays import (
+    MISSING,
+    UNSEEN as UNSEEN_CODE,
+    check_type,
+    column_in,
+    index_in,
+    refuse_unseen,
+)
 from genclf.tables.arrow_cells import ArrowCells
 from genclf.tables.cells import STRINGS, TRUTH, Value, type_of
-from genclf.tables.columns import Column, Given, Unseen
+from genclf.tables.columns import Column, Unseen
 from genclf.tables.frames import CellsOf
+from genclf.tables.kinds import Given
 from genclf.tables.place import Place
 
 if TYPE_CHECKING:
@@ -89,8 +97,9 @@ class Schema:
             weight: the column of weights; None for ones.
             kinds: how columns are read, if not so: a dict from their names to "numeric", "count",
                 "categorical", "binary", "binned" (numbers in ten bins of about equally many),
-                "text" or "drop", the list of values of a categorical column, or the `Vocabulary`
-                of texts.
+                "text", "date" (its year, month, weekday and hour) or "drop", the list of values of
+                a categorical column, or the `Vocabulary` of texts. "kernel", for numbers with
+                kernel densities, is not for streams: such a density needs all rows at once.
             parts: the columns of each part of the model, where their kinds do not determine it; a
                 part reads its columns in the order of the batch.
             classes: the classes in order; None for those of the batch, sorted.
@@ -276,19 +285,25 @@ class Schema:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @property
+    def sources(self) -> list[str]:
+        """The columns of a table that are read, without those of labels and weights."""
+        return list(dict.fromkeys(column.source for column in self.columns))
+
+    @property
     def names(self) -> list[str]:
-        """The columns that are read, with those of labels and weights."""
+        """The columns of a table that are read, with those of labels and weights."""
         others = [self.label] if self.weight is None else [self.label, self.weight]
-        return [column.name for column in self.columns] + others
+        return self.sources + others
 
     @property
     def reader(self) -> Reader:
         """How the columns are read from files."""
         of = {STRINGS: "string", TRUTH: "bool_"}
-        types = {c.name: STRINGS if c.kind == "text" else c.type for c in self.columns}
+        types = {c.source: STRINGS if c.kind == "text" else c.type for c in self.columns}
+        types |= {c.source: STRINGS for c in self.columns if c.date_part}
         types[self.label] = type_of(self.classes[0])
         types = {name: of.get(own, "float64") for name, own in types.items()}
-        codes = [column.name for column in self.columns if column.is_coded]
+        codes = [column.source for column in self.columns if column.is_coded]
         types |= {} if self.weight is None else {self.weight: "float64"}
         return Reader(tuple(self.names), (*codes, self.label), types)
 
@@ -314,7 +329,7 @@ class Schema:
                 their cells may be anything of the type of the column.
             unlabelled: whether rows without a label count too.
         """
-        wanted = self.names if labelled else [column.name for column in self.columns]
+        wanted = self.names if labelled else self.sources
         for name in wanted:
             if (number := table.column_names.count(name)) != 1:
                 raise place.error(
@@ -352,7 +367,7 @@ class Schema:
         ignoring = [c for c in self.columns if c.is_coded and c.unseen == "ignore" and c.has_values]
         if not ignoring and self.unseen_labels == "error":
             return None
-        each = [index_in(cells[c.name], c.values, c.name, place) for c in ignoring]
+        each = [index_in(column_in(cells, c, place), c.values, c.name, place) for c in ignoring]
         return sum((code == UNSEEN_CODE).astype(int) for code in [label, *each])
 
     def columns_of(self, part: str | None) -> list[Column]:

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from genclf.tables.cells import LISTS, NULLS, STRINGS, Cells, type_of
 from genclf.tables.columns import Column
+from genclf.tables.dates import PARTS, TYPES, date_of
 from genclf.tables.frames import CellsOf, num_rows
 from genclf.tables.place import Place
 from genclf.tables.words import counts_of
@@ -72,13 +73,20 @@ def _is_codes(array: Any) -> bool:
 
 
 def column_in(cells: CellsOf, column: Column, place: Place) -> Cells:
-    """The cells of a column of the table; raise if there is none."""
-    if column.name not in cells:
+    """The cells of a column of the table, or of its part of a date; raise if there is none."""
+    if column.name in cells:
+        return cells[column.name]
+    if column.source not in cells:
         raise place.error(
-            f"no column {column.name!r}, expected one; the columns are "
+            f"no column {column.source!r}, expected one; the columns are "
             f"{', '.join(map(repr, cells)):.200}"
         )
-    return cells[column.name]
+    whole = cells[column.source]
+    if whole.type not in TYPES:
+        raise place.error(f"{whole.type}, expected dates", column.source)
+    dates = whole.dates()
+    place.refuse(np.isnat(dates) & ~whole.missing, whole, column.source, "a date, as 2024-05-31")
+    return PARTS[column.date_part].cells(dates)
 
 
 def numbers_in(cells: Cells, column: Column, place: Place) -> Float[np.ndarray, "n width"]:
@@ -176,9 +184,12 @@ def words_in(texts: Iterable[str], column: Column) -> Any:
 def columns_in(
     x: dict[str, np.ndarray], columns: Sequence[Column]
 ) -> dict[Any, list[Any] | np.ndarray]:
-    """The cells of the columns of each part: the inverse of `arrays_of`."""
+    """The cells of the columns of each part: the inverse of `arrays_of`.
+
+    A date is the first one that has the parts.
+    """
     start = dict.fromkeys(x, 0)
-    found: dict[Any, list[Any] | np.ndarray] = {}
+    found: dict[Any, Any] = {}
     for column in columns:
         if column.part is None or column.kind == "drop":
             continue
@@ -199,7 +210,12 @@ def columns_in(
             found[column.name] = array[:, at : at + column.width].tolist()
         else:
             found[column.name] = np.ldexp(array[:, at], column.exponent)
-    return found
+    n = len(next(iter(x.values())))
+    for date in dict.fromkeys(c.date for c in columns if c.date_part and c.name in found):
+        own = [column for column in columns if column.date_part and column.date == date]
+        found[date] = date_of({c.date_part: found.pop(c.name, [*c.values] * n) for c in own})
+    in_order = dict.fromkeys(column.source for column in columns)
+    return {name: found[name] for name in in_order if name in found}
 
 
 def terms_of_columns(terms: Any, columns: Sequence[Column]) -> np.ndarray:

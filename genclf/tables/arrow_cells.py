@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from genclf.arguments.extras import imported
 from genclf.tables.cells import (
+    DATES,
     LISTS,
     NULLS,
     NUMBERS,
@@ -98,6 +99,18 @@ class ArrowCells(Cells):
         each = [_array(c.indices.fill_null(len(given))) for c in encoded.chunks]
         return list(index), np.array([*of_value, -1])[np.concatenate(each)]
 
+    def dates(self) -> np.ndarray:
+        pa, cells = arrow(), self.column
+        if self.type != DATES:
+            return super().dates()
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.cast(cells.type.value_type)
+        if getattr(cells.type, "tz", None) is not None:
+            from pyarrow import compute
+
+            cells = compute.local_timestamp(cells)
+        return cells.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+
     def texts(self) -> list[str]:
         return ["" if cell is None else str(cell) for cell in self.column.to_pylist()]
 
@@ -125,6 +138,8 @@ def _what_is(dtype: ArrowType) -> str:
         return TRUTH
     if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
         return STRINGS
+    if types.is_date(dtype) or types.is_timestamp(dtype):
+        return DATES
     if types.is_null(dtype):
         return NULLS
     if types.is_fixed_size_list(dtype) and _what_is(dtype.value_type) == NUMBERS:

@@ -54,6 +54,9 @@ def candidates(
         found += _discriminants(numeric, num_rows, num_classes, num_folds)
         cells = Gaussian("diag", missing="marginalize")
         naive.append(Candidate("Gaussian naive Bayes", _count(numeric), numeric, _ridged(cells)))
+    if kernel := _of_kind(columns, "kernel"):
+        family = mixed_product({"kernel": ()}, alpha=1.0, ridge=0.0).parts["kernel"]
+        naive.append(Candidate("kernel naive Bayes", _count(kernel), kernel, {"": family}))
     if binary := _of_kind(columns, "binary"):
         families: dict[str, Family] = {"": _of_binary(binary)}
         naive.append(Candidate("Bernoulli naive Bayes", _count(binary), binary, families))

@@ -6,6 +6,7 @@ import abc
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -13,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-Value: TypeAlias = bool | int | float | str
-"""A class, or a value of a categorical column."""
+Value: TypeAlias = bool | int | float | str | date
+"""A class, or a value of a column."""
 
-NUMBERS, TRUTH, STRINGS = "numbers", "truth values", "strings"
+NUMBERS, TRUTH, STRINGS, DATES = "numbers", "truth values", "strings", "dates"
 LISTS, NULLS = "lists of numbers", "nulls"
 _EXACT = 2**53  # whole numbers below it are exact in float64
 _NUMBER = (int, float, np.number, Decimal)
@@ -26,8 +27,8 @@ class Cells(abc.ABC):
     """The cells of a column.
 
     Attributes:
-        type: what they are, in words: `NUMBERS`, `TRUTH`, `STRINGS`, `LISTS`, `NULLS` if all are
-            missing, or the name of another type.
+        type: what they are, in words: `NUMBERS`, `TRUTH`, `STRINGS`, `DATES`, `LISTS`, `NULLS` if
+            all are missing, or the name of another type.
         width: how many numbers a cell holds; more than 1 for lists.
         is_category: whether the table declares the column as categorical.
     """
@@ -54,6 +55,11 @@ class Cells(abc.ABC):
     @abc.abstractmethod
     def texts(self) -> list[str]:
         """Strings, empty where missing."""
+
+    def dates(self) -> np.ndarray:
+        """Dates in microseconds, (n,), by the clock of their time zone; NaT for other cells."""
+        values, code = self.encoded()
+        return np.array([*map(_date, values), "NaT"], "datetime64[us]")[code]
 
     @abc.abstractmethod
     def take(self, rows: Int[np.ndarray, "m"]) -> Cells:
@@ -179,7 +185,21 @@ def _name(kind: type) -> str:
         return NUMBERS
     if issubclass(kind, str):
         return STRINGS
+    if issubclass(kind, date | np.datetime64):
+        return DATES
     return LISTS if issubclass(kind, list | tuple | np.ndarray) else kind.__name__
+
+
+def _date(value: object) -> object:
+    """A date, or a string of ISO 8601, without its time zone; NaT for any other value."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return "NaT"
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return value if isinstance(value, date) else "NaT"
 
 
 def is_missing(cell: object) -> bool:
@@ -199,6 +219,8 @@ def plain(value: Any) -> Any:
 
     Holes turn whole numbers of some tables into floats, so both are one value.
     """
+    if isinstance(value, np.datetime64):  # nanoseconds would be numbers
+        return value.astype("datetime64[us]").item()
     value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, float | Decimal):
         return value

@@ -17,13 +17,14 @@ from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.fitting.fit import fitted
 from genclf.select.chunks import PROGRESS, Progress
-from genclf.tables.arrays import numbers_in
+from genclf.tables.arrays import column_in, numbers_in
 from genclf.tables.candidates import candidates
 from genclf.tables.choices import MISSING
-from genclf.tables.columns import Column, Given, read_columns
+from genclf.tables.columns import Column
 from genclf.tables.features import features_of
 from genclf.tables.frames import CellsOf, Frame, cells_of, library_of, make_table, num_rows, take
 from genclf.tables.held_out import stratified_folds
+from genclf.tables.kinds import Given, Reading
 from genclf.tables.labels import TableError, label_of, usable_rows
 from genclf.tables.model import TableModel
 from genclf.tables.notes import score_notes, table_notes
@@ -112,12 +113,12 @@ def compare(
 
     Baselines are the class prior, and softmax regression on standardized numbers and indicators of
     categories, with a missing number at the mean. The models are LDA, QDA and Gaussian naive Bayes
-    of the numbers; Bernoulli and categorical naive Bayes; multinomial naive Bayes of counts and of
-    the words of each text; and naive Bayes of all columns, which is that of
-    `genclf.sklearn.MixedNB`. If a covariance is singular in some fold, a ridge of 0.001 of each
-    feature's variance is tried, or a prior where numbers are missing. Smoothing is alpha = 1. The
-    values of a column, the edges of bins and the scales of softmax regression are those of the
-    whole table; everything else is learned from training rows.
+    of the numbers, and naive Bayes of kernel densities; Bernoulli and categorical naive Bayes;
+    multinomial naive Bayes of counts and of the words of each text; and naive Bayes of all
+    columns, which is that of `genclf.sklearn.MixedNB`. If a covariance is singular in some fold, a
+    ridge of 0.001 of each feature's variance is tried, or a prior where numbers are missing.
+    Smoothing is alpha = 1. The values of a column, the edges of bins and the scales of softmax
+    regression are those of the whole table; everything else is learned from training rows.
 
     The command `python -m genclf compare` calls this function.
 
@@ -128,9 +129,10 @@ def compare(
         drop: names of columns to leave out, such as one that is not known when a class is
             predicted.
         kinds: how columns are read, if not by these rules: a dict from their names to "numeric",
-            "count", "categorical", "binary", "binned" (numbers in ten bins of about equally many),
-            "text" or "drop", the list of values of a categorical column, or the
-            `Vocabulary` of texts.
+            "kernel" (numbers with kernel densities), "count", "categorical", "binary", "binned"
+            (numbers in ten bins of about equally many), "text", "date" (its year, month, weekday
+            and hour) or "drop", the list of values of a categorical column, or the `Vocabulary` of
+            texts.
         weights: the name of the column of weights of the rows, >= 0, in fits and scores; None for
             ones. A row of weight 0 is left out.
         missing: "ignore" integrates out a missing cell of a categorical column; with "value" it is
@@ -165,7 +167,9 @@ def compare(
     w = weight[rows]
     used = take({name: own for name, own in given.items() if name not in (label, weights)}, rows)
     wanted = dict(kinds or {}) | dict.fromkeys(_names(drop, used), "drop")
-    columns = read_columns(used, wanted, label=labels.take(rows), rows=rows, missing=missing)
+    columns = Reading(missing, label=labels.take(rows), rows=rows).of_table(used, wanted)
+    dates = {c.name: column_in(used, c, Place("table")) for c in columns if c.date_part}
+    used = {**used, **dates}
     if all(column.kind == "drop" for column in columns):
         reasons = "; ".join(f"{column.name}: {column.detail}" for column in columns[:5])
         raise TableError(f"no column can be used as a feature ({reasons or 'there is no other'})")

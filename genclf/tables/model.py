@@ -156,7 +156,7 @@ class TableModel:
     @property
     def feature_names_in_(self) -> np.ndarray:
         """The names of the columns that the model uses."""
-        return np.array([column.name for column in self.columns], object)
+        return np.array([*dict.fromkeys(column.source for column in self.columns)], object)
 
     def fit(self, X: Frame, y: Any, sample_weight: Any = None) -> TableModel:
         """Fit the same model, with the same columns and values, to the rows of a table.

@@ -36,7 +36,7 @@ def column_remarks(
 
 def _near_copies(cells: CellsOf, columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
     """Pairs of numbers with a correlation of `ALIKE`, and of values that determine each other."""
-    numeric = [c for c in columns if c.kind in ("numeric", "count") and c.width == 1]
+    numeric = [c for c in columns if c.kind in ("numeric", "kernel", "count") and c.width == 1]
     if len(numeric) > 1:
         x = np.stack([cells[c.name].numbers()[:, 0] for c in numeric], 1)
         scale = np.nanmax(np.abs(x), 0)

@@ -7,10 +7,21 @@ from typing import Literal
 
 import numpy as np
 
-from genclf.tables.cells import LISTS, NULLS, NUMBERS, STRINGS, TRUTH, Cells, Value, names_of
+from genclf.tables.cells import (
+    DATES,
+    LISTS,
+    NULLS,
+    NUMBERS,
+    STRINGS,
+    TRUTH,
+    Cells,
+    Value,
+    names_of,
+)
+from genclf.tables.dates import OFFER, are_dates
 from genclf.tables.frames import is_index
 
-Kind = Literal["numeric", "count", "categorical", "binary", "binned", "text", "drop"]
+Kind = Literal["numeric", "kernel", "count", "categorical", "binary", "binned", "text", "drop"]
 
 RULES = (
     ("numeric", "numbers, unless whole with at most 10 values"),
@@ -42,20 +53,31 @@ def kind_by_rules(
     cells: Cells,
     values: list[Value | None],
     code: np.ndarray,
-    label: Cells | None,
+    labels: np.ndarray | None,
     rows: np.ndarray | None,
 ) -> tuple[Kind, str]:
-    """The kind of a column by the rules, and what it holds in words."""
+    """The kind of a column by the rules, and what it holds in words.
+
+    Args:
+        name: its name.
+        cells: its cells.
+        values: its distinct values, with None for missing cells if they are a value.
+        code: the index of the value of each cell, -1 where it is missing.
+        labels: the label of each row as a string; a copy of them is dropped.
+        rows: the rows' numbers in the whole table.
+    """
     if is_index(name):
         return "drop", "the index of pandas"
     if cells.type == NULLS:
         return "drop", "constant"
     if cells.type == LISTS:
         return "numeric", f"lists of {cells.width} numbers"
+    if cells.type == DATES:
+        return "drop", OFFER.format(name)
     if cells.type not in OF_VALUES:
         return "drop", f"{cells.type}: make numbers or strings of it"
     n, distinct = len(cells), len(set(code[code >= 0].tolist()))
-    if label is not None and _is_copy(values, code, label):
+    if labels is not None and _is_copy(values, code, labels):
         return "drop", "a copy of the label"
     if cells.type == NUMBERS and not cells.is_category:
         return _kind_of_numbers(cells.numbers()[:, 0], values, rows)
@@ -64,6 +86,8 @@ def kind_by_rules(
     if cells.type == TRUTH or cells.is_category:
         return discrete(values)
     known = [text for text, own in zip(cells.texts(), code, strict=True) if own >= 0]
+    if are_dates(known):
+        return "drop", OFFER.format(name)
     if looks_like_text(known, distinct, n):
         return "text", ""
     strange = _not_numbers(known)
@@ -113,13 +137,14 @@ def _listed(values: Sequence[Value | None]) -> str:
     return f"{len(values)} values: {shown if len(shown) <= 24 else shown[:21] + '...'}"
 
 
-def _is_copy(values: Sequence[Value | None], code: np.ndarray, label: Cells) -> bool:
+def _is_copy(values: Sequence[Value | None], code: np.ndarray, labels: np.ndarray) -> bool:
     """Whether a column holds the values of the label, however they are typed."""
-    own, (of_label, code_of_label) = [v for v in values if v is not None], values_of(label)
-    if not own or not of_label:
-        return False
-    names = np.array([*map(str, own), ""], object)[code]
-    return bool((names == np.array([*map(str, of_label), ""], object)[code_of_label]).all())
+    return any(labels) and bool((values_as_strings(values, code) == labels).all())
+
+
+def values_as_strings(values: Sequence[Value | None], code: np.ndarray) -> np.ndarray:
+    """The value of each cell as a string, empty where it is missing."""
+    return np.array([*(str(v) for v in values if v is not None), ""], object)[code]
 
 
 def looks_like_text(strings: Sequence[str], num_distinct: int, num_rows: int) -> bool:

@@ -14,9 +14,9 @@ from genclf.cli.main import main
 from genclf.cli.report import open_console
 from genclf.cli.roads import three_roads
 from genclf.cli.text_tables import parsed
-from genclf.tables.columns import read_columns
 from genclf.tables.frames import cells_of
 from genclf.tables.held_out import held_out, stratified_folds
+from genclf.tables.kinds import Reading
 from genclf.tables.training_words import TrainingWords
 from tests.processes import run
 
@@ -232,7 +232,7 @@ def test_kinds_of_columns():
     written = parsed(frame.to_csv(index=False), ",", True, "", ("",)).columns
     for table in (frame, written):
         cells = cells_of(table, "table")
-        kinds = {column.name: column.kind for column in read_columns(cells)}
+        kinds = {column.name: column.kind for column in Reading().of_table(cells, None)}
         assert kinds == KINDS
 
 

@@ -140,7 +140,7 @@ def test_columns_that_say_nothing_are_dropped_with_the_reason():
     with pytest.warns(UserWarning, match="columns are not read: 'when' .*'id' .*'copy'"):
         found = MixedNB(kinds=KINDS).fit(x, y)
     assert [c.detail for c in found.columns_ if c.kind == "drop"] == [
-        "Timestamp: make numbers or strings of it",
+        "dates: kinds={'when': \"date\"} reads year, month, weekday, hour",
         f"{N} strings in {N} rows: they rarely repeat",
         "a copy of the label",
         "constant",

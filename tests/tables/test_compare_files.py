@@ -109,7 +109,10 @@ BAD = {
         "row 0, column 'a': inf, expected finite numbers",
     ),
     "nearly-missing.csv": (column(*[""] * 29, "2.5"), "constant where it is not missing"),
-    "dates.csv": (column(*(f"2024-01-{i:02}" for i in range(1, 31))), "30 strings in 30 rows"),
+    "dates.csv": (
+        column(*(f"2024-01-{i:02}" for i in range(1, 31))),
+        "a: dates: kinds={'a': \"date\"} reads year, month",
+    ),
     "\u202e\n.csv": (b"", "\\u202e\\n.csv: the file is empty"),
     "newline-in-name.csv": (b'"a\nb",y\n1,p\n1,q\n1,p\n1,q\n', "(a\\nb: constant)"),
     "some-no-number.csv": (

@@ -10,10 +10,10 @@ from sklearn.linear_model import LogisticRegression
 import genclf as gcf
 from genclf.tables import comparison
 from genclf.tables.cells import ObjectCells
-from genclf.tables.columns import read_columns
 from genclf.tables.design import design_matrix
 from genclf.tables.frames import cells_of
 from genclf.tables.held_out import HeldOut, held_out, p_value, stratified_folds
+from genclf.tables.kinds import Reading
 from genclf.tables.remarks import column_remarks
 
 N = 149
@@ -64,7 +64,7 @@ def test_softmax_is_a_baseline_and_never_the_best(found):
 
 def test_softmax_is_scikit_learns_logistic_regression(x64):
     cells = cells_of(table().drop(columns=["w", "y"]), "table")
-    columns = read_columns(cells)
+    columns = Reading().of_table(cells, None)
     x, y = design_matrix(cells, columns), np.unique(table()["y"], return_inverse=True)[1]
     size = table()["size"]
     scaled = ((size - size.mean()) / size.std(ddof=0)).fillna(0.0)
@@ -132,7 +132,7 @@ def remarks(**columns):
     cells = cells_of({"y": y, **columns}, "table")
     del cells["y"]
     label = ObjectCells.of(y.tolist())
-    return column_remarks(cells, read_columns(cells, label=label), y, np.ones(100))
+    return column_remarks(cells, Reading(label=label).of_table(cells, None), y, np.ones(100))
 
 
 def test_near_copies_and_leaks_are_named():

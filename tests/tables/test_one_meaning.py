@@ -307,6 +307,29 @@ def test_binned_numbers_are_categories_of_bins(missing, mixed_alone):
         MixedNB(kinds={"size": "binned"}).fit(other, Y)
 
 
+def test_kernel_densities_of_numbers(mixed_alone):
+    size, whole = (np.array(CELLS[name], float) for name in ("size", "whole"))
+    kinds = {"size": "kernel", "whole": "kernel"}
+    table = pd.DataFrame({"size": size, "whole": whole})
+    with jax.enable_x64(True):
+        y = np.searchsorted(LABELS, Y)
+        family = gcf.Independent(gcf.KernelDensity(missing="marginalize"))
+        x = np.stack([size, whole], 1)
+        log_p = gcf.log_posterior(gcf.fit(gcf.Classifier(family, 2), x, y), x)
+    model = MixedNB(kinds=kinds).fit(table, Y)
+    np.testing.assert_allclose(model.predict_proba(table), np.exp(log_p), rtol=1e-12)
+    labelled = table.assign(y=Y)
+    best = gcf.compare(labelled, "y", kinds=kinds, num_folds=2).best
+    assert best.name == "kernel naive Bayes"
+    np.testing.assert_allclose(best.predict_proba(table), np.exp(log_p), rtol=1e-12)
+    with pytest.raises(ValueError, match="is 'kernel', but a kernel density needs all rows"):
+        gcf.Schema.of(None, labelled, "y", kinds=kinds)
+    with pytest.raises(ValueError, match="column 'flag' holds strings, expected numbers"):
+        MixedNB(kinds={"flag": "kernel"}).fit(pd.DataFrame({"flag": Y}), Y)
+    with pytest.raises(ValueError, match="partial_fit"):
+        MixedNB(kinds=kinds).partial_fit(table, Y, classes=LABELS)
+
+
 @pytest.mark.parametrize("seen", ["pink", None])
 def test_what_was_not_seen_is_no_evidence_at_any_door(seen, mixed_alone):
     """Three unseen categories do not make the rarest class certain."""

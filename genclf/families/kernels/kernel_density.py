@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.arguments.parameters import Parameter
@@ -19,6 +20,7 @@ from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.scales import SCALES
 from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernels.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
+from genclf.families.missing import MISSING, MayMiss, Missing
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics import loops
 from genclf.numerics.logarithms import LOG_2PI
@@ -43,7 +45,7 @@ T = TypeVar("T")
 _TILE = 512  # maximum rows of a tile
 
 
-class KernelDensityParams(Density):
+class KernelDensityParams(MayMiss, Density):
     """Kernel densities, as `KernelDensity.fit` returns them: the examples, sorted into tiles.
 
     A tile holds examples of one class, and others with weight 0 to fill it.
@@ -53,12 +55,14 @@ class KernelDensityParams(Density):
         weight: share of each example in its class, shape (tiles, tile); sums to 1 over a class.
         label: class of each tile, in non-decreasing order, shape (tiles,).
         bandwidth: standard deviations h_kj of the kernel, shape (K, d).
+        missing: "marginalize" if a missing cell of the only feature is no evidence, else "error".
     """
 
     examples: Float[Array, "tiles tile d"]
     weight: Float[Array, "tiles tile"]
     label: Int[Array, "tiles"]
     bandwidth: Float[Array, "K d"]
+    missing: Missing = static(default="error")
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -77,7 +81,7 @@ class KernelDensityParams(Density):
 
     @property
     def support(self) -> Support:
-        return FINITE
+        return self.allowing(FINITE)
 
     @property
     def num_features(self) -> int:
@@ -86,11 +90,19 @@ class KernelDensityParams(Density):
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log Σ_n w_nk / n_k Π_j N(x_j; x_nj, h_kj²)`; -inf if all distances overflow."""
         common = SCALES["diag"].log_determinants(self.bandwidth, self.num_features)[1]
-        return self._scores(x, compared=False) - common - 0.5 * self.num_features * LOG_2PI
+        constant = common + 0.5 * self.num_features * LOG_2PI
+        return self._where_seen(lambda x: self._scores(x, compared=False) - constant, x)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` with each h_kj relative to its mean over the classes, and without 2π."""
-        return self._scores(x, compared=True)
+        return self._where_seen(lambda x: self._scores(x, compared=True), x)
+
+    def _where_seen(self, score: Callable[[Array], Array], x: Array) -> Array:
+        """The scores, 0 for a row whose cell is missing."""
+        if not self.may_miss:
+            return score(x)
+        seen = self.seen(x)
+        return jnp.where(seen.all(-1)[..., None], score(jnp.where(seen, x, 0)), 0)
 
     def _scores(self, x: Array, *, compared: bool) -> Float[Array, "*batch K"]:
         own = SCALES["diag"].log_determinants(self.bandwidth, self.num_features)[0]
@@ -159,7 +171,7 @@ def _rule_or_number(bandwidth: str | T) -> _Rule | T:
     return _Rule(bandwidth) if isinstance(bandwidth, str) else bandwidth
 
 
-class KernelDensity(Family):
+class KernelDensity(MayMiss, Family):
     """Kernel density estimates: every example of the class is the centre of a Gaussian kernel.
 
     `p(x | y=k) = Σ_n w_nk / n_k Π_j N(x_j; x_nj, h_kj²)`, n_k the weight of the class. Bandwidths
@@ -193,6 +205,9 @@ class KernelDensity(Family):
             derivatives treat it as a constant. Rows should differ: the narrowest kernel explains a
             repeated row best, so many repeated rows push the multiplier to its lower end. Give a
             row more weight instead of repeating it.
+        missing: "marginalize" takes NaN for a missing cell, which is no example of its class in a
+            fit, and has density 1 in a score. It is for one feature, so for
+            `Independent(KernelDensity(missing="marginalize"))`; "error" does not allow it.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -208,17 +223,29 @@ class KernelDensity(Family):
         Sampling, §11.7; SciPy's `gaussian_kde` has the same effective number.
     """
 
-    domains: ClassVar = {"bandwidth": _BANDWIDTH, "leave_one_out": FLAG}
+    domains: ClassVar = {"bandwidth": _BANDWIDTH, "leave_one_out": FLAG, "missing": MISSING}
 
     bandwidth: Scalar | str = eqx.field(default="scott", converter=_rule_or_number)
     leave_one_out: bool = static(default=False)
+    missing: Missing = static(default="error")
 
     @property
     def support(self) -> Support:
-        return FINITE
+        return self.allowing(FINITE)
+
+    def problems(self, d: PyTree[int] | None = None) -> list[str]:
+        if self.may_miss and isinstance(d, int) and d > 1:
+            return [
+                f'missing="marginalize" is for one feature, got {d}: wrap the family in Independent'
+            ]
+        return []
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> KernelDensityParams:
         """The examples of each class, their shares of its weight, and the bandwidths."""
+        if self.may_miss:
+            seen = self.seen(x).all(1)
+            x = jnp.where(seen[:, None], x, 0)
+            w = map_weights(lambda a: jnp.where(seen.reshape(-1, *[1] * (a.ndim - 1)), a, 0), w)
         count, (scaled, unit) = class_counts(w), moments_in_units(x, w)
         magnitudes = Magnitudes(scaled)
         empty = count == 0
@@ -243,7 +270,8 @@ class KernelDensity(Family):
             k, indices, weight = tile_of(t)
             return ignore_absent(rows[row[indices]], weight != 0), weight / count[k], k
 
-        params = KernelDensityParams(*jax.vmap(tile)(jnp.arange(num_tiles)), bandwidth)
+        tiles = jax.vmap(tile)(jnp.arange(num_tiles))
+        params = KernelDensityParams(*tiles, bandwidth, self.missing)
         if not self.leave_one_out:
             return params
         multiplier = jnp.exp(best_log_multiplier(*lax.stop_gradient(jax.tree.leaves(params))))

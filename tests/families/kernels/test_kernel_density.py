@@ -1,5 +1,7 @@
 """Kernel densities beside SciPy, scikit-learn and NumPy, and the laws of a fit to examples."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -93,6 +95,27 @@ def test_one_feature_is_that_of_scipy(bandwidth, dtype):
         tolerance = TOLERANCE[dtype.name]
         expected = peer.logpdf(new[:, 0].astype(float))
         np.testing.assert_allclose(found[:, k], expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("of_rest", [False, True])
+def test_missing_cells_are_no_evidence(of_rest, dtype):
+    """Columns with missing cells are those of the rows that have them."""
+    x, y, weights = example(dtype)
+    holes = np.where(np.random.default_rng(7).random(x.shape) < 0.3, np.nan, x).astype(dtype)
+    holes[y == 1, 2] = np.nan  # a class without a cell of a feature
+    alone = gcf.KernelDensity(0.4, leave_one_out=of_rest)
+    family = gcf.Independent(replace(alone, missing="marginalize"))
+    new = np.where(np.arange(37 * D).reshape(37, D) % 5 == 0, np.nan, example(dtype, 37, D, 1)[0])
+    found = log_prob(gcf.fit(classifier(family), holes, y, weights), new.astype(dtype))
+    expected = np.zeros((37, K))
+    for j in range(D):
+        seen, own = ~np.isnan(holes[:, j]), ~np.isnan(new[:, j])
+        one = gcf.fit(classifier(alone), holes[seen, j, None], y[seen], weights[seen])
+        expected[own] += log_prob(one, new[own, j, None].astype(dtype))
+    tolerance = TOLERANCE[dtype.name]
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    with pytest.raises(ValueError, match="is for one feature, got 5: wrap the family in Indep"):
+        gcf.fit(classifier(family.family), holes, y, weights)
 
 
 @pytest.mark.slow("float32-scott")
