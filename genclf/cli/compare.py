@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import numpy as np
 from genclf.cli.files import InputError, read_table
 from genclf.cli.report import open_console, progress, say, section, show_table
 from genclf.cli.text_tables import HOLES
-from genclf.tables.comparison import compare
+from genclf.tables.comparison import Comparison, compare
 from genclf.tables.features import MAX_WORDS
 from genclf.tables.rules import RULES
 from genclf.tables.trials import ModelScore
+
+HEADERS = "model", "looks at", "log-loss", "±", "Brier", "accuracy", "±", "balanced"
+RARE = 0.1  # share of a class below which average precision tells more than the area
 
 
 def print_comparison(options: Namespace) -> None:
@@ -78,18 +82,8 @@ def print_comparison(options: Namespace) -> None:
         "edges of bins and scales of softmax regression are those of the whole file; everything "
         "else is learned from the training rows.",
     )
-    headers = (
-        "model",
-        "looks at",
-        ">log-loss",
-        ">±",
-        ">Brier",
-        ">accuracy",
-        ">±",
-        ">balanced",
-        ">AUC",
-    )
-    show_table(console, headers, map(_line, found.models))
+    rank, lines = ranks(found.shares), lines_of(found)
+    show_table(console, (*HEADERS[:2], *(f">{name}" for name in (*HEADERS[2:], rank))), lines)
     for note in found.notes:
         console.print()
         say(console, note)
@@ -98,12 +92,26 @@ def print_comparison(options: Namespace) -> None:
 
         names = {"title": Path(path).name, "label": label, "seed": seed}
         remarks = table.remarks
-        write_page(options.html, found, table.columns, map(_line, found.models), remarks, **names)
+        write_page(options.html, found, table.columns, (*HEADERS, rank), lines, remarks, **names)
         console.print()
         say(console, f"The report is in {options.html}.")
 
 
-def _line(score: ModelScore) -> tuple[str, ...]:
+def ranks(shares: Mapping[str, float]) -> str:
+    """The header of the score of ranks: average precision if a class is rare."""
+    rarest = min(shares, key=lambda name: shares[name])
+    return f"avg. precision of {rarest}" if shares[rarest] < RARE else "AUC"
+
+
+def lines_of(found: Comparison) -> list[tuple[str, ...]]:
+    """The rows of the table of models."""
+    is_rare = min(found.shares.values()) < RARE
+    return [
+        _line(score, score.average_precision if is_rare else score.auc) for score in found.models
+    ]
+
+
+def _line(score: ModelScore, of_ranks: float) -> tuple[str, ...]:
     if score.problem:
         return score.model, score.features, score.problem, *[""] * 6
     return (
@@ -115,5 +123,5 @@ def _line(score: ModelScore) -> tuple[str, ...]:
         f"{score.accuracy:.1%}",
         f"{score.accuracy_error:.1%}",
         f"{score.balanced_accuracy:.1%}",
-        f"{score.auc:.3f}",
+        f"{of_ranks:.3f}",
     )

@@ -39,6 +39,7 @@ def write_page(
     path: str,
     found: Comparison,
     table: Any,
+    headers: Sequence[str],
     lines: Iterable[Sequence[str]],
     remarks: Sequence[str] = (),
     **names: object,
@@ -49,7 +50,8 @@ def write_page(
         path: the file.
         found: the result of `genclf.compare`.
         table: the table that was compared.
-        lines: the table of models, as it is printed.
+        headers: the headers of the table of models.
+        lines: its rows, as they are printed.
         remarks: how the file was read.
         **names: title, label and seed.
     """
@@ -58,6 +60,7 @@ def write_page(
     template = Environment(loader=PackageLoader("genclf.cli", "."), autoescape=True)
     page = template.get_template("page.html").render(
         found=found,
+        headers=headers,
         lines=list(lines),
         figures=list(_figures(found, cells)),
         checks=_checks(found, cells),

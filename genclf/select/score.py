@@ -21,7 +21,16 @@ from genclf.select.data import Data
 from genclf.select.groups import check_one_per_row, groups_to_score
 from genclf.sums.statistics import divide
 
-Score = Literal["accuracy", "balanced_accuracy", "log_loss", "brier", "auc", "mcc", "confusion"]
+Score = Literal[
+    "accuracy",
+    "balanced_accuracy",
+    "log_loss",
+    "brier",
+    "auc",
+    "average_precision",
+    "mcc",
+    "confusion",
+]
 ScoreFunction = Callable[[Array, Array, Array], Array]
 
 
@@ -44,6 +53,9 @@ def score(
     * "brier": the mean of `Σ_k (p_k - [y = k])²`, from 0 to 2, for two classes too.
     * "auc": the area under the ROC curve of class 1; with more than two classes, the mean of the
       areas of each class against the others. NaN if a class has no rows.
+    * "average_precision": the mean over the rows of class 1 of the precision where they are just
+      predicted as class 1; with more than two classes, the mean over each class against the
+      others. NaN if a class has no rows.
     * "mcc": Matthews' correlation coefficient, 0 if y or the predictions have a single class.
     * "confusion": the total weight of the rows of class i that are predicted as j, (K, K).
 
@@ -188,22 +200,46 @@ def brier(log_p: Array, y: Array, w: Array) -> Array:
 
 
 def _auc(log_p: Array, y: Array, w: Array) -> Array:
-    """`Σ_ij w_i w_j ([s_i > s_j] + ½ [s_i = s_j]) / (W₊ W₋)`, i in the class and j not.
+    """`Σ_ij w_i w_j ([s_i > s_j] + ½ [s_i = s_j]) / (W₊ W₋)`, i in the class and j not."""
+
+    def of_ranks(s: Array, inside: Array, outside: Array) -> Array:
+        first, last = (_weight_before(s, outside, side=side) for side in ("left", "right"))
+        pairs = (inside * 0.5 * (first + last)).sum()
+        return pairs / (inside.sum() * outside.sum())
+
+    return _over_classes(of_ranks, log_p, y, w)
+
+
+def _average_precision(log_p: Array, y: Array, w: Array) -> Array:
+    """`Σ_i w_i P(s_i) / W₊` over the rows of the class, P(s) the share of it from score s on."""
+
+    def of_ranks(s: Array, inside: Array, outside: Array) -> Array:
+        right, wrong = (_weight_before(-s, a, side="right") for a in (inside, outside))
+        return (inside * divide(right, right + wrong)).sum() / inside.sum()
+
+    return _over_classes(of_ranks, log_p, y, w)
+
+
+def _weight_before(s: Array, weight: Array, *, side: str) -> Array:
+    """The weight of the rows with scores below that of each row, or up to it if side is "right"."""
+    order = jnp.argsort(s)
+    before = jnp.concatenate([jnp.zeros(1, weight.dtype), jnp.cumsum(weight[order])])
+    return before[jnp.searchsorted(s[order], s, side=side)]
+
+
+def _over_classes(
+    of_ranks: Callable[[Array, Array, Array], Array], log_p: Array, y: Array, w: Array
+) -> Array:
+    """The mean over each class against the others; of class 1 alone if there are two.
 
     Rows are ordered by `log p_k`; where that is rounded to 0, by `-log (1 - p_k)`.
     """
     almost_one = -(float(jnp.finfo(log_p.dtype).eps) ** 0.5)
 
     def of_class(k: Array) -> Array:
-        is_class = y == k
         others = jnp.where(jnp.arange(log_p.shape[1], dtype=y.dtype) == k, -jnp.inf, log_p)
         s = jnp.where(log_p[:, k] > almost_one, -jax.nn.logsumexp(others, 1), log_p[:, k])
-        inside, outside = jnp.where(is_class, w, 0), jnp.where(is_class, 0, w)
-        order = jnp.argsort(s)
-        below = jnp.concatenate([jnp.zeros(1, w.dtype), jnp.cumsum(outside[order])])
-        first, last = (jnp.searchsorted(s[order], s, side=side) for side in ("left", "right"))
-        pairs = (inside * 0.5 * (below[first] + below[last])).sum()
-        return pairs / (inside.sum() * outside.sum())
+        return of_ranks(s, jnp.where(y == k, w, 0), jnp.where(y == k, 0, w))
 
     if log_p.shape[1] == 2:
         return of_class(jnp.array(1, y.dtype))
@@ -225,6 +261,7 @@ _METRICS: dict[Any, ScoreFunction] = {
     "log_loss": log_loss,
     "brier": brier,
     "auc": _auc,
+    "average_precision": _average_precision,
     "mcc": _mcc,
     "confusion": confusion,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
-from scipy.special import stdtr
+from scipy.special import logsumexp, stdtr
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.classifier import Classifier
@@ -24,10 +25,10 @@ from genclf.select.cross_validation import cross_validate
 from genclf.select.data import Data, data_of, take
 from genclf.select.folds import folds as folds_of
 from genclf.select.learning_curve import standard_error
-from genclf.select.score import score
 
 EM_TOL = 1e-8  # gain in the mean log-likelihood per row, as in `fit`
 EM_STEPS = 200
+_MOST = np.finfo(float).max
 
 
 def stratified_folds(y: np.ndarray, num_folds: int, seed: int) -> Int[np.ndarray, "n"]:
@@ -59,6 +60,7 @@ class HeldOut:
         balanced_accuracy: mean of the accuracies within each class, over all rows.
         auc: area under the ROC curve of class 1, or the mean of those of each class against the
             others, over all rows.
+        average_precision: that of the class of least weight against the others, over all rows.
     """
 
     accuracy: np.ndarray
@@ -72,6 +74,7 @@ class HeldOut:
     log_posterior: np.ndarray
     balanced_accuracy: float
     auc: float
+    average_precision: float
 
     def overall(self, name: str) -> float:
         """`accuracy`, `brier`, `log_loss` or `undecided` over all rows."""
@@ -98,6 +101,18 @@ def held_out(
         log_p = np.asarray(found.log_posterior)
         if found.diagnosis is not None:
             singular = np.asarray(_singular(found.diagnosis.conditional, num_folds))
+    return scored(log_p, y, folds, w, singular, converged)
+
+
+def scored(
+    log_p: np.ndarray,
+    y: np.ndarray,
+    folds: np.ndarray,
+    w: np.ndarray,
+    singular: np.ndarray,
+    converged: np.ndarray,
+) -> HeldOut:
+    """The scores of these log-posteriors; the arguments are those of `HeldOut`."""
     undecided = np.isnan(log_p).any(1)
     loss = np.where(undecided, np.inf, -log_p[np.arange(len(y)), y])
     right = ~undecided & (np.where(undecided[:, None], 0, log_p).argmax(1) == y)
@@ -105,9 +120,8 @@ def held_out(
     squared = np.where(undecided, 2, np.square(p - np.eye(p.shape[1])[y]).sum(1))
     sizes = np.bincount(folds, w)
     per_fold = lambda a: np.bincount(folds, a * w) / sizes  # noqa: E731
-    of_all = {
-        name: float(score(log_p, y, name, weights=w)) for name in ("balanced_accuracy", "auc")
-    }
+    weight = np.bincount(y, w)
+    recall = np.bincount(y, right * w) / weight
     return HeldOut(
         accuracy=per_fold(right),
         brier=per_fold(squared),
@@ -118,8 +132,29 @@ def held_out(
         fold_sizes=sizes,
         converged=converged,
         log_posterior=log_p,
-        **of_all,
+        balanced_accuracy=float(recall.mean()),
+        **_of_ranks(log_p, y, w, int(weight.argmin())),
     )
+
+
+def _of_ranks(log_p: np.ndarray, y: np.ndarray, w: np.ndarray, rarest: int) -> dict[str, float]:
+    """`auc` and `average_precision`; NaN if a row is undecided."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    if np.isnan(log_p).any():
+        return {"auc": float("nan"), "average_precision": float("nan")}
+
+    def of_class(metric: Callable[..., float], k: int) -> float:
+        others = logsumexp(np.delete(log_p, k, 1), axis=1)  # where p_k is rounded to 1, it decides
+        margin = np.clip(log_p[:, k] - others, -_MOST, _MOST)
+        return float(metric(y == k, margin, sample_weight=w))
+
+    classes = [1] if log_p.shape[1] == 2 else range(log_p.shape[1])
+    area = np.mean([of_class(roc_auc_score, k) for k in classes])
+    return {
+        "auc": float(area),
+        "average_precision": of_class(average_precision_score, rarest),
+    }
 
 
 def p_value(one: HeldOut, other: HeldOut) -> float:

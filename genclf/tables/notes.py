@@ -97,8 +97,11 @@ def score_notes(trials: Sequence[Trial], models: Sequence[ModelScore]) -> list[s
                 f"{trial.scores.impossible} rows."
             )
         if not trial.scores.converged.all():
+            steps = (
+                f"EM stopped after {EM_STEPS} steps" if trial.family else "Newton's method stopped"
+            )
             notes.append(
                 f"{trial.model} is not at its maximum in {(~trial.scores.converged).sum()} folds: "
-                f"EM stopped after {EM_STEPS} steps."
+                f"{method} stopped before its tolerance."
             )
     return notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import nan
 from typing import NamedTuple
@@ -11,14 +12,14 @@ from jaxtyping import PyTree
 
 from genclf.classifier.classifier import Classifier
 from genclf.families.base import Family
-from genclf.fitting.softmax import SoftmaxRegression
 from genclf.tables.candidates import Candidate
 from genclf.tables.columns import Column
 from genclf.tables.design import design_matrix
 from genclf.tables.frames import CellsOf
-from genclf.tables.held_out import HeldOut, held_out, p_value
+from genclf.tables.held_out import HeldOut, held_out, p_value, scored
 
 SINGULAR, TOO_LONG = "singular", "too long"
+_TOL, _STEPS = 1e-6, 1000  # of the gradient, and of Newton's method
 
 
 class ModelScore(NamedTuple):
@@ -36,6 +37,7 @@ class ModelScore(NamedTuple):
         balanced_accuracy: mean of the accuracies within each class.
         auc: area under the ROC curve of the second class, or the mean of those of each class
             against the others.
+        average_precision: average precision of the class of least weight against the others.
         p_value: of the hypothesis that its log-loss is that of the best model, by a paired t-test
             over the folds (Nadeau & Bengio 2003); 1 for the best.
         problem: "singular" or "too long" for a model without scores; else empty.
@@ -51,6 +53,7 @@ class ModelScore(NamedTuple):
     accuracy_error: float
     balanced_accuracy: float
     auc: float
+    average_precision: float
     p_value: float
     problem: str = ""
 
@@ -91,6 +94,7 @@ class Trial(NamedTuple):
             accuracy_error=error("accuracy"),
             balanced_accuracy=self.scores.balanced_accuracy,
             auc=self.scores.auc,
+            average_precision=self.scores.average_precision,
             p_value=1.0 if self.scores is best else p_value(self.scores, best),
         )
 
@@ -130,13 +134,28 @@ def baseline(
 ) -> Trial | None:
     """Softmax regression on the columns besides texts; None if there is none.
 
-    Its penalty is that of scikit-learn's `C=1`, on standardized numbers.
+    It is scikit-learn's `LogisticRegression` with `C=1`, on standardized numbers.
     """
     x = design_matrix(cells, columns)
     if not x.shape[1]:
         return None
-    clf = SoftmaxRegression(int(y.max()) + 1, l2=1 / len(y))
-    scores = held_out(clf, x, y, folds, w)
+    scores = _softmax(x, y, folds, w)
     has_text = any(column.kind == "text" for column in columns)
     features = "all columns but texts" if has_text else "all columns"
     return Trial("softmax regression (baseline)", features, None, (), scores)
+
+
+def _softmax(x: np.ndarray, y: np.ndarray, folds: np.ndarray, w: np.ndarray) -> HeldOut:
+    from sklearn.linear_model import LogisticRegression
+
+    num_folds = int(folds.max()) + 1
+    log_p, converged = np.full((len(y), int(y.max()) + 1), -np.inf), np.ones(num_folds, bool)
+    for fold in range(num_folds):
+        held = folds == fold
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = LogisticRegression(C=1.0, solver="newton-cg", tol=_TOL, max_iter=_STEPS)
+            model.fit(x[~held], y[~held], w[~held])
+        converged[fold] = not caught
+        log_p[np.ix_(held, model.classes_)] = model.predict_log_proba(x[held])
+    return scored(log_p, y, folds, w, np.zeros(num_folds, bool), converged)

@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "genclf.files.kinds",
     "genclf.stream.part",
     "genclf.stream.schema",
-    "genclf.tables.columns",
+    "genclf.tables.kinds",
 }
 
 

@@ -118,7 +118,7 @@ SIGNATURES = {
         "alpha": 1.0, "presence": False, "prior": None, "missing": "error", "missing_code": -1
     },
     "Mixture": {"family": REQUIRED, "num_components": REQUIRED, "alpha": 0.0},
-    "KernelDensity": {"bandwidth": "scott", "leave_one_out": False},
+    "KernelDensity": {"bandwidth": "scott", "leave_one_out": False, "missing": "error"},
     "Independent": {"family": REQUIRED},
     "Product": {"parts": REQUIRED},
 }  # fmt: skip

@@ -382,6 +382,11 @@ BY_SKLEARN = {
     "auc": lambda y, p, w: metrics.roc_auc_score(
         y, p[:, 1] if p.shape[1] == 2 else p, sample_weight=w, multi_class="ovr"
     ),
+    "average_precision": lambda y, p, w: metrics.average_precision_score(
+        y if p.shape[1] == 2 else np.eye(p.shape[1])[y],
+        p[:, 1] if p.shape[1] == 2 else p,
+        sample_weight=w,
+    ),
     "mcc": lambda y, p, w: metrics.matthews_corrcoef(y, p.argmax(1), sample_weight=w),
     "confusion": lambda y, p, w: metrics.confusion_matrix(
         y, p.argmax(1), sample_weight=w, labels=np.arange(p.shape[1])
