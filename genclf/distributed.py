@@ -36,13 +36,13 @@ from genclf.engines.local_rows import array_rows, form_of, own_devices, sum_rows
 from genclf.engines.rank_files import RankFiles
 from genclf.stream.checkpoint import sum_units
 from genclf.stream.convert import as_host, as_stats
-from genclf.stream.host import HostClassifier
 from genclf.stream.on_device import arrays_of, as_part, checked_pieces, no_sums
 from genclf.stream.part import Part
 from genclf.stream.partial import check_schema, warn_of_precision
 from genclf.stream.pieces import cut, merged
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_file, is_unnamed
+from genclf.sums.host import HostClassifier
 from genclf.sums.merging import pool
 from genclf.sums.statistics import ClassifierStats
 

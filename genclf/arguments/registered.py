@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
+from genclf.arguments.module import Module
 
 REGISTERED: dict[str, type] = {}
 
 
-class Registered(eqx.Module):
+class Registered(Module):
     """A class whose subclasses register themselves, so that `genclf.save` can write instances.
 
     A file holds the full name of the class, its `file_version` and its fields. `genclf.load` finds

@@ -17,6 +17,8 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from genclf.arguments.module import Module
+
 T = TypeVar("T")
 _LINES, _WIDTH, _FEW = 12, 100, 10
 _MANY = 40  # items of a container
@@ -35,14 +37,14 @@ _COUNTED = {
 }
 
 
-class ShowsNumbers(eqx.Module):
+class ShowsNumbers(Module):
     """A result whose `repr` is a summary: its sizes, and the numbers or the range of each field."""
 
     def __repr__(self) -> str:
         return summary(self)
 
 
-class ShowsScalars(eqx.Module):
+class ShowsScalars(Module):
     """A module whose `repr` shows an array without axes as its number, not as its shape."""
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, one_of, shown, whole
@@ -31,6 +31,8 @@ from genclf.families.conjugate.class_prior import (
 )
 from genclf.families.conjugate.dirichlet import Dirichlet
 from genclf.families.support import Support
+from genclf.numerics.logarithms import logsumexp
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.blocks import broadcast_rows
 from genclf.sums.statistics import ClassifierStats, Sums
 
@@ -117,12 +119,13 @@ class Classifier(Model):
 
         The other classes share its probability. If no density is determined, nothing changes.
         """
-        determined = (count != 0) | jnp.asarray(self.family.determined_by_prior)
+        xp = namespace(log_prior)
+        determined = (count != 0) | xp.asarray(self.family.determined_by_prior)
         determined = determined | ~determined.any()
-        kept = jnp.where(determined, log_prior, -jnp.inf)
-        changed = (kept != log_prior).any() & (kept > -jnp.inf).any()
-        share = jax.nn.logsumexp(jnp.where(changed, kept, 0))
-        return kept - jnp.where(changed, share, 0)
+        kept = xp.where(determined, log_prior, -xp.inf)
+        changed = (kept != log_prior).any() & (kept > -xp.inf).any()
+        share = logsumexp(xp.where(changed, kept, 0))
+        return kept - xp.where(changed, share, 0)
 
     @property
     def is_predictive(self) -> bool:
@@ -234,10 +237,11 @@ class ClassifierParams(Fitted):
 
     def with_log_prior(self, score: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
         """The scores of the densities plus `log_prior`."""
+        xp = namespace(score, self.log_prior)
         # An impossible class stays at -inf, even if its density is +inf or NaN.
         log_prior = broadcast_rows(self.log_prior, score)
-        never = jnp.isneginf(log_prior)
-        return jnp.where(never, -jnp.inf, score + jnp.where(never, 0, log_prior))
+        never = xp.isneginf(log_prior)
+        return xp.where(never, -xp.inf, score + xp.where(never, 0, log_prior))
 
 
 def log_prior_density(

@@ -9,10 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from genclf.arguments.arrays import host_numbers, real_array
 from genclf.families.tokens import Tokens
+from genclf.numerics.namespace import Array
 from genclf.sums.sparse import THREADS, HostRows, is_sparse, sparse_rows
 
 _ALIGNMENT = 64  # bytes

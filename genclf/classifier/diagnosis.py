@@ -6,7 +6,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
@@ -22,6 +22,7 @@ from genclf.families.combined.combinator import any_prefers_rows
 from genclf.families.structure import named_arrays, nodes_of
 from genclf.families.support import Support
 from genclf.families.tokens import is_dense
+from genclf.numerics.namespace import Array
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.statistics import Sums

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.sharding import compiled
@@ -29,6 +29,7 @@ from genclf.families.combined.combinator import leaf_families, with_leaf_familie
 from genclf.families.combined.priors import check_proper, posteriors, predictives
 from genclf.families.conjugate.class_prior import PROBABILITIES, log_fixed, prior_problem
 from genclf.families.parts import over_parts
+from genclf.numerics.namespace import Array
 from genclf.sums.sparse import HostRows, Sparse, SparseRows, is_traced
 from genclf.sums.statistics import ClassifierStats
 
@@ -286,12 +287,15 @@ def check_statistics(clf: Classifier, stats: ClassifierStats) -> None:
         )
 
 
-@compiled
-def estimated(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
-    """`estimate` of statistics of this model."""
+def estimate_of(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
+    """`estimate` of statistics of this model; at once, if they are arrays of NumPy."""
     if clf.is_predictive:
         log_prior = clf.expected_log_prior(stats.labels)
         given = posteriors(clf.family, stats.conditional)
         return ClassifierParams(log_prior, predictives(clf.family, stats.conditional, given))
     clf = clf.effective()
     return ClassifierParams(clf.log_prior(stats.count), clf.family.estimate(stats.conditional))
+
+
+estimated = compiled(estimate_of)
+"""`estimate_of`, compiled."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Float, Int, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.arguments.reprs import ShowsNumbers
@@ -17,6 +17,7 @@ from genclf.arguments.static import static
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.model import Fitted
+from genclf.numerics.namespace import Array
 from genclf.sums.sparse import is_sparse
 
 

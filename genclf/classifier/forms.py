@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import jax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import FLAG, whole
@@ -21,6 +21,7 @@ from genclf.families.counts.categorical import NUM_VALUES, Categorical
 from genclf.families.counts.categorical_params import (
     indicator_columns,
 )
+from genclf.numerics.namespace import Array
 
 
 @checked_arguments(any_model=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array
 
 from genclf.classifier.conversion import float_dtype, widen
+from genclf.numerics.namespace import Array
 
 AnyArray = Array | np.ndarray
 

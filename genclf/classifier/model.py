@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import shown
 from genclf.arguments.hyperparameters import Declared, invalid_fields, nan_where_invalid
@@ -15,6 +15,7 @@ from genclf.arguments.remembered import Remembered
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.base import Density
 from genclf.families.support import Support
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import MANY_CLASSES, reduce_scores
 
 _valid_models, _valid_params = Remembered(), Remembered()  # each object is checked once

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from genclf.arguments.remembered import Remembered
 from genclf.arguments.static import static
@@ -23,6 +23,7 @@ from genclf.classifier.rows import check_examples
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.families.tokens import is_dense
+from genclf.numerics.namespace import Array
 from genclf.numerics.sizes import LARGEST, padded_size
 from genclf.sums.sparse import HostRows, is_traced
 

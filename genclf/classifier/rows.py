@@ -8,17 +8,18 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Bool, Float, PyTree
 
+from genclf.arguments.module import Module
 from genclf.arguments.remembered import Remembered
 from genclf.classifier.conversion import float_dtype, widen
 from genclf.classifier.labels import AnyArray, check_supervised, valid_labels, valid_weights
 from genclf.classifier.model import Fitted, Model
 from genclf.families.base import Density, Scalar
 from genclf.families.structure import named_arrays
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import ClassWeights, Hard, class_rows, row_weights
 from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import map_arrays
@@ -28,7 +29,7 @@ T = TypeVar("T")
 _num_features = Remembered()
 
 
-class Rows(eqx.Module):
+class Rows(Module):
     """Rows with class weights, made once from the checked arguments of a public function.
 
     Functions of `Rows` check nothing.

@@ -9,7 +9,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
@@ -19,6 +19,7 @@ from genclf.classifier.padding import by_rows
 from genclf.families.base import Params
 from genclf.families.capabilities import require
 from genclf.numerics.logarithms import times_log
+from genclf.numerics.namespace import Array
 from genclf.sums.largest import argmax
 from genclf.sums.statistics import ClassifierStats
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from genclf.arguments.domains import FLAG
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
@@ -23,6 +23,7 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.structure import named_arrays, widths
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens, is_dense, lengths_of
+from genclf.numerics.namespace import Array
 from genclf.sums.sparse import SparseRows
 
 _SHOWN = 5  # invalid cells located in one message

@@ -5,13 +5,12 @@ All thresholds are relative to the spread of the data, so they do not depend on 
 
 from __future__ import annotations
 
-import equinox as eqx
-import jax.numpy as jnp
-from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
+from genclf.arguments.module import Module
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
+from genclf.numerics.namespace import Array, constant, namespace
 from genclf.sums.factors import Covariances, RankRule, cholesky, spectrum
 from genclf.sums.statistics import divide
 
@@ -51,7 +50,7 @@ class GaussianDiagnosis(ShowsNumbers):
     shared: bool = static()
 
 
-class CovarianceEstimate(eqx.Module):
+class CovarianceEstimate(Module):
     """Estimated covariances; the class axis has length 1 if they are shared.
 
     Attributes:
@@ -93,28 +92,31 @@ class CovarianceEstimate(eqx.Module):
 
     def correlation(self) -> Float[Array, "K d d"]:
         """Correlation matrices: the covariances in units of the standard deviations."""
-        sd = jnp.sqrt(self.variance)
+        xp = namespace(self.variance)
+        sd = xp.sqrt(self.variance)
         scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
-        return jnp.where(jnp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
+        return xp.where(xp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
 
     def rank_rule(self) -> RankRule:
         """The rule for directions without variance: which they are, and the ridge that they get."""
-        d, eps = self.variance.shape[-1], jnp.finfo(self.variance.dtype).eps
-        of_sums = jnp.where(self.from_double, 32 * EPS64, 2 * eps)
+        xp = namespace(self.variance)
+        d, eps = self.variance.shape[-1], xp.finfo(self.variance.dtype).eps
+        of_sums = xp.where(self.from_double, 32 * EPS64, 2 * eps)
         # Rounding moves a value x by up to ½ ε |x|, which has the variance (ε x)² / 12 at most.
-        share = jnp.where(self.is_singular, 0, 1 / self.variance)
+        share = xp.where(self.is_singular, 0, 1 / self.variance)
         of_cells = eps**2 / 12 * share * self.square
         of_added = 8 * eps * share * self.added  # on a GPU quotients and roots are inexact
-        least = share * jnp.maximum(eps ** (2 / 3) * self.scale - self.added, 0)
+        least = share * xp.maximum(eps ** (2 / 3) * self.scale - self.added, 0)
         rule = RankRule(d * of_sums, of_cells + of_added, share * self.added, least)
-        return lax.stop_gradient(rule)
+        return constant(rule)
 
     def square_root(self) -> Float[Array, "..."]:
         """Cholesky factors of the matrices, or standard deviations."""
-        sd = jnp.sqrt(self.variance)
+        xp = namespace(self.variance)
+        sd = xp.sqrt(self.variance)
         if self.exact is None:
             return sd
-        exact = lax.stop_gradient(self.exact)
+        exact = constant(self.exact)
         return sd[..., None] * cholesky(self.correlation(), exact, self.rank_rule())
 
     def spectrum(self) -> tuple[Float[Array, "K d"], Bool[Array, "K d"], Bool[Array, "K d"]]:
@@ -123,32 +125,34 @@ class CovarianceEstimate(eqx.Module):
         A constant feature without a ridge has the eigenvalue 0. Dependent features are those that
         contribute to the directions without variance that are not constant features.
         """
+        xp = namespace(self.variance)
         if self.exact is None:
-            found = jnp.where(self.is_singular, 0, jnp.ones_like(self.variance))
-            found = jnp.broadcast_to(found, self.constant.shape)
-            return found, found == 0, jnp.zeros_like(found, bool)
+            found = xp.where(self.is_singular, 0, xp.ones_like(self.variance))
+            found = xp.broadcast_to(found, self.constant.shape)
+            return found, found == 0, xp.zeros_like(found, bool)
         found, direction = spectrum(self.exact)
-        constant = jnp.broadcast_to(self.is_singular, self.constant.shape)
+        constant = xp.broadcast_to(self.is_singular, self.constant.shape)
         is_zero = self.rank_rule().is_degenerate(found, direction)
-        share = jnp.where(is_zero[:, None, :], direction**2, 0).sum(-1)
+        share = xp.where(is_zero[:, None, :], direction**2, 0).sum(-1)
         return found, is_zero, ~constant & (share > _SHARE)
 
     def diagnose(
         self, count: Float[Array, "K"], mean: Float[Array, "K d"], shared: bool
     ) -> GaussianDiagnosis:
         """The rank and condition number of the correlation matrices, broadcast to all classes."""
+        xp = namespace(mean)
         d = self.constant.shape[-1]
-        eps = jnp.finfo(mean.dtype).eps
+        eps = xp.finfo(mean.dtype).eps
         found, is_zero, dependent = self.spectrum()
-        condition = jnp.where(is_zero.any(-1), jnp.inf, divide(found.max(-1), found.min(-1)))
+        condition = xp.where(is_zero.any(-1), xp.inf, divide(found.max(-1), found.min(-1)))
         return GaussianDiagnosis(
             too_few=count <= d,
-            dependent=jnp.broadcast_to(dependent, (len(count), d)),
-            constant=jnp.broadcast_to(self.constant & ~self.vanishing[None], (len(count), d)),
-            vanishing=jnp.broadcast_to(self.vanishing[None], (len(count), d)),
-            rank=jnp.broadcast_to((~is_zero).sum(-1), count.shape),
-            condition=jnp.broadcast_to(condition, count.shape),
-            rounding=eps * jnp.abs(mean) / jnp.broadcast_to(jnp.sqrt(self.variance), mean.shape),
-            shrinkage=jnp.broadcast_to(self.shrinkage, count.shape),
+            dependent=xp.broadcast_to(dependent, (len(count), d)),
+            constant=xp.broadcast_to(self.constant & ~self.vanishing[None], (len(count), d)),
+            vanishing=xp.broadcast_to(self.vanishing[None], (len(count), d)),
+            rank=xp.broadcast_to((~is_zero).sum(-1), count.shape),
+            condition=xp.broadcast_to(condition, count.shape),
+            rounding=eps * xp.abs(mean) / xp.broadcast_to(xp.sqrt(self.variance), mean.shape),
+            shrinkage=xp.broadcast_to(self.shrinkage, count.shape),
             shared=shared,
         )

@@ -10,9 +10,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from genclf.numerics.compensated import Low
+from genclf.numerics.namespace import Array, constant, namespace
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, Hard, class_rows, ignore_absent, row_weights
 from genclf.sums.class_sums import of_rows
@@ -59,7 +60,8 @@ class FourthMoments(Moments):
 
     def _about(self, point: Array, unit: Array) -> tuple[Array, Array]:
         """The third and fourth sums about `point` in place of the means, in another unit."""
-        inverse, n = divide(jnp.ones_like(unit), unit)[..., None], self.count[..., None, None]
+        xp = namespace(self.mean)
+        inverse, n = divide(xp.ones_like(unit), unit)[..., None], self.count[..., None, None]
         shift, diagonal = (self.mean - point) * inverse, self.diagonal * inverse * inverse
         scatter = self.scatter * inverse[..., None] * inverse[..., None]
         third = divide(self.unit, unit)[..., None, None] ** 3 * self.third
@@ -97,28 +99,30 @@ class FourthMoments(Moments):
         return with_fourth(plain, merged.unit, keep(merged.third), keep(merged.fourth))
 
     def _pool(self, add: Add) -> FourthMoments:
+        xp = namespace(self.mean)
         plain = super()._pool(add)
         unit = _unit(plain)
-        point = jnp.broadcast_to(plain.mean, self.mean.shape)
-        third, fourth = self._about(point, jnp.broadcast_to(unit, self.unit.shape))
+        point = xp.broadcast_to(plain.mean, self.mean.shape)
+        third, fourth = self._about(point, xp.broadcast_to(unit, self.unit.shape))
         return with_fourth(plain, unit, add(third, None)[0], add(fourth, None)[0])
 
 
 def fourth_moments(x: Shaped[Array, "n d"], w: ClassWeights, *, each: bool) -> FourthMoments:
     """`FourthMoments` of each class in two passes; `each`: u has one square for each feature."""
+    xp = namespace(x)
     plain, m = moments(x, w, full=True), x.shape[1] if each else 1
 
     def of_deviations(z: Array, w: ClassWeights) -> tuple[Array, Array]:
         u = _reduced(m, z**2)
-        found = moments(jnp.concatenate([u, z], 1), w, full=True)
+        found = moments(xp.concatenate([u, z], 1), w, full=True)
         mean, n = found.mean[:, :m], found.count[:, None, None]
         fourth = found.scatter[:, :m, :m] + n * mean[:, :, None] * mean[:, None, :]
         return found.scatter[:, :m, m:], fourth
 
     x = ignore_absent(x.astype(plain.mean.dtype), row_weights(w) != 0)
-    low = jnp.zeros_like(plain.mean) if plain.rounding is None else plain.rounding[1]
+    low = xp.zeros_like(plain.mean) if plain.rounding is None else plain.rounding[1]
     unit = _unit(plain)
-    inverse = divide(jnp.ones_like(unit), unit)[:, None]
+    inverse = divide(xp.ones_like(unit), unit)[:, None]
     if isinstance(w, Hard):
         z = (x - of_rows(plain.mean, w) - of_rows(low, w)) * of_rows(inverse, w)
         third, fourth = of_deviations(z, w)
@@ -141,9 +145,10 @@ def with_fourth(plain: Moments, unit: Array, third: Array, fourth: Array) -> Fou
 
 def _unit(plain: Moments) -> Array:
     """The power of two nearest to the root of the mean variance of each class."""
+    xp = namespace(plain.count)
     square = divide(plain.diagonal.mean(-1), plain.count)
-    exponent = jnp.round(0.5 * jnp.log2(jnp.where(square > 0, square, 1)))
-    return lax.stop_gradient(jnp.where(square > 0, jnp.exp2(exponent), 0))
+    exponent = xp.round(0.5 * xp.log2(xp.where(square > 0, square, 1)))
+    return constant(xp.where(square > 0, xp.exp2(exponent), 0))
 
 
 def _reduced(m: int, squares: Float[Array, "*n d"]) -> Float[Array, "*n m"]:

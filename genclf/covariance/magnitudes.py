@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jaxtyping import Array
-
-from genclf.sums.merging import pool
+from genclf.numerics.namespace import Array, namespace
+from genclf.sums.merging import over_classes
 from genclf.sums.statistics import Moments, divide
 
 
@@ -20,29 +18,31 @@ class Magnitudes:
 
     def __init__(self, stats: Moments):
         """From the statistics of all classes."""
+        xp = namespace(stats.mean)
         n = stats.count.sum(0)
-        overall = pool(stats.of_features())
+        overall = over_classes(stats.of_features())
         self.mean = overall.mean
         within = divide(stats.diagonal.sum(0), n)
-        self.total = jnp.maximum(divide(overall.scatter, n), 0)  # rounding may make it negative
+        self.total = xp.maximum(divide(overall.scatter, n), 0)  # rounding may make it negative
         self.square = self.total + self.mean**2
         self.floor = rounding_of(self.square)
-        self.typical = jnp.where(within > self.floor, within, self.total)
+        self.typical = xp.where(within > self.floor, within, self.total)
         # Compare in units of x, since small squares underflow.
-        eps = jnp.finfo(n.dtype).eps
-        self.no_spread = jnp.sqrt(self.total) <= eps * jnp.sqrt(self.square)
-        info = jnp.finfo(n.dtype)
+        eps = xp.finfo(n.dtype).eps
+        self.no_spread = xp.sqrt(self.total) <= eps * xp.sqrt(self.square)
+        info = xp.finfo(n.dtype)
         some = (stats.mean != 0).any(0) | (self.total != 0)
         self.vanishing = some & (self.square < info.tiny / info.eps)
         if stats.is_pooled:
             self.square_of_class = self.square[None]
             return
         count = stats.per_feature(stats.count)
-        own = divide(stats.diagonal, jnp.broadcast_to(count, stats.mean.shape)) + stats.mean**2
-        self.square_of_class = jnp.where(count == 0, self.square[None], own)
+        own = divide(stats.diagonal, xp.broadcast_to(count, stats.mean.shape)) + stats.mean**2
+        self.square_of_class = xp.where(count == 0, self.square[None], own)
 
 
 def rounding_of(square: Array) -> Array:
     """The variance that rounding gives equal numbers with this mean square: `(ε · rms)²`."""
-    info = jnp.finfo(square.dtype)
-    return jnp.maximum(info.eps**2 * square, info.tiny)
+    xp = namespace(square)
+    info = xp.finfo(square.dtype)
+    return xp.maximum(info.eps**2 * square, info.tiny)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.arguments.domains import Scalar
 from genclf.covariance.estimate import EPS64, CovarianceEstimate
@@ -16,6 +16,7 @@ from genclf.covariance.shrinkage import Estimated, Target, intensities, target_v
 from genclf.numerics.batched import cholesky
 from genclf.numerics.compensated import Pair, add_to
 from genclf.numerics.double import scaled
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.factors import Covariances
 from genclf.sums.statistics import Moments, divide
 
@@ -61,6 +62,7 @@ def estimate_covariance(
     A class without weight gets the pooled within-class covariance. A class with weight but no
     observed value of a feature gets the variance of all observed cells of that feature.
     """
+    xp = namespace(stats.mean)
     d = stats.mean.shape[-1] if rule.num_features is None else rule.num_features
     shrinkage = intensities(stats, rule.shrinkage, rule.target, shared, d)
     stats = stats.pool_classes() if shared else stats
@@ -70,19 +72,19 @@ def estimate_covariance(
     if rule.pooling is not None:
         spread, from_double = (
             _mixed(spread, pooled, rule.pooling),
-            jnp.broadcast_to(from_double.all(), from_double.shape),
+            xp.broadcast_to(from_double.all(), from_double.shape),
         )
     matrix, typical = spread.matrix, mean(size.typical[None])
-    variance = jnp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
+    variance = xp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
     floor = mean(rounding_of(size.square_of_class))
     no_spread = size.no_spread[None]
     no_spread = no_spread.all(-1, keepdims=True) if spherical else no_spread
 
-    added = jnp.asarray(rule.ridge, matrix.dtype) * typical
-    intensity, scale = jnp.zeros(len(matrix), matrix.dtype), typical
+    added = xp.asarray(rule.ridge, matrix.dtype) * typical
+    intensity, scale = xp.zeros(len(matrix), matrix.dtype), typical
     if shrinkage is not None:
-        shrinkage = jnp.maximum(shrinkage, rule.least_shrinkage)
-        intensity = jnp.broadcast_to(shrinkage, intensity.shape)
+        shrinkage = xp.maximum(shrinkage, rule.least_shrinkage)
+        intensity = xp.broadcast_to(shrinkage, intensity.shape)
         scale = target_variances(variance, rule.target, d)
         towards = intensity[:, None] * scale
         added, no_spread = added + towards, no_spread & ~(towards > floor)
@@ -93,13 +95,13 @@ def estimate_covariance(
     # they do not show that it is 0. A feature that is constant over all the data gives no scale for
     # deviations. Its variance is set to its mean square, so that the feature does not affect the
     # posterior, even in new rows where it differs.
-    square = mean(jnp.where(size.square == 0, 1, size.square)[None])
-    least = jnp.where(no_spread, square, typical / (spread.rows + 1))
+    square = mean(xp.where(size.square == 0, 1, size.square)[None])
+    least = xp.where(no_spread, square, typical / (spread.rows + 1))
     unknown = size.vanishing[None]
     unknown = unknown.any(-1, keepdims=True) if spherical else unknown
-    info = jnp.finfo(matrix.dtype)  # an underflow is negligible in a variance above tiny / ε²
+    info = xp.finfo(matrix.dtype)  # an underflow is negligible in a variance above tiny / ε²
     unknown = unknown & ~(added > info.tiny / info.eps**2)
-    variance = jnp.where(unknown, jnp.nan, jnp.where(singular, least, variance))
+    variance = xp.where(unknown, xp.nan, xp.where(singular, least, variance))
     exact = None
     if stats.is_full:
         exact = Covariances(
@@ -107,7 +109,7 @@ def estimate_covariance(
             spread.divisor[:, 0],
             1 - intensity,
             added,
-            jnp.sqrt(variance),
+            xp.sqrt(variance),
             singular,
         )
     return CovarianceEstimate(
@@ -175,23 +177,24 @@ def _spreads(
     stats: Moments, size: Magnitudes, ddof: Scalar | Array, spherical: bool
 ) -> tuple[_Spread, _Spread]:
     """Scatters of the classes, or a shared one; and the pooled one with `Σ_k (n_k - ddof)`."""
+    xp = namespace(stats.mean)
     pooled, count = stats.pool_classes(), stats.per_feature(stats.count)
-    ddof, n = jnp.asarray(ddof, count.dtype), count.sum(0, keepdims=True)
-    ddof = ddof[:, None] if ddof.ndim == 1 else ddof
+    less, n = xp.asarray(ddof, count.dtype), count.sum(0, keepdims=True)
+    less = less[:, None] if less.ndim == 1 else less
     of_all, mean = _pair(pooled), _over_features(spherical)
-    taken = jnp.where(count == 0, 0, count - ddof).sum(0, keepdims=True)
+    taken = xp.where(count == 0, 0, count - less).sum(0, keepdims=True)
     together = _Spread(of_all, taken, n)
     if stats.is_pooled:
-        own = _Spread(of_all, _divisor(n, ddof), n)
+        own = _Spread(of_all, _divisor(n, less), n)
         return jax.tree.map(mean, own), jax.tree.map(mean, together)
-    empty, divisor, other = count == 0, _divisor(count, ddof), of_all
+    empty, divisor, other = count == 0, _divisor(count, less), of_all
     if stats.of_cells:
         unobserved = empty & ~empty.all(-1, keepdims=True)
-        total = (n * size.total[None], jnp.zeros_like(other[1]))
-        other = jax.tree.map(lambda a, b: jnp.where(unobserved, a, b), total, other)
+        total = (n * size.total[None], xp.zeros_like(other[1]))
+        other = jax.tree.map(lambda a, b: xp.where(unobserved, a, b), total, other)
         if spherical:  # the mean over cells leaves such a feature out
-            empty, divisor = empty & ~unobserved, jnp.where(unobserved, 0, divisor)
-    replace = lambda a, b: jnp.where(_broadcast(empty, a), b, a)  # noqa: E731
+            empty, divisor = empty & ~unobserved, xp.where(unobserved, 0, divisor)
+    replace = lambda a, b: xp.where(_broadcast(empty, a), b, a)  # noqa: E731
     own = _Spread(_pair(stats), divisor, count)
     own = jax.tree.map(replace, own, _Spread(other, n, n))
     return jax.tree.map(mean, own), jax.tree.map(mean, together)
@@ -199,33 +202,37 @@ def _spreads(
 
 def _mixed(own: _Spread, pooled: _Spread, pooling: Scalar) -> _Spread:
     """The covariances `(1 - pooling) own + pooling pooled`, with a divisor of 1."""
-    pooling = jnp.asarray(pooling, own.divisor.dtype)
-    share = jnp.broadcast_to(divide(pooling, pooled.divisor), own.divisor.shape)
-    others = jax.tree.map(lambda a, b: jnp.broadcast_to(a, b.shape), pooled.scatter, own.scatter)
+    xp = namespace(own.divisor)
+    towards = xp.asarray(pooling, own.divisor.dtype)
+    share = xp.broadcast_to(divide(towards, pooled.divisor), own.divisor.shape)
+    others = jax.tree.map(lambda a, b: xp.broadcast_to(a, b.shape), pooled.scatter, own.scatter)
     # A class without a divisor has no own covariance; at pooling = 1 its weight is 0.
-    of_own = jnp.where(pooling == 1, 0, divide(1 - pooling, own.divisor))
+    of_own = xp.where(towards == 1, 0, divide(1 - towards, own.divisor))
     both = add_to(scaled(of_own, own.scatter), scaled(share, others))
-    return own._replace(scatter=both, divisor=jnp.ones_like(own.divisor))
+    return own._replace(scatter=both, divisor=xp.ones_like(own.divisor))
 
 
 def _constant(stats: Moments, size: Magnitudes) -> Array:
     """Features whose spread is rounding error, in each class or in all together."""
+    xp = namespace(stats.mean)
     rows = stats.per_feature(stats.count)
     rows = rows.sum(0, keepdims=True) if stats.is_pooled else rows
-    rows = jnp.broadcast_to(rows, stats.diagonal.shape)
-    variance = jnp.where(rows == 0, size.typical[None], divide(stats.diagonal, rows))
+    rows = xp.broadcast_to(rows, stats.diagonal.shape)
+    variance = xp.where(rows == 0, size.typical[None], divide(stats.diagonal, rows))
     return size.no_spread[None] | (variance <= rounding_of(size.square_of_class))
 
 
 def _pair(stats: Moments) -> Pair:
+    xp = namespace(stats.scatter)
     low = stats.rounding
-    return stats.scatter, jnp.zeros_like(stats.scatter) if low is None else low[2]
+    return stats.scatter, xp.zeros_like(stats.scatter) if low is None else low[2]
 
 
 def _from_double(stats: Moments) -> Array:
     """Whether the scatters have the precision of float64: products in float32 have no low part."""
+    xp = namespace(stats.scatter)
     low = _pair(stats)[1]
-    return (low != 0).any(tuple(range(1, low.ndim))) | (jnp.finfo(low.dtype).eps < 2 * EPS64)
+    return (low != 0).any(tuple(range(1, low.ndim))) | (xp.finfo(low.dtype).eps < 2 * EPS64)
 
 
 def _over_features(spherical: bool) -> Callable[[Array], Array]:
@@ -234,10 +241,11 @@ def _over_features(spherical: bool) -> Callable[[Array], Array]:
 
 def _divisor(count: Array, ddof: Array) -> Array:
     """Count - ddof; NaN for a class with weight, but not more than ddof."""
+    xp = namespace(count)
     divisor = count - ddof
-    return jnp.where((divisor <= 0) & (count > 0), jnp.nan, divisor)
+    return xp.where((divisor <= 0) & (count > 0), xp.nan, divisor)
 
 
 def _broadcast(of_class: Array, like: Array) -> Array:
-    more = range(of_class.ndim, like.ndim)
-    return jnp.broadcast_to(jnp.expand_dims(of_class, more), like.shape)
+    shape = of_class.shape + (1,) * (like.ndim - of_class.ndim)
+    return namespace(of_class).broadcast_to(of_class.reshape(shape), like.shape)

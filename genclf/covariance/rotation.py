@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import broadcast_rows, ignore_absent, over_rows
 from genclf.sums.statistics import divide

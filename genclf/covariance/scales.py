@@ -18,10 +18,11 @@ from itertools import pairwise
 from typing import Literal
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from genclf.numerics import loops
 from genclf.numerics.batched import inverse_lower
+from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import einsum, matmul
 
 Covariance = Literal["full", "diag", "spherical"]
@@ -93,9 +94,10 @@ class Scale:
 
     def triangular(self, scale: Array, d: int) -> Float[Array, "... d d"]:
         """The scales as triangular ones."""
-        scale = jnp.broadcast_to(scale, (*scale.shape[:-1], d))
-        eye = jnp.eye(d, dtype=scale.dtype)
-        return scale[..., None] * jnp.broadcast_to(eye, (*scale.shape, d))
+        xp = namespace(scale)
+        scale = xp.broadcast_to(scale, (*scale.shape[:-1], d))
+        eye = xp.eye(d, dtype=scale.dtype)
+        return scale[..., None] * xp.broadcast_to(eye, (*scale.shape, d))
 
     def precisions(self, inverse: Array, d: int) -> Float[Array, "one_or_K d d"]:
         """The matrices `L⁻ᵀ L⁻¹` from the inverse scales."""
@@ -116,12 +118,13 @@ class Scale:
         self, scale: Array, d: int
     ) -> tuple[Float[Array, "one_or_K"], Float[Array, ""]]:
         """`½ log |Σ_k|` as two terms: one per class, without units, and one that all share."""
+        xp = namespace(scale)
         diagonal = self.diagonal(scale)
-        diagonal = jnp.broadcast_to(diagonal, (len(diagonal), d))
+        diagonal = xp.broadcast_to(diagonal, (len(diagonal), d))
         if len(diagonal) == 1:
-            return jnp.zeros(1, scale.dtype), jnp.log(diagonal).sum()
+            return xp.zeros(1, scale.dtype), xp.log(diagonal).sum()
         common = diagonal.mean(0, keepdims=True)
-        return jnp.log(diagonal / common).sum(-1), jnp.log(common).sum()
+        return xp.log(diagonal / common).sum(-1), xp.log(common).sum()
 
 
 class Spherical(Scale):
@@ -165,9 +168,10 @@ class Triangular(Scale):
 
     def squared_lengths(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
         # With many features most zeros of the triangle are left out.
+        xp = namespace(deviation)
         d = len(inverse)
         pieces = 4 if d >= 256 else 1
-        total = jnp.zeros(deviation.shape[0], deviation.dtype)
+        total = xp.zeros(deviation.shape[0], deviation.dtype)
         for start, end in pairwise(d * i // pieces for i in range(pieces + 1)):
             z = self.whiten(inverse[start:end, :end], deviation[:, :end])
             # A sum can overflow before it reaches a finite number; a single product cannot.
@@ -175,10 +179,12 @@ class Triangular(Scale):
         return total
 
     def diagonal(self, scale: Array) -> Float[Array, "..."]:
-        return jnp.diagonal(scale, axis1=-2, axis2=-1)
+        xp = namespace(scale)
+        return xp.diagonal(scale, axis1=-2, axis2=-1)
 
     def deviations(self, scale: Array) -> Float[Array, "..."]:
-        return jnp.sqrt((scale**2).sum(-1))
+        xp = namespace(scale)
+        return xp.sqrt((scale**2).sum(-1))
 
     def matrices(self, scale: Array, d: int) -> Float[Array, "... d d"]:
         return einsum("...ij,...lj->...il", scale, scale)
@@ -190,7 +196,8 @@ class Triangular(Scale):
         return einsum("kji,kjl->kil", inverse, inverse)
 
     def traces(self, inverse: Array, scatter: Array) -> Float[Array, "K"]:
-        inverse = jnp.broadcast_to(inverse, scatter.shape)
+        xp = namespace(inverse)
+        inverse = xp.broadcast_to(inverse, scatter.shape)
         return einsum("kij,kil,kjl->k", inverse, inverse, scatter)
 
     def noise(
@@ -217,9 +224,11 @@ def finite(z: Array) -> Array:
 
     If a cell is infinite or a number overflows, the class of the row is unknown.
     """
-    return jnp.where(jnp.isfinite(z), z, jnp.nan)
+    xp = namespace(z)
+    return xp.where(xp.isfinite(z), z, xp.nan)
 
 
 def squares(z: Float[Array, "n d"]) -> Float[Array, "n"]:
     """|z|² of each row, as a matrix product, which is faster than a sum."""
-    return matmul(z * z, jnp.ones(z.shape[1], z.dtype))
+    xp = namespace(z)
+    return matmul(z * z, xp.ones(z.shape[1], z.dtype))

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from genclf.arguments.domains import OPTIONAL_SHARE, Scalar
+from genclf.arguments.module import Module
 from genclf.arguments.static import static
 from genclf.covariance.fourth import FourthMoments
 from genclf.numerics.double import is_cheap, product
+from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import ClassWeights, ignore_absent, one_label_each, row_weights
 from genclf.sums.class_sums import of_rows
@@ -24,7 +25,7 @@ Method = Literal["ledoit-wolf", "oas", "james-stein"]
 Target = Literal["identity", "diagonal"]
 
 
-class Estimated(eqx.Module):
+class Estimated(Module):
     """An intensity to be estimated from the data, by the method of that name."""
 
     method: Method = static()
@@ -55,10 +56,11 @@ def target_variances(
     variance: Float[Array, "K d"], target: Target, num_features: int | Array
 ) -> Float[Array, "K d"]:
     """The diagonal of the target: the mean variance of all features, or the variance of each."""
+    xp = namespace(variance)
     if target == "diagonal":
         return variance
     mean = variance.sum(-1, keepdims=True) / num_features
-    return jnp.broadcast_to(mean, variance.shape)
+    return xp.broadcast_to(mean, variance.shape)
 
 
 class ShrinkageTerms(NamedTuple):
@@ -93,12 +95,13 @@ def intensities(
     Estimates towards the diagonal are for features in units of their standard deviations. A class
     without weight has the intensity of the pooled covariance.
     """
+    xp = namespace(stats.count)
     if not isinstance(shrinkage, Estimated):
-        return None if shrinkage is None else jnp.asarray(shrinkage, stats.count.dtype)
+        return None if shrinkage is None else xp.asarray(shrinkage, stats.count.dtype)
     pooled = _in_own_units(stats, pooled=True)
     own = pooled if shared or stats.is_pooled else _in_own_units(stats, pooled=False)
     empty = own[0] == 0
-    pick = lambda a, b: jnp.where(empty.reshape(-1, *[1] * (a.ndim - 1)), b, a)  # noqa: E731
+    pick = lambda a, b: xp.where(empty.reshape(-1, *[1] * (a.ndim - 1)), b, a)  # noqa: E731
     n, covariance, squares = jax.tree.map(pick, own, pooled)
     return intensity(shrinkage.method, _terms(n, covariance, squares, target), d)
 
@@ -108,24 +111,26 @@ def _in_own_units(stats: Moments, *, pooled: bool) -> tuple[Array, Array, Array 
 
     The square of the mean variance itself may be too small or too large for the dtype.
     """
+    xp = namespace(stats.scatter)
     add = lambda a: a.sum(0, keepdims=True) if pooled else a  # noqa: E731
     n, scatter = add(stats.count), add(stats.scatter)
-    mean = jnp.trace(scatter, axis1=-2, axis2=-1) / scatter.shape[-1]
+    mean = xp.trace(scatter, axis1=-2, axis2=-1) / scatter.shape[-1]
     covariance = divide(scatter, mean[:, None, None])
     if not isinstance(stats, FourthMoments):
         return n, covariance, None
-    unit = jnp.sqrt(jnp.where(mean > 0, divide(mean, n), 1))
-    fourth = add(stats.fourth_in(jnp.broadcast_to(unit, stats.unit.shape)))
+    unit = xp.sqrt(xp.where(mean > 0, divide(mean, n), 1))
+    fourth = add(stats.fourth_in(xp.broadcast_to(unit, stats.unit.shape)))
     return n, covariance, divide(fourth, n[:, None, None])
 
 
 def _terms(n: Array, covariance: Array, squares: Array | None, target: Target) -> ShrinkageTerms:
-    diagonal = lambda a: jnp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
+    xp = namespace(n)
+    diagonal = lambda a: xp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
     if target == "diagonal":
         variance = diagonal(covariance)
-        units = jnp.where(variance > 0, variance, 1)
+        units = xp.where(variance > 0, variance, 1)
         over = lambda a, u: a / u[:, :, None] / u[:, None, :]  # noqa: E731
-        covariance = over(covariance, jnp.sqrt(units))
+        covariance = over(covariance, xp.sqrt(units))
         squares = None if squares is None else over(squares, units)
     each = squares is not None and squares.shape[-1] == covariance.shape[-1]
     return ShrinkageTerms(
@@ -167,9 +172,10 @@ def intensity(method: str, of: ShrinkageTerms, d: int | Array) -> Array:
 
 def _oas(of: ShrinkageTerms, d: int | Array) -> Array:
     """`min(1, (a + μ²) / ((n + 1) (a - μ² / d)))`, a the mean of s_ij² and μ that of s_jj."""
+    xp = namespace(of.square)
     square, mean = of.square / d**2, of.trace / d
     distance = (of.rows + 1) * (square - mean**2 / d)
-    return jnp.where(distance <= 0, 1, jnp.clip(divide(square + mean**2, distance), 0, 1))
+    return xp.where(distance <= 0, 1, xp.clip(divide(square + mean**2, distance), 0, 1))
 
 
 def _ledoit_wolf(of: ShrinkageTerms, d: int | Array) -> Array:
@@ -185,7 +191,8 @@ def _james_stein(of: ShrinkageTerms) -> Array:
 
 def _share(variance: Array, distance: Array) -> Array:
     """Variance over squared distance, at most 1; 0 if the sample is the target."""
-    distance = jnp.maximum(distance, 0)
-    found = divide(jnp.clip(variance, 0, distance), distance)
+    xp = namespace(variance)
+    distance = xp.maximum(distance, 0)
+    found = divide(xp.clip(variance, 0, distance), distance)
     # A variance cannot be negative: if it is, fourth powers were outside the range of the dtype.
-    return jnp.where(jnp.isfinite(variance) & (variance >= -0.1 * distance), found, jnp.nan)
+    return xp.where(xp.isfinite(variance) & (variance >= -0.1 * distance), found, xp.nan)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import Domain, Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
@@ -24,6 +24,7 @@ from genclf.arguments.parameters import Parameter
 from genclf.arguments.registered import Registered
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.support import Support
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import MANY_CLASSES, ClassWeights, reduce_scores
 from genclf.sums.statistics import Sums
 

@@ -14,15 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Float, Int, PyTree
 
+from genclf.arguments.module import Module
 from genclf.arguments.registered import REGISTERED
 from genclf.families.base import AnyDensity, Condition, Density, Family, Parametric, Params
 from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.parts import InParts
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import ClassWeights
 from genclf.sums.statistics import divide
 
@@ -85,7 +86,7 @@ class HasConjugatePrior(Parametric):
         """The density of one more example, the parameters integrated out."""
 
 
-class Completed(eqx.Module):
+class Completed(Module):
     """Rows with the conditional distribution of their unobserved parts under params."""
 
     @property

@@ -8,10 +8,11 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.arguments.arrays import real_array
 from genclf.arguments.hyperparameters import is_concrete
+from genclf.numerics.namespace import Array
 
 A = TypeVar("A", Array, np.ndarray)
 _OFF_ONE = 1e-5  # how far a sum of probabilities may be from 1

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Float, Int, PyTree
 
 from genclf.families.capabilities import Init
 from genclf.numerics import loops
+from genclf.numerics.namespace import Array
 from genclf.sums.sparse import SparseRows, map_arrays
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.arguments.domains import Scalar as Scalar
+from genclf.arguments.module import Module
+from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import broadcast_rows
 from genclf.sums.sparse import HostRows, Sparse, SparseRows
 
 
-class LinearScore(eqx.Module):
+class LinearScore(Module):
     """Scores `x · coef_k + intercept_k` whose coefficients may be -inf, with 0 · -inf = 0.
 
     An impossible value of x_j in class k is stored as a veto, not as an infinite coefficient: the
@@ -47,13 +47,14 @@ class LinearScore(eqx.Module):
         )
 
     def __call__(self, x: Float[Array, "*batch d"] | Sparse) -> Any:
+        xp = namespace(x, self.coef)
         if isinstance(x, HostRows):
             return self._on_host(x)
-        table = jnp.concatenate([self.coef, self.veto]).T
+        table = xp.concatenate([self.coef, self.veto]).T
         both = x.dot(table) if isinstance(x, SparseRows) else matmul(x.astype(table.dtype), table)
-        score, vetoed = jnp.split(both, 2, axis=-1)
+        score, vetoed = xp.split(both, 2, axis=-1)
         impossible = vetoed + broadcast_rows(self.veto_intercept, score) > 0
-        return jnp.where(impossible, -jnp.inf, score + broadcast_rows(self.intercept, score))
+        return xp.where(impossible, -xp.inf, score + broadcast_rows(self.intercept, score))
 
     def _on_host(self, x: HostRows) -> Float[np.ndarray, "n K"]:
         score = x.dot(np.asarray(self.coef.T)) + np.asarray(self.intercept)

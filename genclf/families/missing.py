@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Bool
 
 from genclf.arguments.domains import one_of, whole
+from genclf.arguments.module import Module
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens, is_dense
+from genclf.numerics.namespace import Array, namespace
 
 Missing = Literal["error", "marginalize"]
 MISSING = one_of("error", "marginalize")
@@ -21,16 +21,17 @@ CODE = whole(-(2**31), 2**31 - 1)
 
 def is_missing(x: Array, code: int = -1) -> Bool[Array, "..."]:
     """Which cells are missing: NaN, or equal to the code."""
-    if jnp.issubdtype(x.dtype, jnp.floating):
-        return jnp.isnan(x)
-    if jnp.issubdtype(x.dtype, jnp.integer):
-        held = jnp.iinfo(x.dtype)
+    xp = namespace(x)
+    if xp.issubdtype(x.dtype, xp.floating):
+        return xp.isnan(x)
+    if xp.issubdtype(x.dtype, xp.integer):
+        held = xp.iinfo(x.dtype)
         if not held.min <= code <= held.max:  # such as -1 among unsigned integers
-            return jnp.zeros(x.shape, bool)
-    return x == jnp.asarray(code, x.dtype)
+            return xp.zeros(x.shape, bool)
+    return x == xp.asarray(code, x.dtype)
 
 
-class MayMiss(eqx.Module):
+class MayMiss(Module):
     """A family or a density in which cells of x may be missing.
 
     It has a field `missing` and, if x may be integer, a field `missing_code`.
@@ -52,7 +53,8 @@ class MayMiss(eqx.Module):
 
     def seen(self, x: Array) -> Bool[Array, "..."]:
         """Which cells hold a value; all do if none may be missing."""
-        return ~is_missing(x, self.missing_code) if self.may_miss else jnp.ones(x.shape, bool)
+        xp = namespace(x)
+        return ~is_missing(x, self.missing_code) if self.may_miss else xp.ones(x.shape, bool)
 
     def allowing(self, support: Support) -> Support:
         """The support; it includes missing cells if they are allowed."""

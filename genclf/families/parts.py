@@ -8,13 +8,14 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 
-import equinox as eqx
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
+from genclf.arguments.module import Module
 from genclf.families.base import AnyDensity, Family
+from genclf.numerics.namespace import Array
 
 
-class InParts(eqx.Module):
+class InParts(Module):
     """A family or density made of parts, each of which has its own part of x."""
 
     @abc.abstractmethod

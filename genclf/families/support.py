@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Bool, Float, PyTree
 
 from genclf.arguments.domains import Scalar as Scalar
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.sparse import SparseRows
 
 
@@ -39,14 +40,15 @@ class Support:
         return self.valid(x.values if isinstance(x, SparseRows) else x)
 
 
-FINITE = Support(jnp.isfinite, "a finite number")
+FINITE = Support(lambda x: namespace(x).isfinite(x), "a finite number")
 """The support of real numbers."""
 
 
 def nan_outside_support(x: Array, support: Support) -> Float[Array, "..."]:
     """Convert x to floats, at least float32, with NaN in the cells outside the support."""
+    xp = namespace(x)
     if not jnp.issubdtype(x.dtype, jnp.floating):
-        floats = x.astype(jnp.result_type(float))
+        floats = x.astype(xp.result_type(float))
     else:
         floats = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
-    return jnp.where(support.valid(x), floats, jnp.nan)
+    return xp.where(support.valid(x), floats, xp.nan)

@@ -6,17 +6,18 @@ import math
 from functools import partial
 from typing import Any, TypeGuard
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
+from genclf.arguments.module import Module
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import python_value, static
 from genclf.families.linear_score import LinearScore
 from genclf.families.support import Support, nan_outside_support
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate, over_rows
 from genclf.sums.class_sums import class_counts
@@ -31,7 +32,7 @@ def _vocab_size(given: object) -> int:
     return given
 
 
-class Tokens(eqx.Module):
+class Tokens(Module):
     """Documents as padded sequences of word ids: the same data as counts, without the zeros.
 
     Attributes:
@@ -149,7 +150,7 @@ def valid_counts(x: Array | Tokens) -> Bool[Array, "..."]:
     """Which cells hold a count, or a word id."""
     if isinstance(x, Tokens):
         return ~x.mask | ((x.ids >= 0) & (x.ids < x.vocab_size))
-    return (x >= 0) & jnp.isfinite(x)
+    return (x >= 0) & namespace(x).isfinite(x)
 
 
 COUNTS = Support(
@@ -162,13 +163,14 @@ def counts_of(x: Any, presence: bool) -> Any:
 
     Sparse rows and tokens keep their form; with `presence`, tokens hold each word once.
     """
+    xp = namespace(x)
     if isinstance(x, Tokens):
         return x.distinct() if presence else x
     if isinstance(x, Sparse):
         of_values: Any = _host_counts if isinstance(x, HostRows) else counts_of
         return x.with_values(lambda values: of_values(values, presence))
     x = nan_outside_support(x, COUNTS)
-    return jnp.where(jnp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
+    return xp.where(xp.isnan(x), x, (x > 0).astype(x.dtype)) if presence else x
 
 
 def _host_counts(values: np.ndarray, presence: bool) -> np.ndarray:

@@ -7,7 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Float, Int, PyTree
 
 from genclf.arguments.domains import draw_shape, random_key
 from genclf.arguments.reprs import ShowsNumbers
@@ -18,6 +18,7 @@ from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.labels import check_labels
 from genclf.classifier.scores import log_posteriors
 from genclf.families.capabilities import HasConditionals, require
+from genclf.numerics.namespace import Array
 
 
 class Conditional(ShowsNumbers):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
+from genclf.arguments.module import Module
 from genclf.classifier.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.classifier.rows import Rows
 from genclf.numerics.logarithms import drop_underflowing
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import ClassWeights, Hard, merge_over_blocks, row_weights
 from genclf.sums.sparse import holds_sparse, map_arrays
 from genclf.sums.statistics import ClassifierStats, Sums
 
 
-class Expectation(eqx.Module):
+class Expectation(Module):
     """The E step: expected statistics of the complete data, given the observed data and the params.
 
     Attributes:

@@ -12,7 +12,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import FINITE_NUMBER, NON_NEGATIVE, Domain, whole
 from genclf.arguments.sharding import compiled
@@ -33,6 +33,7 @@ from genclf.fitting.em_start import (
     check_latent,
     start_of,
 )
+from genclf.numerics.namespace import Array
 from genclf.sums.sparse import HostRows
 from genclf.sums.statistics import ClassifierStats
 

@@ -11,9 +11,10 @@ import numpy as np
 from jax import lax
 from jax.dtypes import float0
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.numerics import loops
+from genclf.numerics.namespace import Array
 from genclf.sums.merging import pool
 from genclf.sums.statistics import Moments, Sums
 

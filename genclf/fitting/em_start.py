@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.rows import Rows
@@ -14,6 +14,7 @@ from genclf.families.base import Scalar
 from genclf.families.capabilities import Init, Latent, require
 from genclf.families.combined.mixture import most_components
 from genclf.families.initial_clusters import initial_weights
+from genclf.numerics.namespace import Array
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import Hard
 from genclf.sums.statistics import ClassifierStats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import overload
 
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from genclf.arguments.domains import Domain
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
@@ -16,6 +16,7 @@ from genclf.families.capabilities import is_hidden
 from genclf.fitting.em import fit_hidden
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.fitting.softmax_fit import fit_softmax
+from genclf.numerics.namespace import Array
 
 _INIT = Domain(
     "fitted params, as fit returns them, or None",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, whole
 from genclf.arguments.sharding import compiled
@@ -22,6 +22,7 @@ from genclf.families.conjugate.class_prior import ClassPrior
 from genclf.families.structure import named_arrays
 from genclf.fitting.em import EMSolution, solution
 from genclf.fitting.em_convergence import fixed_point
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.sums.statistics import Sums, divide
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PyTree, Real
+from jaxtyping import Bool, Float, Int, PyTree, Real
 
 from genclf.arguments.domains import (
     FINITE_OR_NAN,
@@ -25,6 +25,7 @@ from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, Model, Solution
 from genclf.families.base import Scalar
 from genclf.families.support import FINITE, Support, nan_outside_support
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import broadcast_rows, over_rows
 

@@ -7,7 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.classifier import ClassifierParams
@@ -15,6 +15,7 @@ from genclf.classifier.rows import Rows
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression, softmax_form
 from genclf.fitting.softmax_likelihood import Problem, make_problem
 from genclf.fitting.softmax_minimum import minimise, tolerance
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 
 

@@ -14,11 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Real
+from jaxtyping import Bool, Float, Real
 
+from genclf.arguments.module import Module
 from genclf.arguments.static import static
 from genclf.families.base import Scalar
 from genclf.numerics.batched import cholesky, inverse_lower
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.accumulate import moments
@@ -37,7 +39,7 @@ from genclf.sums.statistics import Moments, Sums, divide
 from genclf.sums.units import moments_in_units
 
 
-class Problem(eqx.Module):
+class Problem(Module):
     """`Σ_nk w_nk (-log p_k(x_n)) + ½ l2 |coef|²`, where the weights w add up to 1.
 
     Raw features of a row are `(z, products z_i z_j if quadratic, 1)`, `z = (x - centre) / unit`,

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from genclf.fitting.softmax_likelihood import Problem
 from genclf.numerics.lbfgs import MAX_EVALUATIONS, Minimiser, Search
+from genclf.numerics.namespace import Array
 
 _FURTHER = 1e-3  # factor on the tolerance while steps still change the log-odds of a row
 _STILL_MOVING = 0.02  # change of log-odds

@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
-from genclf.numerics import loops
+from genclf.numerics import loops, on_host
+from genclf.numerics.namespace import Array, on_host as is_on_host
 from genclf.numerics.products import matmul
 
 _INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
@@ -157,15 +158,19 @@ def _on_diagonal(a: Array, size: int) -> Array:
     return jnp.moveaxis(jnp.diagonal(blocks, axis1=-4, axis2=-2), -1, -3)
 
 
-@jax.custom_jvp
 def cholesky(a: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
     """The lower triangular L with `L Lᵀ = a`, NaN if there is none; reads a's lower triangle."""
+    return on_host.cholesky(a) if is_on_host(a) else _factor(a)
+
+
+@jax.custom_jvp
+def _factor(a: Array) -> Array:
     return _cholesky(a)
 
 
-@cholesky.defjvp
+@_factor.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    factor = cholesky(*primals)
+    factor = _factor(*primals)
     return factor, tangent_of_cholesky(factor, tangents[0])
 
 
@@ -176,25 +181,37 @@ def tangent_of_cholesky(factor: Array, change: Array) -> Array:
     return matmul(factor, jnp.tril(middle, -1) + jnp.tril(0.5 * jnp.triu(middle)))
 
 
-@jax.custom_jvp
 def inverse_lower(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
     """L⁻¹ of lower triangular L, with derivatives that are matrix products."""
+    return on_host.inverse_lower(factor) if is_on_host(factor) else _inverse(factor)
+
+
+@jax.custom_jvp
+def _inverse(factor: Array) -> Array:
     return (_inverse_by_blocks if factor.shape[-1] >= _LARGE else _inverse_lower)(factor)
 
 
-@inverse_lower.defjvp
+@_inverse.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    inverse = inverse_lower(*primals)
+    inverse = _inverse(*primals)
     return inverse, -matmul(matmul(inverse, jnp.tril(tangents[0])), inverse)
 
 
-@_in_small_batches(10)
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors of symmetric matrices; without derivatives."""
+    return on_host.eigh(a) if is_on_host(a) else _eigh(a)
+
+
+@_in_small_batches(10)
+def _eigh(a: Array) -> tuple[Array, Array]:
     return tuple(jnp.linalg.eigh(a))
 
 
-@_in_small_batches(2)
 def upper_of_qr(a: Array) -> Array:
     """The upper triangular factor of square matrices; without derivatives."""
+    return on_host.upper_of_qr(a) if is_on_host(a) else _upper_of_qr(a)
+
+
+@_in_small_batches(2)
+def _upper_of_qr(a: Array) -> Array:
     return jnp.linalg.qr(a, mode="r")

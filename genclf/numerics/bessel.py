@@ -8,7 +8,9 @@ from functools import cache
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from genclf.numerics.namespace import Array
 
 _LEAST_ORDER = 32.0  # the least order at which the expansion is accurate in float64
 _TERMS = 11

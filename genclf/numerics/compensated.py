@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
 
 from genclf.numerics.loops import zeros_like
+from genclf.numerics.namespace import Array, namespace
 
 Pair = tuple[Array, Array]
 """A number as high and low."""
@@ -51,7 +51,8 @@ def difference(a: Array, b: Array) -> Pair:
 
 def single(high: Array) -> Pair:
     """A number without a low part."""
-    return high, jnp.zeros_like(high)
+    xp = namespace(high)
+    return high, xp.zeros_like(high)
 
 
 def add_to(total: Pair, more: Array | Pair) -> Pair:

@@ -17,11 +17,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from genclf.numerics.batched import inverse_lower
 from genclf.numerics.compensated import Pair, single
 from genclf.numerics.loops import zeros_like
+from genclf.numerics.namespace import Array, on_host
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 
@@ -111,7 +112,7 @@ def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pa
     With `exact`, the same rows may have several weights, (*batch, K, n).
     """
     high, low = z if isinstance(z, tuple) else single(z)
-    if exact:
+    if exact and not on_host(weight, high):
         return _exact_gram(weight, high, low)
     return single(matmul((weight[..., None] * high).mT, high))
 
@@ -179,18 +180,25 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pa
     return (high, low), (half + half.mT + matmul((dw[..., None] * z).mT, z), zeros_like(low))
 
 
-@jax.custom_jvp
-@in_double
 def scaled(weight: Array, pair: Pair) -> Pair:
     """`weight · (high + low)`, the weight having the leading axes of the pair."""
+    if on_host(weight, *pair):
+        shape = weight.shape + (1,) * (pair[0].ndim - weight.ndim)
+        return single(weight.reshape(shape) * (pair[0] + pair[1]))
+    return _scaled(weight, pair)
+
+
+@jax.custom_jvp
+@in_double
+def _scaled(weight: Array, pair: Pair) -> Pair:
     high, low = pair
     return narrow(_broadcast(widen(weight), high) * (widen(high) + widen(low)), high.dtype)
 
 
-@scaled.defjvp
+@_scaled.defjvp
 def _(primals: tuple[Array, Pair], tangents: tuple[Array, Pair]) -> tuple[Pair, Pair]:
     (weight, pair), (dw, moved) = primals, tangents
-    high, low = scaled(weight, pair)
+    high, low = _scaled(weight, pair)
     change = _broadcast(dw, pair[0]) * pair[0] + _broadcast(weight, pair[0]) * moved[0]
     return (high, low), (change, zeros_like(low))
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from genclf.numerics import loops
+from genclf.numerics.namespace import Array
 
 MAX_EVALUATIONS = 1000
 _MAX_HALVINGS = 12

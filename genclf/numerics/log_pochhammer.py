@@ -8,10 +8,11 @@ import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.scipy.special import digamma
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.numerics import loops
 from genclf.numerics.logarithms import log_pochhammer
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 
 # How many words are corrected for counts > 1: the smallest that holds all of them, or every word.

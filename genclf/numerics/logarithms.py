@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import gammaln
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from genclf.numerics.namespace import Array, namespace, on_host
 
 LOG_2PI = math.log(2 * math.pi)
 
 
 def safe_log(p: Array) -> Array:
     """`log p`, with -inf and gradient 0 at p = 0."""
-    return jnp.where(p == 0, -jnp.inf, jnp.log(jnp.where(p == 0, 1, p)))
+    xp = namespace(p)
+    return xp.where(p == 0, -xp.inf, xp.log(xp.where(p == 0, 1, p)))
 
 
 def times_log(count: Array, log_p: Array) -> Array:
     """`count · log p`, with 0 log 0 = 0."""
-    return count * jnp.where(count == 0, 0, log_p)
+    xp = namespace(log_p)
+    return count * xp.where(count == 0, 0, log_p)
+
+
+def log_sigmoid(x: Array) -> Array:
+    """`-log (1 + exp(-x))`."""
+    return -namespace(x).logaddexp(-x, 0.0)
+
+
+def logsumexp(a: Array) -> Array:
+    """`log Σ exp(a)` over the last axis."""
+    if not on_host(a):
+        return jax.nn.logsumexp(a, -1)
+    top = np.max(a, -1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    host: Any = np.log(np.exp(a - top).sum(-1)) + top[..., 0]
+    return host
 
 
 def drop_underflowing(share: Array) -> Array:

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
+
+from genclf.numerics.namespace import Array, on_host
 
 S = TypeVar("S")
 Axes = frozenset[Any]
@@ -76,7 +78,9 @@ def scan(
 def cond(
     which: Array, if_true: Callable[..., S], if_false: Callable[..., S], *operands: PyTree
 ) -> S:
-    """`jax.lax.cond`."""
+    """`jax.lax.cond`; a branch of Python if the condition is known to NumPy."""
+    if on_host(which):
+        return (if_true if which else if_false)(*operands)
     return lax.cond(which, *_alike(which, (if_true, if_false), operands), *operands)
 
 

@@ -1,9 +1,21 @@
 """Matrix products in full precision, also on accelerators whose default is lower."""
 
-from functools import partial
-
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-matmul = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
-einsum = partial(jnp.einsum, precision=lax.Precision.HIGHEST)
+from genclf.numerics.namespace import Array, on_host
+
+_HIGHEST = lax.Precision.HIGHEST
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """`a @ b`."""
+    return np.matmul(a, b) if on_host(a, b) else jnp.matmul(a, b, precision=_HIGHEST)
+
+
+def einsum(subscripts: str, *arrays: Array) -> Array:
+    """`einsum` of these arrays."""
+    if on_host(*arrays):
+        return np.einsum(subscripts, *arrays, optimize=True)
+    return jnp.einsum(subscripts, *arrays, precision=_HIGHEST)

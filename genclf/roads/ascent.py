@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments.module import Module
 from genclf.arguments.parameters import Parameter
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Solution
@@ -66,7 +66,7 @@ class Settings(NamedTuple):
     stop_if_stuck: bool
 
 
-class State(eqx.Module):
+class State(Module):
     """Where the ascent is: coordinates, the optimizer's state, and the trace so far."""
 
     free: PyTree

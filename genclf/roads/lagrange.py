@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from genclf.arguments.module import Module
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams, log_prior_density
@@ -117,7 +118,7 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     return _fit_lagrange(clf, stats)
 
 
-class _Solved(eqx.Module):
+class _Solved(Module):
     """The part of a solution that belongs to one leaf family."""
 
     params: Params

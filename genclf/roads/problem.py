@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from genclf.arguments.module import Module
 from genclf.arguments.parameters import Parameter
 from genclf.classifier.classifier import (
     Classifier,
@@ -31,7 +32,7 @@ PRIOR = "log_prior"
 CLASS_PRIOR = Parameter("simplex", "log")
 
 
-class Problem(eqx.Module):
+class Problem(Module):
     """Weighted rows, and the log-joint that parameters give them.
 
     Attributes:

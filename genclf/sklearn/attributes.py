@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Float, PyTree, Shaped
 from sklearn.utils.validation import check_is_fitted
 
+from genclf.classifier.by_numpy import by_numpy
+from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.forms import linear_form
 from genclf.classifier.model import Fitted, Model, check_hyperparameters
 from genclf.families.capabilities import HasLinearForm, has
@@ -145,7 +147,9 @@ def _linear_scores(params: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
         is_linear = has(params.conditional, HasLinearForm)
     if not is_linear:
         return None
-    coef, intercept = on_host(_linear_form(params))
+    own = isinstance(params, ClassifierParams) and by_numpy(params.conditional)
+    with np.errstate(all="ignore"):
+        coef, intercept = params.linear() if own else on_host(_linear_form(params))
     # Categorical scores have one coefficient per value, so there are more of them than columns.
     of_columns = isinstance(coef, np.ndarray) and coef.shape[1] == params.num_features
     return (coef, intercept) if of_columns else None

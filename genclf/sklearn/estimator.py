@@ -21,6 +21,7 @@ from sklearn.utils.validation import _check_sample_weight
 from genclf.arguments.arrays import refuse_mask
 from genclf.arguments.domains import FLAG, Domain, shown
 from genclf.arguments.hyperparameters import Declared
+from genclf.classifier.by_numpy import estimate_by_numpy, statistics_by_numpy, sums_by_numpy
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated
 from genclf.classifier.model import Model, check_hyperparameters
@@ -194,12 +195,21 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             )
         stats = None
         if parts or (whole and _is_sum(clf, x)):
+            if sums_by_numpy(clf, x):
+                found = statistics_by_numpy(clf, x, labels.number, w)
+                stats, params = estimate_by_numpy(clf, found, before)
+                self._set(clf, stats, params)
+                return
             found = statistics(clf, x, labels.number, w)
             stats = on_host(found if before is None else merged(before, found))
             params = estimated(clf, stats)
         else:
             params = self._fit_rows(clf, *padded(x, labels.number, w))
-        self._fitted_model, self._stats, self.params_ = clf, stats, on_host(params)
+        self._set(clf, stats, on_host(params))
+
+    def _set(self, clf: Any, stats: Any, params: Any) -> None:
+        """Set the fitted attributes."""
+        self._fitted_model, self._stats, self.params_ = clf, stats, params
         self._cache: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,6 +14,11 @@ from scipy.special import log_softmax, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from genclf.classifier.by_numpy import (
+    discriminant_by_numpy,
+    log_marginal_by_numpy,
+    scores_by_numpy,
+)
 from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_marginals, log_posteriors, sample
 from genclf.sklearn.attributes import Attributes
@@ -60,7 +65,10 @@ class Predictions(Attributes, abc.ABC):
                 scores = x @ coef.T + intercept
             if _is_decided(scores).all():  # a missing cell makes NaN
                 return scores
-        scores = self._computed(log_posteriors, x)
+        if scores_by_numpy(self.params_, x):
+            scores = discriminant_by_numpy(self.params_, x)
+        else:
+            scores = self._computed(log_posteriors, x)
         if len(rows := np.flatnonzero(~_is_decided(scores))):
             raise ValueError(f"row {rows[0]} of X {self._why_undecided(x, int(rows[0]))}")
         return scores
@@ -70,7 +78,7 @@ class Predictions(Attributes, abc.ABC):
         family = getattr(self._fitted_model, "family", None)
         if getattr(self, "alpha", getattr(family, "alpha", None)) == 0:
             one = jax.tree.map(lambda a: a[row : row + 1], x)
-            if self._computed(log_marginals, one, "log_prob")[0] == -np.inf:
+            if self._log_marginal(one)[0] == -np.inf:
                 return (
                     "is impossible in every class, as alpha is 0: give alpha > 0, or leave out the "
                     "rows whose score_samples is -inf"
@@ -199,7 +207,12 @@ class Predictions(Attributes, abc.ABC):
             X: rows, (n, d).
         """
         self._check_fitted()
-        return self._computed(log_marginals, self._rows(X), "log_prob")
+        return self._log_marginal(self._rows(X))
+
+    def _log_marginal(self, x: PyTree) -> Float[np.ndarray, "n"]:
+        if scores_by_numpy(self.params_, x):
+            return log_marginal_by_numpy(self.params_, x)
+        return self._computed(log_marginals, x, "log_prob")
 
     @only_if("_generative", "has no density of rows")
     def sample(

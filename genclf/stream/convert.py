@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from genclf.stream.host import HostClassifier, HostMoments, HostStats, HostSums
+from genclf.sums.host import HostClassifier, HostMoments, HostStats, HostSums
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
 

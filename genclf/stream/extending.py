@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from genclf.stream.host import HostMoments, HostStats, HostSums
 from genclf.stream.recipes import OfCategories, OfWords, PartOfModel
+from genclf.sums.host import HostMoments, HostStats, HostSums
 
 if TYPE_CHECKING:
     from genclf.stream.schema import Schema

@@ -14,12 +14,12 @@ from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.validate_gaussians import VALUE_ROUNDS
 from genclf.families.capabilities import is_hidden
 from genclf.stream.batches import Batches
-from genclf.stream.host import HostMoments, HostStats
 from genclf.stream.on_device import device_part, expected_part
 from genclf.stream.part import Part
 from genclf.stream.plan import parts_of
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
+from genclf.sums.host import HostMoments, HostStats
 
 SCHEMA = Domain("a genclf.Schema", lambda value: isinstance(value, Schema))
 NAME = Domain("a string", lambda value: isinstance(value, str))

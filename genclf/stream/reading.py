@@ -9,9 +9,9 @@ import numpy as np
 
 from genclf.stream.batches import Batches, as_tables
 from genclf.stream.files import ROWS
-from genclf.stream.host import HostSums, LabelledRows, merge_host
 from genclf.stream.part import Part
 from genclf.stream.schema import Rows, Schema
+from genclf.sums.host import HostSums, LabelledRows, merge_host
 from genclf.tables.place import Place
 
 

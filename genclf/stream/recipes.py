@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln
 
-from genclf.stream.host import (
+from genclf.sums.host import (
     HostMoments,
     HostSums,
     LabelledRows,

@@ -15,10 +15,10 @@ from jaxtyping import Int
 from genclf.stream.assignment import Assignment
 from genclf.stream.batches import ArrowTable, Batch, Batches
 from genclf.stream.files import Reader
-from genclf.stream.host import HostStats, LabelledRows
 from genclf.stream.learning import learned, longer_lists
 from genclf.stream.recipes import RECIPES, PartOfModel
 from genclf.stream.rows import Rows, arrays_in, no_cells, weights_of
+from genclf.sums.host import HostStats, LabelledRows
 from genclf.tables.arrays import (
     MISSING,
     UNSEEN as UNSEEN_CODE,

@@ -12,18 +12,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, difference, rounded, single
 from genclf.numerics.double import gram, is_cheap, product
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
-from genclf.sums.blocks import ClassWeights, Hard, class_rows, ignore_absent, merge_over_blocks
+from genclf.sums import host
+from genclf.sums.blocks import (
+    ClassWeights,
+    Hard,
+    class_rows,
+    host_labels,
+    ignore_absent,
+    merge_over_blocks,
+)
 from genclf.sums.centred import hard_moments, soft_pooled_moments, tiled_moments
 from genclf.sums.class_sums import of_rows
 from genclf.sums.near import some_row
@@ -33,8 +43,11 @@ _TILE_FROM = 2048  # rows; for fewer, a product with K-fold flops is cheaper tha
 _MOST_PRODUCTS = 2**26  # products of `_few_rows`, which are in float64
 
 
-def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"]) -> Sums:
+def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"] | ClassWeights) -> Sums:
     """`Sums` of one block of rows; rows without weight may hold anything."""
+    if isinstance(w, Hard):
+        rows = host_labels(w)
+        return Sums(rows.counts(), rows.sums(features))
     features = ignore_absent(features.astype(w.dtype), (w != 0).any(0))
     return Sums(w.sum(1), matmul(w, features))
 
@@ -56,6 +69,9 @@ def moments(
         pooled: one scatter for all classes together.
         near: points near the class means, if known; this saves time.
     """
+    if (rows := host_labels(w)) is not None:
+        found: Any = host.moments(cast(Any, x), rows, full, pooled)
+        return Moments(found.count, found.mean, found.scatter)
     if isinstance(w, Hard):
         if pooled or not full:
             return hard_moments(x, w, full=full, pooled=pooled)
@@ -69,6 +85,9 @@ def moments(
 
 def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: ClassWeights) -> Moments:
     """Moments of each class from the observed cells, with a count for each feature."""
+    if (rows := host_labels(w)) is not None:
+        found: Any = host.moments_of_cells(cast(Any, x), rows, pooled=False)
+        return Moments(found.count, found.mean, found.scatter)
 
     def of_cells(x: Array, seen: Array, w: Array) -> Moments:
         column = one_class(x[:, None], jnp.where(seen, w, 0), full=False)

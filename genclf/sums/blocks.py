@@ -9,13 +9,17 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
+from genclf.arguments.module import Module
 from genclf.arguments.static import static
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, add_to
+from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.sizes import is_symbolic, on_cpu
+from genclf.sums.host import LabelledRows
 from genclf.sums.merging import merged
 
 S = TypeVar("S")
@@ -24,10 +28,11 @@ Sum = tuple[Pair, ...]
 
 MANY_CLASSES = 256  # from which it takes long to write the scores of all rows to memory
 _BLOCK_BYTES = 2**21  # a block stays in the second-level cache of a CPU
+_HOST_BLOCK = 2**17  # numbers of a block of NumPy
 _ON_ACCELERATOR = 16  # times as many rows in a block there: starting a kernel takes long
 
 
-class Hard(eqx.Module):
+class Hard(Module):
     """Hard class weights: each row belongs to one class, w_nk = weight_n · [label_n = k].
 
     Attributes:
@@ -44,6 +49,15 @@ class Hard(eqx.Module):
     def shape(self) -> tuple[Any, int]:
         """(n, K), the shape of responsibilities."""
         return self.weight.shape[0], self.num_classes
+
+
+def host_labels(w: ClassWeights) -> Any:
+    """Hard labels for sums by NumPy, `LabelledRows`, if they are arrays of NumPy; else None."""
+    if not (isinstance(w, Hard) and on_host(w.weight)):
+        return None
+    label: Any = w.label
+    weight: Any = w.weight
+    return LabelledRows(label, weight, w.num_classes)
 
 
 ClassWeights = Hard | Float[Array, "n K"]
@@ -116,12 +130,15 @@ def masked(rows: Bool[Array, "n"], w: W) -> W:
 
 
 def accumulate(
-    block_stats: Callable[[PyTree, Array], S], x: PyTree, w: ClassWeights, row_size: int
+    block_stats: Callable[[PyTree, Any], S], x: PyTree, w: ClassWeights, row_size: int
 ) -> S:
     """Merge `block_stats(x_block, weights (K, block))` over the blocks of rows of x.
 
-    Rows without weight reach `block_stats` with weight 0 in every class; it has to ignore them.
+    Rows without weight reach `block_stats` with weight 0 in every class; it has to ignore them. If
+    the labels are arrays of NumPy, `block_stats` gets all rows with the labels.
     """
+    if host_labels(w) is not None:
+        return block_stats(x, w)
     return merge_over_blocks(lambda x, w: block_stats(x, class_rows(w)), x, w, row_size)
 
 
@@ -244,7 +261,8 @@ def rows_at(x: Shaped[Array, "n d"], indices: Int[Array, "m"]) -> Shaped[Array, 
 
 def ignore_absent(x: Array, present: Array) -> Array:
     """Set non-finite cells of rows without weight to 0; the gradient in w needs finite cells."""
-    return jnp.where(present[:, None] | jnp.isfinite(x), x, 0)
+    xp = namespace(x, present)
+    return xp.where(present[:, None] | xp.isfinite(x), x, 0)
 
 
 def reduce_scores(
@@ -254,7 +272,7 @@ def reduce_scores(
 
     On a CPU, with `from_classes` or more, it is computed in blocks of rows.
     """
-    if num_classes < from_classes or not isinstance(x, Array):
+    if num_classes < from_classes or not isinstance(x, jax.Array):
         return f(x)
     by_blocks = lambda x: over_rows(f, x, 1, max(x.shape[-1], num_classes) // 2)  # noqa: E731
     return lax.platform_dependent(x, cpu=by_blocks, default=f)
@@ -262,6 +280,14 @@ def reduce_scores(
 
 def over_rows(f: Callable[[PyTree], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:
     """A row-wise f applied over all leading axes of x, in blocks of rows."""
+    if isinstance(x, np.ndarray) and x.ndim == event_ndim + 1:
+        block = max(1, _HOST_BLOCK // max(row_size, 1))
+        if len(x) <= block:
+            return f(x)
+        parts: Any = np.concatenate(
+            [f(x[start : start + block]) for start in range(0, len(x), block)]
+        )
+        return parts
     leaf = jax.tree.leaves(x)[0]
     batch = leaf.shape[: leaf.ndim - event_ndim]
     rows = jax.tree.map(lambda a: a.reshape(math.prod(batch), *a.shape[len(batch) :]), x)
@@ -273,4 +299,5 @@ def broadcast_rows(
     v: Float[Array, "..."], like: Float[Array, "*batch K"]
 ) -> Float[Array, "*batch K"]:
     """Broadcast one number per class to every example of `like`."""
-    return jnp.broadcast_to(v, like.shape)
+    xp = namespace(v, like)
+    return xp.broadcast_to(v, like.shape)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, add_to, difference, pairwise_sum, rounded, single
 from genclf.numerics.double import one_matrix, product
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import at_most
 from genclf.sums.blocks import (

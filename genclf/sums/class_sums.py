@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, add_to, rounded
+from genclf.numerics.namespace import Array, on_host
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import at_most, is_symbolic, on_cpu
 from genclf.sums.blocks import (
@@ -20,6 +21,7 @@ from genclf.sums.blocks import (
     Hard,
     block_rows,
     class_rows,
+    host_labels,
     num_rows,
     row_weights,
     sample_indices,
@@ -158,12 +160,20 @@ def _label(w: Hard) -> Int[Array, "n"]:
 
 def of_rows(of_class: Float[Array, "K d"], w: Hard) -> Float[Array, "n d"]:
     """The entry of each row's class; an arbitrary one for a row without a class."""
+    if on_host(of_class):
+        return of_class[w.label]
     return of_class.at[_label(w)].get(mode="promise_in_bounds")
 
 
-@partial(jax.jit, inline=True)
 def class_counts(w: ClassWeights) -> Float[Array, "K"]:
     """Total weight per class; pairwise sums of blocks make a float32 count of 2²⁵ rows exact."""
+    if (rows := host_labels(w)) is not None:
+        return rows.counts()
+    return _class_counts(w)
+
+
+@partial(jax.jit, inline=True)
+def _class_counts(w: ClassWeights) -> Float[Array, "K"]:
     n, block = num_rows(w), block_rows(1)
     sums = _sums_by(w, at_most(n, block))
 

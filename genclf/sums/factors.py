@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.numerics import batched, loops
 from genclf.numerics.double import in_double, widen
+from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import map_in_blocks
 
@@ -57,12 +58,18 @@ class Covariances(NamedTuple):
         return jnp.where(jnp.broadcast_to(eye, matrix.shape), own[..., None], matrix)
 
 
-@jax.custom_jvp
 def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
     """Cholesky factors of correlation matrices, made regular by the rule.
 
     The derivative is that of the factor of `correlation`.
     """
+    if on_host(correlation):
+        return _regular(correlation, batched.cholesky(correlation), rule)
+    return _regular_factor(correlation, exact, rule)
+
+
+@jax.custom_jvp
+def _regular_factor(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
     return by_classes(_cholesky, (correlation, exact, rule))
 
 
@@ -112,18 +119,19 @@ def _spectrum(exact: Covariances) -> tuple[Array, Array]:
     return jax.tree.map(lambda a: lax.convert_element_type(a, exact.scatter.dtype), tuple(found))
 
 
-@cholesky.defjvp
+@_regular_factor.defjvp
 def _(
     primals: tuple[Array, Covariances, RankRule], tangents: tuple[Array, Covariances, RankRule]
 ) -> tuple[Array, Array]:
     # This is finite wherever L is; the derivative of a failed factorization would be NaN.
-    factor = cholesky(*primals)
+    factor = _regular_factor(*primals)
     return factor, batched.tangent_of_cholesky(factor, tangents[0])
 
 
 def _has_small_pivot(factor: Array, times: float) -> Array:
     """Whether a factor of a correlation matrix has a squared pivot below `1 / times`, or NaN."""
-    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    xp = namespace(factor)
+    pivots = xp.diagonal(factor, axis1=-2, axis2=-1)
     return ~(pivots**2 > 1 / times).all(-1)
 
 
@@ -154,9 +162,10 @@ class RankRule(NamedTuple):
 
 def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
     """The factor; for singular matrices, the factor of the matrix changed by the rule."""
+    xp = namespace(matrix)
 
     def repaired() -> Array:
-        eye = jnp.broadcast_to(jnp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
+        eye = xp.broadcast_to(xp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
         variance, direction = batched.eigh(matrix - rule.ridge[..., None] * eye)
         degenerate = rule.is_degenerate(variance, direction)
         # In these coordinates large and small variances do not mix, so both stay precise.
@@ -164,25 +173,25 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
             matmul(direction.mT, a[..., None] * direction) for a in (rule.ridge, rule.least)
         )
         both = degenerate[..., :, None] & degenerate[..., None, :]
-        varying = jnp.where(degenerate, 0, variance)[..., None] * eye
-        root = batched.cholesky(varying + ridge + jnp.where(both, least, 0))
+        varying = xp.where(degenerate, 0, variance)[..., None] * eye
+        root = batched.cholesky(varying + ridge + xp.where(both, least, 0))
         upper = batched.upper_of_qr(matmul(direction, root).mT)
-        signs = jnp.sign(jnp.diagonal(upper, axis1=-2, axis2=-1))
+        signs = xp.sign(xp.diagonal(upper, axis1=-2, axis2=-1))
         changed = (signs[..., None] * upper).mT
-        return jnp.where(degenerate.any(-1)[..., None, None], changed, factor)
+        return xp.where(degenerate.any(-1)[..., None, None], changed, factor)
 
     def by_least_eigenvalue() -> Array:
         # The least eigenvalue is above 1 / |L⁻¹|². If a direction has no variance, the least
         # eigenvalue is at most the ridge plus rounding.
         most = 1 / (batched.inverse_lower(factor) ** 2).sum((-2, -1))
-        enough = jnp.where(least > 0, rounding + ridge, 0)
+        enough = xp.where(least > 0, rounding + ridge, 0)
         return loops.cond((most > enough).all(), lambda: factor, repaired)
 
     ridge, least = rule.ridge.max(-1), rule.least.max(-1)
     rounding = rule.of_sums + rule.of_cells.max(-1)
-    unsure = jnp.maximum(_THIN, jnp.maximum(4 * rounding, 64 * (ridge + least)))
-    pivots = jnp.diagonal(factor, axis1=-2, axis2=-1)
-    clear = pivots**2 > jnp.where(least > 0, unsure, 0)[..., None]  # False on NaN
+    unsure = xp.maximum(_THIN, xp.maximum(4 * rounding, 64 * (ridge + least)))
+    pivots = xp.diagonal(factor, axis1=-2, axis2=-1)
+    clear = pivots**2 > xp.where(least > 0, unsure, 0)[..., None]  # False on NaN
     return loops.cond(clear.all(), lambda: factor, by_least_eigenvalue)
 
 
@@ -219,12 +228,16 @@ def _correlation(scatter: Array, unit: Array) -> Array:
     return jnp.where(jnp.eye(unit.shape[-1], dtype=bool)[None], 1, scaled)
 
 
-@custom_vmap
 def any_member(flag: Array) -> Array:
     """The flag; under `jax.vmap`, one flag for the batch: whether any member has it set."""
+    return flag if on_host(flag) else _any_member(flag)
+
+
+@custom_vmap
+def _any_member(flag: Array) -> Array:
     return flag
 
 
-@any_member.def_vmap
+@_any_member.def_vmap
 def _(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
-    return any_member(flag.any(0)), False
+    return _any_member(flag.any(0)), False

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
+from jaxtyping import Float, Int
 
 from genclf.numerics import loops
+from genclf.numerics.namespace import Array, on_host
 from genclf.sums.factors import any_member
 
 _UNROLLED = 32
@@ -17,6 +21,9 @@ def argmax(score: Float[Array, "*batch K"]) -> Int[Array, "*batch"]:
     `jnp.argmax` reduces pairs of a number and an index. With more numbers than XLA unrolls, a CPU
     does one pair at a time, and two reductions of numbers take a fifth of the time.
     """
+    if on_host(score):
+        host: Any = np.argmax(score, -1)
+        return host
     num_classes = score.shape[-1]
     if num_classes <= _UNROLLED:
         return jnp.argmax(score, -1).astype(jnp.int32)

@@ -8,11 +8,12 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
 from genclf.numerics.compensated import over_axis, pairwise_sum
+from genclf.numerics.namespace import Array
 from genclf.sums.statistics import Add, ClassifierStats, Moments, Sums, is_statistic
 
 T = TypeVar("T")
@@ -162,7 +163,16 @@ def pool(stats: T, axis: int | str = 0) -> T:
             ) from error
     _check_batch_axis(stats, axis)
     front = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, axis, 0), stats)
-    return _pool(front, lambda a, low: (a.sum(0), None) if low is None else pairwise_sum(a, low))
+    return _pool(front, _over_first)
+
+
+def over_classes(stats: Moments) -> Moments:
+    """The moments of all classes together."""
+    return stats._pool(_over_first)
+
+
+def _over_first(a: Array, low: Array | None) -> tuple[Array, Array | None]:
+    return (a.sum(0), None) if low is None else pairwise_sum(a, low)
 
 
 def _pool(stats: T, add: Add) -> T:

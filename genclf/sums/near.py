@@ -5,8 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
+from genclf.numerics.namespace import Array
 from genclf.numerics.sizes import is_at_most, is_symbolic
 from genclf.sums.blocks import (
     ClassWeights,

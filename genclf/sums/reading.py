@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, rounded
 from genclf.numerics.double import gram, gram_and_sums, is_cheap, product, symmetric, unwhiten
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import ClassWeights

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
+from genclf.arguments.module import Module
 from genclf.arguments.static import static
+from genclf.numerics.namespace import Array, on_host
 from genclf.sums.blocks import ClassWeights, Hard, row_weights
 
 if TYPE_CHECKING:  # slow to import
@@ -33,7 +34,7 @@ else:
 R = TypeVar("R")
 
 
-class SparseRows(eqx.Module):
+class SparseRows(Module):
     """Sparse rows as arrays of JAX, with each cell at most once.
 
     Attributes:
@@ -132,8 +133,8 @@ class HostRows:
         with ThreadPoolExecutor(THREADS) as pool:  # SciPy's products release the GIL
             return list(pool.map(part, cuts[:-1], cuts[1:]))
 
-    def sums(self, w: ClassWeights) -> Float[Array, "K d"]:
-        """`Σ_n w_nk x_nj`; rows without weight may hold anything."""
+    def sums(self, w: ClassWeights) -> Any:
+        """`Σ_n w_nk x_nj`, (K, d); rows without weight may hold anything."""
         weight = np.asarray(row_weights(w))
         total = self._sums(w, weight)
         if np.isnan(total).any():
@@ -141,7 +142,7 @@ class HostRows:
             matrix = self.matrix.copy()
             matrix.data = np.where(used, matrix.data, 0)
             total = HostRows(matrix, self.convert)._sums(w, weight)
-        return jnp.asarray(total, weight.dtype)
+        return total if on_host(row_weights(w)) else jnp.asarray(total, weight.dtype)
 
     def _sums(self, w: ClassWeights, weight: np.ndarray) -> np.ndarray:
         if not isinstance(w, Hard):

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Bool, Float, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
@@ -28,6 +28,7 @@ from genclf.numerics.compensated import (
     zero_low,
 )
 from genclf.numerics.double import gram, scaled
+from genclf.numerics.namespace import Array, namespace
 
 _SMALL = 2**20  # outer products get a low part only up to this many numbers
 
@@ -67,9 +68,10 @@ class Sums(ShowsNumbers):
         return Sums(times(self.count), times(self.total), jax.tree.map(times, self.rounding))
 
     def _remove(self, other: Sums) -> Sums:
+        xp = namespace(self.count)
         rest = self._merge(other._scale(-1))
-        count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
-        total, less = _not_negative(rest.total, jnp.maximum(self.total, other.total))
+        count, few = _not_negative(rest.count, xp.maximum(self.count, other.count))
+        total, less = _not_negative(rest.total, xp.maximum(self.total, other.total))
         impossible = few.any(-1) | less.any(_after(few.ndim - 1, less))
         return nan_if(impossible, Sums(count, total, rest.rounding))
 
@@ -117,14 +119,16 @@ class Moments(ShowsNumbers):
     @property
     def diagonal(self) -> Float[Array, "*batch_K_d"]:
         """Diagonal of the scatter, shape (..., K, d); if it is pooled, (..., 1, d)."""
-        return jnp.diagonal(self.scatter, axis1=-2, axis2=-1) if self.is_full else self.scatter
+        xp = namespace(self.scatter)
+        return xp.diagonal(self.scatter, axis1=-2, axis2=-1) if self.is_full else self.scatter
 
     def of_features(self) -> Moments:
         """These moments with only the diagonal of the scatter."""
+        xp = namespace(self.scatter)
         if not self.is_full:
             return self
         low = self.rounding
-        low = low and (*low[:2], jnp.diagonal(low[2], axis1=-2, axis2=-1))
+        low = low and (*low[:2], xp.diagonal(low[2], axis1=-2, axis2=-1))
         return Moments(self.count, self.mean, self.diagonal, low)
 
     @property
@@ -140,11 +144,12 @@ class Moments(ShowsNumbers):
 
     def pool_classes(self) -> Moments:
         """These moments with the sum of the scatters of all classes."""
+        xp = namespace(self.scatter)
         if self.is_pooled:
             return self
         axis = -3 if self.is_full else -2
-        front = lambda a: jnp.moveaxis(a, axis, 0)  # noqa: E731
-        back = lambda a: jnp.expand_dims(a, axis)  # noqa: E731
+        front = lambda a: xp.moveaxis(a, axis, 0)  # noqa: E731
+        back = lambda a: xp.expand_dims(a, axis)  # noqa: E731
         if self.rounding is None:
             return Moments(self.count, self.mean, self.scatter.sum(axis, keepdims=True))
         scatter, low = pairwise_sum(front(self.scatter), front(self.rounding[2]))
@@ -207,53 +212,57 @@ class Moments(ShowsNumbers):
         return add_to((other.mean, other.rounding[1]), (-self.mean, -self.rounding[1]))
 
     def _scale(self, weight: Array | int) -> Moments:
+        xp = namespace(self.count)
         times = lambda a: weight * a  # noqa: E731
         count = times(self.count)
         # A class without weight has mean 0.
-        keep = lambda mean: jnp.where(self.per_feature(count) == 0, 0, mean)  # noqa: E731
+        keep = lambda mean: xp.where(self.per_feature(count) == 0, 0, mean)  # noqa: E731
         if self.rounding is None:
             return Moments(count, keep(self.mean), times(self.scatter))
         low = self.rounding
-        scatter, rest = scaled(jnp.asarray(weight, count.dtype), (self.scatter, low[2]))
+        scatter, rest = scaled(xp.asarray(weight, count.dtype), (self.scatter, low[2]))
         return Moments(count, keep(self.mean), scatter, (times(low[0]), keep(low[1]), rest))
 
     def _remove(self, other: Moments) -> Moments:
+        xp = namespace(self.count)
         rest = self._merge(other._scale(-1))
-        count, few = _not_negative(rest.count, jnp.maximum(self.count, other.count))
+        count, few = _not_negative(rest.count, xp.maximum(self.count, other.count))
         # Rounding of the means moves the scatter too.
-        eps, delta = jnp.finfo(self.mean.dtype).eps, jnp.abs(self._mean_difference(other)[0])
-        error = 8 * eps * (jnp.abs(self.mean) + jnp.abs(other.mean))
-        moved = self.per_feature(jnp.abs(divide(self.count * other.count, rest.count)))
+        eps, delta = xp.finfo(self.mean.dtype).eps, xp.abs(self._mean_difference(other)[0])
+        error = 8 * eps * (xp.abs(self.mean) + xp.abs(other.mean))
+        moved = self.per_feature(xp.abs(divide(self.count * other.count, rest.count)))
         moved = self.summed_if_pooled(moved * error * (delta + error))
         terms = self.summed_if_pooled(
-            jnp.broadcast_to(self.per_feature(self.count), self.mean.shape)
+            xp.broadcast_to(self.per_feature(self.count), self.mean.shape)
         )
         below = rest.diagonal < -(eps * (terms + 64) * self.diagonal + moved)
         impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
         return nan_if(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))
 
     def _pool(self, add: Add) -> Moments:
+        xp = namespace(self.count)
         count_low, mean_low, scatter_low = self.rounding or (None, None, None)
         count, count_low = add(self.count, count_low)
         total_of = lambda a: add(a, None)[0]  # noqa: E731
         weight, total = self.per_feature(self.count), self.per_feature(count)
         centre = divide(total_of(weight * self.mean), total)
         # The centre has a rounding error; one pass over the centred means finds and corrects it.
-        deviation = self.mean - jnp.broadcast_to(centre, self.mean.shape)
+        deviation = self.mean - xp.broadcast_to(centre, self.mean.shape)
         deviation = deviation if mean_low is None else deviation + mean_low
         scatter, low = add(self.scatter, scatter_low)
         outer, outer_low = self.outer_pair(self.count, single(deviation))
         between, rest = add(outer, None if low is None else outer_low)
-        spread = add_to((scatter, jnp.zeros_like(scatter) if low is None else low), between)
+        spread = add_to((scatter, xp.zeros_like(scatter) if low is None else low), between)
         spread = spread if rest is None else add_to(spread, rest)
         return about_mean(count, centre, total_of(weight * deviation), spread, count_low)
 
 
 def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
     """A difference of sums, 0 where it is < 0 by rounding; and a mask of where it is truly < 0."""
-    rounding = 64 * jnp.finfo(value.dtype).eps * size
+    xp = namespace(value)
+    rounding = 64 * xp.finfo(value.dtype).eps * size
     below = value < -rounding
-    return jnp.where((value < 0) & ~below, 0, value), below
+    return xp.where((value < 0) & ~below, 0, value), below
 
 
 def _after(axes: int, a: Array) -> tuple[int, ...]:
@@ -273,15 +282,16 @@ def about_mean(
         scatter: the scatter about the centres, as high and low.
         count_low: the low parts of the counts; 0 if not given.
     """
+    xp = namespace(count)
     raw = Moments(count, centre, scatter[0])
     drift = divide(remainder, raw.per_feature(count))
     mean, rest = add_to(single(centre), drift)
-    mean, rest = (jnp.where(raw.per_feature(count) == 0, 0, a) for a in (mean, rest))
-    less = jax.tree.map(jnp.negative, raw.outer_pair(count, single(drift)))
+    mean, rest = (xp.where(raw.per_feature(count) == 0, 0, a) for a in (mean, rest))
+    less = jax.tree.map(xp.negative, raw.outer_pair(count, single(drift)))
     high, low = add_to(scatter, less)
     if raw.rounding is None:
         return Moments(count, mean, high)
-    of_count = jnp.zeros_like(count) if count_low is None else count_low
+    of_count = xp.zeros_like(count) if count_low is None else count_low
     return Moments(count, mean, high, (of_count, rest, low))
 
 
@@ -308,8 +318,9 @@ class ClassifierStats(ShowsNumbers):
 
 def divide(numerator: Array, denominator: Array) -> Array:
     """`numerator / denominator`, and 0 with gradient 0 where the denominator is 0."""
+    xp = namespace(numerator, denominator)
     empty = denominator == 0
-    return jnp.where(empty, 0, numerator / jnp.where(empty, 1, denominator))
+    return xp.where(empty, 0, numerator / xp.where(empty, 1, denominator))
 
 
 def any_nan(tree: PyTree) -> Bool[Array, ""]:
@@ -319,11 +330,12 @@ def any_nan(tree: PyTree) -> Bool[Array, ""]:
 
 def nan_if(invalid: Bool[Array, "*batch"], tree: T) -> T:
     """The tree, with NaN in place of every floating number of invalid batch members."""
+    xp = namespace(invalid)
 
     def marked(a: Array) -> Array:
-        if not jnp.issubdtype(a.dtype, jnp.floating):
+        if not xp.issubdtype(a.dtype, xp.floating):
             return a
-        return jnp.where(jnp.expand_dims(invalid, range(invalid.ndim, a.ndim)), jnp.nan, a)
+        return xp.where(xp.expand_dims(invalid, tuple(range(invalid.ndim, a.ndim))), xp.nan, a)
 
     return jax.tree.map(marked, tree)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Int
 
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import Hard
 
 _DIGITS = 32  # the base of the digits by which labels are sorted

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Float, Shaped
 
+from genclf.numerics.namespace import Array
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, ignore_absent, merge_over_blocks, row_weights
 from genclf.sums.statistics import Moments

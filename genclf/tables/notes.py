@@ -9,7 +9,6 @@ import numpy as np
 from genclf.tables.candidates import PRIOR, RIDGE
 from genclf.tables.columns import Column
 from genclf.tables.frames import CellsOf
-from genclf.tables.held_out import EM_STEPS
 from genclf.tables.labels import UsableRows, some
 from genclf.tables.trials import SINGULAR, TOO_LONG, ModelScore, Trial
 
@@ -97,9 +96,7 @@ def score_notes(trials: Sequence[Trial], models: Sequence[ModelScore]) -> list[s
                 f"{trial.scores.impossible} rows."
             )
         if not trial.scores.converged.all():
-            steps = (
-                f"EM stopped after {EM_STEPS} steps" if trial.family else "Newton's method stopped"
-            )
+            method = "EM" if trial.family else "Newton's method"
             notes.append(
                 f"{trial.model} is not at its maximum in {(~trial.scores.converged).sum()} folds: "
                 f"{method} stopped before its tolerance."

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.families.base import AnyDensity, Family, Parametric, Params
 from genclf.families.capabilities import (
@@ -24,6 +24,7 @@ from genclf.families.capabilities import (
     is_hidden,
 )
 from genclf.families.parts import InParts
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import ClassWeights
 
 

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from genclf.families.base import FAMILY, AnyDensity
 from genclf.families.combined.combinator import Combinator, CombinedParams
 from genclf.families.parts import InParts
 from genclf.families.support import Support
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import over_rows
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, whole
 from genclf.arguments.static import static
@@ -19,6 +19,7 @@ from genclf.families.initial_clusters import initial_weights
 from genclf.families.structure import nodes_of
 from genclf.families.support import Support
 from genclf.numerics.logarithms import drop_underflowing, times_log
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import ClassWeights, class_rows
 from genclf.sums.statistics import ClassifierStats, Sums
 

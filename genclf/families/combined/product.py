@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from genclf.arguments.domains import Domain
 from genclf.families.base import FAMILY, AnyDensity, Family
@@ -15,6 +15,7 @@ from genclf.families.combined.combinator import Combinator, CombinedParams
 from genclf.families.parts import InParts
 from genclf.families.structure import check_names
 from genclf.families.support import Support
+from genclf.numerics.namespace import Array
 
 
 class _Named(InParts):

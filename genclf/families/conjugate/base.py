@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Bool, Float, PyTree
 
 from genclf.arguments.hyperparameters import Declared
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.numerics.namespace import Array, namespace
 
 
 class Interval(NamedTuple):
@@ -44,14 +45,11 @@ class Prior(Declared):
 
     def in_shape_of(self, like: Array) -> list[Array]:
         """The hyper-parameters, each in the shape of `like`; NaN where not positive."""
-        names, kind = [f.name for f in dataclasses.fields(self)], type(self).__name__
+        kind, xp = type(self).__name__, namespace(like)
+        values = {f"{f.name} of {kind}": getattr(self, f.name) for f in dataclasses.fields(self)}
         return [
-            positive_or_nan(
-                broadcast_to_last_axes(
-                    getattr(self, name), like.shape, like.dtype, f"{name} of {kind}"
-                )
-            )
-            for name in names
+            positive_or_nan(broadcast_to_last_axes(value, like.shape, like.dtype, name, xp))
+            for name, value in values.items()
         ]
 
 
@@ -125,14 +123,17 @@ def quantile(name: str, *args: Array) -> Array:
     return jnp.asarray(found, args[0].dtype)
 
 
-def broadcast_to_last_axes(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:
+def broadcast_to_last_axes(
+    value: Any, shape: tuple[int, ...], dtype: Any, name: str, xp: Any = jnp
+) -> Array:
     """Broadcast a number, or an array with the last axes of `shape`, to `shape`."""
-    given = jnp.shape(value)
+    given = np.shape(value)
     if given != shape[len(shape) - len(given) :]:
         raise ValueError(f"{name} has shape {given}, expected () or the last axes of {shape}")
-    return jnp.broadcast_to(jnp.asarray(value, dtype), shape)
+    return xp.broadcast_to(xp.asarray(value, dtype), shape)
 
 
 def positive_or_nan(a: Array) -> Array:
     """The parameter, with NaN where it is not > 0."""
-    return jnp.where(a > 0, a, jnp.nan)
+    xp = namespace(a)
+    return xp.where(a > 0, a, xp.nan)

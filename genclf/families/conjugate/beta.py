@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
@@ -24,6 +24,7 @@ from genclf.numerics.logarithms import (
     log_pochhammer_remainder,
     weighted_log_shares,
 )
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.statistics import Sums
 
 
@@ -56,8 +57,9 @@ class Beta(Prior):
 
     def pseudo_counts(self, ones: Array, zeros: Array) -> tuple[Array, Array]:
         """`a - 1` and `b - 1`, but not below `-ones` and `-zeros`: no sum becomes negative."""
+        xp = namespace(ones)
         prior = self.resolve(ones)
-        return jnp.maximum(prior.a - 1, -ones), jnp.maximum(prior.b - 1, -zeros)
+        return xp.maximum(prior.a - 1, -ones), xp.maximum(prior.b - 1, -zeros)
 
     def resolve(self, like: Array) -> BetaDistribution:
         """The prior of probabilities in the shape of `like`."""
@@ -141,10 +143,11 @@ class BetaDistribution(Conjugate):
 
 def zeros_of(stats: Sums) -> Float[Array, "*batch K d"]:
     """Weight of the zeros, `count - total`; a difference within rounding is 0."""
+    xp = namespace(stats.total)
     # Pseudo-counts of a prior have a count for each feature.
     per_feature = stats.count.ndim == stats.total.ndim
     count = stats.count if per_feature else stats.count[..., None]
     zeros = count - stats.total
-    rounding = 8 * jnp.finfo(zeros.dtype).eps * count
-    zeros = jnp.where(jnp.abs(zeros) <= rounding, 0, zeros)
-    return jnp.where(zeros < 0, jnp.nan, zeros)  # not statistics of 0/1 data
+    rounding = 8 * xp.finfo(zeros.dtype).eps * count
+    zeros = xp.where(xp.abs(zeros) <= rounding, 0, zeros)
+    return xp.where(zeros < 0, xp.nan, zeros)  # not statistics of 0/1 data

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.arguments.domains import FINITES, Scalar
+from genclf.arguments.module import Module
 from genclf.arguments.static import static
 from genclf.families.conjugate.dirichlet import (
     Dirichlet,
@@ -22,6 +22,7 @@ from genclf.families.conjugate.dirichlet import (
     smoothing_problems,
 )
 from genclf.numerics.logarithms import safe_log, times_log
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.statistics import Sums
 
 PROBABILITIES = replace(
@@ -35,7 +36,7 @@ PROBABILITIES = replace(
 """The domain of fixed class probabilities."""
 
 
-class ClassPrior(eqx.Module):
+class ClassPrior(Module):
     """Probabilities π of K classes, and their prior.
 
     `π_k = (n_k + a) / (n + K a)`, a = `alpha`; or the mode under a Dirichlet; or fixed numbers.
@@ -75,18 +76,19 @@ class ClassPrior(eqx.Module):
 
     def log_probs(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
         """`log π`, fixed or estimated from counts; uniform if there are no counts at all."""
+        xp = namespace(count)
         if self.fixed is not None:
             if problem := prior_problem(self.fixed, self.num_classes, "class_prior"):
                 raise ValueError(problem)
-            return log_fixed(jnp.asarray(self.fixed, count.dtype))
+            return log_fixed(xp.asarray(self.fixed, count.dtype))
         count = count + self.pseudo_counts(count)
-        count = jnp.where(count.sum() == 0, 1, count)
+        count = xp.where(count.sum() == 0, 1, count)
         total = count.sum()
         share = count / total
         # A difference of logarithms has more rounding, but does not underflow.
-        tiny = share < jnp.finfo(share.dtype).tiny
-        difference = safe_log(count) - jnp.log(total)
-        return jnp.where(tiny, difference, jnp.log(jnp.where(tiny, 1, share)))
+        tiny = share < xp.finfo(share.dtype).tiny
+        difference = safe_log(count) - xp.log(total)
+        return xp.where(tiny, difference, xp.log(xp.where(tiny, 1, share)))
 
     def log_density(
         self, log_prior: Float[Array, "K"], count: Float[Array, "K"]
@@ -132,5 +134,6 @@ def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
 
 def log_fixed(prior: Array) -> Array:
     """Logarithms of fixed probabilities; NaN unless they are >= 0 with sum 1."""
-    valid = (prior >= 0).all() & (jnp.abs(prior.sum() - 1) < 1e-5)
-    return safe_log(jnp.where(valid, prior, jnp.nan))
+    xp = namespace(prior)
+    valid = (prior >= 0).all() & (xp.abs(prior.sum() - 1) < 1e-5)
+    return safe_log(xp.where(valid, prior, xp.nan))

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
@@ -30,6 +30,7 @@ from genclf.numerics.logarithms import (
     log_pochhammer_remainder,
     weighted_log_shares,
 )
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.statistics import Sums
 
 
@@ -64,14 +65,15 @@ class Dirichlet(Prior):
 
     def pseudo_counts(self, total: Array) -> Array:
         """`a - 1`, but not below `-total`: no sum becomes negative."""
-        return jnp.maximum(self.resolve(total, "").concentration - 1, -total)
+        xp = namespace(total)
+        return xp.maximum(self.resolve(total, "").concentration - 1, -total)
 
     def resolve(
         self, total: Array, field: str, sizes: tuple[int, ...] = ()
     ) -> DirichletDistribution:
         """The prior of tables of the shape of `total`."""
-        what = "the concentration of a Dirichlet"
-        a = broadcast_to_last_axes(self.concentration, total.shape, total.dtype, what)
+        what, xp = "the concentration of a Dirichlet", namespace(total)
+        a = broadcast_to_last_axes(self.concentration, total.shape, total.dtype, what, xp)
         return DirichletDistribution(positive_or_nan(a), field, sizes)
 
 
@@ -174,7 +176,8 @@ def smoothing(alpha: Any, prior: Dirichlet | None) -> Dirichlet:
 
 def pseudo_counts(alpha: Any, prior: Dirichlet | None, total: Array) -> Array:
     """The pseudo-counts that smoothing, or the prior, adds to the counts."""
-    return jnp.full_like(total, alpha) if prior is None else prior.pseudo_counts(total)
+    xp = namespace(total)
+    return xp.full_like(total, alpha) if prior is None else prior.pseudo_counts(total)
 
 
 def log_shares(counts: Array, whole: Array) -> Array:
@@ -183,13 +186,14 @@ def log_shares(counts: Array, whole: Array) -> Array:
     Each quotient is rounded separately. In `log count - log whole` every entry of a table would
     have the rounding error of `log whole`, and the score of a million words a million times that.
     """
+    xp = namespace(counts, whole)
     some = counts != 0
-    share = jnp.where(some, counts, 1) / whole
+    share = xp.where(some, counts, 1) / whole
     # A quotient that underflows still has a finite logarithm.
-    small = share < jnp.finfo(share.dtype).tiny
-    difference = jnp.log(jnp.where(some & small, counts, 1)) - jnp.log(whole)
-    found = jnp.where(small, difference, jnp.log(jnp.where(small, 1, share)))
-    return jnp.where(some, found, -jnp.inf)
+    small = share < xp.finfo(share.dtype).tiny
+    difference = xp.log(xp.where(some & small, counts, 1)) - xp.log(whole)
+    found = xp.where(small, difference, xp.log(xp.where(small, 1, share)))
+    return xp.where(some, found, -xp.inf)
 
 
 def smoothing_problems(

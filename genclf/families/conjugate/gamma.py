@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
@@ -20,6 +20,7 @@ from genclf.families.conjugate.base import (
     quantile,
 )
 from genclf.numerics.logarithms import log_gamma_remainder, log_pochhammer_remainder
+from genclf.numerics.namespace import Array
 from genclf.sums.statistics import Sums
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import multigammaln
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from genclf.arguments.domains import Scalar
 from genclf.arguments.static import static
@@ -16,6 +16,7 @@ from genclf.covariance.scales import SCALES, Covariance, Scale
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.logarithms import LOG_2PI, log_pochhammer
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import einsum, matmul
 from genclf.sums.merging import merge
 from genclf.sums.statistics import Moments

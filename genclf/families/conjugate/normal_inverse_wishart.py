@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
@@ -18,6 +18,7 @@ from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import Prior, broadcast_to_last_axes
 from genclf.families.conjugate.gaussian import NormalInverseWishartDistribution
+from genclf.numerics.namespace import Array
 from genclf.sums.statistics import Moments
 
 

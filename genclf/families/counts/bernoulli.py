@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
@@ -25,6 +25,7 @@ from genclf.families.initial_clusters import hamming_distance
 from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.support import Support
 from genclf.numerics.logarithms import safe_log
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.class_sums import class_counts
@@ -90,7 +91,7 @@ class Bernoulli(Smoothed):
             count = class_counts(w)
             return Sums(count, ones.sums(w) + (base.astype(count.dtype) * count)[:, None])
 
-        def block(x: Array, w: Array) -> Sums:
+        def block(x: Array, w: ClassWeights) -> Sums:
             if not self.may_miss:
                 return dense_sums(binary(x, self.threshold), w)
             both = dense_sums(seen_bits(x, self.threshold, self.missing_code), w).total
@@ -103,10 +104,11 @@ class Bernoulli(Smoothed):
 
     def estimate(self, stats: Sums) -> BernoulliParams:
         """Smoothed logits, `log (total + α) - log (count - total + α)`; 0 for an empty class."""
+        xp = namespace(stats.total)
         added = self._pseudo_counts(stats)
         present, absent = stats.total + added[0], zeros_of(stats) + added[1]
         unknown = (present == 0) & (absent == 0)
-        present, absent = jnp.where(unknown, 1, present), jnp.where(unknown, 1, absent)
+        present, absent = xp.where(unknown, 1, present), xp.where(unknown, 1, absent)
         return self._params(safe_log(present) - safe_log(absent))
 
     def _params(self, logits: Array) -> BernoulliParams:
@@ -118,9 +120,10 @@ class Bernoulli(Smoothed):
 
     def _pseudo_counts(self, stats: Sums) -> tuple[Array, Array]:
         """The pseudo-counts of ones and of zeros."""
+        xp = namespace(stats.total)
         if self.prior is not None:
             return self.prior.pseudo_counts(stats.total, zeros_of(stats))
-        alpha = jnp.full_like(stats.total, self.alpha)
+        alpha = xp.full_like(stats.total, self.alpha)
         return alpha, alpha
 
     def prior_stats(self, stats: Sums) -> Sums:

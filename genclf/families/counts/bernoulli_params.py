@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import FINITES
@@ -19,17 +19,18 @@ from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
 from genclf.families.linear_score import LinearScore
 from genclf.families.missing import Missing, is_missing
-from genclf.families.support import Support, nan_outside_support
-from genclf.numerics.logarithms import safe_log, times_log
+from genclf.families.support import FINITE, Support, nan_outside_support
+from genclf.numerics.logarithms import log_sigmoid, safe_log, times_log
+from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import over_rows
-from genclf.sums.sparse import Sparse, SparseRows
+from genclf.sums.sparse import HostRows, Sparse, SparseRows
 from genclf.sums.statistics import Sums
 
 BINARY = Support(
     lambda x: (x == 0) | (x == 1), "0 or 1 (or set Bernoulli(threshold=...))", sparse=True
 )
-ABOVE = Support(jnp.isfinite, "a finite number", sparse=True)
+ABOVE = Support(FINITE.valid, "a finite number", sparse=True)
 
 
 def bits_support(threshold: float | Array | None) -> Support:
@@ -39,17 +40,19 @@ def bits_support(threshold: float | Array | None) -> Support:
 
 def binary(x: Array, threshold: float | Array | None) -> Float[Array, "*batch d"]:
     """The cells as 0 and 1, NaN where invalid."""
+    xp = namespace(x)
     x = nan_outside_support(x, bits_support(threshold))
     if threshold is None:
         return x
-    above = jnp.where(jnp.isnan(threshold), jnp.nan, (x > threshold).astype(x.dtype))
-    return jnp.where(jnp.isnan(x), x, above)
+    above = xp.where(xp.isnan(threshold), xp.nan, (x > threshold).astype(x.dtype))
+    return xp.where(xp.isnan(x), x, above)
 
 
 def sparse_binary(x: Sparse, threshold: Scalar | None) -> tuple[Sparse, Float[Array, ""]]:
     """`f(x) - f(0)`, which keeps cells of 0 at 0, and `f(0)`; f makes a cell 0 or 1."""
-    base = jnp.zeros(()) if threshold is None else binary(jnp.zeros(1), threshold)[0]
-    of_values = lambda values: binary(jnp.asarray(values), threshold) - base  # noqa: E731
+    xp = np if isinstance(x, HostRows) else jnp
+    base = xp.zeros(()) if threshold is None else binary(xp.zeros(1), threshold)[0]
+    of_values = lambda values: binary(xp.asarray(values), threshold) - base  # noqa: E731
     if isinstance(x, SparseRows):
         return x.with_values(of_values), base
     if threshold is not None:
@@ -66,9 +69,10 @@ def seen_bits(
     x: Array, threshold: float | Array | None, code: int
 ) -> Float[Array, "*batch twice_d"]:
     """The observed ones and, in further columns, 0/1 indicators of the observed cells."""
+    xp = namespace(x)
     seen = ~is_missing(x, code)
-    ones = jnp.where(seen, binary(jnp.where(seen, x, 0), threshold), 0)
-    return jnp.concatenate([ones, seen.astype(ones.dtype)], axis=-1)
+    ones = xp.where(seen, binary(xp.where(seen, x, 0), threshold), 0)
+    return xp.concatenate([ones, seen.astype(ones.dtype)], axis=-1)
 
 
 def describe_bits(d: int, threshold: Scalar | None, by_cell: bool) -> str:
@@ -129,20 +133,21 @@ class BernoulliParams(CountParams):
 
     def _logs(self) -> tuple[Array, Array]:
         """`log p` and `log (1 - p)`."""
-        return jax.nn.log_sigmoid(self.logits), jax.nn.log_sigmoid(-self.logits)
+        return log_sigmoid(self.logits), log_sigmoid(-self.logits)
 
     def _score(self) -> LinearScore:
         # log p(x) = Σ_j x_j log p_j + (1-x_j) log (1-p_j); a veto marks values of probability 0.
+        xp = namespace(self.logits)
         log_p, log_q = self._logs()
-        never, always = jnp.isneginf(self.logits), jnp.isposinf(self.logits)
-        log_p, log_q = jnp.where(never, 0, log_p), jnp.where(always, 0, log_q)
+        never, always = xp.isneginf(self.logits), xp.isposinf(self.logits)
+        log_p, log_q = xp.where(never, 0, log_p), xp.where(always, 0, log_q)
         never, always = never.astype(log_p.dtype), always.astype(log_p.dtype)
         coef, veto = log_p - log_q, never - always
         if not self.may_miss:
             return LinearScore(coef, log_q.sum(-1), veto, always.sum(-1))
         # The intercept becomes linear in the indicators: Σ_j seen_j log (1-p_j).
-        zero = jnp.zeros_like(log_q[:, 0])
-        both = jnp.concatenate([coef, log_q], 1), jnp.concatenate([veto, always], 1)
+        zero = xp.zeros_like(log_q[:, 0])
+        both = xp.concatenate([coef, log_q], 1), xp.concatenate([veto, always], 1)
         return LinearScore(both[0], zero, both[1], zero)
 
     def _scored(self, score: LinearScore, x: Array | Sparse) -> Any:
@@ -169,11 +174,12 @@ class BernoulliParams(CountParams):
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
         """`log p_y - log p_other` where x is 1, `log (1-p_y) - log (1-p_other)` where it is 0."""
+        xp = namespace(x, self.logits)
         seen = self.seen(x)
         log_p, log_q = (a[y] - a[other] for a in self._logs())
-        ones = binary(jnp.where(seen, x, 0), self.threshold)
-        found = jnp.where(ones > 0, log_p, jnp.where(ones == 0, log_q, jnp.nan))
-        return jnp.where(seen, found, 0)
+        ones = binary(xp.where(seen, x, 0), self.threshold)
+        found = xp.where(ones > 0, log_p, xp.where(ones == 0, log_q, xp.nan))
+        return xp.where(seen, found, 0)
 
     def condition(
         self, x: Shaped[Array, "*batch d"], r: Float[Array, "*batch K"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
@@ -30,7 +30,8 @@ from genclf.families.counts.smoothed import Smoothed
 from genclf.families.initial_clusters import hamming_distance
 from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.support import Support
-from genclf.sums.blocks import ClassWeights, accumulate
+from genclf.numerics.namespace import Array, namespace
+from genclf.sums.blocks import ClassWeights, accumulate, host_labels
 from genclf.sums.statistics import Sums
 
 _SIZE = whole(1, 2**31 - 1)
@@ -112,6 +113,9 @@ class Categorical(Smoothed):
     def stats(self, x: Array, w: ClassWeights) -> Sums:
         """`Sums` of the indicators of x, the columns side by side."""
         columns, valid = self.columns(x.shape[1]), self.support.valid
+        if (rows := host_labels(w)) is not None:
+            count: Any = rows.counts()
+            return Sums(count, columns.tables_on_host(x, rows))
         size = sum(columns.num_values)
 
         def block(x: Array, w: Array) -> Sums:
@@ -129,16 +133,11 @@ class Categorical(Smoothed):
 
     def estimate(self, stats: Sums) -> CategoricalParams:
         """Smoothed log θ of every column; uniform for a class without examples."""
+        xp = namespace(stats.total)
         columns = self._columns_of(stats)
-        column = np.repeat(np.arange(len(columns.num_values)), columns.num_values)
         count = stats.total + pseudo_counts(self.alpha, self.prior, stats.total)
-
-        def of_column(table: Array) -> Array:
-            sums = jnp.zeros((len(table), len(columns.num_values)), table.dtype)
-            return sums.at[:, column].add(table)[:, column]
-
-        count = jnp.where(of_column(count) == 0, 1, count)
-        return CategoricalParams(log_shares(count, of_column(count)), columns)
+        count = xp.where(columns.sums(count) == 0, 1, count)
+        return CategoricalParams(log_shares(count, columns.sums(count)), columns)
 
     def _columns_of(self, stats: Sums) -> Columns:
         size, v = stats.total.shape[-1], self.num_values

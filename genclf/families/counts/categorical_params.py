@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import Domain, whole
@@ -22,21 +22,25 @@ from genclf.families.given import probabilities
 from genclf.families.missing import MayMiss, Missing, is_missing
 from genclf.families.support import Support
 from genclf.numerics.logarithms import safe_log, times_log
+from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import over_rows
+from genclf.sums.host import LabelledRows
 from genclf.sums.statistics import Sums
 
 
 def wide_codes(x: Array) -> Array:
     """Codes in a dtype of at least 32 bits, which can hold every num_values."""
+    xp = namespace(x)
     if x.dtype.itemsize >= 4:
         return x
-    return x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
+    return x.astype(xp.float32 if xp.issubdtype(x.dtype, xp.floating) else xp.int32)
 
 
 def last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
     """Broadcast a number for each column over the leading axes of x."""
-    return jnp.broadcast_to(jnp.asarray(sizes, x.dtype), x.shape)
+    xp = namespace(x)
+    return xp.broadcast_to(xp.asarray(sizes, x.dtype), x.shape)
 
 
 _SIZES = Domain(
@@ -74,15 +78,35 @@ class Columns(MayMiss):
         """The index at which each column starts in the table, shape (d,)."""
         return np.cumsum((0, *self.num_values[:-1]))
 
+    def sums(self, table: Float[Array, "*batch sum_V"]) -> Float[Array, "*batch sum_V"]:
+        """For each entry, the sum over the values of its column."""
+        column = np.repeat(np.arange(len(self.num_values)), self.num_values)
+        if on_host(table):
+            host: Any = np.add.reduceat(table, self.first, axis=-1)
+            return host[..., column]
+        sums = jnp.zeros((*table.shape[:-1], len(self.num_values)), table.dtype)
+        return sums.at[..., column].add(table)[..., column]
+
+    def tables_on_host(self, x: Array, rows: LabelledRows) -> Any:
+        """The weight of each value of each column in each class, by NumPy."""
+        index, known = self.indices(x)
+        first = [*self.first.tolist(), sum(self.num_values)]
+        found = [
+            rows.table(np.where(known[:, j], index[:, j] - first[j], -1), v)
+            for j, v in enumerate(self.num_values)
+        ]
+        return np.concatenate(found, 1)
+
     def indices(self, x: Array) -> tuple[Int[Array, "*batch d"], Bool[Array, "*batch d"]]:
         """The index of each cell in the flat table, and whether it has one.
 
         A missing cell has no index, so it adds nothing to a score or to a table.
         """
+        xp = namespace(x)
         wide = wide_codes(x)
         sizes = last_axis(self.num_values, wide)
-        known = (wide >= 0) & (wide < sizes) & (wide == jnp.floor(wide))
-        code = jnp.where(known, wide, 0).astype(jnp.int32)
+        known = (wide >= 0) & (wide < sizes) & (wide == xp.floor(wide))
+        code = xp.where(known, wide, 0).astype(xp.int32)
         return code + last_axis(self.first, code), known
 
 
@@ -149,12 +173,13 @@ class CategoricalParams(CountParams):
         return self.log_theta[..., start : start + self.columns.num_values[column]]
 
     def _look_up(self, table: Array, x: Array) -> Array:
+        xp = namespace(x, self.log_theta)
         flipped = table.T
 
         def rows(x: Array) -> Array:
             index, known = self.columns.indices(x)
-            found = jnp.where(known[..., None], flipped[index], 0)
-            return jnp.where(self.support.valid(x)[..., None], found, jnp.nan).sum(-2)
+            found = xp.where(known[..., None], flipped[index], 0)
+            return xp.where(self.support.valid(x)[..., None], found, xp.nan).sum(-2)
 
         return over_rows(rows, x, 1, x.shape[-1] * len(table))
 
@@ -164,16 +189,18 @@ class CategoricalParams(CountParams):
 
     def discriminant(self, x: Array) -> Float[Array, "*batch K"]:
         """`log_prob` minus its mean over the classes."""
-        common = jnp.where(jnp.isneginf(self.log_theta), 0, self.log_theta).mean(0, keepdims=True)
+        xp = namespace(self.log_theta)
+        common = xp.where(xp.isneginf(self.log_theta), 0, self.log_theta).mean(0, keepdims=True)
         return self._look_up(self.log_theta - common, x)
 
     def terms(
         self, x: Array, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
         """`log p(x_j | y) - log p(x_j | other)`."""
+        xp = namespace(x, self.log_theta)
         index, known = self.columns.indices(x)
         of, against = (self.log_theta[k[..., None], index] for k in (y, other))
-        return jnp.where(self.support.valid(x), jnp.where(known, of - against, 0), jnp.nan)
+        return xp.where(self.support.valid(x), xp.where(known, of - against, 0), xp.nan)
 
     @property
     def missing(self) -> Missing:
@@ -195,7 +222,8 @@ class CategoricalParams(CountParams):
 
     def linear(self) -> tuple[Float[Array, "K sum_V"], Float[Array, "K"]]:
         """The table and 0: linear in the `genclf.indicators` of x; -inf at probability 0."""
-        return self.log_theta, jnp.zeros_like(self.log_theta[:, 0])
+        xp = namespace(self.log_theta)
+        return self.log_theta, xp.zeros_like(self.log_theta[:, 0])
 
     @property
     def statistic(self) -> str:
@@ -219,8 +247,9 @@ def values_support(num_values: int | tuple[int, ...], unseen: Unseen) -> Support
     """Codes 0 ... V_j - 1; with unseen="ignore" also larger whole numbers."""
 
     def valid(x: Array) -> Array:
+        xp = namespace(x)
         code = wide_codes(x)
-        whole = (code >= 0) & (code == jnp.floor(code)) & jnp.isfinite(code)
+        whole = (code >= 0) & (code == xp.floor(code)) & xp.isfinite(code)
         return whole if unseen == "ignore" else whole & (code < last_axis(num_values, code))
 
     return Support(valid, f"an integer code in 0..num_values-1, num_values = {num_values}")

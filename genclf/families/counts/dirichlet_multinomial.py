@@ -10,7 +10,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from genclf.arguments.domains import NON_NEGATIVES
 from genclf.arguments.parameters import Parameter
@@ -21,6 +21,7 @@ from genclf.families.tokens import COUNTS, Tokens, counts_of, entries_of
 from genclf.numerics import loops
 from genclf.numerics.log_pochhammer import log_rising_sums, rising_table
 from genclf.numerics.logarithms import log_pochhammer, log_pochhammer_remainder
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import over_rows
 
 _LARGE = 64  # a count above which the term common to all classes dominates the score

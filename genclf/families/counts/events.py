@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from genclf.families.missing import MayMiss
 from genclf.families.support import Support, nan_outside_support
 from genclf.numerics.logarithms import log_gamma_remainder
+from genclf.numerics.namespace import Array
 
 EVENTS = Support(
     lambda x: (x >= 0) & (x == jnp.floor(x)) & jnp.isfinite(x), "a whole number 0, 1, 2, ..."

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE
 from genclf.arguments.hyperparameters import kind_of
@@ -33,6 +33,7 @@ from genclf.families.tokens import (
     presence_distance,
     word_sums,
 )
+from genclf.numerics.namespace import Array, namespace
 from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.sparse import Sparse, SparseRows
 from genclf.sums.statistics import Sums, divide
@@ -140,9 +141,10 @@ class Multinomial(Smoothed):
 
     def estimate(self, stats: Sums) -> MultinomialParams:
         """Smoothed log θ; uniform for a class without words."""
+        xp = namespace(stats.total)
         count = stats.total + pseudo_counts(self.alpha, self.prior, stats.total)
-        count = jnp.where(count.sum(-1, keepdims=True) == 0, 1, count)
-        whole = jnp.broadcast_to(count.sum(-1, keepdims=True), count.shape)
+        count = xp.where(count.sum(-1, keepdims=True) == 0, 1, count)
+        whole = xp.broadcast_to(count.sum(-1, keepdims=True), count.shape)
         return self._params(log_shares(count, whole), stats)
 
     def _params(self, log_theta: Array, stats: Sums) -> MultinomialParams:

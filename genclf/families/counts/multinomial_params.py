@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import NON_NEGATIVE, NON_NEGATIVES, Scalar
@@ -21,6 +21,7 @@ from genclf.families.missing import Missing, is_missing
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of, is_dense, word_scores
 from genclf.numerics.logarithms import safe_log, times_log
+from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import over_rows
@@ -85,9 +86,10 @@ class MultinomialParams(CountParams):
         return {"log_theta": Parameter("simplex", "log")}
 
     def _score(self) -> LinearScore:
-        never = jnp.isneginf(self.log_theta)
-        zero = jnp.zeros_like(self.log_theta[:, 0])
-        coef = jnp.where(never, 0, self.log_theta)
+        xp = namespace(self.log_theta)
+        never = xp.isneginf(self.log_theta)
+        zero = xp.zeros_like(self.log_theta[:, 0])
+        coef = xp.where(never, 0, self.log_theta)
         return LinearScore(coef, zero, never.astype(coef.dtype), zero)
 
     def _scored(self, score: LinearScore, x: Array | Tokens | Sparse) -> Array | np.ndarray:
@@ -106,23 +108,24 @@ class MultinomialParams(CountParams):
         self, x: Array | Tokens, y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch _"]:
         """`x_j (log θ_yj - log θ_other,j)` of each word; for tokens, of each position."""
+        xp = namespace(x, self.log_theta)
         if isinstance(x, Tokens):
             rows = counts_of(x, self.presence)
             valid = (rows.ids >= 0) & (rows.ids < self.num_features)
-            word = jnp.where(valid, rows.ids, 0)
+            word = xp.where(valid, rows.ids, 0)
             of, against = (self.log_theta[k[..., None], word] for k in (y, other))
-            return jnp.where(rows.mask, jnp.where(valid, of - against, jnp.nan), 0)
+            return xp.where(rows.mask, xp.where(valid, of - against, xp.nan), 0)
         if not self.may_miss:
             counts, ratio = counts_of(x, self.presence), self.log_theta[y] - self.log_theta[other]
         else:
             counts, seen = self.counted(x)
-            log_mass = jnp.log(self.counted_mass(seen))
+            log_mass = xp.log(self.counted_mass(seen))
             of, against = (
-                self.log_theta[k] - jnp.take_along_axis(log_mass, k[..., None], -1)
+                self.log_theta[k] - xp.take_along_axis(log_mass, k[..., None], -1)
                 for k in (y, other)
             )
             ratio = of - against
-        return jnp.where(counts == 0, 0, counts * ratio)
+        return xp.where(counts == 0, 0, counts * ratio)
 
     def counted(self, x: Array) -> tuple[Float[Array, "*batch V"], Bool[Array, "*batch V"]]:
         """Counts, 0 where missing, and a mask of the counted words."""
@@ -181,7 +184,8 @@ class MultinomialParams(CountParams):
 
     def linear(self) -> tuple[Float[Array, "K V"], Float[Array, "K"]]:
         """`log θ_k`, and 0; -inf where θ is 0."""
-        return self.log_theta, jnp.zeros_like(self.log_theta[:, 0])
+        xp = namespace(self.log_theta)
+        return self.log_theta, xp.zeros_like(self.log_theta[:, 0])
 
     @property
     def statistic(self) -> str:

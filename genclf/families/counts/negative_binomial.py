@@ -7,7 +7,7 @@ import math
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
@@ -18,6 +18,7 @@ from genclf.families.support import Support
 from genclf.numerics import loops
 from genclf.numerics.log_pochhammer import log_rising_sums, rising_table
 from genclf.numerics.logarithms import log_pochhammer_remainder
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.sums.blocks import over_rows
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.domains import NON_NEGATIVE, Scalar
 from genclf.arguments.hyperparameters import kind_of
@@ -21,6 +21,7 @@ from genclf.families.linear_score import LinearScore
 from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.support import Support
 from genclf.numerics.logarithms import safe_log, times_log
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate, over_rows

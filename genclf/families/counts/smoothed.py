@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Bool, Int, PyTree
 
 from genclf.families.base import Params
 from genclf.families.capabilities import (
@@ -21,6 +21,7 @@ from genclf.families.capabilities import (
 from genclf.families.conjugate.base import Prior
 from genclf.families.conjugate.dirichlet import smoothing_problems
 from genclf.families.missing import MayMiss, is_missing
+from genclf.numerics.namespace import Array
 
 
 class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, NON_NEGATIVES, Scalar
 from genclf.arguments.static import static
@@ -18,6 +18,7 @@ from genclf.families.capabilities import HasLinearForm, HasTerms, Latent
 from genclf.families.support import Support, nan_outside_support
 from genclf.numerics import loops
 from genclf.numerics.bessel import log_bessel_and_ratios
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, broadcast_rows, merge_over_blocks, over_rows

@@ -11,14 +11,13 @@ import abc
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
-from jax import lax
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 
 from genclf.covariance.scales import SCALES, Scale
 from genclf.families.gaussian.mahalanobis import Means, from_one, over_classes
-from genclf.families.gaussian.shared_scale import SharedForm
+from genclf.families.gaussian.shared_scale import SharedForm, own_of
 from genclf.numerics import loops
+from genclf.numerics.namespace import Array, constant, namespace
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import over_rows
@@ -52,13 +51,14 @@ def distances(
         compared: whether the distances of a row are only compared with each other; if they
             overflow, those of the row shrunk towards 0 are returned.
     """
+    xp = namespace(x, scale)
     (num_classes, d), inverse = means.high.shape, structure.inverse(scale)
     deviation = structure.deviations(scale)
 
     def in_range(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
         def rows(x: Array) -> Array:
             squared = f(x)
-            overflows = ~jnp.isfinite(squared).all()
+            overflows = ~xp.isfinite(squared).all()
             far = lambda: f(shrink_far_rows(x, deviation))  # noqa: E731
             return loops.cond(any_member(overflows), far, lambda: squared)
 
@@ -83,13 +83,14 @@ def distances(
 
 def _unless_not_finite(x: Shaped[Array, "*batch d"], out: Array) -> Array:
     """Replace the results of each row that has a non-finite cell by NaN."""
+    xp = namespace(out)
 
     def of_finite_rows() -> Array:
-        known = jnp.isfinite(x).all(-1)
-        return jnp.where(known.reshape(known.shape + (1,) * (out.ndim - known.ndim)), out, jnp.nan)
+        known = xp.isfinite(x).all(-1)
+        return xp.where(known.reshape(known.shape + (1,) * (out.ndim - known.ndim)), out, xp.nan)
 
     # The results of such a row are not finite, so rows are checked only if a result is not.
-    return loops.cond(any_member(~jnp.isfinite(out).all()), of_finite_rows, lambda: out)
+    return loops.cond(any_member(~xp.isfinite(out).all()), of_finite_rows, lambda: out)
 
 
 def _by_blocks(
@@ -164,8 +165,8 @@ class _Shared(_Form):
         best = score.max(1)
 
         def from_nearest() -> Array:
-            nearest = lax.stop_gradient(argmax(score))
-            best = jnp.take_along_axis(score, nearest[:, None], 1, mode="promise_in_bounds")
+            nearest = constant(argmax(score))
+            best = own_of(score, nearest)
             own = self.linear.of_classes(nearest).subtracted_from(x)
             less = loops.cond(
                 any_member(self.linear.are_far_apart),
@@ -184,7 +185,8 @@ class _OwnDiagonals(_Form):
 
     def __init__(self, means: Means, scale: Array):
         """From the means and the standard deviations."""
-        self.means, self.scale = means, jnp.broadcast_to(scale, means.high.shape)
+        xp = namespace(scale)
+        self.means, self.scale = means, xp.broadcast_to(scale, means.high.shape)
         self.centre, unit = means.centre, self.scale.mean(0, keepdims=True)
         self.per_unit, deviation = 1 / unit, means.about(means.centre) / unit
         self.of_squares = (unit / self.scale) ** 2

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Float, PyTree, Shaped
 
 from genclf.arguments.domains import (
     FLAG,
@@ -44,6 +44,7 @@ from genclf.families.gaussian.shrunken_centroids import shrink_centroids
 from genclf.families.gaussian.student_t import StudentTParams
 from genclf.families.missing import MISSING, Missing
 from genclf.families.support import FINITE, Support
+from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.accumulate import moments, moments_of_cells
 from genclf.sums.blocks import ClassWeights, masked
@@ -233,10 +234,11 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def of_covariances(self, stats: Moments, found: CovarianceEstimate) -> GaussianParams:
         """Params with the means of the statistics and these covariances."""
+        xp = namespace(stats.mean)
         empty = stats.per_feature(stats.count) == 0
-        mean = jnp.where(empty, found.overall_mean[None], stats.mean)
+        mean = xp.where(empty, found.overall_mean[None], stats.mean)
         low = stats.rounding
-        rounding = None if low is None else jnp.where(empty, 0, low[1])
+        rounding = None if low is None else xp.where(empty, 0, low[1])
         return self._params(mean, found.square_root(), rounding)
 
     def _params(self, mean: Array, scale: Array, rounding: Array | None = None) -> GaussianParams:

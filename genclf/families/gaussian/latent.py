@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from genclf.arguments.static import static
 from genclf.covariance.scales import SCALES, Covariance, Scale
@@ -14,6 +14,7 @@ from genclf.families.capabilities import Completed, Init, Latent, Observed, Shar
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.missing import MayMiss, Missing
+from genclf.numerics.namespace import Array
 from genclf.sums.accumulate import moments, moments_of_cells
 from genclf.sums.blocks import ClassWeights, Hard, merge_over_blocks
 from genclf.sums.statistics import Moments

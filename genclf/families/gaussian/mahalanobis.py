@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
+from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 
@@ -29,7 +30,8 @@ class Means(NamedTuple):
         It is a matrix product, which XLA computes once. XLA may compute a mean again in each loop
         that uses it, with another rounding, and rows and means would be centred differently.
         """
-        share = jnp.full((1, len(self.high)), 1 / len(self.high), self.high.dtype)
+        xp = namespace(self.high)
+        share = xp.full((1, len(self.high)), 1 / len(self.high), self.high.dtype)
         return self.high[:1] + matmul(share, self.high - self.high[:1])
 
     def about(self, centre: Float[Array, "1 d"]) -> Float[Array, "K d"]:
@@ -50,6 +52,10 @@ def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:
 
 def over_classes(f: Callable[..., Array], *leaves: PyTree, x: Array) -> Array:
     """Map f over classes: at once if x is small, else in turn, since (n, K, d) would be large."""
+    if on_host(x, *jax.tree.leaves(leaves)):
+        each: Any = [f(*jax.tree.map(lambda a, k=k: a[k], leaves)) for k in range(len(leaves[-1]))]
+        stacked: Any = np.stack(each, -1)
+        return stacked
     if is_at_most(x.size * len(jax.tree.leaves(leaves)[0]), _SMALL):
         return jax.vmap(f)(*leaves).T
     return lax.map(lambda leaf: f(*leaf), leaves).T

@@ -9,12 +9,13 @@ the missing ones. Rows are the last axis, so that the arithmetic is vectorised o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from genclf.arguments.reprs import summary
 from genclf.covariance.scales import Scale, finite, squares
@@ -22,6 +23,7 @@ from genclf.families.capabilities import Completed
 from genclf.families.gaussian.mahalanobis import Means, from_one, over_classes
 from genclf.numerics import loops
 from genclf.numerics.logarithms import LOG_2PI
+from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import einsum, matmul
 from genclf.sums.accumulate import moments, one_class
 from genclf.sums.blocks import ClassWeights, class_rows
@@ -106,8 +108,9 @@ class Densities(NamedTuple):
 
 def in_units(means: Means, scale: Array, structure: Scale) -> Densities:
     """The densities of these means and scales."""
+    xp = namespace(scale)
     scale = structure.triangular(scale, means.high.shape[-1])
-    unit = jnp.sqrt((scale * scale).sum(-1)).mean(0)
+    unit = xp.sqrt((scale * scale).sum(-1)).mean(0)
     root = scale / unit[None, :, None]
     return Densities(means, einsum("kij,klj->kil", root, root), unit)
 
@@ -156,27 +159,34 @@ def cell_scores(
     x: Shaped[Array, "n d"], means: Means, scale: Array, unit: Float[Array, "d"]
 ) -> Float[Array, "n K"]:
     """`marginal_scores` for independent features: a sum over the observed cells."""
-    seen = ~jnp.isnan(x)
-    x = jnp.where(seen, x, 0).astype(unit.dtype)
-    scale = jnp.broadcast_to(scale, means.high.shape)
+    xp = namespace(x, scale)
+    seen = ~xp.isnan(x)
+    x = xp.where(seen, x, 0).astype(unit.dtype)
+    scale = xp.broadcast_to(scale, means.high.shape)
 
     def distance(mean: Means, scale: Array) -> Array:
-        return squares(finite(jnp.where(seen, from_one(x, mean) / scale[None], 0)))
+        return squares(finite(xp.where(seen, from_one(x, mean) / scale[None], 0)))
 
-    norms = matmul(seen.astype(unit.dtype), jnp.log(scale / unit[None]).T)
+    norms = matmul(seen.astype(unit.dtype), xp.log(scale / unit[None]).T)
     return -0.5 * over_classes(distance, means, scale, x=x) - norms
 
 
 def common_norms(x: Shaped[Array, "n d"], unit: Float[Array, "d"]) -> Float[Array, "n"]:
     """`-Σ log (unit_j √2π)` over the observed cells."""
-    norm = -jnp.log(unit) - 0.5 * LOG_2PI
-    return matmul((~jnp.isnan(x)).astype(norm.dtype), norm)
+    xp = namespace(x, unit)
+    norm = -xp.log(unit) - 0.5 * LOG_2PI
+    return matmul((~xp.isnan(x)).astype(norm.dtype), norm)
 
 
 def linear_marginal_scores(
     x: Shaped[Array, "n d"], given: Densities, label: Int[Array, "n"]
 ) -> Float[Array, "n K"]:
     """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of the observed cells; c is a class mean per row."""
+    if on_host(x):  # rows so far are rare
+        with jax.enable_x64(True):
+            found = linear_marginal_scores(*jax.tree.map(jnp.asarray, (x, given, label)))
+            host: Any = np.asarray(found)
+            return host
     seen = ~jnp.isnan(x.T)
     x = jnp.where(seen, x.T, 0).astype(given.unit.dtype)
     own = jax.tree.map(lambda a: a.at[label].get(mode="promise_in_bounds").T, given.means)
@@ -195,10 +205,11 @@ def of_far_rows(
     again: Callable[[], Array],
 ) -> Float[Array, "*batch K"]:
     """The scores, replaced by those of `again` for far rows without infinite cells."""
+    xp = namespace(scores)
 
     def replaced() -> Array:
-        mask = far & ~jnp.isinf(x).any(-1)
-        return jnp.where(mask[..., None], again(), scores)
+        mask = far & ~xp.isinf(x).any(-1)
+        return xp.where(mask[..., None], again(), scores)
 
     return loops.cond(any_member(far.any()), replaced, lambda: scores)
 

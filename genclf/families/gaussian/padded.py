@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from genclf.covariance.regularise import estimate_covariance
 from genclf.families.base import Density, Wrapping
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
+from genclf.numerics.namespace import Array
 from genclf.sums.statistics import Moments
 
 

@@ -9,8 +9,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Float, Int, PyTree, Shaped
 from numpy.typing import ArrayLike
 
 from genclf.arguments.parameters import Parameter
@@ -48,6 +47,7 @@ from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
 from genclf.numerics.compensated import zero_low
 from genclf.numerics.logarithms import LOG_2PI
+from genclf.numerics.namespace import Array, constant, namespace
 from genclf.numerics.products import einsum
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.far import shrink_far_rows
@@ -169,12 +169,13 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
     @property
     def covariances(self) -> Float[Array, "*batch K d d"]:
         """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
+        xp = namespace(self.mean)
         d = self.mean.shape[-1]
-        each = self.structure.matrices(jnp.asarray(self.scale), d)  # of NumPy in an estimator
-        return jnp.broadcast_to(each, (*self.mean.shape, d))
+        each = self.structure.matrices(xp.asarray(self.scale), d)  # of NumPy in an estimator
+        return xp.broadcast_to(each, (*self.mean.shape, d))
 
     def _means(self) -> Means:
-        return Means(self.mean, lax.stop_gradient(self.rounding))
+        return Means(self.mean, constant(self.rounding))
 
     def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
         """`-½ log |2π Σ_k|` as two terms: one per class, without units, and one that all share."""
@@ -183,6 +184,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
+        xp = namespace(x, self.mean)
 
         def complete(rows: Array) -> Array:
             return self._log_prob_minus_common(rows) + self._log_norms()[1]
@@ -192,7 +194,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
             return self._seen_minus_common(rows) + common[:, None]
 
         def infinitely_far(rows: Array) -> Array:
-            return jnp.where(jnp.isfinite(self._far_scores(rows)), -jnp.inf, jnp.nan)
+            return xp.where(xp.isfinite(self._far_scores(rows)), -xp.inf, xp.nan)
 
         if not self.may_miss:
             return complete(x)
@@ -241,14 +243,15 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
         Rows whose scores overflow, or are all below `-most`, are scored by `far`.
         """
+        xp = namespace(x, self.mean)
 
         def rows(x: Array) -> Array:
-            return loops.cond(jnp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
+            return loops.cond(xp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
 
         d = self.mean.shape[-1]
         by_blocks = lambda f: over_rows(f, x, 1, 2 * self.structure.row_size(d))  # noqa: E731
         scores = by_blocks(rows)
-        is_far = ~jnp.isfinite(scores).all(-1) | (scores.max(-1) <= -most)
+        is_far = ~xp.isfinite(scores).all(-1) | (scores.max(-1) <= -most)
         return of_far_rows(x, scores, is_far, lambda: by_blocks(far))
 
     def terms(
@@ -292,15 +295,16 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         If classes share Σ, the distances differ by little of their size, so the scores are linear
         in x instead. If squares or products overflow, the row is shrunk towards 0.
         """
+        xp = namespace(rows, self.mean)
         given = self.in_units()
         shrunk = shrink_far_rows(rows.astype(given.unit.dtype), given.unit[None])
         if not self.shared:
             return self._seen_minus_common(shrunk)
         score = self._seen_minus_common(rows)
-        label = argmax(jnp.where(jnp.isnan(score), -jnp.inf, score))
+        label = argmax(xp.where(xp.isnan(score), -xp.inf, score))
         linear = linear_marginal_scores(rows, given, label)
-        overflows = ~jnp.isfinite(linear).all(1, keepdims=True)
-        return jnp.where(overflows, linear_marginal_scores(shrunk, given, label), linear)
+        overflows = ~xp.isfinite(linear).all(1, keepdims=True)
+        return xp.where(overflows, linear_marginal_scores(shrunk, given, label), linear)
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
         """Mean and covariance of the features, for examples with class probabilities r."""
@@ -326,9 +330,10 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
         """`-½ Σ_k⁻¹`, `Σ_k⁻¹ μ_k` and `-½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k|`."""
+        xp = namespace(self.mean)
         num_classes, d = self.mean.shape
         precision = self.structure.precisions(self.structure.inverse(self.scale), d)
-        precision = jnp.broadcast_to(precision, (num_classes, d, d))
+        precision = xp.broadcast_to(precision, (num_classes, d, d))
         coef = einsum("kij,kj->ki", precision, self.mean)
         intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self._log_norms())
         return -0.5 * precision, coef, intercept
@@ -339,10 +344,11 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""
+        xp = namespace(stats.mean)
         inverse = self.structure.inverse(self.scale)
         if stats.of_cells:
-            scale = jnp.broadcast_to(self.scale, stats.mean.shape)
-            norms = stats.count * (-jnp.log(scale) - 0.5 * LOG_2PI)
+            scale = xp.broadcast_to(self.scale, stats.mean.shape)
+            norms = stats.count * (-xp.log(scale) - 0.5 * LOG_2PI)
         else:
             norms = stats.count * sum(self._log_norms())
         centred = self._means().subtracted_from(stats.mean)

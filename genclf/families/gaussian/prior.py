@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from genclf.families.conjugate.gaussian import NormalInverseWishartDistribution
 from genclf.families.gaussian.student_t import StudentTParams
+from genclf.numerics.namespace import Array
 from genclf.sums.statistics import Moments
 
 

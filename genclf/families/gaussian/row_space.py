@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.domains import POSITIVES, SHARES, whole
 from genclf.arguments.static import static
@@ -29,6 +29,7 @@ from genclf.families.gaussian.params import GaussianParams, describe_moments
 from genclf.families.gaussian.terms import shared_terms
 from genclf.families.support import Support
 from genclf.numerics.logarithms import LOG_2PI
+from genclf.numerics.namespace import Array
 from genclf.numerics.products import einsum, matmul
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, broadcast_rows, row_weights

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from genclf.covariance.scales import Scale, finite, squares
 from genclf.families.gaussian.mahalanobis import Means
 from genclf.numerics import loops
+from genclf.numerics.namespace import Array, constant, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
@@ -20,6 +23,19 @@ from genclf.sums.largest import argmax
 
 _SMALL = 2**16  # numbers, up to which centring costs nothing
 _SOME_CLASSES = 33  # from which scores are reduced block by block
+
+
+def rows_of(of_class: Array, k: Int[Array, "n"]) -> Array:
+    """The entry of the class k of each row."""
+    return of_class[k] if on_host(of_class) else of_class.at[k].get(mode="promise_in_bounds")
+
+
+def own_of(score: Float[Array, "n K"], k: Int[Array, "n"]) -> Float[Array, "n 1"]:
+    """The score of the class k of each row."""
+    if on_host(score):
+        own: Any = np.take_along_axis(np.asarray(score), np.asarray(k)[:, None], 1)
+        return own
+    return jnp.take_along_axis(score, k[:, None], 1, mode="promise_in_bounds")
 
 
 def linear_form(
@@ -41,8 +57,9 @@ class SharedForm:
     @property
     def are_far_apart(self) -> Bool[Array, ""]:
         """Whether a class is so far from the centre that scores about it are too inexact."""
+        xp = namespace(self.coef)
         squared_distance = (-2 * self.intercept).max()
-        return squared_distance > 4 * jnp.finfo(self.coef.dtype).eps ** -0.5
+        return squared_distance > 4 * xp.finfo(self.coef.dtype).eps ** -0.5
 
     def about_centre(self, z: Float[Array, "n d"]) -> Float[Array, "n K"]:
         """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of z = x - c."""
@@ -50,11 +67,14 @@ class SharedForm:
 
     def of_classes(self, k: Int[Array, "n"]) -> Means:
         """The means of the classes k."""
-        return jax.tree.map(lambda a: a.at[k].get(mode="promise_in_bounds"), self.means)
+        return jax.tree.map(lambda a: rows_of(a, k), self.means)
 
     def between(self) -> Float[Array, "K K"]:
         """`|μ_k - μ_l|²_Σ`."""
         z = self.structure.whiten(self.inverse, self.means.about(self.means.centre))
+        if on_host(z):
+            found: Any = np.stack([squares(z - own[None]) for own in z])
+            return found
         return lax.map(lambda own: squares(z - own[None]), z)
 
     def about_classes(
@@ -62,8 +82,7 @@ class SharedForm:
     ) -> Float[Array, "n K"]:
         """The scores with c = μ_k, the mean of one class for each row; 0 for this class."""
         score = finite(matmul(self.of_classes(k).subtracted_from(x), self.coef.T))
-        own = jnp.take_along_axis(score, k[:, None], 1, mode="promise_in_bounds")
-        return score - own - 0.5 * between.at[k].get(mode="promise_in_bounds")
+        return score - own_of(score, k) - 0.5 * rows_of(between, k)
 
 
 def linear_scores(
@@ -77,9 +96,10 @@ def linear_scores(
 
     c is the centre of the means; if classes are far apart, the mean of the nearest class.
     """
+    xp = namespace(x, scale)
     centre = means.centre
     form = SharedForm(means, structure.inverse(scale)[0], structure)
-    spread = structure.deviations(scale)[0] + jnp.abs(means.about(centre)).max(0)
+    spread = structure.deviations(scale)[0] + xp.abs(means.about(centre)).max(0)
     x = x.astype(centre.dtype)
 
     intercept = form.intercept - matmul(form.coef, centre[0])
@@ -98,7 +118,7 @@ def linear_scores(
         between = form.between()
 
         def rows(x: Array) -> Array:
-            nearest = lax.stop_gradient(argmax(form.about_centre(x - centre)))
+            nearest = constant(argmax(form.about_centre(x - centre)))
             return reduce(form.about_classes(x, nearest, between))
 
         return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))
@@ -107,7 +127,7 @@ def linear_scores(
         if is_at_most(x.size, _SMALL):
             return centred()
         # Centring is a pass over x, which gains no precision if the centre is about 0.
-        offset = any_member((jnp.abs(centre[0]) > spread).any())
+        offset = any_member((xp.abs(centre[0]) > spread).any())
         return loops.cond(offset, centred, as_they_are)
 
     return loops.cond(any_member(form.are_far_apart), about_nearest, about_centre)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
@@ -15,6 +15,7 @@ from genclf.families.gaussian.mahalanobis import Means, over_classes
 from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
 from genclf.numerics.logarithms import log_pochhammer
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import broadcast_rows, over_rows
 from genclf.sums.factors import any_member
 from genclf.sums.far import far_row_factor

@@ -5,10 +5,11 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from genclf.covariance.scales import finite
 from genclf.families.gaussian.mahalanobis import Means
+from genclf.numerics.namespace import Array, namespace
 
 
 def _deviation(x: Shaped[Array, "*batch d"], means: Means, k: Int[Array, "*batch"]) -> Array:
@@ -25,13 +26,14 @@ def independent_terms(
     may_miss: bool,
 ) -> Float[Array, "*batch d"]:
     """`log N(x_j; μ_yj, s_yj) - log N(x_j; μ_other,j, s_other,j)`; 0 where x is missing."""
-    scale = jnp.broadcast_to(scale, means.high.shape)
+    xp = namespace(x, scale)
+    scale = xp.broadcast_to(scale, means.high.shape)
 
     def each(k: Array) -> Array:
-        return -0.5 * (_deviation(x, means, k) / scale[k]) ** 2 - jnp.log(scale[k])
+        return -0.5 * (_deviation(x, means, k) / scale[k]) ** 2 - xp.log(scale[k])
 
     found = finite(each(y) - each(other))
-    return jnp.where(jnp.isnan(x), 0, found) if may_miss else found
+    return xp.where(xp.isnan(x), 0, found) if may_miss else found
 
 
 def shared_terms(

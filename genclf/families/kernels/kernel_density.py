@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree, Shaped
+from jaxtyping import Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.arguments.parameters import Parameter
@@ -24,6 +24,7 @@ from genclf.families.missing import MISSING, MayMiss, Missing
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics import loops
 from genclf.numerics.logarithms import LOG_2PI
+from genclf.numerics.namespace import Array
 from genclf.numerics.sizes import at_most
 from genclf.sums.blocks import (
     ClassWeights,

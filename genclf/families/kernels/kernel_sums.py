@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from genclf.arguments.module import Module
 from genclf.numerics import loops
 from genclf.numerics.logarithms import safe_log
+from genclf.numerics.namespace import Array
 from genclf.sums.blocks import zeros_as
 
 _UNROLLED = 8  # features added without writing the distances back to memory
@@ -43,7 +44,7 @@ def half_squares(
     return 0.5 * loops.scan(add, zeros_as(zeros, x, examples), features, unroll=unroll)[0]
 
 
-class RunningLogSumExp(eqx.Module):
+class RunningLogSumExp(Module):
     """A running log-sum-exp over examples, for each row and for G multipliers of the bandwidth.
 
     Attributes:

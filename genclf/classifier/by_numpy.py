@@ -1,0 +1,107 @@
+"""Fits and scores by NumPy at once, for rows in its arrays: nothing is compiled.
+
+The formulas are those of the families; only rows are summed in another way. So NumPy and JAX agree
+to the last digits. docs/design/by-numpy.md has the measurements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int, PyTree
+
+from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.estimation import estimate_of
+from genclf.classifier.model import Fitted
+from genclf.families.combined.product import Product, ProductParams
+from genclf.families.counts.bernoulli import Bernoulli
+from genclf.families.counts.bernoulli_params import BernoulliParams
+from genclf.families.counts.categorical import Categorical
+from genclf.families.counts.categorical_params import CategoricalParams
+from genclf.families.counts.multinomial import Multinomial
+from genclf.families.counts.multinomial_params import MultinomialParams
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.params import GaussianParams
+from genclf.numerics.logarithms import logsumexp
+from genclf.sums.blocks import Hard
+from genclf.sums.merging import merged
+from genclf.sums.sparse import is_sparse, sparse_rows
+from genclf.sums.statistics import ClassifierStats
+
+MOST_TO_SUM = 2**21  # numbers of dense rows, from which compiled sums are faster
+MOST_TO_SCORE = 2**21
+
+
+def sums_by_numpy(clf: Any, x: PyTree) -> bool:
+    """Whether NumPy sums these rows, and estimates the model from the sums."""
+    if not isinstance(clf, Classifier) or clf.is_predictive or not by_numpy(clf.family):
+        return False
+    return _size(x) <= MOST_TO_SUM
+
+
+def scores_by_numpy(params: Any, x: PyTree) -> bool:
+    """Whether NumPy scores these rows."""
+    if not isinstance(params, ClassifierParams) or not by_numpy(params.conditional):
+        return False
+    return _size(x) <= MOST_TO_SCORE
+
+
+def by_numpy(of: Any) -> bool:
+    """Whether the formulas of a family, or of a density, take arrays of NumPy."""
+    if isinstance(of, Product | ProductParams):
+        return all(map(by_numpy, of.parts.values()))
+    if isinstance(of, Gaussian | GaussianParams):
+        marginal = of.structure.is_full and of.may_miss
+        return not marginal and getattr(of, "prior", None) is None
+    if isinstance(of, Multinomial | MultinomialParams):
+        return not of.may_miss
+    return isinstance(of, Bernoulli | BernoulliParams | Categorical | CategoricalParams)
+
+
+def _size(x: PyTree) -> int:
+    """How many numbers dense rows hold."""
+    leaves = jax.tree.leaves(x, is_leaf=is_sparse)
+    return sum(0 if is_sparse(leaf) else leaf.size for leaf in leaves)
+
+
+def statistics_by_numpy(
+    clf: Classifier, x: PyTree, y: Int[np.ndarray, "n"], w: Float[np.ndarray, "n"]
+) -> ClassifierStats:
+    """The statistics of rows that have labels 0..K-1."""
+    label: Any = y
+    weight: Any = w
+    count: Any = np.bincount(y, w, clf.num_classes)
+    with np.errstate(all="ignore"):
+        return clf.statistics(
+            count, clf.family.stats(_rows(x), Hard(label, weight, clf.num_classes))
+        )
+
+
+def estimate_by_numpy(
+    clf: Classifier, stats: ClassifierStats, before: ClassifierStats | None = None
+) -> tuple[ClassifierStats, ClassifierParams]:
+    """The statistics, merged with earlier ones, and the estimate."""
+    with np.errstate(all="ignore"):
+        stats = stats if before is None else merged(before, stats)
+        return stats, jax.tree.map(np.asarray, estimate_of(clf, stats))
+
+
+def discriminant_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:
+    """`genclf.discriminant` of rows."""
+    with np.errstate(all="ignore"):
+        return np.asarray(params.discriminant(_rows(x)))
+
+
+def log_marginal_by_numpy(params: ClassifierParams, x: PyTree) -> Float[np.ndarray, "n"]:
+    """`genclf.log_marginal` of rows."""
+    with np.errstate(all="ignore"):
+        joint = params.with_log_prior(params.conditional.log_prob(_rows(x)))
+        return np.asarray(logsumexp(joint))
+
+
+def _rows(x: PyTree) -> PyTree:
+    """The rows as families take them."""
+    convert = lambda a: sparse_rows(a, "X") if is_sparse(a) else a  # noqa: E731
+    return jax.tree.map(convert, x, is_leaf=is_sparse)
