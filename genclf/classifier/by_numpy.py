@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, PyTree
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate_of
 from genclf.classifier.model import Fitted
+from genclf.families.capabilities import HasTerms, has
 from genclf.families.combined.product import Product, ProductParams
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.bernoulli_params import BernoulliParams
@@ -94,6 +95,15 @@ def discriminant_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]
         return np.asarray(params.discriminant(_rows(x)))
 
 
+def log_posterior_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:
+    """`genclf.log_posterior` of rows."""
+    joint = discriminant_by_numpy(params, x)
+    top = joint.max(1, keepdims=True)
+    with np.errstate(all="ignore"):
+        difference = np.where(np.isfinite(top), joint - top, np.nan)
+        return difference - np.log(np.exp(difference).sum(1, keepdims=True))
+
+
 def log_marginal_by_numpy(params: ClassifierParams, x: PyTree) -> Float[np.ndarray, "n"]:
     """`genclf.log_marginal` of rows."""
     with np.errstate(all="ignore"):
@@ -105,3 +115,21 @@ def _rows(x: PyTree) -> PyTree:
     """The rows as families take them."""
     convert = lambda a: sparse_rows(a, "X") if is_sparse(a) else a  # noqa: E731
     return jax.tree.map(convert, x, is_leaf=is_sparse)
+
+
+def terms_by_numpy(params: ClassifierParams, x: PyTree) -> Float[np.ndarray, "n p"]:
+    """`log p(x_j | k) - log p(x_j | 0)` of each class k > 0 and column j; of a text as a whole."""
+    whole = params.conditional
+    parts = whole.parts.items() if isinstance(whole, ProductParams) else [(None, whole)]
+    found = []
+    with np.errstate(all="ignore"):
+        for name, part in parts:
+            rows = _rows(x if name is None else x[name])
+            n = rows.shape[0]
+            if is_sparse(rows) or not has(part, HasTerms):
+                score = np.asarray(part.discriminant(rows))
+                found += [(score[:, 1:] - score[:, :1])]
+            else:
+                of = [np.full(n, k) for k in range(params.num_classes)]
+                found += [part.terms(rows, k, of[0]) for k in of[1:]]
+    return np.nan_to_num(np.hstack(found))

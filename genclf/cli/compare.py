@@ -13,7 +13,6 @@ from genclf.cli.files import InputError, read_table
 from genclf.cli.report import open_console, progress, say, section, show_table
 from genclf.cli.text_tables import HOLES
 from genclf.tables.comparison import Comparison, compare
-from genclf.tables.features import MAX_WORDS
 from genclf.tables.rules import RULES
 from genclf.tables.trials import ModelScore
 
@@ -60,7 +59,7 @@ def print_comparison(options: Namespace) -> None:
         "Columns",
         'These rules decide how a column is read. Strings "repeat" if each distinct string occurs '
         "twice or more on average. A missing cell is integrated out: no row is dropped because of "
-        f"it. A missing text is empty; the first {MAX_WORDS} words of a text are read.",
+        "it. A missing text is empty.",
     )
     show_table(console, ("read as", "when"), RULES)
     console.print()

@@ -30,6 +30,7 @@ from genclf.families.structure import nodes_of
 from genclf.plot.classes import as_text
 from genclf.plot.evidence import draw_bars
 from genclf.tables.comparison import Comparison
+from genclf.tables.features import dense
 from genclf.tables.frames import CellsOf, cells_of, num_rows, take
 
 _ROWS = 2_000  # number of rows over which the terms of columns are averaged
@@ -139,7 +140,7 @@ def _checks(found: Comparison, cells: CellsOf) -> list[str]:
     """The results of `validate` and `diagnose` for the best model and all rows, as sentences."""
     best = found.best
     with jax.enable_x64(True):
-        x = best.read(take(cells, found.rows))
+        x = dense(best.read(take(cells, found.rows)))
         try:
             validate(best.classifier, x, found.y)
             results = ["validate found nothing wrong."]

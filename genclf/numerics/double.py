@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import NamedSharding, PartitionSpec
@@ -66,7 +67,7 @@ def in_double(function: Callable[..., R]) -> Callable[..., R]:
 
 def widen(a: Array) -> Array:
     """The array in float64; for functions that are computed `in_double`."""
-    return lax.convert_element_type(a, jnp.float64)
+    return a.astype(np.float64) if on_host(a) else lax.convert_element_type(a, jnp.float64)
 
 
 def narrow(a: Array, dtype: jnp.dtype) -> Pair:

@@ -47,15 +47,16 @@ class Covariances(NamedTuple):
 
     def correlation(self) -> Array:
         """The correlation matrices in float64; call it where `jax.enable_x64` is on."""
+        xp = namespace(self.scatter)
         scatter, low, divisor, keep, added, unit = map(widen, self[:-1])
-        diagonal = lambda a: jnp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
+        diagonal = lambda a: xp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
         inverse = 1 / unit
         left = inverse * (keep / divisor)[..., None]
         own = (diagonal(scatter) + diagonal(low)) * left * inverse + added * inverse**2
-        own = jnp.where(self.constant, 1, own)
-        eye = jnp.eye(unit.shape[-1], dtype=bool)
+        own = xp.where(self.constant, 1, own)
+        eye = xp.eye(unit.shape[-1], dtype=bool)
         matrix = (scatter + low) * left[..., :, None] * inverse[..., None, :]
-        return jnp.where(jnp.broadcast_to(eye, matrix.shape), own[..., None], matrix)
+        return xp.where(xp.broadcast_to(eye, matrix.shape), own[..., None], matrix)
 
 
 def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
@@ -108,15 +109,22 @@ def spectrum(exact: Covariances) -> tuple[Float[Array, "K d"], Float[Array, "K d
 
     Constant features have the eigenvalue 0.
     """
+    if on_host(exact.scatter):
+        return _eigen(exact)
     return by_classes(_spectrum, lax.stop_gradient(exact))
 
 
 @in_double
 def _spectrum(exact: Covariances) -> tuple[Array, Array]:
-    vary = ~exact.constant
-    matrix = jnp.where(vary[..., :, None] & vary[..., None, :], exact.correlation(), 0)
-    found = batched.eigh(matrix)
-    return jax.tree.map(lambda a: lax.convert_element_type(a, exact.scatter.dtype), tuple(found))
+    found = _eigen(exact)
+    return jax.tree.map(lambda a: lax.convert_element_type(a, exact.scatter.dtype), found)
+
+
+def _eigen(exact: Covariances) -> tuple[Array, Array]:
+    xp, vary = namespace(exact.scatter), ~exact.constant
+    both = vary[..., :, None] & vary[..., None, :]
+    values, vectors = batched.eigh(xp.where(both, exact.correlation(), 0))
+    return values, vectors
 
 
 @_regular_factor.defjvp

@@ -27,7 +27,6 @@ def arrays_of(
     *,
     learning: bool,
     may_miss: Callable[[str | None], bool] = lambda part: True,
-    words: Callable[[list[str], Column], Any] | None = None,
 ) -> Any:
     """The array of each part of a model, or the array of a model without parts.
 
@@ -40,7 +39,6 @@ def arrays_of(
         place: where the rows are, for messages.
         learning: whether a value that a column does not have is an error by default.
         may_miss: whether cells of this part may be missing.
-        words: what makes an array of texts; None for `words_in`.
 
     Raises:
         ValueError: a column is absent, has another type than its `Column`, or holds an infinite
@@ -53,7 +51,7 @@ def arrays_of(
         own, holes = column_in(cells, column, place), may_miss(column.part)
         array: Any
         if column.kind == "text":
-            array = (words or words_in)(texts_in(own, column, place), column)
+            array = words_in(texts_in(own, column, place), column)
         elif column.is_coded:
             array = codes_in(own, column, place, learning=learning, may_miss=holes)[:, None]
         else:

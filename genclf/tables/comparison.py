@@ -8,20 +8,22 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.sharding import compiled
+from genclf.classifier.by_numpy import estimate_by_numpy, statistics_by_numpy, sums_by_numpy
 from genclf.classifier.checked_arguments import checked_arguments
-from genclf.classifier.classifier import Classifier
+from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.fitting.fit import fitted
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.tables.arrays import column_in, numbers_in
+from genclf.tables.baselines import on_columns, on_terms
 from genclf.tables.candidates import candidates
 from genclf.tables.choices import MISSING
 from genclf.tables.columns import Column
-from genclf.tables.features import features_of
+from genclf.tables.features import dense, features_of
 from genclf.tables.frames import CellsOf, Frame, cells_of, library_of, make_table, num_rows, take
 from genclf.tables.held_out import stratified_folds
 from genclf.tables.kinds import Given, Reading
@@ -31,7 +33,7 @@ from genclf.tables.notes import score_notes, table_notes
 from genclf.tables.place import Place
 from genclf.tables.remarks import column_remarks
 from genclf.tables.training_words import of_all_words
-from genclf.tables.trials import ModelScore, Trial, baseline, trials_of
+from genclf.tables.trials import ModelScore, Trial, trials_of
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,11 @@ def compare(
     missing cell is integrated out, and a missing text is empty. The only rows dropped are those
     without a label and those of classes of one row.
 
-    Baselines are the class prior, and softmax regression on standardized numbers and indicators of
-    categories, with a missing number at the mean. The models are LDA, QDA and Gaussian naive Bayes
-    of the numbers, and naive Bayes of kernel densities; Bernoulli and categorical naive Bayes;
-    multinomial naive Bayes of counts and of the words of each text; and naive Bayes of all
+    Baselines are the class prior, softmax regression on standardized numbers and indicators of
+    categories, with a missing number at the mean, and softmax regression on the terms of naive
+    Bayes: the log-ratio of the classes for each column. The models are LDA, QDA and Gaussian naive
+    Bayes of the numbers, and naive Bayes of kernel densities; Bernoulli and categorical naive
+    Bayes; multinomial naive Bayes of counts and of the words of each text; and naive Bayes of all
     columns, which is that of `genclf.sklearn.MixedNB`. If a covariance is singular in some fold, a
     ridge of 0.001 of each feature's variance is tried, or a prior where numbers are missing.
     Smoothing is alpha = 1. The values of a column, the edges of bins and the scales of softmax
@@ -184,15 +187,13 @@ def compare(
             trials += trials_of(candidate, x, y, len(count), folds, w)
             if progress is not None:
                 progress(done + 1, len(tried))
-        trials += filter(None, [baseline(used, columns, y, folds, w)])
+        trials += on_columns(used, columns, y, folds, w) + on_terms(tried[-1], x, y, folds, w)
         trials.sort(key=lambda trial: trial.rank)
         # The class prior has scores.
         first = next(trial for trial in trials if trial.family is not None)
         assert trials[0].scores is not None and first.scores is not None
         clf, own = Classifier(of_all_words(first.family), len(count)), first.columns
-        params = jax.tree.map(
-            np.asarray, _fit_once(clf, features_of(used, own, None, learning=True), y, w)
-        )
+        params = _fit(clf, features_of(used, own, None, learning=True), y, w)
     models = tuple(trial.score(trials[0].scores) for trial in trials)
     notes = table_notes(usable, used, columns, requested, num_folds)
     notes += column_remarks(used, columns, y, w) + score_notes(trials, models)
@@ -216,6 +217,13 @@ def compare(
 
 
 _fit_once = compiled(fitted, fast_compile=2**62)
+
+
+def _fit(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> ClassifierParams:
+    """The fit to all rows, by NumPy if it can."""
+    if sums_by_numpy(clf, x):
+        return estimate_by_numpy(clf, statistics_by_numpy(clf, x, y, w))[1]
+    return jax.tree.map(np.asarray, _fit_once(clf, dense(x), y, w))
 
 
 def _weights(cells: CellsOf, name: Hashable) -> np.ndarray:

@@ -1,24 +1,22 @@
-"""The columns of a table as the models of `compare` take them: texts are tokens."""
+"""The columns of a table as models of its families take them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
 from genclf.families.base import Family
 from genclf.families.combined.combinator import leaf_families
 from genclf.families.combined.product import Product
-from genclf.families.tokens import Tokens
+from genclf.sums.sparse import is_sparse
 from genclf.tables.arrays import arrays_of
 from genclf.tables.columns import Column
 from genclf.tables.frames import CellsOf
 from genclf.tables.place import Place
-from genclf.text import Vocabulary
-
-MAX_WORDS = 1000  # words read from each text, since all rows are padded to the longest
 
 
 def features_of(
@@ -30,9 +28,7 @@ def features_of(
     def may_miss(part: str | None) -> bool:
         return family is None or may_be_missing(parts[part])
 
-    return arrays_of(
-        cells, columns, Place("table"), learning=learning, may_miss=may_miss, words=_tokens_in
-    )
+    return arrays_of(cells, columns, Place("table"), learning=learning, may_miss=may_miss)
 
 
 def may_be_missing(family: Family) -> bool:
@@ -41,9 +37,11 @@ def may_be_missing(family: Family) -> bool:
     return any(getattr(leaf, "missing", "error") != "error" for leaf in leaves)
 
 
-def _tokens_in(texts: Iterable[str], column: Column) -> Tokens:
-    """The first words of each text."""
-    vocabulary = Vocabulary(column.values, lowercase=column.lowercase)
-    padded = vocabulary.tokens(texts, max_length=MAX_WORDS)
-    longest = max(int(padded.mask.sum(1).max(initial=0)), 1)
-    return jax.tree.map(lambda leaf: leaf[:, :longest], padded)
+def dense(x: PyTree) -> PyTree:
+    """The rows as arrays, for compiled code."""
+    return jax.tree.map(lambda a: a.toarray() if is_sparse(a) else a, x, is_leaf=is_sparse)
+
+
+def rows_of(x: PyTree, rows: np.ndarray) -> PyTree:
+    """Some rows of arrays, or of sparse matrices."""
+    return jax.tree.map(lambda a: a[rows], x, is_leaf=is_sparse)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -14,6 +14,13 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from scipy.special import logsumexp, stdtr
 
 from genclf.arguments.sharding import compiled
+from genclf.classifier.by_numpy import (
+    by_numpy,
+    estimate_by_numpy,
+    log_posterior_by_numpy,
+    statistics_by_numpy,
+    sums_by_numpy,
+)
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posterior
@@ -25,6 +32,8 @@ from genclf.select.cross_validation import cross_validate
 from genclf.select.data import Data, data_of, take
 from genclf.select.folds import folds as folds_of
 from genclf.select.learning_curve import standard_error
+from genclf.tables.features import dense, rows_of
+from genclf.tables.training_words import of_all_words
 
 EM_TOL = 1e-8  # gain in the mean log-likelihood per row, as in `fit`
 EM_STEPS = 200
@@ -92,16 +101,42 @@ def held_out(
     """For each fold, fit on all others and score it; rows have weights in both."""
     num_folds = int(folds.max()) + 1
     w = np.ones(len(y)) if w is None else w
+    own = of_all_words(clf.family) if isinstance(clf, Classifier) else None
+    if isinstance(clf, Classifier) and by_numpy(own) and sums_by_numpy(replace(clf, family=own), x):
+        return scored(*_by_numpy(clf, x, y, folds, w))
     singular, converged = np.zeros(num_folds, bool), np.ones(num_folds, bool)
     if isinstance(clf, Classifier) and is_hidden(clf.family):
-        data = data_of(jax.tree.map(jnp.asarray, x), jnp.asarray(y), folds, jnp.asarray(w))
+        data = data_of(jax.tree.map(jnp.asarray, dense(x)), jnp.asarray(y), folds, jnp.asarray(w))
         log_p, singular, converged = map(np.asarray, _by_em(clf, data))
     else:
-        found = cross_validate(clf, x, y, folds, w, diagnosed=isinstance(clf, Classifier))
+        found = cross_validate(clf, dense(x), y, folds, w, diagnosed=isinstance(clf, Classifier))
         log_p = np.asarray(found.log_posterior)
         if found.diagnosis is not None:
             singular = np.asarray(_singular(found.diagnosis.conditional, num_folds))
     return scored(log_p, y, folds, w, singular, converged)
+
+
+def _by_numpy(
+    clf: Classifier, x: PyTree, y: np.ndarray, folds: np.ndarray, w: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """The arguments of `scored`, for a model that NumPy fits and scores."""
+    num_folds = int(folds.max()) + 1
+    log_p, singular = np.zeros((len(y), clf.num_classes)), np.zeros(num_folds, bool)
+    for fold in range(num_folds):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        stats = statistics_by_numpy(clf, rows_of(x, train), y[train], w[train])
+        _, params = estimate_by_numpy(clf, stats)
+        log_p[test] = log_posterior_by_numpy(params, rows_of(x, test))
+        with np.errstate(all="ignore"):
+            diagnosis = clf.family.diagnose(stats.conditional)
+        singular[fold] = _is_singular(diagnosis)
+    return log_p, y, folds, w, singular, np.ones(num_folds, bool)
+
+
+def _is_singular(diagnosis: PyTree) -> bool:
+    """Whether any Gaussian of one fit has a covariance without full rank."""
+    parts = nodes_of(diagnosis, GaussianDiagnosis)
+    return any((part.rank < part.constant.shape[-1]).any() for part in parts)
 
 
 def scored(

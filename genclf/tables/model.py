@@ -11,13 +11,20 @@ import numpy as np
 from jaxtyping import Float, PyTree, Shaped
 
 from genclf.arguments.reprs import summary
+from genclf.classifier.by_numpy import (
+    estimate_by_numpy,
+    log_posterior_by_numpy,
+    scores_by_numpy,
+    statistics_by_numpy,
+    sums_by_numpy,
+)
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_posterior
 from genclf.fitting.fit import fit
 from genclf.tables.arrays import terms_of_columns
 from genclf.tables.columns import Column
-from genclf.tables.features import features_of
+from genclf.tables.features import dense, features_of
 from genclf.tables.frames import Frame, cells_of
 
 
@@ -88,8 +95,11 @@ class TableModel:
         Args:
             table: as for `read`.
         """
+        x = self.read(table)
+        if scores_by_numpy(self.params, x):
+            return log_posterior_by_numpy(self.params, x)
         with jax.enable_x64(True):
-            return np.asarray(log_posterior(self.params, self.read(table)))
+            return np.asarray(log_posterior(self.params, x))
 
     def predict_log_proba(self, X: Frame) -> Float[np.ndarray, "n K"]:
         """`log p(class | row)`; raise for a row that is impossible in all classes."""
@@ -139,7 +149,9 @@ class TableModel:
             for name, given in (("of", of), ("against", against))
         }
         with jax.enable_x64(True):
-            found = jax.tree.map(np.asarray, explain(self.params, self.read(table), **indices))
+            found = jax.tree.map(
+                np.asarray, explain(self.params, dense(self.read(table)), **indices)
+            )
         terms = terms_of_columns(found.features, self.columns)
         return replace(
             found,
@@ -169,9 +181,12 @@ class TableModel:
         classes, number = np.unique(np.asarray(y), return_inverse=True)
         clf = replace(self.classifier, num_classes=len(classes))
         x = self._read(X, learning=True)
-        with jax.enable_x64(True):
-            params = fit(clf, x, number, sample_weight)
-        self.params = jax.tree.map(np.asarray, params)
+        if sums_by_numpy(clf, x):
+            w = np.ones(len(number)) if sample_weight is None else np.asarray(sample_weight, float)
+            self.params = estimate_by_numpy(clf, statistics_by_numpy(clf, x, number, w))[1]
+        else:
+            with jax.enable_x64(True):
+                self.params = jax.tree.map(np.asarray, fit(clf, x, number, sample_weight))
         self.classifier, self.classes = clf, classes
         return self
 

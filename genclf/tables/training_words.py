@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Bool
 
 from genclf.families.base import Family, Params, Wrapping
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.multinomial import Multinomial
-from genclf.sums.merging import merge
+from genclf.numerics.namespace import Array, namespace
+from genclf.sums.merging import merged
 from genclf.sums.statistics import Sums
 
 
@@ -34,16 +34,18 @@ class TrainingWords(Wrapping):
     whole: bool | Bool[Array, ""] = False
 
     def estimate(self, stats: Sums) -> Params:
+        xp = namespace(stats.total)
         seen = (stats.total.sum(0, keepdims=True) > 0) | self.whole
         if isinstance(self.family, Bernoulli):
             bernoulli = self.family.estimate(stats)
             # Logits equal in all classes cancel from the posterior.
-            return replace(bernoulli, logits=jnp.where(seen, bernoulli.logits, 0))
+            return replace(bernoulli, logits=xp.where(seen, bernoulli.logits, 0))
         # Smoothing merges pseudo-counts; here only words of the training texts have them.
-        pseudo_counts = jnp.broadcast_to(jnp.where(seen, self.family.alpha, 0), stats.total.shape)
-        smoothed = merge(stats, Sums(jnp.zeros_like(stats.count), pseudo_counts))
+        alpha = xp.asarray(self.family.alpha, stats.total.dtype)
+        pseudo_counts = xp.broadcast_to(xp.where(seen, alpha, 0), stats.total.shape)
+        smoothed = merged(stats, Sums(xp.zeros_like(stats.count), pseudo_counts))
         multinomial = replace(self.family, alpha=0.0).estimate(smoothed)
-        return replace(multinomial, log_theta=jnp.where(seen, multinomial.log_theta, 0))
+        return replace(multinomial, log_theta=xp.where(seen, multinomial.log_theta, 0))
 
     def log_prior_density(self, params: Params, stats: Sums) -> Array:
         return self.family.log_prior_density(params, stats)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
 from math import nan
 from typing import NamedTuple
 
@@ -14,12 +12,9 @@ from genclf.classifier.classifier import Classifier
 from genclf.families.base import Family
 from genclf.tables.candidates import Candidate
 from genclf.tables.columns import Column
-from genclf.tables.design import design_matrix
-from genclf.tables.frames import CellsOf
-from genclf.tables.held_out import HeldOut, held_out, p_value, scored
+from genclf.tables.held_out import HeldOut, held_out, p_value
 
 SINGULAR, TOO_LONG = "singular", "too long"
-_TOL, _STEPS = 1e-6, 1000  # of the gradient, and of Newton's method
 
 
 class ModelScore(NamedTuple):
@@ -127,35 +122,3 @@ def trials_of(
         if not singular and scores.converged.all():
             break
     return found
-
-
-def baseline(
-    cells: CellsOf, columns: Sequence[Column], y: np.ndarray, folds: np.ndarray, w: np.ndarray
-) -> Trial | None:
-    """Softmax regression on the columns besides texts; None if there is none.
-
-    It is scikit-learn's `LogisticRegression` with `C=1`, on standardized numbers.
-    """
-    x = design_matrix(cells, columns)
-    if not x.shape[1]:
-        return None
-    scores = _softmax(x, y, folds, w)
-    has_text = any(column.kind == "text" for column in columns)
-    features = "all columns but texts" if has_text else "all columns"
-    return Trial("softmax regression (baseline)", features, None, (), scores)
-
-
-def _softmax(x: np.ndarray, y: np.ndarray, folds: np.ndarray, w: np.ndarray) -> HeldOut:
-    from sklearn.linear_model import LogisticRegression
-
-    num_folds = int(folds.max()) + 1
-    log_p, converged = np.full((len(y), int(y.max()) + 1), -np.inf), np.ones(num_folds, bool)
-    for fold in range(num_folds):
-        held = folds == fold
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = LogisticRegression(C=1.0, solver="newton-cg", tol=_TOL, max_iter=_STEPS)
-            model.fit(x[~held], y[~held], w[~held])
-        converged[fold] = not caught
-        log_p[np.ix_(held, model.classes_)] = model.predict_log_proba(x[held])
-    return scored(log_p, y, folds, w, np.zeros(num_folds, bool), converged)

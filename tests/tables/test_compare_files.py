@@ -248,7 +248,8 @@ def without_fits(monkeypatch):
     """Only the class prior is tried."""
     all_of = genclf.tables.comparison.candidates
     monkeypatch.setattr(genclf.tables.comparison, "candidates", lambda *given: all_of(*given)[:1])
-    monkeypatch.setattr(genclf.tables.comparison, "baseline", lambda *given: None)
+    for name in ("on_columns", "on_terms"):
+        monkeypatch.setattr(genclf.tables.comparison, name, lambda *given: [])
 
 
 def refused(capsys, *arguments):

@@ -8,13 +8,14 @@ from sklearn import metrics
 
 import genclf as gcf
 from genclf.tables import comparison
+from genclf.tables.baselines import on_columns, on_terms
 from genclf.tables.cells import ObjectCells
 from genclf.tables.design import design_matrix
+from genclf.tables.features import features_of
 from genclf.tables.frames import cells_of
 from genclf.tables.held_out import HeldOut, p_value, stratified_folds
 from genclf.tables.kinds import Reading
 from genclf.tables.remarks import column_remarks
-from genclf.tables.trials import baseline
 
 N = 149
 PRIOR = "class prior (baseline)"
@@ -59,7 +60,8 @@ def test_scores_are_those_of_scikit_learn(found):
 
 def test_softmax_is_a_baseline_and_never_the_best(found):
     names = [model.model for model in found.models]
-    assert {"softmax regression (baseline)", PRIOR} <= {*names}
+    baselines = {"softmax regression (baseline)", "softmax on naive Bayes (baseline)", PRIOR}
+    assert baselines <= {*names}
     assert found.best.name == "mixed naive Bayes"
     assert found.models[0].p_value == 1
     assert [m.log_loss for m in found.models] == sorted(m.log_loss for m in found.models)
@@ -75,13 +77,42 @@ def test_softmax_is_scikit_learns_logistic_regression(x64):
     expected = np.column_stack([scaled, size.isna(), colours])
     np.testing.assert_allclose(x, expected, rtol=1e-12, atol=1e-12)
     folds = stratified_folds(y, 5, seed=0)
-    trial = baseline(cells, columns, y, folds, np.ones(N))
+    (trial,) = on_columns(cells, columns, y, folds, np.ones(N))
     train, test = folds != 2, folds == 2
     # The penalty of genclf is relative to the number of rows.
     params = gcf.fit(gcf.SoftmaxRegression(3, l2=1 / train.sum()), x[train], y[train])
     loss = metrics.log_loss(y[test], np.exp(gcf.log_posterior(params, x[test])))
     assert trial.scores.log_loss[2] == pytest.approx(loss, rel=1e-4)
     assert trial.scores.converged.all()
+
+
+def test_softmax_on_terms_of_naive_bayes(x64):
+    """Its features are the log-ratios of naive Bayes, of training rows alone."""
+    data = table()
+    y = np.unique(data["y"], return_inverse=True)[1]
+    cells = cells_of(data.drop(columns=["w", "y"]), "table")
+    candidate = comparison.candidates(Reading().of_table(cells, None), N, 3, 5)[-1]
+    assert candidate.name == "mixed naive Bayes"
+    given = features_of(cells, candidate.columns, None, learning=True)
+    folds = stratified_folds(y, 5, seed=0)
+    (trial,) = on_terms(candidate, given, y, folds, np.ones(N))
+    train, test = folds != 1, folds == 1
+    size, colour = data["size"].to_numpy(), np.unique(data["colour"], return_inverse=True)[1]
+    terms = []
+    for k in (1, 2):
+        ratio = np.zeros((2, N))
+        for of, sign in ((k, 1), (0, -1)):
+            own = size[train & (y == of)]
+            log_p = stats.norm.logpdf(size, np.nanmean(own), np.nanstd(own))
+            ratio[0] += sign * np.where(np.isnan(size), 0, log_p)
+            count = np.bincount(colour[train & (y == of)], minlength=3) + 1
+            ratio[1] += sign * np.log(count / count.sum())[colour]
+        terms += [ratio]
+    x = np.concatenate(terms).T
+    x = (x - x[train].mean(0)) / x[train].std(0)
+    params = gcf.fit(gcf.SoftmaxRegression(3, l2=1 / train.sum()), x[train], y[train])
+    loss = metrics.log_loss(y[test], np.exp(gcf.log_posterior(params, x[test])))
+    assert trial.scores.log_loss[1] == pytest.approx(loss, rel=1e-4)
 
 
 def test_p_values_are_those_of_a_paired_test():
@@ -109,7 +140,8 @@ def test_p_values_are_those_of_a_paired_test():
 def test_weights_are_repeated_rows(monkeypatch):
     every = comparison.candidates
     monkeypatch.setattr(comparison, "candidates", lambda *a: [every(*a)[0], every(*a)[-1]])
-    monkeypatch.setattr(comparison, "baseline", lambda *given: None)
+    for name in ("on_columns", "on_terms"):
+        monkeypatch.setattr(comparison, name, lambda *given: [])
     data = table()
     folds = np.arange(N) % 3
     repeated = data.loc[data.index.repeat(data["w"])]
@@ -159,7 +191,8 @@ def test_near_copies_and_leaks_are_named():
 def test_a_model_that_is_worse_than_the_prior_is_named(monkeypatch):
     every = comparison.candidates
     monkeypatch.setattr(comparison, "candidates", lambda *a: [every(*a)[0], every(*a)[-1]])
-    monkeypatch.setattr(comparison, "baseline", lambda *given: None)
+    for name in ("on_columns", "on_terms"):
+        monkeypatch.setattr(comparison, name, lambda *given: [])
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, N)
     one = np.where(rng.random(N) < 0.3, y, rng.integers(0, 2, N))

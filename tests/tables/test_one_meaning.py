@@ -176,7 +176,8 @@ def mixed_alone(monkeypatch):
     """The class prior and the model of all columns are tried alone."""
     every = comparison.candidates
     monkeypatch.setattr(comparison, "candidates", lambda *a: [every(*a)[0], every(*a)[-1]])
-    monkeypatch.setattr(comparison, "baseline", lambda *given: None)
+    for name in ("on_columns", "on_terms"):
+        monkeypatch.setattr(comparison, name, lambda *given: [])
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

@@ -83,13 +83,14 @@ def test_a_browser_shows_it_without_an_error(page, tmp_path):
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr
     assert 'data-drawn="4"' in done.stdout
-    assert done.stdout.count("<tr") == 1 + 6 + 1 + 3
+    assert done.stdout.count("<tr") == 1 + 7 + 1 + 3
 
 
 def test_a_page_that_cannot_be_written(tmp_path, capsys, monkeypatch):
     every = genclf.tables.comparison.candidates
     monkeypatch.setattr(genclf.tables.comparison, "candidates", lambda *given: every(*given)[:1])
-    monkeypatch.setattr(genclf.tables.comparison, "baseline", lambda *given: None)
+    for name in ("on_columns", "on_terms"):
+        monkeypatch.setattr(genclf.tables.comparison, name, lambda *given: [])
     table().to_csv(tmp_path / "in.csv", index=False)
     arguments = ["--label", "kind", "--folds", "2", "--html", str(tmp_path / "no" / "out.html")]
     assert main(["compare", str(tmp_path / "in.csv"), *arguments]) == 2
