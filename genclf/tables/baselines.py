@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, PyTree
+from scipy.special import log_softmax
 
 from genclf.classifier.by_numpy import (
     by_numpy,
@@ -87,5 +88,7 @@ def _softmax(features: Features, y: np.ndarray, folds: np.ndarray, w: np.ndarray
             warnings.simplefilter("always")
             model = LogisticRegression(C=1.0, **how).fit(x[train], y[train], w[train])
         converged[fold] = not caught
-        log_p[np.ix_(test, model.classes_)] = model.predict_log_proba(x[test])
+        score = model.decision_function(x[test])  # its logarithms of probabilities underflow
+        score = np.stack([np.zeros_like(score), score], 1) if score.ndim == 1 else score
+        log_p[np.ix_(test, model.classes_)] = log_softmax(score, axis=1)
     return scored(log_p, y, folds, w, np.zeros(num_folds, bool), converged)

@@ -86,6 +86,17 @@ def test_softmax_is_scikit_learns_logistic_regression(x64):
     assert trial.scores.converged.all()
 
 
+def test_softmax_has_no_probability_of_0():
+    """Far from the boundary, probabilities underflow but their logarithms do not."""
+    x = np.repeat([[0.0], [1.0]], 20, 0)
+    x[5] = 3000.0
+    y = np.repeat([0, 1], 20)
+    table = {"x": x[:, 0], "y": y}
+    found = gcf.compare(table, "y", kinds={"x": "numeric"}, num_folds=2)
+    (softmax,) = [m for m in found.models if m.model == "softmax regression (baseline)"]
+    assert np.isfinite(softmax.log_loss)
+
+
 def test_softmax_on_terms_of_naive_bayes(x64):
     """Its features are the log-ratios of naive Bayes, of training rows alone."""
     data = table()
