@@ -20,8 +20,8 @@ from jaxtyping import Array, Integer, Real
 
 Scalar = float | int | Real[Array, ""]
 """A number, or an array or tracer of no axes."""
-Numbers = Array | np.ndarray
-Mask = Array | np.ndarray | np.bool_
+Numbers = Array | np.ndarray | float | int
+Mask = Array | np.ndarray | np.bool_ | bool
 if TYPE_CHECKING:  # a static field converts it to a Python int
     Whole = int
 else:
@@ -99,6 +99,8 @@ def _numbers(
     expected: str, valid: Callable[[Any], Mask], *, optional: bool = False, plural: bool = False
 ) -> Domain:
     def contains(value: object) -> bool:
+        if type(value) in (int, float) and abs(value) < _SMALL:  # type: ignore[arg-type]
+            return bool(valid(value))
         found = _real(value)
         if found is None or (found.ndim and not plural):
             return False
@@ -106,6 +108,9 @@ def _numbers(
             return bool(np.all(valid(found.astype(jnp.result_type(float)))))
 
     return Domain(expected, contains, valid, optional, plural)
+
+
+_SMALL = 1e30  # numbers below it fit in any dtype
 
 
 def _not_negative(a: Numbers) -> Mask:

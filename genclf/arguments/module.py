@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
+
+M = TypeVar("M", bound="Module")
 
 
 class Module(eqx.Module):
@@ -16,3 +18,10 @@ class Module(eqx.Module):
 
     if not TYPE_CHECKING:
         __getattribute__ = object.__getattribute__
+
+    @classmethod
+    def of_fields(cls: type[M], **fields: Any) -> M:
+        """An instance with these fields, all that it has: 1 microsecond, without a check."""
+        self = object.__new__(cls)
+        vars(self).update(fields)
+        return self

@@ -97,10 +97,14 @@ def discriminant_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]
 
 def log_posterior_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:
     """`genclf.log_posterior` of rows."""
-    joint = discriminant_by_numpy(params, x)
-    top = joint.max(1, keepdims=True)
+    return normalised(discriminant_by_numpy(params, x))
+
+
+def normalised(score: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K"]:
+    """`score - log Σ exp(score)` of each row; NaN if no class is possible."""
+    top = score.max(1, keepdims=True)
     with np.errstate(all="ignore"):
-        difference = np.where(np.isfinite(top), joint - top, np.nan)
+        difference = np.where(np.isfinite(top), score - top, np.nan)
         return difference - np.log(np.exp(difference).sum(1, keepdims=True))
 
 

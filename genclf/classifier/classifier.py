@@ -99,7 +99,10 @@ class Classifier(Model):
 
     def statistics(self, count: Float[Array, "K"], conditional: PyTree) -> ClassifierStats:
         """Statistics of classes with these counts, from the statistics of the family."""
-        return ClassifierStats(Sums(count, count), conditional, self.family.statistic(conditional))
+        labels, statistic = Sums.quick(count, count), self.family.statistic(conditional)
+        return ClassifierStats.of_fields(
+            labels=labels, conditional=conditional, statistic=statistic
+        )
 
     def log_prior(self, count: Float[Array, "K"]) -> Float[Array, "K"]:
         """`log π` for classes with these counts, -inf if no density is determined."""

@@ -294,7 +294,9 @@ def estimate_of(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         given = posteriors(clf.family, stats.conditional)
         return ClassifierParams(log_prior, predictives(clf.family, stats.conditional, given))
     clf = clf.effective()
-    return ClassifierParams(clf.log_prior(stats.count), clf.family.estimate(stats.conditional))
+    return ClassifierParams.of_fields(
+        log_prior=clf.log_prior(stats.count), conditional=clf.family.estimate(stats.conditional)
+    )
 
 
 estimated = compiled(estimate_of)

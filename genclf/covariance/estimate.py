@@ -5,9 +5,10 @@ All thresholds are relative to the spread of the data, so they do not depend on 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jaxtyping import Bool, Float, Int
 
-from genclf.arguments.module import Module
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
 from genclf.numerics.namespace import Array, constant, namespace
@@ -50,7 +51,7 @@ class GaussianDiagnosis(ShowsNumbers):
     shared: bool = static()
 
 
-class CovarianceEstimate(Module):
+class CovarianceEstimate(NamedTuple):
     """Estimated covariances; the class axis has length 1 if they are shared.
 
     Attributes:

@@ -23,8 +23,9 @@ Low = tuple[Array, ...] | None
 
 def zero_low(*sums: Any) -> Low:
     """Low parts of 0 for float32 sums; None for others, since float64 counts exactly to 2⁵³."""
-    if any(getattr(a, "dtype", None) != jnp.float32 for a in sums):
-        return None
+    for a in sums:
+        if getattr(a, "dtype", None) != jnp.float32:
+            return None
     return tuple(zeros_like(a) for a in sums)
 
 

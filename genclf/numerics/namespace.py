@@ -25,11 +25,15 @@ else:
 
 
 _ON_HOST = np.ndarray, np.generic, float, int, type(None)
+_USUAL = frozenset((np.ndarray, np.float64, np.bool_, float, int, type(None)))
 
 
 def on_host(*arrays: Any) -> bool:
     """Whether these are arrays and numbers of NumPy or Python, of which none is traced."""
-    return all(isinstance(a, _ON_HOST) for a in arrays)
+    for a in arrays:
+        if type(a) not in _USUAL and not isinstance(a, _ON_HOST):
+            return False
+    return True
 
 
 def namespace(*arrays: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
@@ -97,8 +98,11 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         domains = {**_OF_CLASSES, **self._kind.domains, **self._domains}
         for name in self._parameter_constraints:
             value, domain = getattr(self, name), domains.get(name)
-            with jax.enable_x64(True):
-                if domain is None or domain.problem(value, name) is None:
+            if domain is None or (value is None and domain.optional):
+                continue
+            simple = isinstance(value, str | int | float)  # for others JAX's setting matters
+            with nullcontext() if simple else jax.enable_x64(True):
+                if domain.problem(value, name) is None:
                     continue
             raise InvalidParameterError(
                 f"The {name!r} parameter of {type(self).__name__} must be {domain.expected}. "
@@ -175,9 +179,10 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         if len(labels.number) != count:
             raise ValueError(f"X has {count} rows and y {len(labels.number)} labels")
         refuse_mask(sample_weight, "sample_weight")
-        w = _check_sample_weight(
-            sample_weight, np.empty((count, 0)), dtype=np.float64, ensure_non_negative=True
-        )
+        w = np.ones(count)
+        if sample_weight is not None:
+            how: dict[str, Any] = {"dtype": np.float64, "ensure_non_negative": True}
+            w = _check_sample_weight(sample_weight, np.empty((count, 0)), **how)
         if hasattr(self, "n_iter_"):
             del self.n_iter_
         with jax.enable_x64(True):

@@ -44,7 +44,7 @@ def encoded(y: LabelsLike, unlabelled: bool, classes: np.ndarray | None = None) 
             of two kinds, or a label is not among the classes.
     """
     found, code, known = _read(y, unlabelled)
-    if found.dtype.kind in "biufU" or isinstance(found[0], str):
+    if found.dtype.kind == "f" and (found != np.floor(found)).any():
         check_classification_targets(found[code])  # continuous numbers are not classes
     if classes is not None:
         index = _indices_in(classes, found)

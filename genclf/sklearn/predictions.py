@@ -10,13 +10,13 @@ from typing import Any, ClassVar, TypeVar
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree, Shaped
-from scipy.special import log_softmax, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from genclf.classifier.by_numpy import (
     discriminant_by_numpy,
     log_marginal_by_numpy,
+    normalised,
     scores_by_numpy,
 )
 from genclf.classifier.explanation import Explanation, class_index, explain
@@ -133,7 +133,7 @@ class Predictions(Attributes, abc.ABC):
         Args:
             X: rows, (n, d).
         """
-        return log_softmax(self._scores(X), axis=1)
+        return normalised(self._scores(X))
 
     def predict_proba(self, X: RowsLike) -> Float[np.ndarray, "n K"]:
         """`p(y | x)`, by Bayes' rule.
@@ -141,7 +141,9 @@ class Predictions(Attributes, abc.ABC):
         Args:
             X: rows, (n, d).
         """
-        return softmax(self._scores(X), axis=1)
+        scores = self._scores(X)
+        share = np.exp(scores - scores.max(1, keepdims=True))
+        return share / share.sum(1, keepdims=True)
 
     @only_if("_has_log_odds", "has no decision_function: use predict_log_proba")
     def decision_function(self, X: RowsLike) -> Float[np.ndarray, "..."]:

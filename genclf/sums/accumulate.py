@@ -47,7 +47,7 @@ def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"] | ClassWeig
     """`Sums` of one block of rows; rows without weight may hold anything."""
     if isinstance(w, Hard):
         rows = host_labels(w)
-        return Sums(rows.counts(), rows.sums(features))
+        return Sums.quick(rows.counts(), rows.sums(features))
     features = ignore_absent(features.astype(w.dtype), (w != 0).any(0))
     return Sums(w.sum(1), matmul(w, features))
 
@@ -71,7 +71,7 @@ def moments(
     """
     if (rows := host_labels(w)) is not None:
         found: Any = host.moments(cast(Any, x), rows, full, pooled)
-        return Moments(found.count, found.mean, found.scatter)
+        return Moments.quick(found.count, found.mean, found.scatter)
     if isinstance(w, Hard):
         if pooled or not full:
             return hard_moments(x, w, full=full, pooled=pooled)
@@ -87,7 +87,7 @@ def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: Class
     """Moments of each class from the observed cells, with a count for each feature."""
     if (rows := host_labels(w)) is not None:
         found: Any = host.moments_of_cells(cast(Any, x), rows, pooled=False)
-        return Moments(found.count, found.mean, found.scatter)
+        return Moments.quick(found.count, found.mean, found.scatter)
 
     def of_cells(x: Array, seen: Array, w: Array) -> Moments:
         column = one_class(x[:, None], jnp.where(seen, w, 0), full=False)

@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csc_array, sparray
 
+_FEW = 2**14  # rows times classes, up to which a product costs less than a sparse matrix
+
 
 @dataclass(frozen=True)
 class HostSums:
@@ -136,6 +138,9 @@ class LabelledRows:
         """`Σ_n w_n row_n` over the rows of each class."""
         n = len(self)
         weight = np.ones(n) if self.weight is None else self.weight
+        if n * self.num_classes <= _FEW and isinstance(rows, np.ndarray):
+            own = self.label[None] == np.arange(self.num_classes)[:, None]
+            return np.where(own, weight, 0.0) @ rows
         by_class = csc_array((weight, self.label, np.arange(n + 1)), shape=(self.num_classes, n))
         total = by_class @ rows
         return total.toarray() if isinstance(total, sparray) else total

@@ -44,6 +44,7 @@ from genclf.families.gaussian.shrunken_centroids import shrink_centroids
 from genclf.families.gaussian.student_t import StudentTParams
 from genclf.families.missing import MISSING, Missing
 from genclf.families.support import FINITE, Support
+from genclf.numerics.compensated import zero_low
 from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.accumulate import moments, moments_of_cells
@@ -173,7 +174,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             return fourth_moments(x, w, each=self.target == "diagonal")
         if not self.may_miss:
             return moments(x, w, full=self.structure.is_full, pooled=self.shared)
-        seen = ~jnp.isnan(x)
+        seen = ~namespace(x).isnan(x)
         if not self.structure.is_full:
             return self.pooled(moments_of_cells(x, seen, w))
         if x.shape[1] > 1:
@@ -242,7 +243,16 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return self._params(mean, found.square_root(), rounding)
 
     def _params(self, mean: Array, scale: Array, rounding: Array | None = None) -> GaussianParams:
-        return GaussianParams(mean, scale, self.covariance, self.shared, self.missing, rounding)
+        if rounding is None:
+            rounding = next(iter(zero_low(mean) or ()), None)
+        return GaussianParams.of_fields(
+            mean=mean,
+            scale=scale,
+            covariance=self.covariance,
+            shared=self.shared,
+            missing=self.missing,
+            rounding=rounding,
+        )
 
     def _with_prior(self, stats: Moments) -> tuple[Moments, Scalar | Array]:
         """The statistics merged with the prior's, and the ddof to subtract from their count."""

@@ -207,7 +207,7 @@ class RowSpaceGaussian(Wrapping):
         constant = found.scale[:, :1] * rule.num_features <= _rounding(found.square)
         least = self._substitute(stats) if self.num_varying is None else found.shrinkage[:, None]
         pick = lambda a: jnp.where(constant, least, a)  # noqa: E731
-        return replace(found, variance=pick(found.variance), added=pick(found.added))
+        return found._replace(variance=pick(found.variance), added=pick(found.added))
 
     def _substitute(self, stats: Moments) -> Float[Array, "one_or_K 1"]:
         """One variance for all features of a class in which none varies.
