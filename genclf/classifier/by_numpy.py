@@ -31,22 +31,21 @@ from genclf.sums.merging import merged
 from genclf.sums.sparse import is_sparse, sparse_rows
 from genclf.sums.statistics import ClassifierStats
 
-MOST_TO_SUM = 2**21  # numbers of dense rows, from which compiled sums are faster
-MOST_TO_SCORE = 2**21
+_MOST = 2**21  # numbers of dense rows, above which compiled sums are faster
 
 
 def sums_by_numpy(clf: Any, x: PyTree) -> bool:
     """Whether NumPy sums these rows, and estimates the model from the sums."""
     if not isinstance(clf, Classifier) or clf.is_predictive or not by_numpy(clf.family):
         return False
-    return _size(x) <= MOST_TO_SUM
+    return _size(x) <= _MOST
 
 
 def scores_by_numpy(params: Any, x: PyTree) -> bool:
     """Whether NumPy scores these rows."""
     if not isinstance(params, ClassifierParams) or not by_numpy(params.conditional):
         return False
-    return _size(x) <= MOST_TO_SCORE
+    return _size(x) <= _MOST
 
 
 def by_numpy(of: Any) -> bool:

@@ -58,10 +58,10 @@ def on_terms(
     evidence get smaller ones.
     """
     family = next(iter(candidate.families.values()), None)
-    num_classes = int(y.max()) + 1
-    if family is None or not by_numpy(of_all_words(family)):
+    is_one = sum(column.width for column in candidate.columns) < 2
+    if is_one or family is None or not by_numpy(of_all_words(family)):
         return []
-    clf = Classifier(family, num_classes)
+    clf = Classifier(family, int(y.max()) + 1)
 
     def features(train: np.ndarray) -> np.ndarray:
         stats = statistics_by_numpy(clf, rows_of(x, train), y[train], w[train])
@@ -69,8 +69,6 @@ def on_terms(
         scale = terms[train].std(0)
         return (terms - terms[train].mean(0)) / np.where(scale > 0, scale, 1)
 
-    if features(np.arange(len(y))).shape[1] < num_classes:
-        return []
     scores = _softmax(features, y, folds, w)
     return [Trial("softmax on naive Bayes (baseline)", candidate.features, None, (), scores)]
 

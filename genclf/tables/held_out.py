@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 from scipy.special import logsumexp, stdtr
 
 from genclf.arguments.sharding import compiled
@@ -28,6 +29,7 @@ from genclf.families.capabilities import is_hidden
 from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
 from genclf.families.structure import nodes_of
 from genclf.fitting.em import em, em_step
+from genclf.numerics.namespace import Array
 from genclf.select.cross_validation import cross_validate
 from genclf.select.data import Data, data_of, take
 from genclf.select.folds import folds as folds_of
@@ -129,14 +131,8 @@ def _by_numpy(
         log_p[test] = log_posterior_by_numpy(params, rows_of(x, test))
         with np.errstate(all="ignore"):
             diagnosis = clf.family.diagnose(stats.conditional)
-        singular[fold] = _is_singular(diagnosis)
+        singular[fold] = _singular(diagnosis)
     return log_p, y, folds, w, singular, np.ones(num_folds, bool)
-
-
-def _is_singular(diagnosis: PyTree) -> bool:
-    """Whether any Gaussian of one fit has a covariance without full rank."""
-    parts = nodes_of(diagnosis, GaussianDiagnosis)
-    return any((part.rank < part.constant.shape[-1]).any() for part in parts)
 
 
 def scored(
@@ -237,7 +233,7 @@ def _by_em(
 
 def _singular(found: PyTree, *batch: int) -> Bool[Array, "..."]:
     """Whether any Gaussian in a diagnosis has a covariance without full rank."""
-    singular = jnp.zeros(batch, bool)
+    singular: Any = np.zeros(batch, bool)
     for part in nodes_of(found, GaussianDiagnosis):
         deficient = part.rank < part.constant.shape[-1]
         singular |= deficient.reshape(*batch, -1).any(-1)
