@@ -47,9 +47,7 @@ def print_comparison(options: Namespace) -> None:
                 progress=advance,
             )
         except ValueError as error:
-            one = isinstance(table.columns, dict) and len(table.columns) == 1
-            hint = "; is the separator another one (--sep)?" if one else ""
-            raise InputError(f"{error}{hint}") from None
+            raise InputError(f"{error}{_hint(table.columns, label)}") from None
 
     shares = [f"{name} {share:.1%}" for name, share in found.shares.items()]
     more = f" and {len(shares) - 6} more" if len(shares) > 6 else ""
@@ -94,6 +92,15 @@ def print_comparison(options: Namespace) -> None:
         write_page(options.html, found, table.columns, (*HEADERS, rank), lines, remarks, **names)
         console.print()
         say(console, f"The report is in {options.html}.")
+
+
+def _hint(columns: Any, label: str) -> str:
+    """What to try if the columns of a file are not those that its label suggests."""
+    if isinstance(columns, dict) and len(columns) == 1:
+        return "; is the separator another one (--sep)?"
+    if isinstance(columns, dict) and label.isdecimal() and label not in columns:
+        return f"; if the first line is a row, --no-header makes {label} the number of a column"
+    return ""
 
 
 def ranks(shares: Mapping[str, float]) -> str:

@@ -14,6 +14,8 @@ from rich.text import Text
 
 from genclf.cli.files import printable
 
+_WHOLE = 12  # words of so many letters are never cut
+
 
 def open_console() -> Console:
     """The console of the report; text from a file is never read as markup."""
@@ -36,12 +38,18 @@ def section(console: Console, title: str, explanation: str) -> None:
 
 def show_table(console: Console, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print an aligned table; a header that begins with ">" right-aligns its column."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, header_style="", pad_edge=False)
-    for header in headers:
-        right = header.startswith(">")
-        table.add_column(Text(header.lstrip(">")), justify="right" if right else "left")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+    table = Table(
+        box=SIMPLE_HEAD, show_edge=False, header_style="", pad_edge=False, collapse_padding=True
+    )
+    lines = [tuple(printable(cell) for cell in row) for row in rows]
+    for header, *cells in zip(headers, *lines, strict=True):
+        name, right = header.lstrip(">"), header.startswith(">")
+        words = max(len(word) for cell in (name, *cells) for word in cell.split() or [""])
+        table.add_column(
+            Text(name), justify="right" if right else "left", min_width=min(words, _WHOLE)
+        )
+    for line in lines:
+        table.add_row(*map(Text, line))
     console.print(table)
 
 

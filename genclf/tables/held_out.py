@@ -189,12 +189,20 @@ def _of_ranks(log_p: np.ndarray, y: np.ndarray, w: np.ndarray, rarest: int) -> d
 
 
 def p_value(one: HeldOut, other: HeldOut) -> float:
-    """The two-sided p-value of equal log-losses, by a paired t-test over the folds.
+    """The p-value of equal log-losses and equal Brier scores, by Bonferroni's correction of two.
+
+    The Brier score is bounded: it tells models apart whose log-loss a few rows decide.
+    """
+    each = [_paired(getattr(one, s) - getattr(other, s)) for s in ("log_loss", "brier")]
+    return min(1.0, 2 * float(np.nanmin(each)))
+
+
+def _paired(difference: np.ndarray) -> float:
+    """The two-sided p-value of a mean of 0 over the folds, by a paired t-test.
 
     The variance of the mean difference is `(1 / F + 1 / (F - 1)) s²`, since training sets overlap
-    (Nadeau & Bengio 2003). NaN if a log-loss is infinite.
+    (Nadeau & Bengio 2003). NaN if a difference is infinite, as of log-losses.
     """
-    difference = one.log_loss - other.log_loss
     folds = len(difference)
     if not np.isfinite(difference).all():
         return float("nan")

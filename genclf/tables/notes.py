@@ -66,8 +66,8 @@ def score_notes(trials: Sequence[Trial], models: Sequence[ModelScore]) -> list[s
     problems, notes = {trial.problem for trial in trials}, []
     if alike := [model.model for model in models[1:] if model.p_value >= _ALIKE]:
         notes.append(
-            f"Not distinguishable from {models[0].model} in log-loss (p >= {_ALIKE}, paired t-test "
-            f"over the folds): {some(alike)}."
+            f"Not distinguishable from {models[0].model} (p >= {_ALIKE}, paired t-tests of "
+            f"log-loss and Brier score over the folds): {some(alike)}."
         )
     (prior,) = [model.log_loss for model in models if model.model == PRIOR]
     if worse := [m.model for m in models if m.model != PRIOR and m.log_loss > prior]:

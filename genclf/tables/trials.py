@@ -33,8 +33,9 @@ class ModelScore(NamedTuple):
         auc: area under the ROC curve of the second class, or the mean of those of each class
             against the others.
         average_precision: average precision of the class of least weight against the others.
-        p_value: of the hypothesis that its log-loss is that of the best model, by a paired t-test
-            over the folds (Nadeau & Bengio 2003); 1 for the best.
+        p_value: of the hypothesis that its log-loss and its Brier score are those of the best
+            model, by paired t-tests over the folds (Nadeau & Bengio 2003), the smaller p-value
+            times two; 1 for the best.
         problem: "singular" or "too long" for a model without scores; else empty.
     """
 

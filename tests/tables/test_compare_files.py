@@ -350,6 +350,24 @@ def test_all_problems_are_in_one_message(here, capsys):
     assert "not an ARFF file: " in refused(capsys, "b.arff")
 
 
+def test_the_number_of_a_column_needs_no_header(here, capsys):
+    (here / "a.csv").write_text("p,u\nq,v\np,u\nq,u\n")
+    assert main(["compare", "a.csv", "--label", "1"]) == 2
+    assert "--no-header makes 1 the number of a column" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("share", [0.4, 0.05])
+def test_no_number_of_a_report_is_cut_at_80_columns(here, capsys, monkeypatch, share):
+    """Nor a name of a model; `share` is that of the rarer class."""
+    monkeypatch.setenv("COLUMNS", "80")
+    y = ["yes" if i < share * 100 else "no" for i in range(100)]
+    (here / "a.csv").write_text("a,y\n" + "".join(f"{i % 37 + 0.5},{k}\n" for i, k in enumerate(y)))
+    assert main(["compare", "a.csv", "--label", "y", "--folds", "3"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if "\u2026" in line] == []
+    assert "regression" in out and "(baseline)" in out
+
+
 @pytest.mark.parametrize(
     "path", ["s3://bucket/a.csv", "http://127.0.0.1:9/a.csv", "https://x/a.zip", "file:///a.csv"]
 )

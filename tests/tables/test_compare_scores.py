@@ -129,23 +129,28 @@ def test_softmax_on_terms_of_naive_bayes(x64):
 def test_p_values_are_those_of_a_paired_test():
     rng = np.random.default_rng(0)
     one, other = rng.normal(1.0, 0.1, (2, 7))
+    same = np.full(7, 0.5)
 
-    def of(loss):
+    def of(loss, brier=same):
         fields = HeldOut.__dataclass_fields__
         nothing = {name: np.zeros(7) for name, field in fields.items() if "ndarray" in field.type}
         numbers = dict.fromkeys(["balanced_accuracy", "auc", "average_precision"], 0.0)
         numbers["impossible"] = 0
-        return HeldOut(**nothing | numbers | {"log_loss": loss})
+        return HeldOut(**nothing | numbers | {"log_loss": loss, "brier": brier})
 
     d = one - other
     t = d.mean() / np.sqrt((1 / 7 + 1 / 6) * d.var(ddof=1))
     expected = 2 * stats.t.cdf(-abs(t), 6)
-    assert p_value(of(one), of(other)) == pytest.approx(expected, rel=1e-12)
+    assert p_value(of(one), of(other)) == pytest.approx(2 * expected, rel=1e-12)
+    assert p_value(of(same, one), of(same, other)) == pytest.approx(2 * expected, rel=1e-12)
     # Without the correction it is the plain paired test.
     plain = stats.ttest_rel(one, other)
     assert t == pytest.approx(plain.statistic * np.sqrt((1 / 7) / (1 / 7 + 1 / 6)), rel=1e-12)
     assert p_value(of(one), of(one)) == 1.0 and p_value(of(one), of(one + 1)) < 1e-6
-    assert np.isnan(p_value(of(np.append(one[:6], np.inf)), of(other)))
+    # Where a log-loss is infinite, or decided by a few rows, the Brier score tells models apart.
+    endless = np.append(one[:6], np.inf)
+    assert p_value(of(endless), of(other)) == 1.0
+    assert p_value(of(endless, one), of(other, one + 0.1)) < 1e-6
 
 
 def test_weights_are_repeated_rows(monkeypatch):
