@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from genclf.numerics.loops import zeros_like
@@ -24,7 +25,7 @@ Low = tuple[Array, ...] | None
 def zero_low(*sums: Any) -> Low:
     """Low parts of 0 for float32 sums; None for others, since float64 counts exactly to 2⁵³."""
     for a in sums:
-        if getattr(a, "dtype", None) != jnp.float32:
+        if getattr(a, "dtype", None) != np.float32:
             return None
     return tuple(zeros_like(a) for a in sums)
 
@@ -44,7 +45,7 @@ def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
 def difference(a: Array, b: Array) -> Pair:
     """`a - b`, and its rounding error; 0 in float64."""
     high = a - b
-    if high.dtype != jnp.float32:
+    if high.dtype != np.float32:
         return single(high)
     of_b = high - a
     return high, lax.stop_gradient((a - (high - of_b)) - (b + of_b))
@@ -59,7 +60,7 @@ def single(high: Array) -> Pair:
 def add_to(total: Pair, more: Array | Pair) -> Pair:
     """The sum of a pair and a number, or another pair; in float64 the low part does not change."""
     high, low = more if isinstance(more, tuple) else single(more)
-    if high.dtype != jnp.float32:
+    if high.dtype != np.float32:
         return total[0] + high, total[1]
     return add(*total, high, low)
 

@@ -19,11 +19,11 @@ def cholesky(a: Any) -> Any:
 
 
 def inverse_lower(factor: Any) -> Any:
-    """As `batched.inverse_lower`."""
+    """As `batched.inverse_lower`; the upper triangle of the factor is 0."""
     if factor.ndim > 2:
         return np.stack([inverse_lower(one) for one in factor])
     inverse, singular = dtrtri(factor, lower=1)
-    return np.full_like(factor, np.nan) if singular else np.tril(inverse)
+    return np.full_like(factor, np.nan) if singular else inverse
 
 
 def eigh(a: Any) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache, lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import jax
@@ -87,6 +88,11 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         tags.input_tags = replace(tags.input_tags, **given)
         tags.classifier_tags.poor_score = self._scores_poorly
         return tags
+
+    @classmethod
+    @cache  # reading the signature takes as long as a fit of a few rows
+    def _get_param_names(cls) -> list[str]:
+        return super()._get_param_names()
 
     @property
     def _parameter_constraints(self) -> dict[str, list[Any]]:
@@ -248,11 +254,25 @@ class FamilyEstimator(Estimator):
         """The family, built from the parameters that share a name with its hyper-parameters."""
         given = self.get_params(deep=False)
         own = {name: value for name, value in given.items() if name in self._kind.domains}
-        return self._kind(**self._fixed, **own)
+        return _made(self._kind, **self._fixed, **own)
 
     def _model(self, classes: Shaped[np.ndarray, "K"]) -> Classifier:
         prior = prior_by_label(self.class_prior, classes)
-        return Classifier(self._family(), len(classes), self.class_alpha, prior)
+        given = {"num_classes": len(classes), "class_alpha": self.class_alpha, "class_prior": prior}
+        return _made(Classifier, family=self._family(), **given)
+
+
+def _made(kind: Any, **given: Any) -> Any:
+    """A model or family; the same object, which is checked once, for the same numbers and words."""
+    try:
+        return _same(kind, **given)
+    except TypeError:  # arrays have no hash
+        return kind(**given)
+
+
+@lru_cache(maxsize=64, typed=True)
+def _same(kind: Any, **given: Any) -> Any:
+    return kind(**given)
 
 
 def _is_sum(clf: Model, x: PyTree) -> bool:

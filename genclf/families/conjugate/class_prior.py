@@ -17,6 +17,7 @@ from genclf.arguments.static import static
 from genclf.families.conjugate.dirichlet import (
     Dirichlet,
     DirichletDistribution,
+    log_shares,
     pseudo_counts,
     smoothing,
     smoothing_problems,
@@ -83,12 +84,7 @@ class ClassPrior(Module):
             return log_fixed(xp.asarray(self.fixed, count.dtype))
         count = count + self.pseudo_counts(count)
         count = xp.where(count.sum() == 0, 1, count)
-        total = count.sum()
-        share = count / total
-        # A difference of logarithms has more rounding, but does not underflow.
-        tiny = share < xp.finfo(share.dtype).tiny
-        difference = safe_log(count) - xp.log(total)
-        return xp.where(tiny, difference, xp.log(xp.where(tiny, 1, share)))
+        return log_shares(count, count.sum())
 
     def log_density(
         self, log_prior: Float[Array, "K"], count: Float[Array, "K"]

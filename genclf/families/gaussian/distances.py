@@ -53,28 +53,30 @@ def distances(
     """
     xp = namespace(x, scale)
     (num_classes, d), inverse = means.high.shape, structure.inverse(scale)
-    deviation = structure.deviations(scale)
+    own = len(scale) > 1
 
     def in_range(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
         def rows(x: Array) -> Array:
             squared = f(x)
             overflows = ~xp.isfinite(squared).all()
-            far = lambda: f(shrink_far_rows(x, deviation))  # noqa: E731
+            far = lambda: f(shrink_far_rows(x, structure.deviations(scale)))  # noqa: E731
             return loops.cond(any_member(overflows), far, lambda: squared)
 
         return rows if compared else f
 
+    def one_by_one(x: Array) -> Array:
+        if own:
+            return _from_each_class(x, means, inverse, structure)
+        return _from_all_means(x, means, inverse[0], structure)
+
     def found() -> Array:
-        if len(scale) > 1 and structure.is_full:
-            each = lambda x: _from_each_class(x, means, inverse, structure)  # noqa: E731
-            return _by_blocks(in_range(each), x, means, reduce, 4 * d)
-        # The form does not depend on rows, so it is computed once, not in each block of them.
-        own = len(scale) > 1
-        form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], structure)
-        size = max(d, num_classes) // 2
+        size = 4 * d if own and structure.is_full else max(d, num_classes) // 2
         by = lambda f: _by_blocks(in_range(f), x, means, reduce, size)  # noqa: E731
-        if is_at_most(x.size * num_classes * (d if structure.is_full else 4), _QUICK):
-            return by(form.one_by_one)
+        is_small = is_at_most(x.size * num_classes * (d if structure.is_full else 4), _QUICK)
+        if is_small or (own and structure.is_full):
+            return by(one_by_one)
+        # The form does not depend on rows, so it is computed once, not in each block of them.
+        form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], structure)
         checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
         return loops.cond(any_member(form.may_cancel), checked, unchecked)
 
@@ -114,6 +116,15 @@ def _from_each_class(
     return over_classes(of_class, means, inverse, x=x)
 
 
+def _from_all_means(
+    x: Float[Array, "n d"], means: Means, inverse: Array, structure: Scale
+) -> Float[Array, "n K"]:
+    """Distances from differences of rows and means, if the classes share a scale."""
+    deviation = jax.tree.map(lambda a: a[None], means).subtracted_from(x[:, None])
+    lengths = structure.squared_lengths(inverse, deviation.reshape(-1, x.shape[1]))
+    return lengths.reshape(deviation.shape[:2])
+
+
 class _Form(abc.ABC):
     """Squared distances, multiplied out.
 
@@ -123,10 +134,6 @@ class _Form(abc.ABC):
     """
 
     may_cancel: Bool[Array, ""]
-
-    @abc.abstractmethod
-    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        """Distances from differences of rows and means."""
 
     @abc.abstractmethod
     def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
@@ -150,10 +157,6 @@ class _Shared(_Form):
 
     def _lengths(self, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
         return self.linear.structure.squared_lengths(self.linear.inverse, deviation)
-
-    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        deviation = jax.tree.map(lambda a: a[None], self.means).subtracted_from(x[:, None])
-        return self._lengths(deviation.reshape(-1, x.shape[1])).reshape(deviation.shape[:2])
 
     def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
         z = x - self.means.centre
@@ -210,7 +213,5 @@ class _OwnDiagonals(_Form):
         squared = more - less
         # The nearest class need not be the likeliest: a class of large variances is near to all.
         cancels = more > _CANCELS * (squared + x.shape[1])  # False on NaN
-        return loops.cond(any_member(cancels.any()), lambda: self.one_by_one(x), lambda: squared)
-
-    def one_by_one(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        return _from_each_class(x, self.means, 1 / self.scale, SCALES["diag"])
+        one_by_one = lambda: _from_each_class(x, self.means, 1 / self.scale, SCALES["diag"])  # noqa: E731
+        return loops.cond(any_member(cancels.any()), one_by_one, lambda: squared)

@@ -204,8 +204,11 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def prefers_rows(self, x: PyTree) -> bool:
         """Whether a fit needs no (d, d) array: it has a shrinkage, and more features than rows."""
-        in_units = self.shared and replace(self, target="identity").is_equivariant
-        return (self.is_equivariant or in_units) and is_at_most(x.shape[0], x.shape[1] - 1)
+        if not is_at_most(x.shape[0], x.shape[1] - 1):
+            return False
+        return self.is_equivariant or (
+            self.shared and replace(self, target="identity").is_equivariant
+        )
 
     @property
     def is_equivariant(self) -> bool:
