@@ -23,14 +23,17 @@ from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.categorical_params import CategoricalParams
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.counts.multinomial_params import MultinomialParams
+from genclf.families.counts.poisson import Poisson, PoissonParams
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.numerics.logarithms import logsumexp
+from genclf.numerics.scores.posterior import normalised
 from genclf.sums.blocks import Hard
 from genclf.sums.merging import merged
 from genclf.sums.sparse import is_sparse, sparse_rows
 from genclf.sums.statistics import ClassifierStats
 
+_OF_COUNTS = Bernoulli, BernoulliParams, Categorical, CategoricalParams, Poisson, PoissonParams
 _MOST = 2**21  # numbers of dense rows, above which compiled sums are faster
 
 
@@ -57,7 +60,7 @@ def by_numpy(of: Any) -> bool:
         return not marginal and getattr(of, "prior", None) is None
     if isinstance(of, Multinomial | MultinomialParams):
         return not of.may_miss
-    return isinstance(of, Bernoulli | BernoulliParams | Categorical | CategoricalParams)
+    return isinstance(of, _OF_COUNTS)
 
 
 def _size(x: PyTree) -> int:
@@ -97,14 +100,6 @@ def discriminant_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]
 def log_posterior_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:
     """`genclf.log_posterior` of rows."""
     return normalised(discriminant_by_numpy(params, x))
-
-
-def normalised(score: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K"]:
-    """`score - log Σ exp(score)` of each row; NaN if no class is possible."""
-    top = score.max(1, keepdims=True)
-    with np.errstate(all="ignore"):
-        difference = np.where(np.isfinite(top), score - top, np.nan)
-        return difference - np.log(np.exp(difference).sum(1, keepdims=True))
 
 
 def log_marginal_by_numpy(params: ClassifierParams, x: PyTree) -> Float[np.ndarray, "n"]:

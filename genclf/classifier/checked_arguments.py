@@ -123,7 +123,8 @@ def statistics(value: object, name: str) -> ClassifierStats:
     """Return the statistics of one data set; raise for another type, or for a batch axis."""
     if not isinstance(value, ClassifierStats):
         raise ValueError(
-            f"{name} is {shown(value)}, expected statistics, as genclf.stats(clf, x, y) returns"
+            f"{name} is {shown(value)}, expected statistics, as genclf.stats(clf, x, y) "
+            f"returns{'; those of a Part are part.stats' if hasattr(value, 'stats') else ''}"
         )
     if value.count.ndim != 1:
         raise ValueError(

@@ -33,7 +33,7 @@ from genclf.families.conjugate.dirichlet import Dirichlet
 from genclf.families.support import Support
 from genclf.numerics.logarithms import logsumexp
 from genclf.numerics.namespace import Array, namespace
-from genclf.sums.blocks import broadcast_rows
+from genclf.numerics.row_blocks import broadcast_rows
 from genclf.sums.statistics import ClassifierStats, Sums
 
 Inference = Literal["ml", "map", "predictive"]

@@ -16,7 +16,7 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.numerics.namespace import Array
-from genclf.sums.blocks import MANY_CLASSES, reduce_scores
+from genclf.numerics.row_blocks import MANY_CLASSES, reduce_scores
 
 _valid_models, _valid_params = Remembered(), Remembered()  # each object is checked once
 

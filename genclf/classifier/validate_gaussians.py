@@ -23,6 +23,7 @@ def check_determined(found: PyTree, prefix: str, latent: bool) -> None:
         # Leading axes are the columns of `Independent`.
         found = jax.tree.map(np.asarray, found)
         _check_squares(found, prefix)
+        _check_divisor(found, prefix)
         _check_rank(found, prefix, latent)
         _check_digits(found, prefix)
 
@@ -35,6 +36,15 @@ def _check_squares(found: GaussianDiagnosis, prefix: str) -> None:
         raise ValueError(
             f"{prefix}the squares of features {features} are too small for {dtype}: multiply them "
             f"by a power of ten{double}"
+        )
+
+
+def _check_divisor(found: GaussianDiagnosis, prefix: str) -> None:
+    """Raise if the number of rows minus `ddof`, by which a scatter is divided, is not above 0."""
+    for *column, k, _ in np.argwhere(np.isnan(found.rounding))[:1].tolist():
+        raise ValueError(
+            f"{prefix}{_whose(found, column, k)} has no divisor: ddof is not below the number of "
+            "rows; give a smaller one, or more rows"
         )
 
 

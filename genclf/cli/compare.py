@@ -17,7 +17,8 @@ from genclf.tables.rules import RULES
 from genclf.tables.trials import ModelScore
 
 HEADERS = "model", "looks at", "log-loss", "±", "Brier", "accuracy", "±", "balanced"
-RARE = 0.1  # share of a class below which average precision tells more than the area
+RARE = 0.1  # share of a class below which average precision tells more than the area,
+RARELY = 0.5  # if it is below this part of an equal share
 
 
 def print_comparison(options: Namespace) -> None:
@@ -106,12 +107,16 @@ def _hint(columns: Any, label: str) -> str:
 def ranks(shares: Mapping[str, float]) -> str:
     """The header of the score of ranks: average precision if a class is rare."""
     rarest = min(shares, key=lambda name: shares[name])
-    return f"avg. precision of {rarest}" if shares[rarest] < RARE else "AUC"
+    return f"avg. precision of {rarest}" if _has_rare(shares) else "AUC"
+
+
+def _has_rare(shares: Mapping[str, float]) -> bool:
+    return min(shares.values()) < min(RARE, RARELY / len(shares))
 
 
 def lines_of(found: Comparison) -> list[tuple[str, ...]]:
     """The rows of the table of models."""
-    is_rare = min(found.shares.values()) < RARE
+    is_rare = _has_rare(found.shares)
     return [
         _line(score, score.average_precision if is_rare else score.auc) for score in found.models
     ]

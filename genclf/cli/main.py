@@ -22,7 +22,6 @@ _COMPARE = """\
 Reads the type of each column, fits every model that applies, and prints the cross-validated
 log-loss and accuracy of each, best first.
 """
-KINDS = ("numeric", "count", "categorical", "binary", "binned", "text", "drop")
 _EXTRA = ("narwhals", "pandas", "rich", "sklearn")
 _OF_PAGE = ("jinja2", "matplotlib")
 
@@ -48,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from genclf.tables.kinds import KINDS
+
     parser = argparse.ArgumentParser(
         prog="python -m genclf",
         description=_DESCRIPTION,
@@ -103,6 +104,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _kind(text: str) -> tuple[str, str]:
+    from genclf.tables.kinds import KINDS
+
     name, equals, kind = text.rpartition("=")
     if not equals or kind not in KINDS:
         raise argparse.ArgumentTypeError(

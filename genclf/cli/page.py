@@ -148,9 +148,11 @@ def _checks(found: Comparison, cells: CellsOf) -> list[str]:
             results = [f"validate: {error}."]
         diagnosis = jax.tree.map(np.asarray, diagnose(best.classifier, x, found.y))
     for part in nodes_of(diagnosis.conditional, GaussianDiagnosis):
+        least, most = part.rank.min(), part.rank.max()
+        ranks = f"rank {most}" if least == most else f"ranks {least} to {most}"
         results.append(
-            f"diagnose: the covariances have ranks {part.rank.min()} to {part.rank.max()} of "
-            f"{part.constant.shape[-1]}, and condition numbers up to {part.condition.max():.3g}."
+            f"diagnose: the covariances have {ranks} of {part.constant.shape[-1]}, and "
+            f"condition numbers up to {part.condition.max():.3g}."
         )
     unseen = sum(int(a.sum()) for a in jax.tree.leaves(diagnosis.unseen))
     if unseen:

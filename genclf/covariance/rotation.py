@@ -14,7 +14,8 @@ from genclf.arguments.domains import POSITIVES
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
-from genclf.sums.blocks import broadcast_rows, ignore_absent, over_rows
+from genclf.numerics.row_blocks import broadcast_rows, over_rows
+from genclf.sums.blocks import ignore_absent
 from genclf.sums.statistics import divide
 
 

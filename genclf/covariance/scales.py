@@ -17,12 +17,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal
 
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, Int
 
-from genclf.numerics import loops
-from genclf.numerics.batched import inverse_lower
-from genclf.numerics.namespace import Array, namespace
+from genclf.numerics import loops, on_host as host
+from genclf.numerics.namespace import Array, jnp, namespace, on_host
 from genclf.numerics.products import einsum, matmul
 
 Covariance = Literal["full", "diag", "spherical"]
@@ -161,6 +160,10 @@ class Triangular(Scale):
         return d * d
 
     def inverse(self, scale: Array) -> Array:
+        if on_host(scale):
+            return host.inverse_lower(scale)
+        from genclf.numerics.batched import inverse_lower  # workers have no JAX
+
         return inverse_lower(scale)
 
     def whiten(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n _"]:
@@ -225,10 +228,12 @@ def finite(z: Array) -> Array:
     If a cell is infinite or a number overflows, the class of the row is unknown.
     """
     xp = namespace(z)
-    return xp.where(xp.isfinite(z), z, xp.nan)
+    known = xp.isfinite(z)
+    return z if on_host(z) and known.all() else xp.where(known, z, xp.nan)
 
 
 def squares(z: Float[Array, "n d"]) -> Float[Array, "n"]:
-    """|z|² of each row, as a matrix product, which is faster than a sum."""
-    xp = namespace(z)
-    return matmul(z * z, xp.ones(z.shape[1], z.dtype))
+    """|z|² of each row; of JAX as a matrix product, which is faster than a sum."""
+    if on_host(z):
+        return np.einsum("nd,nd->n", z, z)
+    return matmul(z * z, jnp.ones(z.shape[1], z.dtype))

@@ -142,13 +142,14 @@ def predict(
         ValueError: the params do not fit the schema, or only JAX can score them; or `df` already
             has a column of one of the names. A cell that does not fit raises when Spark computes.
     """
+    from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import ArrayType, DoubleType, StructType
 
     scores = host_scores(params, schema).discriminant
     more = [prediction] if posterior is None else [prediction, posterior]
     check_names(schema.sources, df.columns, more)
-    kinds = {"string": "string", "bool": "boolean", "int64": "long", "double": "double"}
-    form = StructType(list(df.schema.fields)).add(prediction, kinds[str(type_of_classes(schema))])
+    of_classes = from_arrow_type(type_of_classes(schema), prefer_timestamp_ntz=True)
+    form = StructType(list(df.schema.fields)).add(prediction, of_classes)
     form = form if posterior is None else form.add(posterior, ArrayType(DoubleType()))
     predicting = Named(df.columns, Predicting(Predictor(schema, scores, prediction, posterior)))
     return _numbered(df).mapInArrow(predicting, form)

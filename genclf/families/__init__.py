@@ -34,14 +34,9 @@ from genclf.families.capabilities import (
 from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.sums.accumulate import dense_sums, moments
-from genclf.sums.blocks import (
-    ClassWeights,
-    accumulate,
-    broadcast_rows,
-    class_rows,
-    over_rows,
-)
+from genclf.sums.blocks import ClassWeights, accumulate, class_rows
 from genclf.sums.statistics import Moments, Sums, divide
 
 __all__ = [

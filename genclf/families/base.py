@@ -25,7 +25,8 @@ from genclf.arguments.registered import Registered
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.support import Support
 from genclf.numerics.namespace import Array
-from genclf.sums.blocks import MANY_CLASSES, ClassWeights, reduce_scores
+from genclf.numerics.row_blocks import MANY_CLASSES, reduce_scores
+from genclf.sums.blocks import ClassWeights
 from genclf.sums.statistics import Sums
 
 

@@ -15,11 +15,12 @@ from jaxtyping import Bool, Float, Int, PyTree
 from genclf.arguments.module import Module
 from genclf.arguments.sharding import compiled
 from genclf.arguments.static import python_value, static
-from genclf.families.linear_score import LinearScore
 from genclf.families.support import Support, nan_outside_support
 from genclf.numerics.namespace import Array, namespace
+from genclf.numerics.row_blocks import over_rows
+from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.accumulate import dense_sums
-from genclf.sums.blocks import ClassWeights, accumulate, over_rows
+from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.class_sums import class_counts
 from genclf.sums.sparse import HostRows, Sparse, SparseRows, is_sparse
 from genclf.sums.statistics import Sums

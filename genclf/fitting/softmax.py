@@ -27,7 +27,7 @@ from genclf.families.base import Scalar
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
-from genclf.sums.blocks import broadcast_rows, over_rows
+from genclf.numerics.row_blocks import broadcast_rows, over_rows
 
 Features = Literal["linear", "quadratic"]
 

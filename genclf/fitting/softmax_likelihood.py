@@ -22,16 +22,15 @@ from genclf.families.base import Scalar
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import block_rows, map_rows
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
     accumulate,
-    block_rows,
     class_rows,
     ignore_absent,
-    map_rows,
     map_weights,
     row_weights,
 )

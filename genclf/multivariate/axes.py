@@ -16,11 +16,11 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.numerics.products import matmul
-from genclf.sums.blocks import broadcast_rows
+from genclf.numerics.row_blocks import broadcast_rows
+from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import ClassifierStats, Moments, divide
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
 from jaxtyping import Float
+from scipy import special
 
-from genclf.numerics.namespace import Array, namespace, on_host
+from genclf.numerics.namespace import Array, jax, jnp, lax, namespace, on_host
 
 LOG_2PI = math.log(2 * math.pi)
+
+
+def gammaln(a: Array) -> Array:
+    """`log Γ(a)`."""
+    return special.gammaln(a) if on_host(a) else lax.lgamma(a)
 
 
 def safe_log(p: Array) -> Array:
@@ -81,9 +84,10 @@ def log_pochhammer_remainder(a: Array, x: Array) -> Array:
 
 def log_gamma_remainder(a: Array) -> Array:
     """`log Γ(a) - (a log a - a)`, without the difference of large logarithms."""
-    small, large = jnp.minimum(a, _STIRLING), jnp.maximum(a, _STIRLING)
-    series = _HALF_LOG_2PI - 0.5 * jnp.log(large) + _stirling(large)
-    return jnp.where(a < _STIRLING, gammaln(small) - small * (jnp.log(small) - 1), series)
+    xp = namespace(a)
+    small, large = xp.minimum(a, _STIRLING), xp.maximum(a, _STIRLING)
+    series = _HALF_LOG_2PI - 0.5 * xp.log(large) + _stirling(large)
+    return xp.where(a < _STIRLING, gammaln(small) - small * (xp.log(small) - 1), series)
 
 
 _HALF_LOG_2PI = 0.5 * LOG_2PI

@@ -8,14 +8,10 @@ functions add the axes that the start or a branch lacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-from jaxtyping import PyTree
-
-from genclf.numerics.namespace import Array, on_host
+from genclf.numerics.namespace import Array, PyTree, jax, jnp, lax, on_host
 
 S = TypeVar("S")
 Axes = frozenset[Any]
@@ -82,6 +78,26 @@ def cond(
     if on_host(which):
         return (if_true if which else if_false)(*operands)
     return lax.cond(which, *_alike(which, (if_true, if_false), operands), *operands)
+
+
+def any_member(flag: Array) -> Array:
+    """The flag; under `jax.vmap`, one flag for the batch: whether any member has it set."""
+    return flag if on_host(flag) else _any_member()(flag)
+
+
+@cache
+def _any_member() -> Callable[[Array], Array]:
+    from jax.custom_batching import custom_vmap
+
+    @custom_vmap
+    def of(flag: Array) -> Array:
+        return flag
+
+    @of.def_vmap
+    def _(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
+        return of(flag.any(0)), False
+
+    return of
 
 
 def switch(which: Array, branches: Sequence[Callable[..., S]], *operands: PyTree) -> S:

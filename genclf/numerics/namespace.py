@@ -1,24 +1,44 @@
 """One formula for arrays of NumPy and of JAX: NumPy computes it at once, JAX compiles it.
 
 A function of arrays takes the namespace of the arrays that it is given, by the standard of array
-libraries, and calls nothing else: `xp = namespace(x)`, then `xp.where(...)`.
+libraries, and calls nothing else: `xp = namespace(x)`, then `xp.where(...)`. A module of such
+functions takes `jax`, `jnp` and `lax` from here, which import JAX when they are first used: workers
+that score rows by NumPy need none.
 """
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
-from jax import lax
 
-if TYPE_CHECKING:  # their operations are the same
-    from jax import Array
+if TYPE_CHECKING:
+    import jax as jax
+    import jax.numpy as jnp
+    from jax import Array, lax as lax  # the operations of both kinds of arrays are the same
+    from jaxtyping import PyTree as PyTree  # it imports JAX
 else:
+    PyTree = Any
+
+    class _Later:
+        """A module that is imported when an attribute of it is first used."""
+
+        def __init__(self, name: str):
+            """From the name of the module."""
+            self._name = name
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(sys.modules.get(self._name) or import_module(self._name), name)
+
+    jax, jnp, lax = map(_Later, ("jax", "jax.numpy", "jax.lax"))
 
     class _OfEither(type):
         def __instancecheck__(cls, given: object) -> bool:
-            return isinstance(given, jax.Array | np.ndarray | np.generic)
+            if isinstance(given, np.ndarray | np.generic):
+                return True
+            return "jax" in sys.modules and isinstance(given, jax.Array)
 
     class Array(metaclass=_OfEither):
         """An array of JAX or of NumPy, in annotations."""
@@ -43,4 +63,5 @@ def namespace(*arrays: Any) -> Any:
 
 def constant(a: Any) -> Any:
     """The array, or tree of arrays, without derivatives."""
-    return a if on_host(*jax.tree.leaves(a)) else lax.stop_gradient(a)
+    leaves = [a] if on_host(a) else jax.tree.leaves(a)
+    return a if on_host(*leaves) else lax.stop_gradient(a)

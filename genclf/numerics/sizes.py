@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import jax
+from genclf.numerics.namespace import jax
 
 LARGEST = 65_536  # the most rows in one call of a compiled program; more are cut into pieces
 _FEWEST = 64  # the smallest size that `few` leaves

@@ -24,13 +24,13 @@ from genclf.covariance.estimate import CovarianceEstimate
 from genclf.covariance.scales import SCALES
 from genclf.covariance.shrinkage import Estimated
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.padded import PaddedGaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceGaussian
 from genclf.numerics import loops
 from genclf.numerics.batched import eigh
 from genclf.numerics.products import matmul
+from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import Moments
 
 

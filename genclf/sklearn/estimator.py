@@ -18,9 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 # This class has no public name, and `check_param_validation` of scikit-learn accepts no other.
 from sklearn.utils._param_validation import InvalidParameterError
-from sklearn.utils.validation import _check_sample_weight
 
-from genclf.arguments.arrays import refuse_mask
 from genclf.arguments.domains import FLAG, Domain, shown
 from genclf.arguments.hyperparameters import Declared
 from genclf.classifier.by_numpy import estimate_by_numpy, statistics_by_numpy, sums_by_numpy
@@ -35,9 +33,10 @@ from genclf.fitting.em import em
 from genclf.fitting.fit import fit
 from genclf.sklearn.labels import Labels, classes_of, encoded, prior_by_label
 from genclf.sklearn.predictions import Predictions, only_if
-from genclf.sklearn.rows import checked_rows
+from genclf.sklearn.rows import checked_rows, weights_in
 from genclf.sklearn.types import Flag, LabelsLike, Number, PriorLike, RowsLike, WeightsLike
 from genclf.stream.pieces import merged, on_host, padded, statistics
+from genclf.tables.features import rows_of
 
 E = TypeVar("E", bound="Estimator")
 
@@ -78,9 +77,12 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         finite = "allow-nan" if self._accepts_missing else True
         return checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
 
-    def _training_rows(self, X: RowsLike, y: LabelsLike, *, reset: bool) -> PyTree:
-        """`_rows` of rows to learn from, whose labels are y."""
-        return self._rows(X, reset=reset)
+    def _training_rows(
+        self, X: RowsLike, y: LabelsLike, used: np.ndarray | None, *, reset: bool
+    ) -> PyTree:
+        """`_rows` of the rows to learn from, whose labels are y; None for all of them."""
+        x = self._rows(X, reset=reset)
+        return x if used is None or _count(x) <= used.max() else rows_of(x, used)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -179,22 +181,33 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
                 "labels of the classes"
             )
         before = getattr(self, "_stats", None) if classes is not None else None
-        x = self._training_rows(X, y, reset=before is None)
         labels = encoded(y, getattr(self, "semi_supervised", False), classes)
-        count = jax.tree.leaves(x)[0].shape[0]
-        if len(labels.number) != count:
-            raise ValueError(f"X has {count} rows and y {len(labels.number)} labels")
-        refuse_mask(sample_weight, "sample_weight")
-        w = np.ones(count)
+        w, used = np.ones(len(labels.number)), None
         if sample_weight is not None:
-            how: dict[str, Any] = {"dtype": np.float64, "ensure_non_negative": True}
-            w = _check_sample_weight(sample_weight, np.empty((count, 0)), **how)
+            w = weights_in(sample_weight, len(w))
+            used = None if w.all() or not w.any() else np.flatnonzero(w)
+        x = self._training_rows(X, y, used, reset=before is None)
+        if used is not None:
+            labels, w = labels._replace(number=labels.number[used]), w[used]
+        if _count(x) != len(w):
+            raise ValueError(f"X has {_count(x)} rows and y {len(labels.number)} labels")
         if hasattr(self, "n_iter_"):
             del self.n_iter_
         with jax.enable_x64(True):
             self._estimate(x, labels, w, before, parts=classes is not None)
         self.classes_ = labels.classes
+        self._check_divisor()
         return self
+
+    def _check_divisor(self) -> None:
+        """Raise if `ddof` leaves a covariance without a divisor."""
+        scale = getattr(getattr(self.params_, "conditional", None), "scale", None)
+        if getattr(self, "ddof", 0) and scale is not None and np.isnan(scale).any():
+            k = int(np.isnan(scale).reshape(len(scale), -1).any(1).argmax())
+            of = "all classes" if len(scale) == 1 else f"class {self.classes_[k].item()!r}"
+            raise ValueError(
+                f"ddof is {self.ddof}, expected a number below the weight of the rows of {of}"
+            )
 
     def _estimate(self, x: PyTree, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
         """Set the fitted attributes, from the statistics before and these rows."""
@@ -273,6 +286,10 @@ def _made(kind: Any, **given: Any) -> Any:
 @lru_cache(maxsize=64, typed=True)
 def _same(kind: Any, **given: Any) -> Any:
     return kind(**given)
+
+
+def _count(x: PyTree) -> int:
+    return jax.tree.leaves(x)[0].shape[0]
 
 
 def _is_sum(clf: Model, x: PyTree) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 from jaxtyping import PyTree
@@ -16,15 +17,27 @@ from genclf.families.counts.multinomial import Multinomial
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.sklearn.estimator import FamilyEstimator
 from genclf.sklearn.rows import check_names, checked_rows
-from genclf.sklearn.types import Flag, Kinds, LabelsLike, Number, PriorLike, RowsLike, Seed
-from genclf.tables.arrays import arrays_of, columns_in, terms_of_columns
+from genclf.sklearn.types import (
+    Flag,
+    Kinds,
+    LabelsLike,
+    Number,
+    PriorLike,
+    RowsLike,
+    Seed,
+    WeightsLike,
+)
+from genclf.tables.arrays import arrays_of, column_in, columns_in, terms_of_columns, texts_in
 from genclf.tables.choices import MISSING, UNSEEN
 from genclf.tables.columns import Column, sizes_of, warn_dropped
-from genclf.tables.frames import CellsOf, cells_of, is_table, library_of, make_table
+from genclf.tables.frames import CellsOf, cells_of, is_table, library_of, make_table, num_rows, take
 from genclf.tables.kinds import Reading
 from genclf.tables.place import Place
+from genclf.tables.words import words_of
 
 _ARRAY = "array"
+
+M = TypeVar("M", bound="MixedNB")
 
 
 class MixedNB(FamilyEstimator):
@@ -108,22 +121,69 @@ class MixedNB(FamilyEstimator):
         self.unseen = unseen
         super().__init__(class_prior, class_alpha, semi_supervised)
 
-    def _training_rows(self, X: RowsLike, y: LabelsLike, *, reset: bool) -> dict[str, PyTree]:
+    def _training_rows(
+        self, X: RowsLike, y: LabelsLike, used: np.ndarray | None, *, reset: bool
+    ) -> dict[str, PyTree]:
         check_names(X)
         if not is_table(X):
             if reset and self.kinds is not None:
                 raise ValueError("kinds is given, but X is not a table with named columns")
-            return self._rows(X, reset=reset)
+            return super()._training_rows(X, y, used, reset=reset)
         cells = self._cells(X, reset)
+        label = cells_of({"y": y}, "y")["y"]
+        if num_rows(cells) != len(label):
+            raise ValueError(f"X has {num_rows(cells)} rows and y {len(label)} labels")
+        if used is not None:
+            cells, label = take(cells, used), label.take(used)
         if reset:
             self._made_by = library_of(X)
-            label = cells_of({"y": y}, "y")["y"]
             reading = Reading(self.missing, self.unseen, label)
             self.columns_ = list(reading.of_table(cells, self.kinds))
+        else:
+            self._warn_of_words(cells)
         found = self._arrays(cells, learning=True)
         if reset:
             warn_dropped(self.columns_, stacklevel=4)
         return found
+
+    def _warn_of_words(self, cells: CellsOf) -> None:
+        """Warn of words that the texts of the first batch did not have."""
+        for column in self.columns_:
+            if column.kind == "text":
+                texts = texts_in(column_in(cells, column, Place("X")), column, Place("X"))
+                if new := sorted({*words_of(texts)} - {*column.values}):
+                    warnings.warn(
+                        f"{len(new)} words of column {column.name!r}, such as {new[0]!r}, are not "
+                        "among those of the first batch and are left out: give its Vocabulary by "
+                        "kinds",
+                        stacklevel=5,
+                    )
+
+    def partial_fit(
+        self: M,
+        X: RowsLike,
+        y: LabelsLike,
+        classes: LabelsLike | None = None,
+        sample_weight: WeightsLike = None,
+    ) -> M:
+        """Fit the model to these rows together with all rows of earlier calls.
+
+        The first batch decides how columns are read: their kinds, values, words and bins; `kinds`
+        gives them beforehand. In later batches another value is an error, unless `unseen` says
+        otherwise, and other words are left out with a warning. So the result is that of `fit` to
+        all rows, read in this way.
+
+        Args:
+            X: rows, a table or an array of numbers.
+            y: labels, (n,).
+            classes: all classes, needed in the first call.
+            sample_weight: weight of each row, >= 0, (n,); None for ones.
+
+        Raises:
+            ValueError: as for `fit`; the first call lacks `classes`, or a later call has other
+                classes; a row has no label.
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> dict[str, PyTree]:
         if is_table(X):

@@ -16,11 +16,11 @@ from sklearn.utils.metaestimators import available_if
 from genclf.classifier.by_numpy import (
     discriminant_by_numpy,
     log_marginal_by_numpy,
-    normalised,
     scores_by_numpy,
 )
 from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_marginals, log_posteriors, sample
+from genclf.numerics.scores.posterior import normalised
 from genclf.sklearn.attributes import Attributes
 from genclf.sklearn.labels import numbers_in
 from genclf.sklearn.types import LabelsLike, RowsLike, Seed, WeightsLike

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from jaxtyping import PyTree
+import numpy as np
+from jaxtyping import Float, PyTree
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from genclf.arguments.arrays import DATES_TO_NUMBERS, refuse_mask
-from genclf.sklearn.types import RowsLike
+from genclf.sklearn.types import RowsLike, WeightsLike
 from genclf.sums.sparse import canonical
 
 _DATES = ("date", "time", "duration")  # how their dtypes begin in pandas, polars and NumPy
@@ -26,8 +28,38 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, **how: Any) -> PyTree:
     refuse_mask(X, "X")
     check_names(X)
     _refuse_dates(X)
-    x = validate_data(estimator, X, **how)
+    try:
+        x = validate_data(estimator, X, **how)
+    except ValueError as error:
+        allowed = how.get("ensure_all_finite", True) == "allow-nan"
+        valid = lambda a: ~np.isinf(a) if allowed else np.isfinite(a)  # noqa: E731
+        raise _located(error, X, "X", valid) from error
     return canonical(x) if issparse(x) else x
+
+
+def weights_in(sample_weight: WeightsLike, count: int) -> Float[np.ndarray, "n"]:
+    """The weight of each row; raise for a wrong shape, or a weight that is not >= 0 and finite."""
+    refuse_mask(sample_weight, "sample_weight")
+    how: dict[str, Any] = {"dtype": np.float64, "ensure_non_negative": True}
+    try:
+        return _check_sample_weight(sample_weight, np.empty((count, 0)), **how)
+    except ValueError as error:
+        raise _located(
+            error, sample_weight, "sample_weight", lambda a: (a >= 0) & (a < np.inf)
+        ) from error
+
+
+def _located(
+    error: ValueError, given: Any, name: str, valid: Callable[[np.ndarray], np.ndarray]
+) -> ValueError:
+    """The error, with the first cell that is not valid, if there is one."""
+    try:
+        cells = np.asarray(given, np.float64)
+        index = tuple(np.argwhere(~valid(cells))[0].tolist())
+    except (TypeError, ValueError, IndexError):
+        return error
+    at = ", ".join(map(str, index))
+    return ValueError(f"{name}[{at}] is {cells[index]:g}: {error}")
 
 
 def check_names(X: Any) -> None:

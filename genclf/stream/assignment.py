@@ -71,7 +71,7 @@ class Assignment:
     def collects(self, column: Column) -> bool:
         """Whether the values or words of a column are those of the data."""
         given = self.kinds.get(column.name)
-        listed = column.date_part or not (given is None or isinstance(given, str))
+        listed = column.is_listed or not (given is None or isinstance(given, str))
         return column.has_values and not listed
 
     def has_many(self, column: Column, values: Collection[object]) -> bool:

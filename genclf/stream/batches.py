@@ -82,13 +82,18 @@ def _as_table(batch: Any) -> ArrowTable:
         raise ValueError(f"batches hold a {type(batch).__name__}, {_EXPECTED} in memory")
     import narwhals.stable.v2 as nw
 
+    if hasattr(batch, "columns") and len(set(names := list(batch.columns))) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"a batch has the column {twice!r} twice, expected different names")
     try:
         frame = nw.from_native(batch, eager_only=True)
-        return frame.to_arrow().select(frame.columns)  # without the index of pandas
     except TypeError as error:
         raise ValueError(f"batches hold a {type(batch).__name__}, {_EXPECTED}") from error
+    try:
+        return frame.to_arrow().select(frame.columns)  # without the index of pandas
     except pa.ArrowException as error:
-        raise ValueError(f"a table cannot be read: {error.args[0]}; {_ONE_TYPE}") from error
+        reason = "; ".join(map(str, error.args))
+        raise ValueError(f"a table cannot be read: {reason}; {_ONE_TYPE}") from error
 
 
 def _as_column(name: object, cells: object) -> ArrowColumn:

@@ -49,8 +49,8 @@ def learned(
     look = {name: _joined(first, name) for name in [*names, others[0]]}
     label = look.pop(others[0])
     columns: dict[str, Column | None] = {}
-    for name, cells in look.items():
-        columns |= _decided(assignment, name, cells, label)
+    for name, own in look.items():
+        columns |= _decided(assignment, name, own, label)
     values = {name: {*c.values} for name, c in columns.items() if c and assignment.collects(c)}
     seen = values_in(label, others[0], Place(first[0][0])) if classes is None else set()
     if None not in columns.values():
@@ -60,11 +60,10 @@ def learned(
         table = _with_weight(table, others, place)
         for name, column in columns.items():
             at = name if column is None else column.source
-            cells = ArrowCells(_single_column(table, at, place))
-            if column is not None and column.date_part:
-                column_in({at: cells}, column, place)
-            elif column is None:
-                own = pa.table({name: cells.column})
+            whole = ArrowCells(_single_column(table, at, place))
+            cells = whole if column is None else column_in({at: whole}, column, place)
+            if column is None:
+                own = pa.table({name: whole.column})
                 look[name] = _joined([(source, _one_row(look[name], name)), (source, own)], name)
                 columns |= _decided(assignment, name, look[name], None)
                 column = columns[name]
@@ -255,13 +254,13 @@ def longer_lists(
     tables: Tables, known: Sequence[Column], label: str, classes: Sequence[Value]
 ) -> tuple[tuple[Column, ...], tuple[Value, ...]]:
     """These columns and classes, with the values that the rows have beside theirs."""
-    values: dict[str, set[Any]] = {c.name: set() for c in known if c.has_values and not c.date_part}
+    values: dict[str, set[Any]] = {c.name: set() for c in known if c.has_values and not c.is_listed}
     seen: set[Any] = set()
     for source, table in tables:
         place = Place(source)
         for column in known:
             if column.name in values:
-                cells = ArrowCells(table[column.name])
+                cells = column_in({column.source: ArrowCells(table[column.source])}, column, place)
                 check_type(cells, column, place)
                 collected(values[column.name], cells, column, place, "ignore")
         cells = ArrowCells(table[label])

@@ -83,12 +83,19 @@ class Part:
         Args:
             schema: the schema of this part.
             longer: what `schema.extend` gave. Categories, words and classes that are new have no
-                rows in this part; with `unseen="other"`, those counted as others stay so.
+                rows in this part; with `unseen="other"`, those counted as others stay so, and words
+                that `schema` did not have stay left out.
 
         Raises:
             ValueError: the part is of another schema, `longer` is not longer than it, or the
-                statistics are expectations, or sums that only JAX can compute.
+                statistics are expectations, or sums that only JAX can compute; or labels or
+                categories were ignored in this part, which `longer` may have.
         """
+        if self.unseen:
+            raise ValueError(
+                f"part {self.part_ids[0]!r} ignored {self.unseen} labels or categories, which may "
+                "be in the longer schema: sum its rows again, by that schema"
+            )
         if self.digest != schema.digest:
             raise ValueError(
                 f"part {self.part_ids[0]!r} was computed with the schema {self.digest[:12]}, but "

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from genclf.numerics.scores.posterior import most_probable, normalised
 from genclf.stream.batches import ArrowTable
 from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema
-from genclf.stream.scoring import log_posterior, most_probable
 from genclf.tables.arrow_cells import ArrowColumn, ArrowType
 from genclf.tables.place import Place
 
@@ -49,7 +49,7 @@ class Predictor:
         values = pa.array(self.schema.classes, type_of_classes(self.schema))
         found = {self.prediction: values.take(pa.array(code, mask=code < 0))}
         if self.posterior is not None:
-            cells = np.exp(log_posterior(score))
+            cells = np.exp(normalised(score))
             ends = np.arange(len(cells) + 1, dtype=np.int32) * cells.shape[1]
             found[self.posterior] = pa.ListArray.from_arrays(ends, cells.ravel())
         return found
@@ -59,9 +59,4 @@ def type_of_classes(schema: Schema) -> ArrowType:
     """The Arrow type of the classes."""
     import pyarrow as pa
 
-    kinds = {type(value) for value in schema.classes}
-    if kinds == {str}:
-        return pa.string()
-    if kinds == {bool}:
-        return pa.bool_()
-    return pa.int64() if kinds == {int} else pa.float64()
+    return pa.array(schema.classes).type

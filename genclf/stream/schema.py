@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -255,13 +256,13 @@ class Schema:
             del column["detail"], column["num_missing"]  # of the rows that it was learned from
         for part, given in zip(fields["parts"], self.parts, strict=True):
             part["recipe"] = given.recipe and [type(given.recipe).__name__, part["recipe"]]
-        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"), default=_as_json)
 
     @staticmethod
     def from_json(text: str) -> Schema:
         """The schema that `to_json` wrote."""
         try:
-            fields = json.loads(text)
+            fields = json.loads(text, object_hook=_of_json)
             return Schema._of_fields(fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"text is {text!r:.40}, expected what Schema.to_json wrote") from error
@@ -389,6 +390,23 @@ class Schema:
         """Arrays of no rows."""
         x = {part.name: no_cells(part, self.columns_of(part.name)) for part in self.parts}
         return Rows(x[None] if None in x else x, np.zeros(0, np.int64), None)
+
+
+def _as_json(value: object) -> dict[str, str]:
+    """A date, which JSON does not have."""
+    if not isinstance(value, date):
+        raise TypeError(f"{value!r} is a {type(value).__name__}, which a schema cannot hold")
+    return {_DATE[isinstance(value, datetime)]: value.isoformat()}
+
+
+def _of_json(given: dict[str, Any]) -> Any:
+    for name, kind in zip(_DATE, (date, datetime), strict=True):
+        if given.keys() == {name}:
+            return kind.fromisoformat(given[name])
+    return given
+
+
+_DATE = "a date", "a date with its time"
 
 
 def _with_tuple(fields: dict[str, Any], name: str) -> dict[str, Any]:

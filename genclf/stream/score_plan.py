@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import Any
 
+import jax
 import numpy as np
-from jaxtyping import ArrayLike, Float
-from scipy.special import log_expit
 
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
@@ -24,9 +23,7 @@ from genclf.stream.schema import Schema
 from genclf.stream.scoring import (
     BernoulliScores,
     CategoricalScores,
-    GaussianScores,
     HostScores,
-    LinearScores,
     MultinomialScores,
     PartScores,
     PoissonScores,
@@ -54,6 +51,7 @@ def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
             f"params.log_prior has shape {params.log_prior.shape}, but the schema has "
             f"{len(schema.classes)} classes: expected {(len(schema.classes),)}"
         )
+    params = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
     given = _parts(params.conditional)
     wanted = {part.name for part in schema.parts}
     if given.keys() != wanted:
@@ -65,7 +63,8 @@ def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
     for name, density in given.items():
         parts[name] = part_scores(density)
         _check_columns(density, [c for c in schema.columns if c.part == name])
-    return HostScores(_float64(params.log_prior), parts)
+    log_prior: Any = params.log_prior
+    return HostScores(log_prior, parts)
 
 
 def _parts(conditional: Density) -> dict[str | None, Density]:
@@ -113,19 +112,14 @@ class NeedsJax(ValueError):
 
 @part_scores.register
 def _(density: GaussianParams) -> PartScores:
-    full, missing = density.structure.is_full, density.may_miss
-    if full and missing:
+    if density.structure.is_full and density.may_miss:
         raise NeedsJax("Gaussians of full covariance with missing cells")
-    mean, scale = _float64(density.mean), _float64(density.scale)
-    if density.rounding is not None:
-        mean = mean + _float64(density.rounding)
-    scale = scale if full else np.broadcast_to(scale, (len(scale), mean.shape[1])).copy()
-    return GaussianScores(mean, scale, missing)
+    return density.scores
 
 
 @part_scores.register
 def _(density: CategoricalParams) -> PartScores:
-    log_theta, columns = _float64(density.log_theta), density.columns
+    log_theta, columns = density.log_theta, density.columns
     beyond = 0.0 if columns.unseen == "ignore" else np.nan
     missing = 0.0 if columns.may_miss else np.nan
     rest = np.broadcast_to(np.array([[beyond], [missing]]), (2, len(log_theta)))
@@ -135,45 +129,18 @@ def _(density: CategoricalParams) -> PartScores:
 
 @part_scores.register
 def _(density: BernoulliParams) -> PartScores:
-    logits, missing = _float64(density.logits), density.may_miss
-    never, always = np.isneginf(logits), np.isposinf(logits)
-    log_p, log_q = np.where(never, 0, log_expit(logits)), np.where(always, 0, log_expit(-logits))
-    veto = never.astype(float) - always
-    score = _of_seen(log_p - log_q, log_q, veto, always.astype(float), missing)
-    threshold: Any = density.threshold
-    return BernoulliScores(score, None if threshold is None else float(threshold), missing)
+    given: Any = density.threshold
+    threshold = None if given is None else float(given)
+    return BernoulliScores(density.linear_score(), threshold, density.may_miss)
 
 
 @part_scores.register
 def _(density: MultinomialParams) -> PartScores:
     if density.may_miss:
         raise NeedsJax("Multinomials with missing counts")
-    log_theta = _float64(density.log_theta)
-    never, zeros = np.isneginf(log_theta), np.zeros(len(log_theta))
-    score = LinearScores(np.where(never, 0, log_theta), zeros, never.astype(float), zeros)
-    return MultinomialScores(score, density.presence)
+    return MultinomialScores(density.linear_score(), density.presence)
 
 
 @part_scores.register
 def _(density: PoissonParams) -> PartScores:
-    log_rate, missing = _float64(density.log_rate), density.may_miss
-    # Relative to a typical rate m: x log (λ / m) - (λ - m), plus a term that all classes share.
-    typical, never = np.exp(log_rate).mean(0), np.isneginf(log_rate)
-    coef = np.where(never, 0, log_rate - np.log(np.where(typical > 0, typical, 1)))
-    offset = np.where(never, typical, -typical * np.expm1(coef))
-    score = _of_seen(coef, offset, never.astype(float), np.zeros_like(coef), missing)
-    return PoissonScores(score, typical, missing)
-
-
-def _of_seen(
-    coef: np.ndarray, offset: np.ndarray, veto: np.ndarray, always: np.ndarray, missing: bool
-) -> LinearScores:
-    """Scores `Σ_j x_j coef_kj + offset_kj`; where cells may be missing, over the observed ones."""
-    if not missing:
-        return LinearScores(coef, offset.sum(1), veto, always.sum(1))
-    zeros = np.zeros(len(coef))
-    return LinearScores(np.hstack([coef, offset]), zeros, np.hstack([veto, always]), zeros)
-
-
-def _float64(array: ArrayLike) -> Float[np.ndarray, "..."]:
-    return np.asarray(array, np.float64)
+    return PoissonScores(density.linear_score(), density.typical, density.may_miss)

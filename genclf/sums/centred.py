@@ -15,11 +15,11 @@ from genclf.numerics.compensated import Pair, add_to, difference, pairwise_sum, 
 from genclf.numerics.double import one_matrix, product
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import block_rows
 from genclf.numerics.sizes import at_most
 from genclf.sums.blocks import (
     Hard,
     Sum,
-    block_rows,
     class_rows,
     ignore_absent,
     row_weights,

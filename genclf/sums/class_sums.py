@@ -15,18 +15,16 @@ from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, add_to, rounded
 from genclf.numerics.namespace import Array, on_host
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import block_rows, num_rows
 from genclf.numerics.sizes import at_most, is_symbolic, on_cpu
 from genclf.sums.blocks import (
     ClassWeights,
     Hard,
-    block_rows,
     class_rows,
     host_labels,
-    num_rows,
     row_weights,
     sample_indices,
 )
-from genclf.sums.factors import any_member
 
 _ROWS = 64  # rows in a partial sum; a shorter one does not pay
 _FEW_PARTS = 4  # fewer partial sums do not pay
@@ -129,7 +127,7 @@ def class_totals(total: Pair, parts: PartialSums) -> Pair:
     def one_each() -> Pair:
         return total[0][: len(first)], total[1][: len(first)]
 
-    return loops.cond(any_member((number > 1).any()), folded, one_each)
+    return loops.cond(loops.any_member((number > 1).any()), folded, one_each)
 
 
 def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard, parts: PartialSums) -> Pair:

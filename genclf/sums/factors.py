@@ -8,14 +8,13 @@ from typing import NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.custom_batching import custom_vmap
 from jaxtyping import Float
 
 from genclf.numerics import batched, loops
 from genclf.numerics.double import in_double, widen
 from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
-from genclf.sums.blocks import map_in_blocks
+from genclf.numerics.row_blocks import map_in_blocks
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -94,7 +93,7 @@ def _cholesky(of: tuple[Array, Covariances, RankRule]) -> Array:
     def by_double() -> Array:
         return jnp.where(inexact[:, None, None], _in_double(exact, rule), factor)
 
-    return loops.cond(any_member(inexact.any()), by_double, lambda: factor)
+    return loops.cond(loops.any_member(inexact.any()), by_double, lambda: factor)
 
 
 @in_double
@@ -234,18 +233,3 @@ def whitener(scatter: Float[Array, "K d d"], unit: Float[Array, "K d"]) -> Float
 def _correlation(scatter: Array, unit: Array) -> Array:
     scaled = scatter / (unit[:, :, None] * unit[:, None, :])
     return jnp.where(jnp.eye(unit.shape[-1], dtype=bool)[None], 1, scaled)
-
-
-def any_member(flag: Array) -> Array:
-    """The flag; under `jax.vmap`, one flag for the batch: whether any member has it set."""
-    return flag if on_host(flag) else _any_member(flag)
-
-
-@custom_vmap
-def _any_member(flag: Array) -> Array:
-    return flag
-
-
-@_any_member.def_vmap
-def _(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
-    return _any_member(flag.any(0)), False

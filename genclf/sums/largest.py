@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array, on_host
-from genclf.sums.factors import any_member
+from genclf.numerics.namespace import Array, jnp, on_host
 
 _UNROLLED = 32
 
@@ -34,7 +32,7 @@ def argmax(score: Float[Array, "*batch K"]) -> Int[Array, "*batch"]:
     # A compiler may compute the scores twice, with other rounding; then none equals the largest.
     missed = (found == num_classes) & ~jnp.isnan(largest)
     return loops.cond(
-        any_member(missed.any()),
+        loops.any_member(missed.any()),
         lambda: jnp.argmax(score, -1).astype(jnp.int32),
         lambda: jnp.minimum(found, num_classes - 1),
     )

@@ -25,7 +25,7 @@ from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import ClassWeights
-from genclf.sums.factors import any_member, by_classes, needs_double, whitener
+from genclf.sums.factors import by_classes, needs_double, whitener
 from genclf.sums.near import ALL_ROWS, points_near_means
 from genclf.sums.statistics import Moments
 
@@ -107,7 +107,7 @@ def moments_by(
         second = read(better, products())
         return jax.tree.map(lambda a, b: jnp.where(is_inexact, a, b), second, found)
 
-    return loops.cond(any_member(is_inexact), again, lambda: found)
+    return loops.cond(loops.any_member(is_inexact), again, lambda: found)
 
 
 def _without_low(found: Moments) -> Moments:

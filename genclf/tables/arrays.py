@@ -165,8 +165,10 @@ def check_type(cells: Cells, column: Column, place: Place) -> None:
         if values and cells.type == type_of(values[0]):
             return
         expected = f"{expected}, as {values[0]!r}"
-    what = f"{in_words(cells.type, cells.width)}, expected {in_words(expected, column.width)}"
-    raise place.error(what, column.name)
+    found, row = in_words(cells.type, cells.width), None
+    if other := cells.of_another_type(STRINGS if column.kind == "text" else column.type):
+        row, found = other
+    raise place.error(f"{found}, expected {in_words(expected, column.width)}", column.name, row)
 
 
 def in_words(type: str, width: int) -> str:

@@ -142,6 +142,6 @@ def _discriminants(
 
 def _count(columns: Sequence[Column]) -> str:
     if len(columns) == 1:
-        return str(columns[0].name)
+        return f"column {columns[0].name}"
     kinds = {column.kind for column in columns}
     return f"{len(columns)} {' or '.join(sorted(kinds, reverse=True))}"

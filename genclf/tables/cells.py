@@ -65,6 +65,10 @@ class Cells(abc.ABC):
     def take(self, rows: Int[np.ndarray, "m"]) -> Cells:
         """The cells of these rows."""
 
+    def of_another_type(self, type: str) -> tuple[int, str] | None:
+        """If cells are of several types: the first row, and cell, that is not of this type."""
+        return None
+
     def shown(self, row: int) -> object:
         """One cell, for a message."""
         return self.take(np.array([row])).encoded()[0][0]
@@ -171,6 +175,14 @@ class ObjectCells(Cells):
     def shown(self, row: int) -> object:
         cell = self.cells[row]
         return cell.item() if isinstance(cell, np.generic) else cell
+
+    def of_another_type(self, type: str) -> tuple[int, str] | None:
+        if " and " not in self.type:
+            return None
+        for row, cell in enumerate(self.cells):
+            if cell is not None and _name(cell.__class__) != type:
+                return row, f"{self.shown(row)!r:.40}"
+        return None
 
     @property
     def missing(self) -> Bool[np.ndarray, "n"]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from genclf.tables.cells import NUMBERS, Value
-from genclf.tables.rules import Kind
+from genclf.tables.dates import PARTS
+from genclf.tables.rules import Kind, listed
 
 Unseen = Literal["error", "other", "ignore"]
 
@@ -60,6 +61,11 @@ class Column:
         return self.date if self.date_part else self.name
 
     @property
+    def is_listed(self) -> bool:
+        """Whether its values are those of every table: months, weekdays and hours."""
+        return bool(self.date_part) and PARTS[self.date_part].values is not None
+
+    @property
     def size(self) -> int:
         """The number of features: of codes that a value can have, words, or numbers in a cell."""
         if self.kind == "binned":
@@ -80,8 +86,10 @@ class Column:
 
     def with_values(self, values: tuple[Any, ...]) -> Column:
         """The column with these values; a binary one with a third value is categorical."""
+        if self.kind == "text":
+            return replace(self, values=values, detail=f"{len(values)} different words")
         kind = "categorical" if self.kind == "binary" and len(values) > 2 else self.kind
-        return replace(self, kind=kind, values=values)
+        return replace(self, kind=kind, values=values, detail=listed(values))
 
 
 def in_order(values: Iterable[Value | None]) -> tuple[Value | None, ...]:

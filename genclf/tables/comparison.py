@@ -31,7 +31,7 @@ from genclf.tables.labels import TableError, label_of, usable_rows
 from genclf.tables.model import TableModel
 from genclf.tables.notes import score_notes, table_notes
 from genclf.tables.place import Place
-from genclf.tables.remarks import column_remarks
+from genclf.tables.remarks import column_remarks, misfits
 from genclf.tables.training_words import of_all_words
 from genclf.tables.trials import ModelScore, Trial, trials_of
 
@@ -196,7 +196,9 @@ def compare(
         params = _fit(clf, features_of(used, own, None, learning=True), y, w)
     models = tuple(trial.score(trials[0].scores) for trial in trials)
     notes = table_notes(usable, used, columns, requested, num_folds)
-    notes += column_remarks(used, columns, y, w) + score_notes(trials, models)
+    notes += column_remarks(used, columns, y, w) + score_notes(
+        trials, models, misfits(used, columns)
+    )
     shares = (np.bincount(y, w) / w.sum()).tolist()
     return Comparison(
         columns=columns,

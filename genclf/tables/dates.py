@@ -75,7 +75,7 @@ def date_of(parts: Mapping[str, Any]) -> np.ndarray:
     return np.where(missing, np.datetime64("NaT"), found.astype("datetime64[us]"))
 
 
-OFFER = 'dates: kinds={{{!r}: "date"}} reads ' + ", ".join(PARTS)
+OFFER = 'dates: the kind "date" reads ' + ", ".join(PARTS)
 
 
 def are_dates(strings: Sequence[str]) -> bool:

@@ -164,16 +164,23 @@ def scored(
         converged=converged,
         log_posterior=log_p,
         balanced_accuracy=float(recall.mean()),
-        **_of_ranks(log_p, y, w, int(weight.argmin())),
+        **_of_ranks(log_p, y, folds, w),
     )
 
 
-def _of_ranks(log_p: np.ndarray, y: np.ndarray, w: np.ndarray, rarest: int) -> dict[str, float]:
+def _of_ranks(
+    log_p: np.ndarray, y: np.ndarray, folds: np.ndarray, w: np.ndarray
+) -> dict[str, float]:
     """`auc` and `average_precision`; NaN if a row is undecided."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     if np.isnan(log_p).any():
         return {"auc": float("nan"), "average_precision": float("nan")}
+    weight = np.bincount(y, w)
+    rarest = int(weight.argmin())
+    _, first, own = np.unique(folds, return_index=True, return_inverse=True)
+    if (log_p == log_p[first][own]).all():  # all rows of a fold are alike, as to the class prior
+        return {"auc": 0.5, "average_precision": float(weight[rarest] / weight.sum())}
 
     def of_class(metric: Callable[..., float], k: int) -> float:
         others = logsumexp(np.delete(log_p, k, 1), axis=1)  # where p_k is rounded to 1, it decides

@@ -118,7 +118,7 @@ class Reading:
             if len(only := own.encoded()[0]) < 2:
                 column = Column(own_name, "drop", values=tuple(only), detail="constant")
             else:
-                column = self.single(own_name, own, of_date.values or "numeric")
+                column = self.single(own_name, own, of_date.values)
             found.append(replace(column, unseen=None, date=name, date_part=part))
         return found
 

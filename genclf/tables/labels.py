@@ -102,6 +102,11 @@ def usable_rows(label: Cells, name: Any, weight: np.ndarray | None = None) -> Us
     kept, rare = np.flatnonzero(count > 1), [names[k] for k in np.flatnonzero(count == 1)]
     if len(kept) < 2:
         has = f"class {rare[0]!r} has" if len(rare) == 1 else f"each of {len(rare)} classes has"
+        if idle.any():
+            raise TableError(
+                f"label {name!r} has {len(kept) or 'no'} class with two rows of weight above 0: "
+                "expected two or more; see weights"
+            )
         raise TableError(
             f"{has} one usable row, so it cannot be both learned and tested, and "
             f"{len(kept) or 'no'} other class is left; merge classes, or collect more rows"

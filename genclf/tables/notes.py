@@ -52,6 +52,18 @@ def table_notes(
     return [*notes, " ".join(of_folds)] if of_folds else notes
 
 
+def _best(trials: Sequence[Trial], models: Sequence[ModelScore]) -> str:
+    """Which generative model is the best, and how it compares with the best of all."""
+    first = next(i for i, trial in enumerate(trials) if trial.family is not None)
+    if models[first].model == PRIOR:
+        return "No generative model has a lower log-loss than the class prior."
+    best = f"The best generative model is {models[first].model}"
+    if not first:
+        return f"{best}; no other model has a lower log-loss."
+    more = models[first].log_loss - models[0].log_loss
+    return f"{best}; its log-loss is {more:.3f} above that of {models[0].model}."
+
+
 def _renames(cells: CellsOf, column: Column, y: np.ndarray) -> bool:
     """Whether the values of a column correspond one to one to the classes."""
     if not column.is_coded or not column.has_values or column.num_missing:
@@ -61,19 +73,31 @@ def _renames(cells: CellsOf, column: Column, y: np.ndarray) -> bool:
     return pairs == len(np.unique(code)) == len(np.unique(y))
 
 
-def score_notes(trials: Sequence[Trial], models: Sequence[ModelScore]) -> list[str]:
-    """Remarks on differences of scores, and on problems that the scores do not show."""
-    problems, notes = {trial.problem for trial in trials}, []
-    if alike := [model.model for model in models[1:] if model.p_value >= _ALIKE]:
+def score_notes(
+    trials: Sequence[Trial], models: Sequence[ModelScore], misfits: Sequence[str]
+) -> list[str]:
+    """Remarks on differences of scores, and on problems that the scores do not show.
+
+    Args:
+        trials: the models, best first.
+        models: their scores.
+        misfits: columns of numbers that Gaussians do not fit, in words.
+    """
+    problems, notes = {trial.problem for trial in trials}, [_best(trials, models)]
+    if alike := [m for m in models[1:] if m.p_value >= _ALIKE]:
+        each = [f"{model.model} ({model.p_value:.2f})" for model in alike]
         notes.append(
             f"Not distinguishable from {models[0].model} (p >= {_ALIKE}, paired t-tests of "
-            f"log-loss and Brier score over the folds): {some(alike)}."
+            "log-loss and Brier score over the folds, corrected for overlapping training sets): "
+            f"{some(each)}."
         )
     (prior,) = [model.log_loss for model in models if model.model == PRIOR]
     if worse := [m.model for m in models if m.model != PRIOR and m.log_loss > prior]:
         notes.append(
             f"Worse than the class prior in log-loss: {some(worse)}. Their probabilities are too "
-            "near 0 and 1, as where columns repeat each other's evidence."
+            "near 0 and 1, as where columns repeat each other's evidence, or their densities do "
+            "not fit."
+            + (f" Gaussians hardly fit {some(misfits, 5)}: read it as binned." * bool(misfits))
         )
     if SINGULAR in problems:
         notes.append(

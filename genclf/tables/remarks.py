@@ -14,6 +14,8 @@ from genclf.tables.labels import some
 ALIKE = 0.99  # correlation from which numbers are near copies
 _LEAK = 0.99  # share of rows from which one column alone predicts too well
 _BINS = 20
+_MOSTLY = 0.5  # share of one number, from which a Gaussian hardly fits
+_TAILS = 20.0  # kurtosis from which it hardly does
 
 
 def column_remarks(
@@ -31,6 +33,26 @@ def column_remarks(
             f"One column alone gives the class of nearly all rows: {some(names)}. If it is not "
             "known when a class is to be predicted, leave it out (drop)."
         )
+    return found
+
+
+def misfits(cells: CellsOf, columns: Sequence[Column]) -> list[str]:
+    """Columns of numbers that Gaussians hardly fit: of one value mostly, or with heavy tails."""
+    found = []
+    for column in columns:
+        if column.kind != "numeric" or column.width > 1:
+            continue
+        number = cells[column.name].numbers()[:, 0]
+        number = number[~np.isnan(number)]
+        values, count = np.unique(number, return_counts=True)
+        share = count.max() / count.sum()
+        z = number - number.mean()
+        z = z / np.abs(z).max()
+        tails = np.mean(z**4) / np.mean(z**2) ** 2
+        if share >= _MOSTLY:
+            found.append(f"{column.name} ({share:.0%} of it is {values[count.argmax()]:g})")
+        elif tails >= _TAILS:
+            found.append(f"{column.name} (a kurtosis of {tails:.0f}, where a Gaussian has 3)")
     return found
 
 

@@ -24,13 +24,14 @@ from genclf.tables.frames import is_index
 Kind = Literal["numeric", "kernel", "count", "categorical", "binary", "binned", "text", "drop"]
 
 RULES = (
-    ("numeric", "numbers, unless whole with at most 10 values"),
-    ("categorical", "whole numbers with at most 10 values; strings that repeat"),
+    ("numeric", "numbers, unless whole with at most 10 values that repeat"),
+    ("categorical", "whole numbers with at most 10 values that repeat; strings that repeat"),
     ("binary", "the same with two values; truth values"),
     ("text", "strings of 3 words or more on average, over 50 values or rarely repeated"),
     ("drop", "constants, row numbers, strings that rarely repeat, copies of the label, dates"),
 )
 
+_EXACT = 1e15  # whole numbers below it are written with all digits
 FEW = 10  # whole numbers of at most so many values are categories
 _MANY = 50  # a column with more distinct strings than this is text if they are sentences
 OF_VALUES: tuple[str, ...] = (NUMBERS, TRUTH, STRINGS, NULLS)
@@ -69,11 +70,11 @@ def kind_by_rules(
     if is_index(name):
         return "drop", "the index of pandas"
     if cells.type == NULLS:
-        return "drop", "constant"
+        return "drop", "no value"
     if cells.type == LISTS:
         return "numeric", f"lists of {cells.width} numbers"
     if cells.type == DATES:
-        return "drop", OFFER.format(name)
+        return "drop", OFFER
     if cells.type not in OF_VALUES:
         return "drop", f"{cells.type}: make numbers or strings of it"
     n, distinct = len(cells), len(set(code[code >= 0].tolist()))
@@ -87,7 +88,7 @@ def kind_by_rules(
         return discrete(values)
     known = [text for text, own in zip(cells.texts(), code, strict=True) if own >= 0]
     if are_dates(known):
-        return "drop", OFFER.format(name)
+        return "drop", OFFER
     if looks_like_text(known, distinct, n):
         return "text", ""
     strange = _not_numbers(known)
@@ -107,6 +108,8 @@ def _kind_of_numbers(
     whole = bool((seen == seen.round()).all())
     if np.isinf(seen).any():
         return "numeric", f"{distinct} numbers, some of them infinite"
+    if not len(seen):
+        return "drop", "no value"
     if num_values <= 1:
         missing = len(seen) < len(number)
         return "drop", "constant where it is not missing" if missing else "constant"
@@ -123,17 +126,23 @@ def _kind_of_numbers(
 def extent(number: np.ndarray) -> str:
     """The number of distinct numbers, and their range, in words."""
     seen = np.unique(number[~np.isnan(number)])
-    return f"{len(seen)} numbers, {seen[0]:.6g} to {seen[-1]:.6g}" if len(seen) else "no number"
+    if not len(seen):
+        return "no number"
+    whole = (seen == seen.round()).all() and np.abs(seen).max() < _EXACT
+    least, most = (f"{end:.0f}" if whole else f"{end:.6g}" for end in (seen[0], seen[-1]))
+    return f"{len(seen)} numbers, {least} to {most}"
 
 
 def discrete(values: Sequence[Value | None]) -> tuple[Kind, str]:
     """The kind of a column of these values, and the values in words."""
-    return ("binary" if len(values) == 2 else "categorical"), _listed(values)
+    return ("binary" if len(values) == 2 else "categorical"), listed(values)
 
 
-def _listed(values: Sequence[Value | None]) -> str:
+def listed(values: Sequence[Value | None]) -> str:
+    """The values in words."""
     known = sorted(v for v in values if v is not None)
-    shown = ", ".join(names_of(known) + ["(missing)"] * (None in values))
+    names = [name if name.strip() else repr(name) for name in names_of(known)]
+    shown = ", ".join(names + ["(missing)"] * (None in values))
     return f"{len(values)} values: {shown if len(shown) <= 24 else shown[:21] + '...'}"
 
 

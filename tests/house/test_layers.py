@@ -23,6 +23,7 @@ EXCEPTIONS = {
     "genclf.bayes.generative_story",
     "genclf.cli.compare",
     "genclf.cli.main",
+    "genclf.covariance.scales",
     "genclf.families.capabilities",
     "genclf.files.kinds",
     "genclf.stream.part",

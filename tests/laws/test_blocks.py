@@ -11,8 +11,8 @@ import pytest
 
 import genclf as gcf
 from genclf.covariance.scales import SCALES
-from genclf.families.gaussian.distances import distances
-from genclf.families.gaussian.mahalanobis import Means
+from genclf.numerics.scores.distances import distances
+from genclf.numerics.scores.means import Means
 from genclf.sums.blocks import Hard
 from genclf.sums.tiles import class_tiles
 from tests.registry import BY_NAME, FAMILIES, K, assert_close, assert_near, assert_same, spoil, take

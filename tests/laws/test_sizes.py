@@ -10,7 +10,7 @@ from jax import export
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P
 
 import genclf as gcf
-from genclf.sums import blocks
+from genclf.numerics import row_blocks
 from tests.registry import (
     BY_NAME,
     MIXTURES,
@@ -34,7 +34,7 @@ KERNELS = gcf.Classifier(gcf.KernelDensity(), K)
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of the least number of rows, so that few rows fill several."""
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(row_blocks, "_BLOCK_BYTES", 1)
 
 
 def structs(model, rows):

@@ -10,7 +10,14 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import genclf as gcf
-from genclf.sklearn import LinearDiscriminant, MixedNB, MultinomialNB as OurMultinomialNB
+from genclf.sklearn import (
+    GaussianNB as GaussianNaiveBayes,
+    LinearDiscriminant,
+    MixedNB,
+    MultinomialNB as OurMultinomialNB,
+    QuadraticDiscriminant,
+)
+from genclf.text import learn_vocabulary
 
 N = 151
 
@@ -140,7 +147,7 @@ def test_columns_that_say_nothing_are_dropped_with_the_reason():
     with pytest.warns(UserWarning, match="columns are not read: 'when' .*'id' .*'copy'"):
         found = MixedNB(kinds=KINDS).fit(x, y)
     assert [c.detail for c in found.columns_ if c.kind == "drop"] == [
-        "dates: kinds={'when': \"date\"} reads year, month, weekday, hour",
+        'dates: the kind "date" reads year, month, weekday, hour',
         f"{N} strings in {N} rows: they rarely repeat",
         "a copy of the label",
         "constant",
@@ -243,3 +250,67 @@ def test_terms_of_sparse_words_and_of_numbers():
     found = LinearDiscriminant().fit(numbers, y)
     log_odds = found.explain(numbers, of=1, against=0).log_odds
     np.testing.assert_allclose(log_odds, found.decision_function(numbers))
+
+
+def test_rows_of_weight_0_leave_no_trace():
+    """Neither in values, words and bins nor by what their cells hold."""
+    x, y = table()
+    x["note"] = [f"word{i % 7} is here" for i in range(N)]
+    x["far"] = x["size"].fillna(0)
+    w = (np.arange(N) % 4 > 0) * (1.0 + np.arange(N) % 3)
+    x.loc[w == 0, "note"] = "other words altogether"
+    x.loc[w == 0, "colour"] = "violet"
+    x.loc[w == 0, "far"] = np.inf
+    kinds = KINDS | {"note": "text", "size": "binned", "far": "numeric"}
+    found = MixedNB(kinds=kinds).fit(x, y, sample_weight=w)
+    used = w > 0
+    expected = MixedNB(kinds=kinds).fit(x[used], y[used], sample_weight=w[used])
+    assert found.columns_ == expected.columns_
+    np.testing.assert_array_equal(found.predict_proba(x[used]), expected.predict_proba(x[used]))
+
+
+def test_words_that_come_later_are_left_out_with_a_warning():
+    first = pd.DataFrame({"note": ["win cash", "see you", "win you", "see cash"]})
+    later = pd.DataFrame({"note": ["win soon", "see later"]})
+    y = ["a", "b", "a", "b"]
+    model = MixedNB(kinds={"note": "text"}).partial_fit(first, y, classes=["a", "b"])
+    with pytest.warns(UserWarning, match="2 words of column 'note', such as 'later', are not"):
+        model.partial_fit(later, ["a", "b"])
+    known = learn_vocabulary([*first["note"], *later["note"]])
+    whole = MixedNB(kinds={"note": known}).fit(pd.concat([first, later]), [*y, "a", "b"])
+    model = MixedNB(kinds={"note": known}).partial_fit(first, y, classes=["a", "b"])
+    model.partial_fit(later, ["a", "b"])
+    np.testing.assert_allclose(
+        model.predict_proba(later), whole.predict_proba(later), rtol=1e-12, atol=1e-12
+    )
+
+
+def test_wrong_cells_labels_and_weights_are_located():
+    with pytest.raises(ValueError, match="X has 6 rows and y 5 labels"):
+        MixedNB().fit(pd.DataFrame({"a": np.arange(6) + 0.5}), [0, 1, 0, 1, 0])
+    model = MixedNB(kinds={"c": "categorical"}).fit(pd.DataFrame({"c": ["a", "b"] * 3}), [0, 1] * 3)
+    with pytest.raises(ValueError, match="'X', row 1, column 'c': 3, expected strings, as 'a'"):
+        model.predict(pd.DataFrame({"c": ["a", 3]}))
+    x = np.array([[1.0, 2.0], [3.0, np.inf], [4.0, 5.0]])
+    with pytest.raises(ValueError, match=r"X\[1, 1\] is inf"):
+        LinearDiscriminant().fit(x, [0, 1, 1])
+    for wrong in (-1.0, np.nan):
+        with pytest.raises(ValueError, match=rf"sample_weight\[2\] is {wrong:g}"):
+            LinearDiscriminant().fit(np.nan_to_num(x), [0, 1, 1], [1.0, 1.0, wrong])
+
+
+@pytest.mark.parametrize(
+    ("model", "of"),
+    [
+        (GaussianNaiveBayes(ddof=1), "class 'a'"),
+        (QuadraticDiscriminant(ddof=1), "class 'a'"),
+        (LinearDiscriminant(ddof=3), "all classes"),
+    ],
+)
+def test_a_covariance_without_a_divisor_is_refused(model, of):
+    x, y = np.array([[0.0], [1.0], [2.5]]), ["a", "b", "b"]
+    with pytest.raises(ValueError, match=f"ddof is .* below the weight of the rows of {of}"):
+        model.fit(x, y)
+    clf = model._model(np.array(["a", "b"]))
+    with pytest.raises(ValueError, match="ddof is not below the number of rows"):
+        gcf.validate(clf, x, np.array([0, 1, 1]))

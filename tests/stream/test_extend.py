@@ -56,6 +56,18 @@ def test_parts_made_before_are_those_of_one_pass(unseen, missing):
     assert longer.extend([may, june]) == longer
 
 
+def test_a_part_that_ignored_values_is_refused():
+    """It cannot know how many of them are among the new ones."""
+    may, june = batches()
+    schema = gcf.Schema.of(
+        None, may, "y", kinds={"note": "drop"}, unseen="ignore", unseen_labels="ignore"
+    )
+    part = gcf.partial(schema.model(), schema, june, part_id="june")
+    assert part.unseen > 0
+    with pytest.raises(ValueError, match=r"'june' ignored .* sum its rows again"):
+        part.extend(schema, schema.extend([june]))
+
+
 def test_full_covariances_and_classes_that_come_later():
     may, june = batches()
     numbers = lambda batch: {"a": batch["size"], "b": np.square(batch["size"]), "y": batch["y"]}  # noqa: E731

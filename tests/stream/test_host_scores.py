@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import genclf as gcf
+from genclf.numerics.scores.posterior import most_probable, normalised
 from genclf.stream import predict, predict_batches
 from genclf.stream.on_device import arrays_of
 from genclf.stream.score_plan import host_scores
-from genclf.stream.scoring import log_posterior, most_probable
 from genclf.tables.place import Place
 from genclf.text import learn_vocabulary
 
@@ -103,7 +103,7 @@ def test_scores_are_those_of_jax(name, x64):
         classes = np.asarray(gcf.predict(params, x))
     assert found.shape == (N, K) and found.dtype == np.float64
     np.testing.assert_allclose(found, expected, 1e-10, 1e-10)
-    np.testing.assert_allclose(log_posterior(found), posterior, 1e-10, 1e-10)
+    np.testing.assert_allclose(normalised(found), posterior, 1e-10, 1e-10)
     np.testing.assert_array_equal(most_probable(found), classes)
 
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_scored_is_nan_as_in_jax(x64):
     rows = schema.read(pa.table(with_holes), Place("p"), labelled=False)
     joint = host_scores(strict, schema).log_joint(rows)
     assert most_probable(joint).tolist() == [0, -1]
-    assert np.isnan(log_posterior(joint)[1]).all()
+    assert np.isnan(normalised(joint)[1]).all()
     # A class of probability 0 stays impossible, whatever x is.
     never = gcf.with_prior(strict, np.array([1.0, 0.0]))
     joint = host_scores(never, schema).log_joint(rows)

@@ -101,7 +101,7 @@ BAD = {
     "commas-label.csv": (labelled(*(f'"{i},7"' for i in range(30))), "it looks continuous"),
     "own.csv": (labelled(*(f"name {i}" for i in range(30))), "too many to learn"),
     "copy.csv": (b"a,y\np,p\nq,q\np,p\nq,q\n", "(a: a copy of the label)"),
-    "all-missing.csv": (column(""), "(a: constant)"),
+    "all-missing.csv": (column(""), "(a: no value)"),
     "all-infinite.csv": (column("inf", "-inf", "Infinity"), "row 0, column 'a': inf, expected fin"),
     "overflow.csv": (column("1e999", "9" * 400), "row 0, column 'a': inf, expected finite numbers"),
     "infinite.csv": (
@@ -111,7 +111,7 @@ BAD = {
     "nearly-missing.csv": (column(*[""] * 29, "2.5"), "constant where it is not missing"),
     "dates.csv": (
         column(*(f"2024-01-{i:02}" for i in range(1, 31))),
-        "a: dates: kinds={'a': \"date\"} reads year, month",
+        'a: dates: the kind "date" reads year, month',
     ),
     "\u202e\n.csv": (b"", "\\u202e\\n.csv: the file is empty"),
     "newline-in-name.csv": (b'"a\nb",y\n1,p\n1,q\n1,p\n1,q\n', "(a\\nb: constant)"),
@@ -322,6 +322,15 @@ FOUND = {
         "a,y\n" + "\n".join(f"{'-' if i % 5 == 0 else a},{y}"
                             for i, (a, y) in enumerate(zip(ROWS, Y, strict=True))), ["--holes=-,x"],
         ["a  numeric  24 numbers", "Read as missing cells: a '-' 6."]),
+    "zeros.csv": (
+        "a,y\n" + "\n".join(f"{['0', '0.0', '00.0'][i % 3] if i < 6 else a},{y}"
+                            for i, (a, y) in enumerate(zip(ROWS, Y, strict=True))), ["--holes=0"],
+        ["a  numeric  24 numbers", "Read as missing cells: a '0' 2, '0.0' 2, '00.0' 2."]),
+    "kinds.csv": (
+        "a,d,y\n" + "\n".join(f"{a},2024-0{1 + i % 9}-01,{y}"
+                              for i, (a, y) in enumerate(zip(ROWS, Y, strict=True))),
+        ["--kind", "a=kernel", "--kind", "d=date"],
+        ["a  kernel  30 numbers", "d month  categorical"]),
     "table.arff": (
         ARFF + "\n".join(f"{'?' if i == 3 else a},{'uv'[i % 2]},{y}"
                          for i, (a, y) in enumerate(zip(ROWS, Y, strict=True))), [],

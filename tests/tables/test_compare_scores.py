@@ -9,6 +9,7 @@ from sklearn import metrics
 import genclf as gcf
 from genclf.tables import comparison
 from genclf.tables.baselines import on_columns, on_terms
+from genclf.tables.candidates import candidates
 from genclf.tables.cells import ObjectCells
 from genclf.tables.design import design_matrix
 from genclf.tables.features import features_of
@@ -56,6 +57,39 @@ def test_scores_are_those_of_scikit_learn(found):
     brier = np.square(p - np.eye(3)[y]).sum(1).mean()
     assert best.brier == pytest.approx(brier, rel=1e-9)
     assert best.problem == "" and best.brier_error > 0
+
+
+def test_the_class_prior_ranks_nothing(found):
+    (prior,) = [model for model in found.models if model.model == PRIOR]
+    assert prior.auc == 0.5
+    assert prior.average_precision == pytest.approx(min(found.shares.values()))
+
+
+def test_the_best_generative_model_is_named(found):
+    note = found.notes[[n.startswith("The best generative") for n in found.notes].index(True)]
+    first, best = found.models[0], next(m for m in found.models if m.model == found.best.name)
+    if first is best:
+        assert (
+            note
+            == f"The best generative model is {best.model}; no other model has a lower log-loss."
+        )
+    else:
+        assert f"{best.model}; its log-loss is {best.log_loss - first.log_loss:.3f} above" in note
+
+
+def test_columns_that_gaussians_hardly_fit_are_named(monkeypatch):
+    names = PRIOR, "Gaussian naive Bayes"
+    few = lambda *given: [c for c in candidates(*given) if c.name in names]  # noqa: E731
+    monkeypatch.setattr(comparison, "candidates", few)
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 300)
+    mostly = np.where(rng.random(300) < 0.9, 0, rng.lognormal(0, 3, 300))
+    x = {"zeros": mostly, "tails": rng.standard_cauchy(300), "size": rng.normal(size=300)}
+    notes = " ".join(gcf.compare({**x, "y": y}, "y", num_folds=3).notes)
+    assert "No generative model has a lower log-loss than the class prior." in notes
+    assert "Worse than the class prior in log-loss: " in notes and "Gaussian naive Bayes" in notes
+    assert "zeros (9" in notes and "of it is 0)" in notes and "tails (a kurtosis of" in notes
+    assert "size (" not in notes
 
 
 def test_softmax_is_a_baseline_and_never_the_best(found):

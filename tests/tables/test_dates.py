@@ -14,6 +14,7 @@ from genclf.sklearn import MixedNB
 from genclf.stream import fit_batches, predict_batches
 from genclf.tables import comparison
 from genclf.tables.dates import PARTS, date_of
+from tests.stream.batches import assert_equal
 
 N = 97
 KINDS = {"when": "date"}
@@ -178,7 +179,7 @@ def test_the_first_date_with_these_parts():
 def test_dates_are_offered_their_parts():
     for name in CONTAINERS:
         table = CONTAINERS[name]()
-        with pytest.warns(UserWarning, match="'when' .dates: kinds={'when': \"date\"} reads year"):
+        with pytest.warns(UserWarning, match="'when' .dates: the kind \"date\" reads year"):
             MixedNB(kinds={"size": "numeric"}).fit(_with_size(table), Y)
 
 
@@ -212,3 +213,29 @@ def test_a_missing_date_as_a_value(missing):
     found = model.predict_proba({"when": WHEN})[::13]
     prior = np.bincount(Y) / N
     assert np.allclose(found, prior, rtol=1e-12) == (missing == "ignore")
+
+
+def test_few_years_are_categories_and_grow():
+    """By the rule of whole numbers; a Gaussian of two years would be narrow."""
+    rng = np.random.default_rng(6)
+    days = np.datetime64("2023-11-01") + rng.integers(0, 90, N)
+    model = MixedNB(kinds=KINDS).fit({"when": days}, Y)
+    years = model.columns_[0]
+    assert (years.name, years.kind, years.values) == ("when year", "binary", (2023, 2024))
+    assert set(model.sample(31, random_state=1)[0]["when"].astype("M8[Y]").astype(str)) <= {
+        "2023",
+        "2024",
+    }
+    batches = [{"when": days, "y": Y}, {"when": days + 366, "y": Y}]
+    schema = gcf.Schema.scan(None, batches, "y", kinds=KINDS)
+    assert schema.columns[0].values == (2023, 2024, 2025)
+    first = gcf.Schema.of(None, batches[0], "y", kinds=KINDS)
+    longer = first.extend([batches[1]])
+    assert longer.columns[0].values == (2023, 2024, 2025)
+    assert longer.columns[0].detail == "3 values: 2023, 2024, 2025"
+    parts = [
+        gcf.partial(first.model(), first, batches[0], part_id="1").extend(first, longer),
+        gcf.partial(longer.model(), longer, batches[1], part_id="2"),
+    ]
+    whole = gcf.partial(longer.model(), longer, batches, part_id="all")
+    assert_equal(gcf.combine(parts), whole)

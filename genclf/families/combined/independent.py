@@ -16,7 +16,7 @@ from genclf.families.combined.combinator import Combinator, CombinedParams
 from genclf.families.parts import InParts
 from genclf.families.support import Support
 from genclf.numerics.namespace import Array
-from genclf.sums.blocks import over_rows
+from genclf.numerics.row_blocks import over_rows
 
 
 class _Columns(InParts):

@@ -17,13 +17,13 @@ from genclf.families.base import Scalar
 from genclf.families.conjugate.beta import zeros_of
 from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
-from genclf.families.linear_score import LinearScore
 from genclf.families.missing import Missing, is_missing
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics.logarithms import log_sigmoid, safe_log, times_log
 from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
-from genclf.sums.blocks import over_rows
+from genclf.numerics.row_blocks import over_rows
+from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.sparse import HostRows, Sparse, SparseRows
 from genclf.sums.statistics import Sums
 
@@ -135,7 +135,8 @@ class BernoulliParams(CountParams):
         """`log p` and `log (1 - p)`."""
         return log_sigmoid(self.logits), log_sigmoid(-self.logits)
 
-    def _score(self) -> LinearScore:
+    def linear_score(self) -> LinearScore:
+        """The score of the ones; where cells may be missing, beside that of the observed cells."""
         # log p(x) = Σ_j x_j log p_j + (1-x_j) log (1-p_j); a veto marks values of probability 0.
         xp = namespace(self.logits)
         log_p, log_q = self._logs()
@@ -145,10 +146,7 @@ class BernoulliParams(CountParams):
         coef, veto = log_p - log_q, never - always
         if not self.may_miss:
             return LinearScore(coef, log_q.sum(-1), veto, always.sum(-1))
-        # The intercept becomes linear in the indicators: Σ_j seen_j log (1-p_j).
-        zero = xp.zeros_like(log_q[:, 0])
-        both = xp.concatenate([coef, log_q], 1), xp.concatenate([veto, always], 1)
-        return LinearScore(both[0], zero, both[1], zero)
+        return LinearScore.of_cells(coef, log_q, veto, always)
 
     def _scored(self, score: LinearScore, x: Array | Sparse) -> Any:
         if isinstance(x, Sparse):
@@ -164,11 +162,11 @@ class BernoulliParams(CountParams):
 
     def log_prob(self, x: Shaped[Array, "*batch d"] | Sparse) -> Any:
         """`Σ_j x_j log p_kj + (1 - x_j) log (1 - p_kj)`."""
-        return self._scored(self._score(), x)
+        return self._scored(self.linear_score(), x)
 
     def discriminant(self, x: Shaped[Array, "*batch d"] | Sparse) -> Any:
         """`log_prob` minus its mean over the classes."""
-        return self._scored(self._score().centred(), x)
+        return self._scored(self.linear_score().centred(), x)
 
     def terms(
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]

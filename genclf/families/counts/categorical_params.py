@@ -24,7 +24,7 @@ from genclf.families.support import Support
 from genclf.numerics.logarithms import safe_log, times_log
 from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
-from genclf.sums.blocks import over_rows
+from genclf.numerics.row_blocks import over_rows
 from genclf.sums.host import LabelledRows
 from genclf.sums.statistics import Sums
 

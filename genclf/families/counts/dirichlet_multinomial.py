@@ -22,7 +22,7 @@ from genclf.numerics import loops
 from genclf.numerics.log_pochhammer import log_rising_sums, rising_table
 from genclf.numerics.logarithms import log_pochhammer, log_pochhammer_remainder
 from genclf.numerics.namespace import Array
-from genclf.sums.blocks import over_rows
+from genclf.numerics.row_blocks import over_rows
 
 _LARGE = 64  # a count above which the term common to all classes dominates the score
 _COMPARED = 128  # words, up to which comparing all pairs costs less than sorting

@@ -16,15 +16,15 @@ from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
 from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
-from genclf.families.linear_score import LinearScore
 from genclf.families.missing import Missing, is_missing
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of, is_dense, word_scores
 from genclf.numerics.logarithms import safe_log, times_log
 from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import over_rows
+from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.accumulate import dense_sums
-from genclf.sums.blocks import over_rows
 from genclf.sums.sparse import Sparse
 from genclf.sums.statistics import Sums, divide
 
@@ -85,7 +85,8 @@ class MultinomialParams(CountParams):
     def parameters(self) -> dict[str, Parameter]:
         return {"log_theta": Parameter("simplex", "log")}
 
-    def _score(self) -> LinearScore:
+    def linear_score(self) -> LinearScore:
+        """The score of the counts."""
         xp = namespace(self.log_theta)
         never = xp.isneginf(self.log_theta)
         zero = xp.zeros_like(self.log_theta[:, 0])
@@ -176,11 +177,11 @@ class MultinomialParams(CountParams):
 
     def log_prob(self, x: Array | Tokens | Sparse) -> Any:
         """`Σ_j x_j log θ_kj`: the log-probability of the sequence of words, given its length."""
-        return self._scored(self._score(), x)
+        return self._scored(self.linear_score(), x)
 
     def discriminant(self, x: Array | Tokens | Sparse) -> Any:
         """`log_prob` with log θ_kj minus its mean over the classes."""
-        return self._scored(self._score().centred(), x)
+        return self._scored(self.linear_score().centred(), x)
 
     def linear(self) -> tuple[Float[Array, "K V"], Float[Array, "K"]]:
         """`log θ_k`, and 0; -inf where θ is 0."""

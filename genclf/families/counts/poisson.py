@@ -14,17 +14,19 @@ from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
 from genclf.families.conjugate.gamma import Gamma, GammaDistribution, split_events
-from genclf.families.counts.events import EVENTS, counted, log_poisson
+from genclf.families.counts.events import EVENTS, counted
 from genclf.families.counts.negative_binomial import NegativeBinomialParams
 from genclf.families.counts.smoothed import CountParams, Smoothed
-from genclf.families.linear_score import LinearScore
 from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.support import Support
-from genclf.numerics.logarithms import safe_log, times_log
-from genclf.numerics.namespace import Array
+from genclf.numerics.logarithms import gammaln, safe_log, times_log
+from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import over_rows
+from genclf.numerics.scores.counts import log_poisson
+from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.accumulate import dense_sums
-from genclf.sums.blocks import ClassWeights, accumulate, over_rows
+from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.statistics import Sums
 
 
@@ -57,55 +59,58 @@ class PoissonParams(CountParams):
     @property
     def rate(self) -> Float[Array, "*batch K d"]:
         """λ_kj, shape (K, d)."""
-        return jnp.exp(self.log_rate)
+        return namespace(self.log_rate).exp(self.log_rate)
+
+    @property
+    def typical(self) -> Float[Array, "d"]:
+        """The mean rate of each feature over the classes, relative to which rows are scored."""
+        return self.rate.mean(0)
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`Σ_j x_j log λ_kj - λ_kj - log x_j!`."""
-        typical = self._typical()
+        xp, typical = namespace(x, self.log_rate), self.typical
 
         def common(counts: Array, seen: Array) -> Array:
-            each = log_poisson(counts, jnp.broadcast_to(typical, counts.shape))
-            return jnp.where(seen, each, 0).sum(-1, keepdims=True)
+            each = log_poisson(counts, xp.broadcast_to(typical, counts.shape))
+            return xp.where(seen, each, 0).sum(-1, keepdims=True)
 
         return self._scored(x, common)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` minus its value at the mean of the classes' rates."""
-        return self._scored(x, lambda counts, seen: jnp.zeros_like(counts[..., :1]))
+        return self._scored(x, lambda counts, seen: 0 * counts[..., :1])
 
     def terms(
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
         """`x_j log (λ_yj / λ_other,j) - (λ_yj - λ_other,j)`."""
+        xp = namespace(x, self.log_rate)
         counts, seen = counted(x, self)
         ratio = self.log_rate[y] - self.log_rate[other]
-        more = jnp.where(counts == 0, 0, counts * ratio)
-        return jnp.where(seen, more - (self.rate[y] - self.rate[other]), 0)
+        more = xp.where(counts == 0, 0, counts * ratio)
+        return xp.where(seen, more - (self.rate[y] - self.rate[other]), 0)
 
-    def _typical(self) -> Float[Array, "d"]:
-        return self.rate.mean(0)
+    def linear_score(self) -> LinearScore:
+        """`x log (λ / m) - (λ - m)`, m the typical rates, summed over the observed cells."""
+        xp, typical = namespace(self.log_rate), self.typical[None]
+        never = xp.isneginf(self.log_rate)
+        log_typical = xp.log(xp.where(typical > 0, typical, 1))
+        coef = xp.where(never, 0, self.log_rate - log_typical)
+        # m - λ, computed from the difference of their logarithms.
+        offset = xp.where(never, typical, -typical * xp.expm1(coef))
+        veto = never.astype(coef.dtype)
+        if self.may_miss:
+            return LinearScore.of_cells(coef, offset, veto, xp.zeros_like(offset))
+        return LinearScore(coef, offset.sum(-1), veto, xp.zeros_like(offset[:, 0]))
 
     def _scored(self, x: Array, common: Callable[[Array, Array], Array]) -> Array:
-        # Relative to a typical rate m: x log (λ / m) - (λ - m), summed over the observed cells.
-        typical = self._typical()[None]
-        never = jnp.isneginf(self.log_rate)
-        log_typical = jnp.log(jnp.where(typical > 0, typical, 1))
-        coef = jnp.where(never, 0, self.log_rate - log_typical)
-        # m - λ, computed from the difference of their logarithms.
-        offset = jnp.where(never, typical, -typical * jnp.expm1(coef))
-        veto = never.astype(coef.dtype)
-        none, zero = jnp.zeros_like(offset), jnp.zeros_like(offset[:, 0])
-        if not self.may_miss:
-            score = LinearScore(coef, offset.sum(-1), veto, zero)
-        else:
-            both = jnp.concatenate([coef, offset], 1), jnp.concatenate([veto, none], 1)
-            score = LinearScore(both[0], zero, both[1], zero)
+        xp, score = namespace(x, self.log_rate), self.linear_score()
 
         def rows(x: Array) -> Array:
             counts, seen = counted(x, self)
             given = counts
             if self.may_miss:
-                given = jnp.concatenate([counts, seen.astype(counts.dtype)], -1)
+                given = xp.concatenate([counts, seen.astype(counts.dtype)], -1)
             return score(given) + common(counts, seen)
 
         return over_rows(rows, x, 1, score.coef.shape[-1])
@@ -188,13 +193,14 @@ class Poisson(Smoothed):
         d = x.shape[1]
 
         def block(x: Array, w: Array) -> Sums:
+            xp = namespace(x)
             counts, seen = counted(x, self)
-            log_factorials = jax.lax.lgamma(counts + 1).sum(-1, keepdims=True)
-            events = jnp.concatenate([counts, log_factorials], -1)
+            log_factorials = gammaln(counts + 1).sum(-1, keepdims=True)
+            events = xp.concatenate([counts, log_factorials], -1)
             if not self.may_miss:
                 return dense_sums(events, w)
-            rows = jnp.ones_like(log_factorials)
-            both = jnp.concatenate([events, seen.astype(events.dtype), rows], -1)
+            rows = xp.ones_like(log_factorials)
+            both = xp.concatenate([events, seen.astype(events.dtype), rows], -1)
             total = dense_sums(both, w).total
             return Sums(total[:, d + 1 :], total[:, : d + 1])
 
@@ -206,12 +212,12 @@ class Poisson(Smoothed):
     def estimate(self, stats: Sums) -> PoissonParams:
         """The mode of each rate; 1 if there are no rows and no prior."""
         total, exposure, _ = split_events(stats)
-        prior = self._resolved(total)
-        events = total + jnp.maximum(prior.shape - 1, -total)
+        xp, prior = namespace(total), self._resolved(total)
+        events = total + xp.maximum(prior.shape - 1, -total)
         rows = exposure + prior.rate
         # Without rows, the prior Gamma(α + 1, 0) has no mode.
         unknown = rows <= 0
-        return self._params(safe_log(jnp.where(unknown, 1, events / jnp.where(unknown, 1, rows))))
+        return self._params(safe_log(xp.where(unknown, 1, events / xp.where(unknown, 1, rows))))
 
     def _params(self, log_rate: Array) -> PoissonParams:
         return PoissonParams(log_rate, self.missing, self.missing_code)
@@ -219,7 +225,8 @@ class Poisson(Smoothed):
     def _resolved(self, like: Array) -> GammaDistribution:
         if self.prior is not None:
             return self.prior.resolve(like)
-        return GammaDistribution(jnp.full_like(like, self.alpha + 1.0), jnp.zeros_like(like))
+        xp = namespace(like)
+        return GammaDistribution(xp.full_like(like, self.alpha + 1.0), xp.zeros_like(like))
 
     def start(self, stats: Sums) -> PoissonParams:
         """The rate of all rows together, in every class."""

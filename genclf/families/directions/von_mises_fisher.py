@@ -20,8 +20,9 @@ from genclf.numerics import loops
 from genclf.numerics.bessel import log_bessel_and_ratios
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.sums.accumulate import moments
-from genclf.sums.blocks import ClassWeights, broadcast_rows, merge_over_blocks, over_rows
+from genclf.sums.blocks import ClassWeights, merge_over_blocks
 from genclf.sums.statistics import Moments, divide
 
 _OFF = 1e-3  # largest deviation of a squared length from 1

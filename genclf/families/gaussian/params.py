@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -22,24 +21,14 @@ from genclf.families.capabilities import (
     HasQuadraticForm,
     HasTerms,
 )
-from genclf.families.gaussian.distances import distances
-from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.marginal import (
     Completion,
-    Densities,
     GaussianFeatures,
-    cell_scores,
-    common_norms,
     completed,
     expected_features,
-    in_units,
-    linear_marginal_scores,
-    marginal_scores,
     missing_given_seen,
-    of_far_rows,
     trivial_completion,
 )
-from genclf.families.gaussian.shared_scale import linear_form, linear_scores
 from genclf.families.gaussian.terms import independent_terms, shared_terms, terms_of_seen
 from genclf.families.given import mean_and_factor
 from genclf.families.missing import MayMiss, Missing
@@ -49,9 +38,10 @@ from genclf.numerics.compensated import zero_low
 from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.namespace import Array, constant, namespace
 from genclf.numerics.products import einsum
-from genclf.sums.blocks import broadcast_rows, over_rows
-from genclf.sums.far import shrink_far_rows
-from genclf.sums.largest import argmax
+from genclf.numerics.scores.cells import common_norms
+from genclf.numerics.scores.gaussian import GaussianScores
+from genclf.numerics.scores.means import Means
+from genclf.numerics.scores.shared_scale import linear_form
 from genclf.sums.statistics import Moments
 
 Scores = Callable[[Array], Array]
@@ -174,85 +164,25 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         each = self.structure.matrices(xp.asarray(self.scale), d)  # of NumPy in an estimator
         return xp.broadcast_to(each, (*self.mean.shape, d))
 
-    def _means(self) -> Means:
-        return Means(self.mean, constant(self.rounding))
-
-    def _log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
-        """`-½ log |2π Σ_k|` as two terms: one per class, without units, and one that all share."""
-        own, common = self.structure.log_determinants(self.scale, self.mean.shape[-1])
-        return -own, -common - 0.5 * self.mean.shape[-1] * LOG_2PI
+    @property
+    def scores(self) -> GaussianScores:
+        """The log-densities as functions of rows."""
+        means = Means(self.mean, constant(self.rounding))
+        return GaussianScores(means, self.scale, self.structure, self.shared, self.may_miss)
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
-        xp = namespace(x, self.mean)
-
-        def complete(rows: Array) -> Array:
-            return self._log_prob_minus_common(rows) + self._log_norms()[1]
-
-        def seen(rows: Array) -> Array:
-            common = common_norms(rows, self.in_units().unit)
-            return self._seen_minus_common(rows) + common[:, None]
-
-        def infinitely_far(rows: Array) -> Array:
-            return xp.where(xp.isfinite(self._far_scores(rows)), -xp.inf, xp.nan)
-
-        if not self.may_miss:
-            return complete(x)
-        return self._marginal(x, complete, seen, infinitely_far)
-
-    def _log_prob_minus_common(
-        self, x: Array, reduce: Scores = lambda score: score, compared: bool = False
-    ) -> Array:
-        norms = self._log_norms()[0]
-
-        def scores(squared: Array) -> Array:
-            half = -0.5 * squared
-            return reduce(half + broadcast_rows(norms, half))
-
-        means = self._means()
-        return distances(x, means, self.scale, self.structure, scores, compared=compared)
-
-    def _quadratic_scores(self, x: Array) -> Array:
-        return self._log_prob_minus_common(x, compared=True)
+        return self.scores.log_prob(x)
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
-        complete = self._linear_scores if self.shared else self._quadratic_scores
-        if not self.may_miss:
-            return complete(x)
-        most = 0.01 / float(jnp.finfo(self.mean.dtype).eps) if self.shared else math.inf
-        return self._marginal(x, complete, self._seen_minus_common, self._far_scores, most)
-
-    def _linear_scores(self, x: Array, reduce: Scores = lambda score: score) -> Array:
-        return linear_scores(x, self._means(), self.scale, self.structure, reduce)
+        return self.scores.discriminant(x)
 
     def reduced(self, x: PyTree, reduce: Scores, *, normalised: bool, num_classes: int) -> Array:
         """As in `Density`, but without the scores of all branches in memory."""
         if self.may_miss:
             return super().reduced(x, reduce, normalised=normalised, num_classes=num_classes)
-        if self.shared and not normalised:
-            return self._linear_scores(x, reduce)
-        common = self._log_norms()[1] if normalised else 0
-        whole = lambda score: reduce(score + common)  # noqa: E731
-        return self._log_prob_minus_common(x, whole, compared=not normalised)
-
-    def _marginal(
-        self, x: Array, complete: Scores, seen: Scores, far: Scores, most: float = math.inf
-    ) -> Float[Array, "*batch K"]:
-        """Score blocks of rows without a missing cell by `complete`, other blocks by `seen`.
-
-        Rows whose scores overflow, or are all below `-most`, are scored by `far`.
-        """
-        xp = namespace(x, self.mean)
-
-        def rows(x: Array) -> Array:
-            return loops.cond(xp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
-
-        d = self.mean.shape[-1]
-        by_blocks = lambda f: over_rows(f, x, 1, 2 * self.structure.row_size(d))  # noqa: E731
-        scores = by_blocks(rows)
-        is_far = ~xp.isfinite(scores).all(-1) | (scores.max(-1) <= -most)
-        return of_far_rows(x, scores, is_far, lambda: by_blocks(far))
+        return self.scores.reduced(x, reduce, normalised=normalised)
 
     def terms(
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
@@ -260,18 +190,17 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         """Terms that depend neither on the origin nor on the units of x; see `terms.py`."""
         if not self.structure.is_full or self.num_features == 1:
             scale = self.structure.diagonal(self.scale)
-            return independent_terms(x, y, other, self._means(), scale, self.may_miss)
+            return independent_terms(x, y, other, self.scores.means, scale, self.may_miss)
         if self.may_miss:
-            return terms_of_seen(x, y, other, self._means(), self.covariances[0])
-        return shared_terms(x, y, other, self._means(), self.linear()[0])
+            return terms_of_seen(x, y, other, self.scores.means, self.covariances[0])
+        return shared_terms(x, y, other, self.scores.means, self.linear()[0])
 
     def complete(self, x: Shaped[Array, "n d"]) -> tuple[Float[Array, "n K"], Completion]:
         """`log_prob` of rows with missing cells, and their conditional means and covariances."""
-        given = self.in_units()
+        given = self.scores.in_units()
 
         def without_missing() -> tuple[Array, Completion]:
-            score = self._log_prob_minus_common(x) + self._log_norms()[1]
-            return score, trivial_completion(x, given)
+            return self.scores.of_complete(x), trivial_completion(x, given)
 
         def with_missing() -> tuple[Array, Completion]:
             score, completion = completed(x, given)
@@ -279,38 +208,11 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
         return loops.cond(jnp.isnan(x).any(), with_missing, without_missing)
 
-    def in_units(self) -> Densities:
-        """The densities in units of typical deviations, for any covariance structure."""
-        return in_units(self._means(), self.scale, self.structure)
-
-    def _seen_minus_common(self, rows: Array) -> Array:
-        given = self.in_units()
-        if self.structure.is_full:
-            return marginal_scores(rows, given)
-        return cell_scores(rows, self._means(), self.scale, given.unit)
-
-    def _far_scores(self, rows: Array) -> Array:
-        """Scores of rows that are far from all means, only to be compared with each other.
-
-        If classes share Σ, the distances differ by little of their size, so the scores are linear
-        in x instead. If squares or products overflow, the row is shrunk towards 0.
-        """
-        xp = namespace(rows, self.mean)
-        given = self.in_units()
-        shrunk = shrink_far_rows(rows.astype(given.unit.dtype), given.unit[None])
-        if not self.shared:
-            return self._seen_minus_common(shrunk)
-        score = self._seen_minus_common(rows)
-        label = argmax(xp.where(xp.isnan(score), -xp.inf, score))
-        linear = linear_marginal_scores(rows, given, label)
-        overflows = ~xp.isfinite(linear).all(1, keepdims=True)
-        return xp.where(overflows, linear_marginal_scores(shrunk, given, label), linear)
-
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> GaussianFeatures:
         """Mean and covariance of the features, for examples with class probabilities r."""
         batch, d = x.shape[:-1], x.shape[-1]
         rows = x.reshape(-1, d), r.reshape(-1, r.shape[-1])
-        found = expected_features(*rows, self.in_units())
+        found = expected_features(*rows, self.scores.in_units())
         return jax.tree.map(lambda a: a.reshape(*batch, *a.shape[1:]), found)
 
     def sample_missing(self, key: Array, x: Array, y: Int[Array, "*shape"]) -> Array:
@@ -318,14 +220,14 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         drawn, d = self.sample(key, y), x.shape[-1]
         # For a complete draw x, x_m + Σ_mo Σ_oo⁻¹ (seen - x_o) has that distribution.
         difference = (x.astype(drawn.dtype) - drawn).reshape(-1, d)
-        more = missing_given_seen(difference, y.reshape(-1), self.in_units())
+        more = missing_given_seen(difference, y.reshape(-1), self.scores.in_units())
         return jnp.where(jnp.isnan(x), drawn + more.reshape(drawn.shape), x.astype(drawn.dtype))
 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`Σ⁻¹ (μ_k - m)` and `-½ (μ_k - m)ᵀ Σ⁻¹ (μ_k + m)`, m the mean of the class means."""
         centre = self.mean.mean(0, keepdims=True)
         inverse = self.structure.inverse(self.scale)[0]
-        coef, _ = linear_form(self._means(), inverse, self.structure, centre)
+        coef, _ = linear_form(self.scores.means, inverse, self.structure, centre)
         return coef, -0.5 * (coef * (self.mean + centre)).sum(-1)
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
@@ -335,7 +237,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         precision = self.structure.precisions(self.structure.inverse(self.scale), d)
         precision = xp.broadcast_to(precision, (num_classes, d, d))
         coef = einsum("kij,kj->ki", precision, self.mean)
-        intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self._log_norms())
+        intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self.scores.log_norms())
         return -0.5 * precision, coef, intercept
 
     @property
@@ -350,8 +252,8 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
             scale = xp.broadcast_to(self.scale, stats.mean.shape)
             norms = stats.count * (-xp.log(scale) - 0.5 * LOG_2PI)
         else:
-            norms = stats.count * sum(self._log_norms())
-        centred = self._means().subtracted_from(stats.mean)
+            norms = stats.count * sum(self.scores.log_norms())
+        centred = self.scores.means.subtracted_from(stats.mean)
         if stats.rounding is not None:
             centred = centred + stats.rounding[1]
         about_mean = stats.scatter + stats.outer(stats.count, centred)

@@ -24,15 +24,16 @@ from genclf.covariance.scales import SCALES
 from genclf.covariance.shrinkage import Estimated, estimated, intensity, shrinkage_terms
 from genclf.families.base import Condition, Density, Params, Wrapping
 from genclf.families.capabilities import HasLinearForm, HasTerms
-from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.params import GaussianParams, describe_moments
 from genclf.families.gaussian.terms import shared_terms
 from genclf.families.support import Support
 from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import einsum, matmul
+from genclf.numerics.row_blocks import broadcast_rows
+from genclf.numerics.scores.means import Means
 from genclf.sums.accumulate import moments
-from genclf.sums.blocks import ClassWeights, broadcast_rows, row_weights
+from genclf.sums.blocks import ClassWeights, row_weights
 from genclf.sums.statistics import Moments, divide
 
 

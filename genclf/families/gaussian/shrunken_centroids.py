@@ -7,9 +7,9 @@ from dataclasses import replace
 from jaxtyping import Float
 
 from genclf.families.base import Scalar
-from genclf.families.gaussian.mahalanobis import Means
 from genclf.families.gaussian.params import GaussianParams
 from genclf.numerics.namespace import Array, namespace
+from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import divide
 
 

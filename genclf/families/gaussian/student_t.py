@@ -10,14 +10,13 @@ from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
 from genclf.covariance.scales import SCALES, Covariance, Scale, finite
 from genclf.families.base import Density
-from genclf.families.gaussian.distances import distances
-from genclf.families.gaussian.mahalanobis import Means, over_classes
 from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
 from genclf.numerics.logarithms import log_pochhammer
 from genclf.numerics.namespace import Array
-from genclf.sums.blocks import broadcast_rows, over_rows
-from genclf.sums.factors import any_member
+from genclf.numerics.row_blocks import broadcast_rows, over_rows
+from genclf.numerics.scores.distances import distances
+from genclf.numerics.scores.means import Means, over_classes
 from genclf.sums.far import far_row_factor
 
 
@@ -95,7 +94,7 @@ class StudentTParams(Density):
             return finite(jnp.where(jnp.isfinite(q), jnp.log1p(q), log_q))
 
         q = of_distances(x)
-        logs = loops.cond(any_member(~jnp.isfinite(q).all()), far, lambda: jnp.log1p(q))
+        logs = loops.cond(loops.any_member(~jnp.isfinite(q).all()), far, lambda: jnp.log1p(q))
         return logs * power[None]
 
     def _cells(
@@ -105,12 +104,12 @@ class StudentTParams(Density):
         x = finite(x.astype(self.mean.dtype).T)
         inverse = jnp.broadcast_to(1 / self.scale, self.mean.shape) * jnp.sqrt(first)[:, None]
 
-        def of_class(mean: Array, inverse: Array, power: Array) -> Array:
-            z = (x - mean[:, None]) * inverse[:, None]
+        def of_class(mean: Means, inverse: Array, power: Array) -> Array:
+            z = (x - mean.high[:, None]) * inverse[:, None]
             return jnp.log1p(z * z).sum(0) * power
 
-        def of_far(mean: Array, inverse: Array, power: Array) -> Array:
-            distance = jnp.abs(x - mean[:, None])
+        def of_far(mean: Means, inverse: Array, power: Array) -> Array:
+            distance = jnp.abs(x - mean.high[:, None])
             log_z = jnp.log(distance) + jnp.log(inverse)[:, None]
             z = distance * inverse[:, None]
             is_far = z > far
@@ -118,9 +117,10 @@ class StudentTParams(Density):
             return jnp.where(is_far, 2 * log_z, of_near).sum(0) * power
 
         far = 1 / float(jnp.finfo(inverse.dtype).eps)  # 1 + z² is z² there
-        found = over_classes(of_class, self.mean, inverse, power, x=x)
-        of_classes = lambda: over_classes(of_far, self.mean, inverse, power, x=x)  # noqa: E731
-        return loops.cond(any_member(~jnp.isfinite(found).all()), of_classes, lambda: found)
+        means = Means(self.mean)
+        found = over_classes(of_class, means, inverse, power, x=x)
+        of_classes = lambda: over_classes(of_far, means, inverse, power, x=x)  # noqa: E731
+        return loops.cond(loops.any_member(~jnp.isfinite(found).all()), of_classes, lambda: found)
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log t_ν(x; m_k, Λ_k)`."""

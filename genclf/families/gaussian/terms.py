@@ -8,8 +8,8 @@ from jax import lax
 from jaxtyping import Float, Int, Shaped
 
 from genclf.covariance.scales import finite
-from genclf.families.gaussian.mahalanobis import Means
 from genclf.numerics.namespace import Array, namespace
+from genclf.numerics.scores.means import Means
 
 
 def _deviation(x: Shaped[Array, "*batch d"], means: Means, k: Int[Array, "*batch"]) -> Array:

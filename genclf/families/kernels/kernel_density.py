@@ -25,18 +25,10 @@ from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics import loops
 from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.namespace import Array
+from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.numerics.sizes import at_most
-from genclf.sums.blocks import (
-    ClassWeights,
-    Hard,
-    broadcast_rows,
-    ignore_absent,
-    map_weights,
-    one_label_each,
-    over_rows,
-)
+from genclf.sums.blocks import ClassWeights, Hard, ignore_absent, map_weights, one_label_each
 from genclf.sums.class_sums import class_counts
-from genclf.sums.factors import any_member
 from genclf.sums.far import shrink_far_rows
 from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles
@@ -118,7 +110,7 @@ class KernelDensityParams(MayMiss, Density):
             # If all densities of a row underflow, those of the row shrunk towards 0 decide.
             underflow = jnp.isneginf(score).all(1)
             again = lambda: scores(shrink_far_rows(x, self.bandwidth))  # noqa: E731
-            return loops.cond(any_member(underflow.any()), again, lambda: score)
+            return loops.cond(loops.any_member(underflow.any()), again, lambda: score)
 
         def scores(x: Array) -> Array:
             x = x.T

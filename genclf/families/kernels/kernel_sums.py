@@ -15,7 +15,7 @@ from genclf.arguments.module import Module
 from genclf.numerics import loops
 from genclf.numerics.logarithms import safe_log
 from genclf.numerics.namespace import Array
-from genclf.sums.blocks import zeros_as
+from genclf.numerics.row_blocks import zeros_as
 
 _UNROLLED = 8  # features added without writing the distances back to memory
 

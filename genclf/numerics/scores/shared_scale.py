@@ -5,29 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Bool, Float, Int, Shaped
 
 from genclf.covariance.scales import Scale, finite, squares
-from genclf.families.gaussian.mahalanobis import Means
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array, constant, namespace, on_host
+from genclf.numerics.namespace import Array, constant, jnp, lax, namespace, on_host
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import broadcast_rows, over_rows, reduce_scores
+from genclf.numerics.scores.means import Means, rows_of
 from genclf.numerics.sizes import is_at_most
-from genclf.sums.blocks import broadcast_rows, over_rows, reduce_scores
-from genclf.sums.factors import any_member
 from genclf.sums.largest import argmax
 
 _SMALL = 2**16  # numbers, up to which centring costs nothing
 _SOME_CLASSES = 33  # from which scores are reduced block by block
-
-
-def rows_of(of_class: Array, k: Int[Array, "n"]) -> Array:
-    """The entry of the class k of each row."""
-    return of_class[k] if on_host(of_class) else of_class.at[k].get(mode="promise_in_bounds")
 
 
 def own_of(score: Float[Array, "n K"], k: Int[Array, "n"]) -> Float[Array, "n 1"]:
@@ -65,10 +56,6 @@ class SharedForm:
         """`(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of z = x - c."""
         return finite(matmul(z, self.coef.T) + self.intercept[None])
 
-    def of_classes(self, k: Int[Array, "n"]) -> Means:
-        """The means of the classes k."""
-        return jax.tree.map(lambda a: rows_of(a, k), self.means)
-
     def between(self) -> Float[Array, "K K"]:
         """`|μ_k - μ_l|²_Σ`."""
         z = self.structure.whiten(self.inverse, self.means.about(self.means.centre))
@@ -81,7 +68,7 @@ class SharedForm:
         self, x: Float[Array, "n d"], k: Int[Array, "n"], between: Float[Array, "K K"]
     ) -> Float[Array, "n K"]:
         """The scores with c = μ_k, the mean of one class for each row; 0 for this class."""
-        score = finite(matmul(self.of_classes(k).subtracted_from(x), self.coef.T))
+        score = finite(matmul(self.means.of_rows(k).subtracted_from(x), self.coef.T))
         return score - own_of(score, k) - 0.5 * rows_of(between, k)
 
 
@@ -127,7 +114,7 @@ def linear_scores(
         if is_at_most(x.size, _SMALL):
             return centred()
         # Centring is a pass over x, which gains no precision if the centre is about 0.
-        offset = any_member((xp.abs(centre[0]) > spread).any())
+        offset = loops.any_member((xp.abs(centre[0]) > spread).any())
         return loops.cond(offset, centred, as_they_are)
 
-    return loops.cond(any_member(form.are_far_apart), about_nearest, about_centre)
+    return loops.cond(loops.any_member(form.are_far_apart), about_nearest, about_centre)

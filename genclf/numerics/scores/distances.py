@@ -10,18 +10,16 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 
-import jax
 from jaxtyping import Bool, Float, Shaped
 
 from genclf.covariance.scales import SCALES, Scale
-from genclf.families.gaussian.mahalanobis import Means, from_one, over_classes
-from genclf.families.gaussian.shared_scale import SharedForm, own_of
 from genclf.numerics import loops
 from genclf.numerics.namespace import Array, constant, namespace
 from genclf.numerics.products import matmul
+from genclf.numerics.row_blocks import over_rows
+from genclf.numerics.scores.means import Means, from_one, over_classes
+from genclf.numerics.scores.shared_scale import SharedForm, own_of
 from genclf.numerics.sizes import is_at_most
-from genclf.sums.blocks import over_rows
-from genclf.sums.factors import any_member
 from genclf.sums.far import shrink_far_rows
 from genclf.sums.largest import argmax
 
@@ -60,7 +58,7 @@ def distances(
             squared = f(x)
             overflows = ~xp.isfinite(squared).all()
             far = lambda: f(shrink_far_rows(x, structure.deviations(scale)))  # noqa: E731
-            return loops.cond(any_member(overflows), far, lambda: squared)
+            return loops.cond(loops.any_member(overflows), far, lambda: squared)
 
         return rows if compared else f
 
@@ -78,7 +76,7 @@ def distances(
         # The form does not depend on rows, so it is computed once, not in each block of them.
         form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], structure)
         checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
-        return loops.cond(any_member(form.may_cancel), checked, unchecked)
+        return loops.cond(loops.any_member(form.may_cancel), checked, unchecked)
 
     return found() if compared else _unless_not_finite(x, found())
 
@@ -92,7 +90,7 @@ def _unless_not_finite(x: Shaped[Array, "*batch d"], out: Array) -> Array:
         return xp.where(known.reshape(known.shape + (1,) * (out.ndim - known.ndim)), out, xp.nan)
 
     # The results of such a row are not finite, so rows are checked only if a result is not.
-    return loops.cond(any_member(~xp.isfinite(out).all()), of_finite_rows, lambda: out)
+    return loops.cond(loops.any_member(~xp.isfinite(out).all()), of_finite_rows, lambda: out)
 
 
 def _by_blocks(
@@ -120,7 +118,7 @@ def _from_all_means(
     x: Float[Array, "n d"], means: Means, inverse: Array, structure: Scale
 ) -> Float[Array, "n K"]:
     """Distances from differences of rows and means, if the classes share a scale."""
-    deviation = jax.tree.map(lambda a: a[None], means).subtracted_from(x[:, None])
+    deviation = means.at(None).subtracted_from(x[:, None])
     lengths = structure.squared_lengths(inverse, deviation.reshape(-1, x.shape[1]))
     return lengths.reshape(deviation.shape[:2])
 
@@ -170,9 +168,9 @@ class _Shared(_Form):
         def from_nearest() -> Array:
             nearest = constant(argmax(score))
             best = own_of(score, nearest)
-            own = self.linear.of_classes(nearest).subtracted_from(x)
+            own = self.means.of_rows(nearest).subtracted_from(x)
             less = loops.cond(
-                any_member(self.linear.are_far_apart),
+                loops.any_member(self.linear.are_far_apart),
                 lambda: self.linear.about_classes(x, nearest, self.linear.between()),
                 lambda: score - best,
             )
@@ -180,7 +178,7 @@ class _Shared(_Form):
 
         cancels = length > _CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
         as_it_is = lambda: length[:, None] - 2 * score  # noqa: E731
-        return loops.cond(any_member(cancels.any()), from_nearest, as_it_is)
+        return loops.cond(loops.any_member(cancels.any()), from_nearest, as_it_is)
 
 
 class _OwnDiagonals(_Form):
@@ -214,4 +212,4 @@ class _OwnDiagonals(_Form):
         # The nearest class need not be the likeliest: a class of large variances is near to all.
         cancels = more > _CANCELS * (squared + x.shape[1])  # False on NaN
         one_by_one = lambda: _from_each_class(x, self.means, 1 / self.scale, SCALES["diag"])  # noqa: E731
-        return loops.cond(any_member(cancels.any()), one_by_one, lambda: squared)
+        return loops.cond(loops.any_member(cancels.any()), one_by_one, lambda: squared)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
-from jax import lax
-from jaxtyping import Float, PyTree
+from jaxtyping import Float, Int
 
-from genclf.numerics.namespace import Array, namespace, on_host
+from genclf.numerics.namespace import Array, jax, lax, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.numerics.sizes import is_at_most
 
@@ -22,6 +20,14 @@ class Means(NamedTuple):
 
     high: Float[Array, "K d"]
     low: Float[Array, "K d"] | None = None
+
+    def at(self, key: Any) -> Means:
+        """The entries of both parts at an index."""
+        return Means(self.high[key], None if self.low is None else self.low[key])
+
+    def of_rows(self, k: Int[Array, "n"]) -> Means:
+        """The mean of the class k of each row."""
+        return Means(rows_of(self.high, k), None if self.low is None else rows_of(self.low, k))
 
     @property
     def centre(self) -> Float[Array, "1 d"]:
@@ -45,17 +51,22 @@ class Means(NamedTuple):
         return deviation if self.low is None else deviation - self.low
 
 
+def rows_of(of_class: Array, k: Int[Array, "n"]) -> Array:
+    """The entry of the class k of each row."""
+    return of_class[k] if on_host(of_class) else of_class.at[k].get(mode="promise_in_bounds")
+
+
 def from_one(x: Float[Array, "n d"], mean: Means) -> Float[Array, "n d"]:
     """Deviations of rows from the mean of one class."""
-    return jax.tree.map(lambda a: a[None], mean).subtracted_from(x)
+    return mean.at(None).subtracted_from(x)
 
 
-def over_classes(f: Callable[..., Array], *leaves: PyTree, x: Array) -> Array:
+def over_classes(f: Callable[..., Array], means: Means, *more: Array, x: Array) -> Array:
     """Map f over classes: at once if x is small, else in turn, since (n, K, d) would be large."""
-    if on_host(x, *jax.tree.leaves(leaves)):
-        each: Any = [f(*jax.tree.map(lambda a, k=k: a[k], leaves)) for k in range(len(leaves[-1]))]
-        stacked: Any = np.stack(each, -1)
+    if on_host(x, means.high, *more):
+        of_class = [f(means.at(k), *(a[k] for a in more)) for k in range(len(means.high))]
+        stacked: Any = np.stack(of_class, -1)
         return stacked
-    if is_at_most(x.size * len(jax.tree.leaves(leaves)[0]), _SMALL):
-        return jax.vmap(f)(*leaves).T
-    return lax.map(lambda leaf: f(*leaf), leaves).T
+    if is_at_most(x.size * len(means.high), _SMALL):
+        return jax.vmap(f)(means, *more).T
+    return lax.map(lambda own: f(*own), (means, *more)).T

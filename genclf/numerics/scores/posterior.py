@@ -1,0 +1,19 @@
+"""Posteriors and classes from the scores of rows, by NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+def normalised(score: Float[np.ndarray, "n K"]) -> Float[np.ndarray, "n K"]:
+    """`score - log Σ exp(score)` of each row; NaN if no class is possible."""
+    top = score.max(1, keepdims=True)
+    with np.errstate(all="ignore"):
+        difference = np.where(np.isfinite(top), score - top, np.nan)
+        return difference - np.log(np.exp(difference).sum(1, keepdims=True))
+
+
+def most_probable(score: Float[np.ndarray, "n K"]) -> Int[np.ndarray, "n"]:
+    """The most probable class, the lowest among ties; -1 where the posterior is NaN."""
+    return np.where(np.isfinite(score.max(1)), score.argmax(1), -1)
