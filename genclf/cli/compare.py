@@ -16,7 +16,7 @@ from genclf.tables.comparison import Comparison, compare
 from genclf.tables.rules import RULES
 from genclf.tables.trials import ModelScore
 
-HEADERS = "model", "looks at", "log-loss", "±", "Brier", "accuracy", "±", "balanced"
+HEADERS = "model", "looks at", "log-loss", "±", "Brier", "accuracy", "±", "bal. acc."
 RARE = 0.1  # share of a class below which average precision tells more than the area,
 RARELY = 0.5  # if it is below this part of an equal share
 

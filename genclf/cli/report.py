@@ -14,7 +14,8 @@ from rich.text import Text
 
 from genclf.cli.files import printable
 
-_WHOLE = 12  # words of so many letters are never cut
+_WHOLE = 12  # words of so many letters are not cut if there is room for them,
+_PART = 6  # and never to fewer letters
 
 
 def open_console() -> Console:
@@ -42,12 +43,18 @@ def show_table(console: Console, headers: Sequence[str], rows: Iterable[Sequence
         box=SIMPLE_HEAD, show_edge=False, header_style="", pad_edge=False, collapse_padding=True
     )
     lines = [tuple(printable(cell) for cell in row) for row in rows]
-    for header, *cells in zip(headers, *lines, strict=True):
-        name, right = header.lstrip(">"), header.startswith(">")
-        words = max(len(word) for cell in (name, *cells) for word in cell.split() or [""])
-        table.add_column(
-            Text(name), justify="right" if right else "left", min_width=min(words, _WHOLE)
-        )
+    of_columns = list(zip((header.lstrip(">") for header in headers), *lines, strict=True))
+    least = [max(len(word) for cell in own for word in cell.split() or [""]) for own in of_columns]
+    least = [min(width, _WHOLE) for width in least]
+    too_wide = sum(least) + 2 * (len(least) - 1) - console.width
+    for header, (name, *_), width in zip(headers, of_columns, least, strict=True):
+        if header.startswith(">"):  # numbers are never cut
+            table.add_column(Text(name), justify="right", width=width)
+            continue
+        less = min(max(too_wide, 0), max(width - _PART, 0))
+        too_wide -= less
+        most = width - less if less else None
+        table.add_column(Text(name), min_width=width - less, max_width=most, overflow="fold")
     for line in lines:
         table.add_row(*map(Text, line))
     console.print(table)
