@@ -91,6 +91,17 @@ def estimate_by_numpy(
         return stats, jax.tree.map(np.asarray, estimate_of(clf, stats))
 
 
+def fit_by_numpy(
+    clf: Classifier,
+    x: PyTree,
+    y: Int[np.ndarray, "n"],
+    w: Float[np.ndarray, "n"],
+    before: ClassifierStats | None = None,
+) -> tuple[ClassifierStats, ClassifierParams]:
+    """The statistics of rows, merged with earlier ones, and the estimate."""
+    return estimate_by_numpy(clf, statistics_by_numpy(clf, x, y, w), before)
+
+
 def discriminant_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:
     """`genclf.discriminant` of rows."""
     with np.errstate(all="ignore"):

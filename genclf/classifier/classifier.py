@@ -32,7 +32,7 @@ from genclf.families.conjugate.class_prior import (
 from genclf.families.conjugate.dirichlet import Dirichlet
 from genclf.families.support import Support
 from genclf.numerics.logarithms import logsumexp
-from genclf.numerics.namespace import Array, namespace
+from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.row_blocks import broadcast_rows
 from genclf.sums.statistics import ClassifierStats, Sums
 
@@ -122,6 +122,8 @@ class Classifier(Model):
 
         The other classes share its probability. If no density is determined, nothing changes.
         """
+        if on_host(count) and count.all():
+            return log_prior
         xp = namespace(log_prior)
         determined = (count != 0) | xp.asarray(self.family.determined_by_prior)
         determined = determined | ~determined.any()

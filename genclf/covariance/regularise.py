@@ -16,7 +16,7 @@ from genclf.covariance.shrinkage import Estimated, Target, intensities, target_v
 from genclf.numerics.batched import cholesky
 from genclf.numerics.compensated import Pair, add_to
 from genclf.numerics.double import scaled
-from genclf.numerics.namespace import Array, namespace
+from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.sums.factors import Covariances
 from genclf.sums.statistics import Moments, divide
 
@@ -182,11 +182,12 @@ def _spreads(
     less, n = xp.asarray(ddof, count.dtype), count.sum(0, keepdims=True)
     less = less[:, None] if less.ndim == 1 else less
     of_all, mean = _pair(pooled), _over_features(spherical)
+    averaged = lambda own: jax.tree.map(mean, own) if spherical else own  # noqa: E731
     taken = xp.where(count == 0, 0, count - less).sum(0, keepdims=True)
     together = _Spread(of_all, taken, n)
     if stats.is_pooled:
         own = _Spread(of_all, _divisor(n, less), n)
-        return jax.tree.map(mean, own), jax.tree.map(mean, together)
+        return averaged(own), averaged(together)
     empty, divisor, other = count == 0, _divisor(count, less), of_all
     if stats.of_cells:
         unobserved = empty & ~empty.all(-1, keepdims=True)
@@ -196,8 +197,9 @@ def _spreads(
             empty, divisor = empty & ~unobserved, xp.where(unobserved, 0, divisor)
     replace = lambda a, b: xp.where(_broadcast(empty, a), b, a)  # noqa: E731
     own = _Spread(_pair(stats), divisor, count)
-    own = jax.tree.map(replace, own, _Spread(other, n, n))
-    return jax.tree.map(mean, own), jax.tree.map(mean, together)
+    if not (on_host(empty) and not empty.any()):
+        own = jax.tree.map(replace, own, _Spread(other, n, n))
+    return averaged(own), averaged(together)
 
 
 def _mixed(own: _Spread, pooled: _Spread, pooling: Scalar) -> _Spread:

@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from genclf.arguments.domains import FLAG, Domain, shown
 from genclf.arguments.hyperparameters import Declared
-from genclf.classifier.by_numpy import estimate_by_numpy, statistics_by_numpy, sums_by_numpy
+from genclf.classifier.by_numpy import fit_by_numpy, sums_by_numpy
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated
 from genclf.classifier.model import Model, check_hyperparameters
@@ -195,16 +195,14 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             del self.n_iter_
         with jax.enable_x64(True):
             self._estimate(x, labels, w, before, parts=classes is not None)
-        self.classes_ = labels.classes
-        self._check_divisor()
         return self
 
-    def _check_divisor(self) -> None:
+    def _check_divisor(self, params: Any, classes: np.ndarray) -> None:
         """Raise if `ddof` leaves a covariance without a divisor."""
-        scale = getattr(getattr(self.params_, "conditional", None), "scale", None)
+        scale = getattr(getattr(params, "conditional", None), "scale", None)
         if getattr(self, "ddof", 0) and scale is not None and np.isnan(scale).any():
             k = int(np.isnan(scale).reshape(len(scale), -1).any(1).argmax())
-            of = "all classes" if len(scale) == 1 else f"class {self.classes_[k].item()!r}"
+            of = "all classes" if len(scale) == 1 else f"class {classes[k : k + 1].tolist()[0]!r}"
             raise ValueError(
                 f"ddof is {self.ddof}, expected a number below the weight of the rows of {of}"
             )
@@ -220,20 +218,16 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         stats = None
         if parts or (whole and _is_sum(clf, x)):
             if sums_by_numpy(clf, x):
-                found = statistics_by_numpy(clf, x, labels.number, w)
-                stats, params = estimate_by_numpy(clf, found, before)
-                self._set(clf, stats, params)
-                return
-            found = statistics(clf, x, labels.number, w)
-            stats = on_host(found if before is None else merged(before, found))
-            params = estimated(clf, stats)
+                stats, params = fit_by_numpy(clf, x, labels.number, w, before)
+            else:
+                found = statistics(clf, x, labels.number, w)
+                stats = on_host(found if before is None else merged(before, found))
+                params = on_host(estimated(clf, stats))
         else:
-            params = self._fit_rows(clf, *padded(x, labels.number, w))
-        self._set(clf, stats, on_host(params))
-
-    def _set(self, clf: Any, stats: Any, params: Any) -> None:
-        """Set the fitted attributes."""
+            params = on_host(self._fit_rows(clf, *padded(x, labels.number, w)))
+        self._check_divisor(params, labels.classes)
         self._fitted_model, self._stats, self.params_ = clf, stats, params
+        self.classes_ = labels.classes
         self._cache: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -262,6 +262,9 @@ class Moments(ShowsNumbers):
         deviation = self.mean - xp.broadcast_to(centre, self.mean.shape)
         deviation = deviation if mean_low is None else deviation + mean_low
         scatter, low = add(self.scatter, scatter_low)
+        if low is None:
+            spread = single(scatter + add(self.outer(self.count, deviation), None)[0])
+            return about_mean(count, centre, total_of(weight * deviation), spread)
         outer, outer_low = self.outer_pair(self.count, single(deviation))
         between, rest = add(outer, None if low is None else outer_low)
         spread = add_to((scatter, xp.zeros_like(scatter) if low is None else low), between)
@@ -296,13 +299,13 @@ def about_mean(
     """
     xp = namespace(count)
     raw = Moments.quick(count, centre, scatter[0])
-    drift = divide(remainder, raw.per_feature(count))
-    mean, rest = add_to(single(centre), drift)
-    mean, rest = (xp.where(raw.per_feature(count) == 0, 0, a) for a in (mean, rest))
-    less = jax.tree.map(xp.negative, raw.outer_pair(count, single(drift)))
-    high, low = add_to(scatter, less)
+    drift, empty = divide(remainder, raw.per_feature(count)), raw.per_feature(count) == 0
     if raw.rounding is None:
-        return Moments.quick(count, mean, high)
+        mean = xp.where(empty, 0, centre + drift)
+        return Moments.quick(count, mean, scatter[0] - raw.outer(count, drift))
+    mean, rest = add_to(single(centre), drift)
+    mean, rest = (xp.where(empty, 0, a) for a in (mean, rest))
+    high, low = add_to(scatter, jax.tree.map(xp.negative, raw.outer_pair(count, single(drift))))
     of_count = xp.zeros_like(count) if count_low is None else count_low
     return Moments.quick(count, mean, high, (of_count, rest, low))
 

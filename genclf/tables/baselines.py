@@ -12,8 +12,7 @@ from scipy.special import log_softmax
 
 from genclf.classifier.by_numpy import (
     by_numpy,
-    estimate_by_numpy,
-    statistics_by_numpy,
+    fit_by_numpy,
     terms_by_numpy,
 )
 from genclf.classifier.classifier import Classifier
@@ -64,8 +63,8 @@ def on_terms(
     clf = Classifier(family, int(y.max()) + 1)
 
     def features(train: np.ndarray) -> np.ndarray:
-        stats = statistics_by_numpy(clf, rows_of(x, train), y[train], w[train])
-        terms = terms_by_numpy(estimate_by_numpy(clf, stats)[1], x)
+        _, params = fit_by_numpy(clf, rows_of(x, train), y[train], w[train])
+        terms = terms_by_numpy(params, x)
         scale = terms[train].std(0)
         return (terms - terms[train].mean(0)) / np.where(scale > 0, scale, 1)
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int, PyTree
 from genclf.arguments.domains import shown, whole
 from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.sharding import compiled
-from genclf.classifier.by_numpy import estimate_by_numpy, statistics_by_numpy, sums_by_numpy
+from genclf.classifier.by_numpy import fit_by_numpy, sums_by_numpy
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.fitting.fit import fitted
@@ -224,7 +224,7 @@ _fit_once = compiled(fitted, fast_compile=2**62)
 def _fit(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> ClassifierParams:
     """The fit to all rows, by NumPy if it can."""
     if sums_by_numpy(clf, x):
-        return estimate_by_numpy(clf, statistics_by_numpy(clf, x, y, w))[1]
+        return fit_by_numpy(clf, x, y, w)[1]
     return jax.tree.map(np.asarray, _fit_once(clf, dense(x), y, w))
 
 

@@ -17,9 +17,8 @@ from scipy.special import logsumexp, stdtr
 from genclf.arguments.sharding import compiled
 from genclf.classifier.by_numpy import (
     by_numpy,
-    estimate_by_numpy,
+    fit_by_numpy,
     log_posterior_by_numpy,
-    statistics_by_numpy,
     sums_by_numpy,
 )
 from genclf.classifier.classifier import Classifier
@@ -126,8 +125,7 @@ def _by_numpy(
     log_p, singular = np.zeros((len(y), clf.num_classes)), np.zeros(num_folds, bool)
     for fold in range(num_folds):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        stats = statistics_by_numpy(clf, rows_of(x, train), y[train], w[train])
-        _, params = estimate_by_numpy(clf, stats)
+        stats, params = fit_by_numpy(clf, rows_of(x, train), y[train], w[train])
         log_p[test] = log_posterior_by_numpy(params, rows_of(x, test))
         with np.errstate(all="ignore"):
             diagnosis = clf.family.diagnose(stats.conditional)

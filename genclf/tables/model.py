@@ -12,10 +12,9 @@ from jaxtyping import Float, PyTree, Shaped
 
 from genclf.arguments.reprs import summary
 from genclf.classifier.by_numpy import (
-    estimate_by_numpy,
+    fit_by_numpy,
     log_posterior_by_numpy,
     scores_by_numpy,
-    statistics_by_numpy,
     sums_by_numpy,
 )
 from genclf.classifier.classifier import Classifier, ClassifierParams
@@ -183,7 +182,7 @@ class TableModel:
         x = self._read(X, learning=True)
         if sums_by_numpy(clf, x):
             w = np.ones(len(number)) if sample_weight is None else np.asarray(sample_weight, float)
-            self.params = estimate_by_numpy(clf, statistics_by_numpy(clf, x, number, w))[1]
+            self.params = fit_by_numpy(clf, x, number, w)[1]
         else:
             with jax.enable_x64(True):
                 self.params = jax.tree.map(np.asarray, fit(clf, x, number, sample_weight))

@@ -207,7 +207,7 @@ def test_masked_arrays_and_dates_are_no_numbers(one):
     dates = np.full((31, 4), np.datetime64("2020-01-01"))
     with pytest.raises(ValueError, match="X has dtype datetime64"):
         made(one).fit(dates, y)
-    in_a_table = r"column .* has (the )?dtype|no column to read \(\w+: (dates: kinds|\w+: make)"
+    in_a_table = r"column .* has (the )?dtype|no column to read \(\w+: (dates: the kind|\w+: make)"
     for table in (pd.DataFrame(dates), pl.DataFrame({f"c{k}": dates[:, k] for k in range(4)})):
         with pytest.raises(ValueError, match=in_a_table):
             made(one).fit(table, y)

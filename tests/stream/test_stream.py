@@ -357,7 +357,7 @@ def test_a_column_that_is_null_at_first_gets_its_kind_later():
         assert gcf.Schema.scan(None, [nulls, nulls, rows], "y") == whole
         if name == "s":
             assert gcf.Schema.scan(None, [{**rows, name: empty}, rows], "y") == whole
-        with pytest.warns(UserWarning, match=rf"not read: '{name}' \(constant\)"):
+        with pytest.warns(UserWarning, match=rf"not read: '{name}' \(no value\)"):
             assert name not in gcf.Schema.scan(None, [nulls], "y").names
         with pytest.raises(ValueError, match=f"column '{name}' has no value: drop it"):
             gcf.Schema.scan(whole.model(), [nulls], "y")

@@ -192,7 +192,7 @@ class Poisson(Smoothed):
         """
         d = x.shape[1]
 
-        def block(x: Array, w: Array) -> Sums:
+        def block(x: Array, w: ClassWeights) -> Sums:
             xp = namespace(x)
             counts, seen = counted(x, self)
             log_factorials = gammaln(counts + 1).sum(-1, keepdims=True)

@@ -204,7 +204,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def prefers_rows(self, x: PyTree) -> bool:
         """Whether a fit needs no (d, d) array: it has a shrinkage, and more features than rows."""
-        if not is_at_most(x.shape[0], x.shape[1] - 1):
+        if len(x.shape) < 2 or not is_at_most(x.shape[0], x.shape[1] - 1):
             return False
         return self.is_equivariant or (
             self.shared and replace(self, target="identity").is_equivariant
