@@ -76,10 +76,9 @@ def statistics_by_numpy(
     label: Any = y
     weight: Any = w
     count: Any = np.bincount(y, w, clf.num_classes)
+    own = Hard.of_fields(label=label, weight=weight, num_classes=clf.num_classes)
     with np.errstate(all="ignore"):
-        return clf.statistics(
-            count, clf.family.stats(_rows(x), Hard(label, weight, clf.num_classes))
-        )
+        return clf.statistics(count, clf.family.stats(_rows(x), own))
 
 
 def estimate_by_numpy(

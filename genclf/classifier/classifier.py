@@ -95,7 +95,9 @@ class Classifier(Model):
     @property
     def label_prior(self) -> ClassPrior:
         """π, from `class_alpha` and `class_prior`."""
-        return ClassPrior(self.num_classes, self.class_alpha, self.class_prior)
+        return ClassPrior.of_fields(
+            num_classes=self.num_classes, alpha=self.class_alpha, given=self.class_prior
+        )
 
     def statistics(self, count: Float[Array, "K"], conditional: PyTree) -> ClassifierStats:
         """Statistics of classes with these counts, from the statistics of the family."""
