@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,13 +11,19 @@ from jaxtyping import Bool, Float, Int
 from genclf.stream.recipes import PartOfModel
 from genclf.tables.arrays import (
     MAY_MISS,
+    MISSING,
+    UNSEEN as UNSEEN_CODE,
+    check_type,
     codes_in,
     column_in,
+    index_in,
     numbers_in,
+    refuse_unseen,
     texts_in,
     words_in,
 )
-from genclf.tables.cells import Cells
+from genclf.tables.arrow_cells import ArrowCells
+from genclf.tables.cells import Cells, type_of
 from genclf.tables.columns import Column
 from genclf.tables.frames import CellsOf
 from genclf.tables.place import Place
@@ -24,9 +31,12 @@ from genclf.tables.place import Place
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from genclf.stream.batches import ArrowTable
+    from genclf.stream.schema import Schema
+
     Array: TypeAlias = np.ndarray | list[np.ndarray] | csr_array
 else:
-    Array = object
+    Array = ArrowTable = Schema = object
 
 
 class Rows(NamedTuple):
@@ -54,6 +64,53 @@ class Rows(NamedTuple):
         """Which rows are summed: those with weight and, unless `unlabelled`, a label."""
         labelled = np.full(len(self.label), True) if unlabelled else self.label >= 0
         return labelled if self.weight is None else labelled & (self.weight > 0)
+
+
+def rows_in(
+    schema: Schema, table: ArrowTable, place: Place, labelled: bool, unlabelled: bool
+) -> Rows:
+    """The rows of a table of Arrow as arrays; see `Schema.read`."""
+    wanted = schema.names if labelled else schema.sources
+    for name in wanted:
+        if (number := table.column_names.count(name)) != 1:
+            raise place.error(
+                f"{number or 'no'} column{'s' * (number > 1)} {name!r}, expected one; the "
+                f"columns are {', '.join(map(repr, table.column_names)):.200}"
+            )
+    cells = {name: ArrowCells(table[name]) for name in wanted}
+    label, weight, unseen = np.full(len(table), MISSING), None, None
+    if labelled:
+        own = Column(
+            schema.label, "categorical", type=type_of(schema.classes[0]), values=schema.classes
+        )
+        check_type(cells[schema.label], own, place)
+        label = index_in(cells[schema.label], schema.classes, schema.label, place)
+        if schema.weight is not None:
+            counts = None if unlabelled else label != MISSING
+            weight = weights_of(cells[schema.weight], schema.weight, replace(place, counts=counts))
+            place = replace(place, counts=weight > 0)
+        if schema.unseen_labels == "error":
+            hint = 'one of {}; or unseen_labels="ignore"'
+            refuse_unseen(label, cells[schema.label], own, place, hint)
+        unseen = _ignored(schema, label, cells, place)
+        label = np.maximum(label, MISSING)
+        place = replace(place, counts=Rows(None, label, weight).counted(unlabelled))
+    x = {
+        part.name: arrays_in(part, schema.columns_of(part.name), cells, place, labelled)
+        for part in schema.parts
+    }
+    return Rows(x[None] if None in x else x, label, weight, unseen)
+
+
+def _ignored(
+    schema: Schema, label: np.ndarray, cells: CellsOf, place: Place
+) -> Int[np.ndarray, "n"] | None:
+    """How many values of each row are ignored; None if unseen ones are errors, or others."""
+    ignoring = [c for c in schema.columns if c.is_coded and c.unseen == "ignore" and c.has_values]
+    if not ignoring and schema.unseen_labels == "error":
+        return None
+    each = [index_in(column_in(cells, c, place), c.values, c.name, place) for c in ignoring]
+    return sum((code == UNSEEN_CODE).astype(int) for code in [label, *each])
 
 
 def arrays_in(

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import date, datetime
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from jaxtyping import Int
 
 from genclf.stream.assignment import Assignment
 from genclf.stream.batches import ArrowTable, Batch, Batches
 from genclf.stream.files import Reader
 from genclf.stream.learning import learned, longer_lists
-from genclf.stream.recipes import RECIPES, PartOfModel
-from genclf.stream.rows import Rows, arrays_in, no_cells, weights_of
+from genclf.stream.recipes import PartOfModel
+from genclf.stream.rows import Rows, no_cells, rows_in
+from genclf.stream.schema_text import fields_of, json_of
 from genclf.sums.host import HostStats, LabelledRows
-from genclf.tables.arrays import (
-    MISSING,
-    UNSEEN as UNSEEN_CODE,
-    check_type,
-    column_in,
-    index_in,
-    refuse_unseen,
-)
-from genclf.tables.arrow_cells import ArrowCells
 from genclf.tables.cells import STRINGS, TRUTH, Value, type_of
 from genclf.tables.columns import Column, Unseen
-from genclf.tables.frames import CellsOf
 from genclf.tables.kinds import Given
 from genclf.tables.place import Place
 
@@ -251,34 +239,15 @@ class Schema:
 
     def to_json(self) -> str:
         """The schema as text, the same for equal schemas."""
-        fields = asdict(self)
-        for column in fields["columns"]:
-            del column["detail"], column["num_missing"]  # of the rows that it was learned from
-        for part, given in zip(fields["parts"], self.parts, strict=True):
-            part["recipe"] = given.recipe and [type(given.recipe).__name__, part["recipe"]]
-        return json.dumps(fields, sort_keys=True, separators=(",", ":"), default=_as_json)
+        return json_of(self)
 
     @staticmethod
     def from_json(text: str) -> Schema:
         """The schema that `to_json` wrote."""
         try:
-            fields = json.loads(text, object_hook=_of_json)
-            return Schema._of_fields(fields)
+            return Schema(**fields_of(text))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"text is {text!r:.40}, expected what Schema.to_json wrote") from error
-
-    @staticmethod
-    def _of_fields(fields: dict[str, Any]) -> Schema:
-        of = lambda column: _with_tuple(_with_tuple(column, "values"), "edges")  # noqa: E731
-        columns = tuple(Column(**of(column)) for column in fields["columns"])
-        parts = []
-        for part in fields["parts"]:
-            if part["recipe"] is not None:
-                kind, own = part["recipe"]
-                part["recipe"] = RECIPES[kind](**_with_tuple(own, "num_values"))
-            parts.append(PartOfModel(**part))
-        fields |= {"columns": columns, "parts": tuple(parts)}
-        return Schema(**_with_tuple(fields, "classes"))
 
     @cached_property
     def digest(self) -> str:
@@ -330,46 +299,7 @@ class Schema:
                 their cells may be anything of the type of the column.
             unlabelled: whether rows without a label count too.
         """
-        wanted = self.names if labelled else self.sources
-        for name in wanted:
-            if (number := table.column_names.count(name)) != 1:
-                raise place.error(
-                    f"{number or 'no'} column{'s' * (number > 1)} {name!r}, expected one; the "
-                    f"columns are {', '.join(map(repr, table.column_names)):.200}"
-                )
-        cells = {name: ArrowCells(table[name]) for name in wanted}
-        label, weight, unseen = np.full(len(table), MISSING), None, None
-        if labelled:
-            own = Column(
-                self.label, "categorical", type=type_of(self.classes[0]), values=self.classes
-            )
-            check_type(cells[self.label], own, place)
-            label = index_in(cells[self.label], self.classes, self.label, place)
-            if self.weight is not None:
-                counts = None if unlabelled else label != MISSING
-                weight = weights_of(cells[self.weight], self.weight, replace(place, counts=counts))
-                place = replace(place, counts=weight > 0)
-            if self.unseen_labels == "error":
-                hint = 'one of {}; or unseen_labels="ignore"'
-                refuse_unseen(label, cells[self.label], own, place, hint)
-            unseen = self._ignored(label, cells, place)
-            label = np.maximum(label, MISSING)
-            place = replace(place, counts=Rows(None, label, weight).counted(unlabelled))
-        x = {
-            part.name: arrays_in(part, self.columns_of(part.name), cells, place, labelled)
-            for part in self.parts
-        }
-        return Rows(x[None] if None in x else x, label, weight, unseen)
-
-    def _ignored(
-        self, label: np.ndarray, cells: CellsOf, place: Place
-    ) -> Int[np.ndarray, "n"] | None:
-        """How many values of each row are ignored; None if unseen ones are errors, or others."""
-        ignoring = [c for c in self.columns if c.is_coded and c.unseen == "ignore" and c.has_values]
-        if not ignoring and self.unseen_labels == "error":
-            return None
-        each = [index_in(column_in(cells, c, place), c.values, c.name, place) for c in ignoring]
-        return sum((code == UNSEEN_CODE).astype(int) for code in [label, *each])
+        return rows_in(self, table, place, labelled, unlabelled)
 
     def columns_of(self, part: str | None) -> list[Column]:
         """The columns that a part of the model reads."""
@@ -390,24 +320,3 @@ class Schema:
         """Arrays of no rows."""
         x = {part.name: no_cells(part, self.columns_of(part.name)) for part in self.parts}
         return Rows(x[None] if None in x else x, np.zeros(0, np.int64), None)
-
-
-def _as_json(value: object) -> dict[str, str]:
-    """A date, which JSON does not have."""
-    if not isinstance(value, date):
-        raise TypeError(f"{value!r} is a {type(value).__name__}, which a schema cannot hold")
-    return {_DATE[isinstance(value, datetime)]: value.isoformat()}
-
-
-def _of_json(given: dict[str, Any]) -> Any:
-    for name, kind in zip(_DATE, (date, datetime), strict=True):
-        if given.keys() == {name}:
-            return kind.fromisoformat(given[name])
-    return given
-
-
-_DATE = "a date", "a date with its time"
-
-
-def _with_tuple(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    return fields | {name: tuple(fields[name])} if name in fields else fields
