@@ -38,7 +38,7 @@ else:
         def __instancecheck__(cls, given: object) -> bool:
             if isinstance(given, np.ndarray | np.generic):
                 return True
-            return "jax" in sys.modules and isinstance(given, jax.Array)
+            return bool(sys.modules.get("jax")) and isinstance(given, jax.Array)
 
     class Array(metaclass=_OfEither):
         """An array of JAX or of NumPy, in annotations."""

@@ -2,6 +2,8 @@
 
 import pickle
 import re
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import genclf as gcf
+from genclf.classifier.by_numpy import fit_by_numpy, log_posterior_by_numpy
 from genclf.numerics.scores.posterior import most_probable, normalised
 from genclf.stream import predict, predict_batches
 from genclf.stream.on_device import arrays_of
@@ -234,3 +237,60 @@ def test_params_of_another_schema_predict_no_stream(x64):
         predict_batches(params, [], other)
     with pytest.raises(ValueError, match="prediction and posterior are both 'p'"):
         predict_batches(params, [], schema, prediction="p", posterior="p")
+
+
+WITHOUT_JAX = """
+import pickle, sys
+sys.modules["jax"] = None
+import numpy as np
+with open(sys.argv[1], "rb") as file:
+    given = pickle.load(file)
+found = {name: (s.log_joint(rows), s.discriminant(rows)) for name, (s, rows) in given.items()}
+with open(sys.argv[1], "wb") as file:
+    pickle.dump(found, file)
+"""
+
+
+ALONE = (
+    "full",
+    "shared",
+    "diag",
+    "diag, seen",
+    "diag, shared, seen",
+    "spherical",
+    "bits",
+    "words, presence",
+    "poisson, seen",
+    "mixed",
+)
+
+
+def test_workers_score_without_jax(tmp_path):
+    """Also rows so far that their squares overflow."""
+    given, expected = {}, {}
+    for name in ALONE:
+        family, columns = FAMILIES[name]
+        columns, kinds = columns.split(), None
+        if "sms" in columns:
+            kinds = {"sms": learn_vocabulary(TABLE["sms"])}
+        table = {c: pa.array(TABLE[c], from_pandas=True) for c in [*columns, "y"]}
+        clf = None if family is None else gcf.Classifier(family, K)
+        schema = gcf.Schema.of(clf, pa.table(table), label="y", kinds=kinds)
+        clf = clf or schema.model()
+        rows = schema.read(pa.table(table), Place("a table"))
+        x, y, w = arrays_of(rows)
+        params = fit_by_numpy(clf, x, y, w)[1]
+        if "a" in table:
+            far = TABLE["a"] * np.where(np.arange(N) % 7 == 0, 1e200, 1)
+            rows = schema.read(pa.table(table | {"a": far}), Place("a table"))
+        x = arrays_of(rows)[0]
+        given[name] = host_scores(params, schema), rows
+        expected[name] = log_posterior_by_numpy(params, x)
+    path = tmp_path / "scores"
+    path.write_bytes(pickle.dumps(given))
+    subprocess.run([sys.executable, "-c", WITHOUT_JAX, str(path)], check=True)
+    for name, (joint, discriminant) in pickle.loads(path.read_bytes()).items():
+        assert joint.shape == (N, K)
+        np.testing.assert_allclose(
+            normalised(discriminant), expected[name], rtol=1e-9, atol=1e-9, err_msg=name
+        )
