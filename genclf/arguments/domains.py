@@ -146,7 +146,7 @@ NON_NEGATIVES = _numbers(">= 0 and finite, one number or an array", _not_negativ
 SHARES = _numbers("from 0 to 1, one number or an array", _share, plural=True)
 LOGARITHMS = _numbers("finite numbers or -inf", lambda a: a < math.inf, plural=True)
 FINITE_OR_NAN = _numbers("finite numbers or NaN", lambda a: abs(a) != math.inf, plural=True)
-NOT_NEGATIVE_OR_NAN = _numbers(">= 0 or NaN", lambda a: ~(a < 0), plural=True)
+NOT_NEGATIVE_OR_NAN = _numbers(">= 0 or NaN", lambda a: (a >= 0) | (a != a), plural=True)
 OPTIONAL_NON_NEGATIVE = _numbers(">= 0, a finite number, or None", _not_negative, optional=True)
 FLAG = Domain("True or False", lambda value: isinstance(value, bool | np.bool_))
 

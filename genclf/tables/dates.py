@@ -71,8 +71,9 @@ def date_of(parts: Mapping[str, Any]) -> np.ndarray:
     missing = np.isnan(year) | (np.minimum(month, np.minimum(day, hour)) < 0)
     first = np.where(missing, 0, (year - 1970) * 12 + month).astype("datetime64[M]")
     first = first.astype("datetime64[D]")
-    found = (first + (day - PARTS["weekday"].of(first)) % 7).astype("datetime64[h]") + hour
-    return np.where(missing, np.datetime64("NaT"), found.astype("datetime64[us]"))
+    after = ((day - PARTS["weekday"].of(first)) % 7).astype("timedelta64[D]")
+    found = (first + after).astype("datetime64[us]") + hour.astype("timedelta64[h]")
+    return np.where(missing, np.datetime64("NaT", "us"), found)
 
 
 OFFER = 'dates: the kind "date" reads ' + ", ".join(PARTS)

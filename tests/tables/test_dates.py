@@ -140,7 +140,7 @@ def test_parts_of_a_model():
 
 
 def test_a_part_that_does_not_vary_is_dropped():
-    days = np.datetime64("2024-05-01") + np.arange(31)
+    days = np.datetime64("2024-05-01") + np.arange(31).astype("timedelta64[D]")
     model = MixedNB(kinds=KINDS).fit({"when": days}, np.arange(31) % 2)
     assert [(c.date_part, c.kind) for c in model.columns_] == [
         ("year", "drop"),
@@ -218,7 +218,7 @@ def test_a_missing_date_as_a_value(missing):
 def test_few_years_are_categories_and_grow():
     """By the rule of whole numbers; a Gaussian of two years would be narrow."""
     rng = np.random.default_rng(6)
-    days = np.datetime64("2023-11-01") + rng.integers(0, 90, N)
+    days = np.datetime64("2023-11-01") + rng.integers(0, 90, N).astype("timedelta64[D]")
     model = MixedNB(kinds=KINDS).fit({"when": days}, Y)
     years = model.columns_[0]
     assert (years.name, years.kind, years.values) == ("when year", "binary", (2023, 2024))
@@ -226,7 +226,7 @@ def test_few_years_are_categories_and_grow():
         "2023",
         "2024",
     }
-    batches = [{"when": days, "y": Y}, {"when": days + 366, "y": Y}]
+    batches = [{"when": days, "y": Y}, {"when": days + np.timedelta64(366, "D"), "y": Y}]
     schema = gcf.Schema.scan(None, batches, "y", kinds=KINDS)
     assert schema.columns[0].values == (2023, 2024, 2025)
     first = gcf.Schema.of(None, batches[0], "y", kinds=KINDS)
