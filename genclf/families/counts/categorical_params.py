@@ -176,7 +176,17 @@ class CategoricalParams(CountParams):
         xp = namespace(x, self.log_theta)
         flipped = table.T
 
+        def by_column(x: Array) -> Array:
+            index, known = self.columns.indices(x)
+            padded: Any = np.vstack([flipped, np.zeros_like(flipped[:1])])
+            at: Any = np.where(known, index, len(flipped))  # the last row for cells without one
+            found: Any = sum(padded[at[:, j]] for j in range(x.shape[1]))
+            found[~np.asarray(self.support.valid(x)).all(1)] = np.nan
+            return found
+
         def rows(x: Array) -> Array:
+            if on_host(x, flipped) and x.ndim == 2:
+                return by_column(x)
             index, known = self.columns.indices(x)
             found = xp.where(known[..., None], flipped[index], 0)
             return xp.where(self.support.valid(x)[..., None], found, xp.nan).sum(-2)
