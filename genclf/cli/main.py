@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from genclf.tables.kinds import KINDS
+
 _DESCRIPTION = """\
 Generative classifiers on JAX. Without a command: fits the models to the data
 that ships with the library, and prints what they found.
@@ -47,8 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from genclf.tables.kinds import KINDS
-
     parser = argparse.ArgumentParser(
         prog="python -m genclf",
         description=_DESCRIPTION,
@@ -104,8 +104,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _kind(text: str) -> tuple[str, str]:
-    from genclf.tables.kinds import KINDS
-
     name, equals, kind = text.rpartition("=")
     if not equals or kind not in KINDS:
         raise argparse.ArgumentTypeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import PyTree
@@ -16,7 +16,7 @@ from genclf.families.combined.product import Product
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.sklearn.estimator import FamilyEstimator
-from genclf.sklearn.rows import check_names, checked_rows
+from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import (
     Flag,
     Kinds,
@@ -25,19 +25,25 @@ from genclf.sklearn.types import (
     PriorLike,
     RowsLike,
     Seed,
-    WeightsLike,
 )
 from genclf.tables.arrays import arrays_of, column_in, columns_in, terms_of_columns, texts_in
 from genclf.tables.choices import MISSING, UNSEEN
 from genclf.tables.columns import Column, sizes_of, warn_dropped
-from genclf.tables.frames import CellsOf, cells_of, is_table, library_of, make_table, num_rows, take
+from genclf.tables.frames import (
+    CellsOf,
+    cells_of,
+    check_names,
+    is_table,
+    library_of,
+    make_table,
+    num_rows,
+    take,
+)
 from genclf.tables.kinds import Reading
 from genclf.tables.place import Place
 from genclf.tables.words import words_of
 
 _ARRAY = "array"
-
-M = TypeVar("M", bound="MixedNB")
 
 
 class MixedNB(FamilyEstimator):
@@ -48,6 +54,10 @@ class MixedNB(FamilyEstimator):
     is another. Missing numbers and categories are integrated out: no row is dropped, and no cell
     filled in; a missing text is empty. The columns of a table are read by the rules of
     `genclf.compare`; a warning names columns that are dropped. Arrays are columns of numbers.
+
+    The first batch of `partial_fit` decides how columns are read: their kinds, values, words and
+    bins; `kinds` gives them beforehand. In later batches another value is an error, unless `unseen`
+    says otherwise, and other words are left out with a warning.
 
     Args:
         alpha: smoothing of categories, counts and words, >= 0.
@@ -124,7 +134,7 @@ class MixedNB(FamilyEstimator):
     def _training_rows(
         self, X: RowsLike, y: LabelsLike, used: np.ndarray | None, *, reset: bool
     ) -> dict[str, PyTree]:
-        check_names(X)
+        check_names(X, "X")
         if not is_table(X):
             if reset and self.kinds is not None:
                 raise ValueError("kinds is given, but X is not a table with named columns")
@@ -158,32 +168,6 @@ class MixedNB(FamilyEstimator):
                         "kinds",
                         stacklevel=5,
                     )
-
-    def partial_fit(
-        self: M,
-        X: RowsLike,
-        y: LabelsLike,
-        classes: LabelsLike | None = None,
-        sample_weight: WeightsLike = None,
-    ) -> M:
-        """Fit the model to these rows together with all rows of earlier calls.
-
-        The first batch decides how columns are read: their kinds, values, words and bins; `kinds`
-        gives them beforehand. In later batches another value is an error, unless `unseen` says
-        otherwise, and other words are left out with a warning. So the result is that of `fit` to
-        all rows, read in this way.
-
-        Args:
-            X: rows, a table or an array of numbers.
-            y: labels, (n,).
-            classes: all classes, needed in the first call.
-            sample_weight: weight of each row, >= 0, (n,); None for ones.
-
-        Raises:
-            ValueError: as for `fit`; the first call lacks `classes`, or a later call has other
-                classes; a row has no label.
-        """
-        return super().partial_fit(X, y, classes, sample_weight)
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> dict[str, PyTree]:
         if is_table(X):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from genclf.arguments.arrays import DATES_TO_NUMBERS, refuse_mask
 from genclf.sklearn.types import RowsLike, WeightsLike
 from genclf.sums.sparse import canonical
+from genclf.tables.frames import check_names
 
 _DATES = ("date", "time", "duration")  # how their dtypes begin in pandas, polars and NumPy
 
@@ -26,7 +27,7 @@ def checked_rows(estimator: BaseEstimator, X: RowsLike, **how: Any) -> PyTree:
             have the same name.
     """
     refuse_mask(X, "X")
-    check_names(X)
+    check_names(X, "X")
     _refuse_dates(X)
     try:
         x = validate_data(estimator, X, **how)
@@ -60,14 +61,6 @@ def _located(
         return error
     at = ", ".join(map(str, index))
     return ValueError(f"{name}[{at}] is {cells[index]:g}: {error}")
-
-
-def check_names(X: Any) -> None:
-    """Raise if two columns of a table have the same name."""
-    if _is_table(X) and len(set(X.columns)) < len(X.columns):
-        names = list(X.columns)
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"X has the column {twice!r} twice, expected different names")
 
 
 def _refuse_dates(X: Any) -> None:

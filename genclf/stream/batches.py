@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from genclf.tables.arrow_cells import ArrowColumn, arrow
-from genclf.tables.frames import Frame, is_index
+from genclf.tables.frames import Frame, check_names, is_index
 
 if TYPE_CHECKING:  # PyArrow is imported where rows are read
     import pyarrow as pa
@@ -82,9 +82,7 @@ def _as_table(batch: Any) -> ArrowTable:
         raise ValueError(f"batches hold a {type(batch).__name__}, {_EXPECTED} in memory")
     import narwhals.stable.v2 as nw
 
-    if hasattr(batch, "columns") and len(set(names := list(batch.columns))) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"a batch has the column {twice!r} twice, expected different names")
+    check_names(batch, "a batch")
     try:
         frame = nw.from_native(batch, eager_only=True)
     except TypeError as error:

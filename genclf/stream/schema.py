@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -239,7 +239,7 @@ class Schema:
 
     def to_json(self) -> str:
         """The schema as text, the same for equal schemas."""
-        return json_of(self)
+        return json_of(asdict(self), self.parts)
 
     @staticmethod
     def from_json(text: str) -> Schema:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Iterable
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genclf.stream.recipes import RECIPES, PartOfModel
 from genclf.tables.columns import Column
 
-if TYPE_CHECKING:
-    from genclf.stream.schema import Schema
-else:
-    Schema = object
-
 _DATE = "a date", "a date with its time"  # which JSON does not have
 
 
-def json_of(schema: Schema) -> str:
-    """The schema as text, the same for equal schemas."""
-    fields = asdict(schema)
+def json_of(fields: dict[str, Any], parts: Iterable[PartOfModel]) -> str:
+    """The fields of a schema, as dicts, and its parts as text, the same for equal schemas."""
     for column in fields["columns"]:
         del column["detail"], column["num_missing"]  # of the rows that it was learned from
-    for part, given in zip(fields["parts"], schema.parts, strict=True):
+    for part, given in zip(fields["parts"], parts, strict=True):
         part["recipe"] = given.recipe and [type(given.recipe).__name__, part["recipe"]]
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), default=_as_json)
 

@@ -40,10 +40,9 @@ def cells_of(given: object, name: str) -> CellsOf:
     Raises:
         ValueError: it is not a table, has no rows or a name twice, or columns differ in length.
     """
+    check_names(given, name)
     if isinstance(given, Mapping):
         found = {column: _cells(column, cells) for column, cells in given.items()}
-    elif hasattr(given, "columns") and (twice := _twice(given)) is not None:
-        raise ValueError(f"{name} has the column {twice!r} twice, expected different names")
     elif (frame := _frame(given)) is None:
         what = f"a {type(given).__name__}" if len(repr(given)) > 60 else repr(given)
         raise ValueError(f"{name} is {what}, expected {_EXPECTED}")
@@ -102,10 +101,14 @@ def _frame(given: object) -> Any:
     return found if isinstance(found, nw.DataFrame) else None
 
 
-def _twice(given: Any) -> object:
-    """A name that two columns have; None if there is none."""
+def check_names(given: Any, what: str) -> None:
+    """Raise if two columns of a table have the same name; `what` is the table, in words."""
+    if isinstance(given, Mapping) or not hasattr(given, "columns"):
+        return
     names = getattr(given, "column_names", None) or list(given.columns)
-    return next((n for n in names if names.count(n) > 1), None) if _differ(names) else None
+    if _differ(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{what} has the column {twice!r} twice, expected different names")
 
 
 def _differ(names: Sequence[object]) -> bool:

@@ -174,22 +174,20 @@ class CategoricalParams(CountParams):
 
     def _look_up(self, table: Array, x: Array) -> Array:
         xp = namespace(x, self.log_theta)
-        flipped = table.T
-
-        def by_column(x: Array) -> Array:
-            index, known = self.columns.indices(x)
-            padded: Any = np.vstack([flipped, np.zeros_like(flipped[:1])])
-            at: Any = np.where(known, index, len(flipped))  # the last row for cells without one
-            found: Any = sum(padded[at[:, j]] for j in range(x.shape[1]))
-            found[~np.asarray(self.support.valid(x)).all(1)] = np.nan
-            return found
+        # The last rows are for cells without an entry, and for invalid ones.
+        flipped = xp.concatenate(
+            [table.T, xp.zeros_like(table.T[:1]), xp.full_like(table.T[:1], xp.nan)]
+        )
 
         def rows(x: Array) -> Array:
-            if on_host(x, flipped) and x.ndim == 2:
-                return by_column(x)
             index, known = self.columns.indices(x)
-            found = xp.where(known[..., None], flipped[index], 0)
-            return xp.where(self.support.valid(x)[..., None], found, xp.nan).sum(-2)
+            at = xp.where(known, index, len(flipped) - 2)
+            at = xp.where(self.support.valid(x), at, len(flipped) - 1)
+            if on_host(x, flipped):  # (n, d, K) numbers would not stay in the cache
+                return sum(
+                    (flipped[at[..., j]] for j in range(1, x.shape[-1])), flipped[at[..., 0]]
+                )
+            return flipped[at].sum(-2)
 
         return over_rows(rows, x, 1, x.shape[-1] * len(table))
 

@@ -31,11 +31,16 @@ class Densities(NamedTuple):
 
 def in_units(means: Means, scale: Array, structure: Scale) -> Densities:
     """The densities of these means and scales."""
-    xp = namespace(scale)
-    scale = structure.triangular(scale, means.high.shape[-1])
-    unit = xp.sqrt((scale * scale).sum(-1)).mean(0)
-    root = scale / unit[None, :, None]
+    d = means.high.shape[-1]
+    unit = unit_of(scale, structure, d)
+    root = structure.triangular(scale, d) / unit[None, :, None]
     return Densities(means, einsum("kij,klj->kil", root, root), unit)
+
+
+def unit_of(scale: Array, structure: Scale, d: int) -> Float[Array, "d"]:
+    """A typical deviation of each of d features: the mean over the classes."""
+    each = structure.deviations(scale)
+    return namespace(each).broadcast_to(each, (len(each), d)).mean(0)
 
 
 def cell_scores(

@@ -20,6 +20,7 @@ from genclf.numerics.scores.cells import (
     in_units,
     linear_cell_scores,
     of_far_rows,
+    unit_of,
 )
 from genclf.numerics.scores.distances import distances
 from genclf.numerics.scores.elimination import linear_marginal_scores, marginal_scores
@@ -134,8 +135,7 @@ class GaussianScores:
     @property
     def _unit(self) -> Float[Array, "d"]:
         """A typical deviation of each feature."""
-        each = self.structure.deviations(self.scale)
-        return namespace(each).broadcast_to(each, (len(each), self._d)).mean(0)
+        return unit_of(self.scale, self.structure, self._d)
 
     def _seen(self, rows: Array) -> Array:
         if self.structure.is_full:
