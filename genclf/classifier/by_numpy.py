@@ -107,6 +107,15 @@ def discriminant_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]
         return np.asarray(params.discriminant(_rows(x)))
 
 
+def linear_by_numpy(
+    x: Float[np.ndarray, "n d"] | Any, coef: Float[np.ndarray, "K d"]
+) -> Float[np.ndarray, "n K"]:
+    """`x @ coef.T`; that of sparse rows runs in threads."""
+    table: Any = coef.T
+    found: Any = sparse_rows(x, "X").dot(table) if is_sparse(x) else x @ table
+    return found
+
+
 def log_posterior_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:
     """`genclf.log_posterior` of rows."""
     return normalised(discriminant_by_numpy(params, x))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
-from jaxtyping import PyTree, Shaped
+from jaxtyping import Bool, PyTree, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
@@ -31,7 +31,7 @@ from genclf.families.combined.combinator import any_prefers_rows
 from genclf.families.structure import widths
 from genclf.fitting.em import em
 from genclf.fitting.fit import fit
-from genclf.sklearn.labels import Labels, classes_of, encoded, prior_by_label
+from genclf.sklearn.labels import Labels, check_lengths, classes_of, encoded, prior_by_label
 from genclf.sklearn.predictions import Predictions, only_if
 from genclf.sklearn.rows import checked_rows, weights_in
 from genclf.sklearn.types import Flag, LabelsLike, Number, PriorLike, RowsLike, WeightsLike
@@ -78,11 +78,12 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         return checked_rows(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
 
     def _training_rows(
-        self, X: RowsLike, y: LabelsLike, used: np.ndarray | None, *, reset: bool
+        self, X: RowsLike, y: LabelsLike, used: Bool[np.ndarray, "n"], *, reset: bool
     ) -> PyTree:
-        """`_rows` of the rows to learn from, whose labels are y; None for all of them."""
+        """`_rows` of the rows to learn from, whose labels are y."""
         x = self._rows(X, reset=reset)
-        return x if used is None or _count(x) <= used.max() else rows_of(x, used)
+        check_lengths(_count(x), len(used))
+        return x if used.all() else rows_of(x, np.flatnonzero(used))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -182,15 +183,13 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             )
         before = getattr(self, "_stats", None) if classes is not None else None
         labels = encoded(y, getattr(self, "semi_supervised", False), classes)
-        w, used = np.ones(len(labels.number)), None
+        w = np.ones(len(labels.number))
         if sample_weight is not None:
             w = weights_in(sample_weight, len(w))
-            used = None if w.all() or not w.any() else np.flatnonzero(w)
+        used = (w != 0) | ~w.any()
         x = self._training_rows(X, y, used, reset=before is None)
-        if used is not None:
+        if not used.all():
             labels, w = labels._replace(number=labels.number[used]), w[used]
-        if _count(x) != len(w):
-            raise ValueError(f"X has {_count(x)} rows and y {len(labels.number)} labels")
         if hasattr(self, "n_iter_"):
             del self.n_iter_
         with jax.enable_x64(True):

@@ -75,6 +75,12 @@ def numbers_in(classes: Shaped[np.ndarray, "K"], y: LabelsLike) -> Int[np.ndarra
     return _indices_in(classes, found)[code]
 
 
+def check_lengths(rows: int, labels: int) -> None:
+    """Raise unless there is a label for each row."""
+    if rows != labels:
+        raise ValueError(f"X has {rows} rows and y {labels} labels")
+
+
 def prior_by_label(
     class_prior: Any, classes: Shaped[np.ndarray, "K"]
 ) -> Float[np.ndarray, "_"] | None:
@@ -133,7 +139,7 @@ def _one_dimensional(y: Any) -> Shaped[np.ndarray, "n"]:
         y = np.asarray(y)
     elif len(kinds := set(map(_kind, y))) > 1 or not kinds <= {*_ARRAYS, list, np.ndarray}:
         y = _objects(y)
-    return column_or_1d(y, warn=True)
+    return y if isinstance(y, np.ndarray) and y.ndim == 1 else column_or_1d(y, warn=True)
 
 
 def _objects(labels: Iterable[object]) -> Shaped[np.ndarray, "n"]:

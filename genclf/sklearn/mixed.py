@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Bool, PyTree
 from sklearn.utils.validation import validate_data
 
 from genclf.arguments.hyperparameters import kind_of
@@ -16,6 +16,7 @@ from genclf.families.combined.product import Product
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.sklearn.estimator import FamilyEstimator
+from genclf.sklearn.labels import check_lengths
 from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import (
     Flag,
@@ -132,7 +133,7 @@ class MixedNB(FamilyEstimator):
         super().__init__(class_prior, class_alpha, semi_supervised)
 
     def _training_rows(
-        self, X: RowsLike, y: LabelsLike, used: np.ndarray | None, *, reset: bool
+        self, X: RowsLike, y: LabelsLike, used: Bool[np.ndarray, "n"], *, reset: bool
     ) -> dict[str, PyTree]:
         check_names(X, "X")
         if not is_table(X):
@@ -141,10 +142,10 @@ class MixedNB(FamilyEstimator):
             return super()._training_rows(X, y, used, reset=reset)
         cells = self._cells(X, reset)
         label = cells_of({"y": y}, "y")["y"]
-        if num_rows(cells) != len(label):
-            raise ValueError(f"X has {num_rows(cells)} rows and y {len(label)} labels")
-        if used is not None:
-            cells, label = take(cells, used), label.take(used)
+        check_lengths(num_rows(cells), len(label))
+        if not used.all():
+            at = np.flatnonzero(used)
+            cells, label = take(cells, at), label.take(at)
         if reset:
             self._made_by = library_of(X)
             reading = Reading(self.missing, self.unseen, label)

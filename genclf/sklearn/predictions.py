@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 
 from genclf.classifier.by_numpy import (
     discriminant_by_numpy,
+    linear_by_numpy,
     log_marginal_by_numpy,
     scores_by_numpy,
 )
@@ -22,7 +23,7 @@ from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_marginals, log_posteriors, sample
 from genclf.numerics.scores.posterior import normalised
 from genclf.sklearn.attributes import Attributes
-from genclf.sklearn.labels import numbers_in
+from genclf.sklearn.labels import check_lengths, numbers_in
 from genclf.sklearn.types import LabelsLike, RowsLike, Seed, WeightsLike
 from genclf.stream.pieces import by_pieces, on_host
 from genclf.sums.sparse import is_sparse
@@ -62,7 +63,7 @@ class Predictions(Attributes, abc.ABC):
         coef, intercept = self._form or (None, None)
         if coef is not None and np.isfinite(coef).all():
             with np.errstate(over="ignore", invalid="ignore"):
-                scores = x @ coef.T + intercept
+                scores = linear_by_numpy(x, coef) + intercept
             if _is_decided(scores).all():  # a missing cell makes NaN
                 return scores
         if scores_by_numpy(self.params_, x):
@@ -122,8 +123,7 @@ class Predictions(Attributes, abc.ABC):
         """
         found = self._scores(X).argmax(1)
         number = numbers_in(self.classes_, y)
-        if len(number) != len(found):
-            raise ValueError(f"X has {len(found)} rows and y {len(number)} labels")
+        check_lengths(len(found), len(number))
         given = None if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(found == number, weights=given))
 

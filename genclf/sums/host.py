@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -206,10 +207,10 @@ def _scatter_of_each(x: np.ndarray, rows: LabelledRows) -> np.ndarray:
     order = np.argsort(rows.label, kind="stable")
     x, label = x[order], rows.label[order]
     weighted = x if rows.weight is None else x * rows.weight[order, None]
-    classes, starts = np.unique(label, return_index=True)
-    ends = np.searchsorted(label, classes, side="right")
-    for k, start, end in zip(classes, starts, ends, strict=True):
-        found[k] = weighted[start:end].T @ x[start:end]
+    starts = np.searchsorted(label, np.arange(rows.num_classes + 1))
+    for k, (start, end) in enumerate(pairwise(starts)):
+        if start < end:
+            found[k] = weighted[start:end].T @ x[start:end]
     return found
 
 

@@ -348,3 +348,12 @@ def test_a_fitted_vocabulary_is_its_fields():
     assert found.columns_[0].values[:2] == ("all", "for")
     copy = pickle.loads(pickle.dumps(found))
     np.testing.assert_array_equal(copy.predict_proba(texts), found.predict_proba(texts))
+
+
+@pytest.mark.parametrize("name", ["GaussianNB", "MixedNB"])
+def test_lengths_are_those_of_what_was_given(name):
+    x, w = np.arange(10.0).reshape(5, 2), [0, 1, 1, 1]
+    of_table = pd.DataFrame(x, columns=["a", "b"])
+    for rows in [x, of_table]:
+        with pytest.raises(ValueError, match="X has 5 rows and y 4 labels"):
+            getattr(estimators, name)().fit(rows, [0, 0, 1, 1], sample_weight=w)

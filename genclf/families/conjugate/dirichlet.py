@@ -30,7 +30,7 @@ from genclf.numerics.logarithms import (
     log_pochhammer_remainder,
     weighted_log_shares,
 )
-from genclf.numerics.namespace import Array, namespace
+from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.sums.statistics import Sums
 
 
@@ -191,8 +191,10 @@ def log_shares(counts: Array, whole: Array) -> Array:
     share = xp.where(some, counts, 1) / whole
     # A quotient that underflows still has a finite logarithm.
     small = share < xp.finfo(share.dtype).tiny
-    difference = xp.log(xp.where(some & small, counts, 1)) - xp.log(whole)
-    found = xp.where(small, difference, xp.log(xp.where(small, 1, share)))
+    found = xp.log(xp.where(small, 1, share))
+    if not (on_host(small) and not small.any()):
+        difference = xp.log(xp.where(some & small, counts, 1)) - xp.log(whole)
+        found = xp.where(small, difference, found)
     return xp.where(some, found, -xp.inf)
 
 
