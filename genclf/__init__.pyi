@@ -51,6 +51,7 @@ from .classifier.presets import (
     qda as qda,
     rda as rda,
 )
+from .classifier.relabel import relabel as relabel
 from .classifier.scores import (
     discriminant as discriminant,
     log_joint as log_joint,

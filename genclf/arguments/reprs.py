@@ -277,10 +277,16 @@ def _or_none(of: Callable[[], T]) -> T | None:
         return None  # the result has no such size, or its fields are not arrays
 
 
+def dims_of(annotation: object) -> list[str]:
+    """The axes that the annotation of an array names."""
+    text = re.search("[Aa]rray, ['\"](.*?)['\"]", str(annotation).replace("\\", ""))
+    found: str = getattr(annotation, "dim_str", text[1] if text else "")
+    return found.split()
+
+
 def _axes(annotation: object) -> Iterator[tuple[str, int]]:
     """The name and index of each annotated axis; the index counts from the end if possible."""
-    text = re.search("[Aa]rray, ['\"](.*?)['\"]", str(annotation).replace("\\", ""))
-    axes = getattr(annotation, "dim_str", text[1] if text else "").split()
+    axes = dims_of(annotation)
     if len(axes) == 1 and axes[0].startswith("*batch_"):  # such as "*batch_K_d"
         axes = axes[0].split("_")
         axes = ["...", *axes[1:]] if all(axis in _COUNTED for axis in axes[1:]) else []

@@ -29,7 +29,7 @@ from genclf.families.gaussian.params import GaussianParams
 from genclf.numerics.logarithms import logsumexp
 from genclf.numerics.scores.posterior import normalised
 from genclf.sums.blocks import Hard
-from genclf.sums.merging import merged
+from genclf.sums.merging import merged, removed
 from genclf.sums.sparse import is_sparse, sparse_rows
 from genclf.sums.statistics import ClassifierStats
 
@@ -82,11 +82,16 @@ def statistics_by_numpy(
 
 
 def estimate_by_numpy(
-    clf: Classifier, stats: ClassifierStats, before: ClassifierStats | None = None
+    clf: Classifier,
+    stats: ClassifierStats,
+    before: ClassifierStats | None = None,
+    *,
+    removing: bool = False,
 ) -> tuple[ClassifierStats, ClassifierParams]:
-    """The statistics, merged with earlier ones, and the estimate."""
+    """The statistics, merged with earlier ones or removed from them, and the estimate."""
     with np.errstate(all="ignore"):
-        stats = stats if before is None else merged(before, stats)
+        if before is not None:
+            stats = (removed if removing else merged)(before, stats)
         return stats, jax.tree.map(np.asarray, estimate_of(clf, stats))
 
 
@@ -96,9 +101,11 @@ def fit_by_numpy(
     y: Int[np.ndarray, "n"],
     w: Float[np.ndarray, "n"],
     before: ClassifierStats | None = None,
+    *,
+    removing: bool = False,
 ) -> tuple[ClassifierStats, ClassifierParams]:
-    """The statistics of rows, merged with earlier ones, and the estimate."""
-    return estimate_by_numpy(clf, statistics_by_numpy(clf, x, y, w), before)
+    """The statistics of rows, merged with earlier ones or removed from them, and the estimate."""
+    return estimate_by_numpy(clf, statistics_by_numpy(clf, x, y, w), before, removing=removing)
 
 
 def discriminant_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:

@@ -8,7 +8,6 @@ fourth powers may be too small or too large for the dtype.
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Float, Shaped
 
@@ -54,6 +53,10 @@ class FourthMoments(Moments):
         """Whether u has one square for each feature."""
         return self.fourth.shape[-1] == self.mean.shape[-1]
 
+    def class_axes(self) -> FourthMoments:
+        axes = vars(super().class_axes())
+        return FourthMoments.of_fields(**axes, unit=-1, third=-3, fourth=-3)
+
     def fourth_in(self, unit: Array) -> Array:
         """The fourth sums of deviations in another unit."""
         return divide(self.unit, unit)[..., None, None] ** 4 * self.fourth
@@ -84,7 +87,7 @@ class FourthMoments(Moments):
             return plain
         unit = _unit(plain)
         found = [s._about(plain.mean, unit) for s in (self, other)]
-        return with_fourth(plain, unit, *jax.tree.map(jnp.add, *found))
+        return with_fourth(plain, unit, *jax.tree.map(lambda a, b: a + b, *found))
 
     def _scale(self, weight: Array | int) -> FourthMoments:
         plain = super()._scale(weight)
@@ -94,8 +97,9 @@ class FourthMoments(Moments):
         plain, merged = super()._remove(other), self._merge(other._scale(-1))
         if not isinstance(merged, FourthMoments):
             return plain
-        possible = ~jnp.isnan(plain.count)[..., None, None]
-        keep = lambda a: jnp.where(possible, a, jnp.nan)  # noqa: E731
+        xp = namespace(plain.count)
+        possible = ~xp.isnan(plain.count)[..., None, None]
+        keep = lambda a: xp.where(possible, a, xp.nan)  # noqa: E731
         return with_fourth(plain, merged.unit, keep(merged.third), keep(merged.fourth))
 
     def _pool(self, add: Add) -> FourthMoments:

@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from genclf.arguments.domains import SHARE, whole
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.multivariate.axes import discriminant_axes, transform
-from genclf.sklearn.estimator import FamilyEstimator
+from genclf.sklearn.family_estimator import FamilyEstimator
 from genclf.sklearn.labels import Labels
 from genclf.sklearn.types import (
     Flag,

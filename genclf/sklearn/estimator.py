@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import jax
@@ -25,17 +25,23 @@ from genclf.classifier.by_numpy import fit_by_numpy, sums_by_numpy
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated
 from genclf.classifier.model import Model, check_hyperparameters
-from genclf.families.base import Family
 from genclf.families.capabilities import is_additive
 from genclf.families.combined.combinator import any_prefers_rows
 from genclf.families.structure import widths
 from genclf.fitting.em import em
 from genclf.fitting.fit import fit
-from genclf.sklearn.labels import Labels, check_lengths, classes_of, encoded, prior_by_label
+from genclf.sklearn.labels import (
+    Labels,
+    check_lengths,
+    classes_of,
+    encoded,
+    indices_in,
+)
 from genclf.sklearn.predictions import Predictions, only_if
 from genclf.sklearn.rows import checked_rows, weights_in
-from genclf.sklearn.types import Flag, LabelsLike, Number, PriorLike, RowsLike, WeightsLike
-from genclf.stream.pieces import merged, on_host, padded, statistics
+from genclf.sklearn.types import LabelsLike, RowsLike, WeightsLike
+from genclf.stream.pieces import merged, on_host, padded, removed, statistics
+from genclf.sums.relabelling import relabelled
 from genclf.tables.features import rows_of
 
 E = TypeVar("E", bound="Estimator")
@@ -142,31 +148,69 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
     ) -> E:
         """Fit the model to these rows together with all rows of earlier calls.
 
-        The result is that of `fit` to all rows, however they are split into calls.
+        The result is that of `fit` to all rows, however they are split into calls, and whenever a
+        class is added.
 
         Args:
             X: rows, (n, d).
             y: labels, (n,).
-            classes: all classes, needed in the first call.
+            classes: all classes, needed in the first call; in a later call those of earlier calls
+                and, to add classes, new ones.
             sample_weight: weight of each row, >= 0, (n,); None for ones.
 
         Raises:
-            ValueError: as for `fit`; the first call lacks `classes`, or a later call has other
-                classes; a row has no label.
+            ValueError: as for `fit`; the first call lacks `classes`, a later call lacks an earlier
+                class, or y has a label that is not among the classes; a row has no label.
         """
         self._validate_params()
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes is None in the first call of partial_fit: give all classes")
         given = None if classes is None else classes_of(classes)
-        if not first and given is not None and not np.array_equal(given, self.classes_):
-            raise ValueError(f"classes is {given}, but was {self.classes_} in the first call")
-        if not first and self._stats is None:
+        if first:
+            return self._learn(X, y, sample_weight, given)
+        before = self._kept("added to")
+        if given is None:
+            return self._learn(X, y, sample_weight, self.classes_, before)
+        place = indices_in(given, self.classes_)
+        if (place < 0).any():
+            lost = self.classes_[place.argmin()]
             raise ValueError(
-                "the earlier fit kept no statistics, so rows cannot be added to it: call "
+                f"classes is {given} and lacks {lost!r}, a class of an earlier call: give all "
+                "classes, the earlier ones too"
+            )
+        return self._learn(X, y, sample_weight, given, relabelled(before, place, len(given)))
+
+    @only_if("_has_partial_fit", "has no forget: its fit is not a sum over rows")
+    def forget(self: E, X: RowsLike, y: LabelsLike, sample_weight: WeightsLike = None) -> E:
+        """Take rows out again, as if they had never been learned.
+
+        Counts are those of a fit to the other rows exactly; means and scatters up to 1e-12 of the
+        sums before, so they lose digits where nearly all rows are forgotten. The classes, and what
+        a table's columns may hold, stay. That a row was never learned can be told only if a count
+        or a variance falls below 0; the result is meaningless otherwise.
+
+        Args:
+            X: rows that were learned, (n, d).
+            y: their labels, (n,).
+            sample_weight: the weights that they were learned with, (n,); None for ones.
+
+        Raises:
+            ValueError: as for `fit`; the fit kept no statistics, or some row was never learned, as
+                far as that can be told.
+        """
+        self._check_fitted()
+        before = self._kept("taken out of")
+        return self._learn(X, y, sample_weight, self.classes_, before, removing=True)
+
+    def _kept(self, change: str) -> Any:
+        """The statistics of the fit; raise if there are none."""
+        if self._stats is None:
+            raise ValueError(
+                f"the earlier fit kept no statistics, so rows cannot be {change} it: call "
                 "partial_fit from the first rows on"
             )
-        return self._learn(X, y, sample_weight, given if first else self.classes_)
+        return self._stats
 
     def _learn(
         self: E,
@@ -174,14 +218,16 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         y: LabelsLike,
         sample_weight: WeightsLike,
         classes: np.ndarray | None,
+        before: Any = None,
+        *,
+        removing: bool = False,
     ) -> E:
-        """Fit to these rows and, if classes are given, those of earlier calls."""
+        """Fit to these rows together with those of earlier statistics, or without these rows."""
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} requires y to be passed, but the target y is None: "
                 "labels of the classes"
             )
-        before = getattr(self, "_stats", None) if classes is not None else None
         labels = encoded(y, getattr(self, "semi_supervised", False), classes)
         w = np.ones(len(labels.number))
         if sample_weight is not None:
@@ -193,7 +239,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         if hasattr(self, "n_iter_"):
             del self.n_iter_
         with jax.enable_x64(True):
-            self._estimate(x, labels, w, before, parts=classes is not None)
+            self._estimate(x, labels, w, before, parts=classes is not None, removing=removing)
         return self
 
     def _check_divisor(self, params: Any, classes: np.ndarray) -> None:
@@ -206,7 +252,16 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
                 f"ddof is {self.ddof}, expected a number below the weight of the rows of {of}"
             )
 
-    def _estimate(self, x: PyTree, labels: Labels, w: np.ndarray, before: Any, parts: bool) -> None:
+    def _estimate(
+        self,
+        x: PyTree,
+        labels: Labels,
+        w: np.ndarray,
+        before: Any,
+        *,
+        parts: bool,
+        removing: bool,
+    ) -> None:
         """Set the fitted attributes, from the statistics before and these rows."""
         clf = check_hyperparameters(self._model(labels.classes), widths(x))
         whole = (labels.number >= 0).all()
@@ -217,11 +272,17 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         stats = None
         if parts or (whole and _is_sum(clf, x)):
             if sums_by_numpy(clf, x):
-                stats, params = fit_by_numpy(clf, x, labels.number, w, before)
+                stats, params = fit_by_numpy(clf, x, labels.number, w, before, removing=removing)
             else:
                 found = statistics(clf, x, labels.number, w)
-                stats = on_host(found if before is None else merged(before, found))
+                combine = removed if removing else merged
+                stats = on_host(found if before is None else combine(before, found))
                 params = on_host(estimated(clf, stats))
+            if removing and any(np.isnan(leaf).any() for leaf in jax.tree.leaves(stats)):
+                raise ValueError(
+                    "X has rows that were never learned with these labels and weights: without "
+                    "them a count, a total or a variance would be below 0"
+                )
         else:
             params = on_host(self._fit_rows(clf, *padded(x, labels.number, w)))
         self._check_divisor(params, labels.classes)
@@ -242,43 +303,6 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         warn_unless(found.converged, f"EM stopped after {found.steps} steps")
         self.n_iter_ = int(found.steps)
         return found.params
-
-
-class FamilyEstimator(Estimator):
-    """An estimator of one family, with a given or a smoothed class prior."""
-
-    _kind: ClassVar[type[Family]]
-    _fixed: ClassVar[Mapping[str, Any]] = {}  # hyper-parameters that users do not set
-
-    def __init__(self, class_prior: PriorLike, class_alpha: Number, semi_supervised: Flag):
-        """Keep the parameters, which `fit` checks."""
-        self.class_prior = class_prior
-        self.class_alpha = class_alpha
-        self.semi_supervised = semi_supervised
-
-    def _family(self) -> Family:
-        """The family, built from the parameters that share a name with its hyper-parameters."""
-        given = self.get_params(deep=False)
-        own = {name: value for name, value in given.items() if name in self._kind.domains}
-        return _made(self._kind, **self._fixed, **own)
-
-    def _model(self, classes: Shaped[np.ndarray, "K"]) -> Classifier:
-        prior = prior_by_label(self.class_prior, classes)
-        given = {"num_classes": len(classes), "class_alpha": self.class_alpha, "class_prior": prior}
-        return _made(Classifier, family=self._family(), **given)
-
-
-def _made(kind: Any, **given: Any) -> Any:
-    """A model or family; the same object, which is checked once, for the same numbers and words."""
-    try:
-        return _same(kind, **given)
-    except TypeError:  # arrays have no hash
-        return kind(**given)
-
-
-@lru_cache(maxsize=64, typed=True)
-def _same(kind: Any, **given: Any) -> Any:
-    return kind(**given)
 
 
 def _count(x: PyTree) -> int:

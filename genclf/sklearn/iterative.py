@@ -20,7 +20,8 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.fitting.em import em
 from genclf.fitting.fit import fit
 from genclf.fitting.softmax import SoftmaxRegression as SoftmaxModel
-from genclf.sklearn.estimator import Estimator, FamilyEstimator, warn_unless
+from genclf.sklearn.estimator import Estimator, warn_unless
+from genclf.sklearn.family_estimator import FamilyEstimator
 from genclf.sklearn.labels import Labels
 from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import (

@@ -47,10 +47,13 @@ def encoded(y: LabelsLike, unlabelled: bool, classes: np.ndarray | None = None) 
     if found.dtype.kind == "f" and (found != np.floor(found)).any():
         check_classification_targets(found[code])  # continuous numbers are not classes
     if classes is not None:
-        index = _indices_in(classes, found)
+        index = indices_in(classes, found)
         if (index < 0).any():
             strange = _plain(found[index.argmin()])
-            raise ValueError(f"y has the label {strange!r}, expected one of the classes {classes}")
+            raise ValueError(
+                f"y has the label {strange!r}, expected one of the classes {classes}; "
+                "partial_fit adds classes, if its argument classes has them and the earlier ones"
+            )
         code, found = index[code], classes
     number = np.full(len(known), -1, np.int32)
     number[known] = code
@@ -72,7 +75,7 @@ def numbers_in(classes: Shaped[np.ndarray, "K"], y: LabelsLike) -> Int[np.ndarra
     kinds = {_kind(found[0]), _kind(classes[0])}
     if len(kinds) > 1 and kinds != {bool, float}:  # True is 1
         raise _two_kinds("y", found[0], "classes_", classes[0])
-    return _indices_in(classes, found)[code]
+    return indices_in(classes, found)[code]
 
 
 def check_lengths(rows: int, labels: int) -> None:
@@ -215,10 +218,10 @@ def _distinct(labels: Shaped[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
     except TypeError:
         ordered = False
     classes = _objects(found if ordered else sorted(found, key=repr))
-    return classes, _indices_in(classes, labels)
+    return classes, indices_in(classes, labels)
 
 
-def _indices_in(
+def indices_in(
     classes: Shaped[np.ndarray, "K"], labels: Shaped[np.ndarray, "n"]
 ) -> Int[np.ndarray, "n"]:
     """The index of each label among the classes; -1 if it is not one of them."""

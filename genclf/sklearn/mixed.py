@@ -15,7 +15,7 @@ from genclf.families.combined.mixed import mixed_product
 from genclf.families.combined.product import Product
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.sklearn.estimator import FamilyEstimator
+from genclf.sklearn.family_estimator import FamilyEstimator
 from genclf.sklearn.labels import check_lengths
 from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import (

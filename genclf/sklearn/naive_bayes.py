@@ -14,7 +14,7 @@ from genclf.arguments.domains import Domain, whole
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
-from genclf.sklearn.estimator import FamilyEstimator
+from genclf.sklearn.family_estimator import FamilyEstimator
 from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import Flag, Number, NumValues, PriorLike, RowsLike
 

@@ -18,7 +18,7 @@ from genclf.numerics.sizes import LARGEST, padded_size
 from genclf.sums import merging
 from genclf.sums.sparse import holds_sparse
 
-merged = jax.jit(merging.merged)
+merged, removed = jax.jit(merging.merged), jax.jit(merging.removed)
 
 ArrayRows = tuple[PyTree, np.ndarray, np.ndarray]
 """x, labels and weights."""

@@ -85,7 +85,11 @@ def remove(a: T, b: T) -> T:
         >>> print(s.count, s.conditional.mean)
         [2.] [[1.]]
     """
-    a, b = _alike(a, b)
+    return removed(*_alike(a, b))
+
+
+def removed(a: T, b: T) -> T:
+    """`remove` of statistics of one model without a check."""
     return jax.tree.map(lambda s, t: s._remove(t), a, b, is_leaf=is_statistic)
 
 
@@ -114,7 +118,7 @@ def scale(stats: T, weight: Scalar) -> T:
         >>> print(half.count, half.conditional.mean, half.conditional.scatter)
         [1.] [[2.]] [[1.]]
     """
-    _check_statistics(stats, "stats")
+    check_statistics(stats, "stats")
     weight = NON_NEGATIVE.checked(weight, "weight")
 
     def one(s: Sums | Moments) -> Sums | Moments:
@@ -147,7 +151,7 @@ def pool(stats: T, axis: int | str = 0) -> T:
         >>> print(gcf.pool(batched).count)
         [6. 6.]
     """
-    _check_statistics(stats, "stats")
+    check_statistics(stats, "stats")
     if isinstance(axis, str):
         name = axis
 
@@ -179,7 +183,7 @@ def _pool(stats: T, add: Add) -> T:
     return jax.tree.map(lambda s: s._pool(add), stats, is_leaf=is_statistic)
 
 
-def _check_statistics(stats: object, name: str) -> None:
+def check_statistics(stats: object, name: str) -> None:
     """Raise unless these are the statistics of one set of examples, or of a batch of sets."""
     nodes = jax.tree.leaves(stats, is_leaf=is_statistic)
     if not nodes or not all(map(is_statistic, nodes)):
@@ -198,8 +202,8 @@ def _alike(a: T, b: T) -> tuple[T, T]:
 
     Statistics assembled by hand have no `statistic`, and get that of the other.
     """
-    _check_statistics(a, "a")
-    _check_statistics(b, "b")
+    check_statistics(a, "a")
+    check_statistics(b, "b")
     if isinstance(a, ClassifierStats) and isinstance(b, ClassifierStats):
         statistic = a.statistic or b.statistic
         a, b = (s if s.statistic else replace(s, statistic=statistic) for s in (a, b))

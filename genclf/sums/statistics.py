@@ -64,6 +64,13 @@ class Sums(ShowsNumbers):
         low = zero_low(count, total) if rounding is None else rounding
         return cls.of_fields(count=count, total=total, rounding=low)
 
+    def class_axes(self) -> Sums:
+        """The class axis of each array in its place, counted from the end."""
+        total = -2 if self.total.ndim > 1 else -1
+        axes = total if self.count.ndim == self.total.ndim else -1, total
+        low = self.rounding and axes
+        return Sums.of_fields(count=axes[0], total=axes[1], rounding=low)
+
     def _merge(self, other: Sums) -> Sums:
         sums, others = (self.count, self.total), (other.count, other.total)
         (count, total), low = add_each(sums, self.rounding, others, other.rounding)
@@ -153,6 +160,12 @@ class Moments(ShowsNumbers):
         """Whether several classes have one scatter."""
         classes = self.mean.shape[-2:-1]  # empty for the moments of one class
         return self.diagonal.shape[-2:-1] != classes
+
+    def class_axes(self) -> Moments:
+        """The class axis of each array in its place, counted from the end."""
+        axes = -2 if self.of_cells else -1, -2, -3 if self.is_full else -2
+        low, fields = self.rounding and axes, ("count", "mean", "scatter")
+        return Moments.of_fields(**dict(zip(fields, axes, strict=True)), rounding=low)
 
     def pool_classes(self) -> Moments:
         """These moments with the sum of the scatters of all classes."""

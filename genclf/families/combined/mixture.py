@@ -16,6 +16,7 @@ from genclf.families.base import FAMILY, AnyDensity, Family, Params, Scalar
 from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
 from genclf.families.conjugate.class_prior import ClassPrior
 from genclf.families.initial_clusters import initial_weights
+from genclf.families.of_classes import of_classes
 from genclf.families.structure import nodes_of
 from genclf.families.support import Support
 from genclf.numerics.logarithms import drop_underflowing, times_log
@@ -108,6 +109,16 @@ class MixtureParams(HasConditionals, Params):
         of_class = jnp.take_along_axis(score, y[..., None, None], axis=-2)[..., 0, :]
         component = jax.random.categorical(key_component, of_class)
         return self.components.sample_missing(key_x, x, self._number(y, component))
+
+
+@of_classes.register
+def _(given: MixtureParams, index: Int[np.ndarray, "_"]) -> MixtureParams:
+    num = given.log_weight.shape[-1]
+    each = (num * index[:, None] + np.arange(num)).ravel()
+    return MixtureParams.of_fields(
+        log_weight=jnp.take(given.log_weight, index, axis=-2),
+        components=of_classes(given.components, each),
+    )
 
 
 def _describe(num_components: int, each: str) -> str:

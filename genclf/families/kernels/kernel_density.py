@@ -21,6 +21,7 @@ from genclf.covariance.scales import SCALES
 from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernels.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
 from genclf.families.missing import MISSING, MayMiss, Missing
+from genclf.families.of_classes import of_classes
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics import loops
 from genclf.numerics.logarithms import LOG_2PI
@@ -162,6 +163,24 @@ _BANDWIDTH = replace(
 
 def _rule_or_number(bandwidth: str | T) -> _Rule | T:
     return _Rule(bandwidth) if isinstance(bandwidth, str) else bandwidth
+
+
+@of_classes.register
+def _(given: KernelDensityParams, index: Int[np.ndarray, "_"]) -> KernelDensityParams:
+    # Examples of other classes stay, with weight 0.
+    to = np.full(given.bandwidth.shape[-2], -1, given.label.dtype)
+    to[index] = np.arange(len(index))
+    label = jnp.asarray(to)[given.label]
+    weight = jnp.where(label[..., None] < 0, 0, given.weight)
+    label = jnp.where(label < 0, len(index) - 1, label)
+    order = jnp.argsort(label, -1)
+    return KernelDensityParams.of_fields(
+        examples=jnp.take_along_axis(given.examples, order[..., None, None], -3),
+        weight=jnp.take_along_axis(weight, order[..., None], -2),
+        label=jnp.take_along_axis(label, order, -1),
+        bandwidth=jnp.take(given.bandwidth, index, axis=-2),
+        missing=given.missing,
+    )
 
 
 class KernelDensity(MayMiss, Family):

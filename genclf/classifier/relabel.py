@@ -1,0 +1,171 @@
+"""Statistics, models and params of other classes: merged, reordered, left out, or added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from genclf.arguments.calls import checked_call
+from genclf.arguments.domains import shown
+from genclf.classifier.checked_arguments import ArrayLike
+from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.model import Fitted, Model
+from genclf.families.conjugate.dirichlet import Dirichlet
+from genclf.families.of_classes import of_classes
+from genclf.numerics.logarithms import logsumexp
+from genclf.numerics.namespace import namespace
+from genclf.sums.merging import check_statistics
+from genclf.sums.relabelling import ClassMap, is_injective, is_known, relabelled
+from genclf.sums.sparse import is_traced
+from genclf.sums.statistics import ClassifierStats, Moments, is_statistic, nan_if
+
+T = TypeVar("T")
+
+
+@checked_call
+def relabel(stats: T, to: ArrayLike | Sequence[int], num_classes: int | None = None) -> T:
+    """Statistics of the same examples under other labels: class k becomes class `to[k]`.
+
+    A sum over examples is linear in the labels, so classes can be merged, reordered, left out and
+    added after the fact, without the rows. Where several classes become one,
+
+        n' = Σ_k n_k,   m' = Σ_k n_k m_k / n',   S' = Σ_k [S_k + n_k (m_k - m')(m_k - m')ᵀ].
+
+    A pooled scatter S gains `Σ_k n_k (m_k - m'_to(k))(m_k - m'_to(k))ᵀ`. Sums add up.
+
+    Args:
+        stats: statistics, as `genclf.stats` returns them; or a model, whose class prior changes in
+            the same way; or fitted params, whose classes can be reordered and left out.
+        to: the new class of each of the K classes, (K,); -1 leaves it out.
+        num_classes: the number of new classes; None for `max(to) + 1`, and for K if `to` is traced.
+            New classes without an old one are empty.
+
+    Returns:
+        The same kind of object. `log_prior` of params is that of a row of one of the classes kept.
+        If `to` is traced and holds another number, everything is NaN.
+
+    Raises:
+        ValueError: `to` has another length than K or a number outside -1..num_classes - 1; a class
+            with rows is left out of a pooled scatter, in which they cannot be told apart; classes
+            of params are merged or added; or a class that is added has no class prior.
+
+    Example:
+        >>> import jax.numpy as jnp, genclf as gcf
+        >>> x, y = jnp.array([[0.0], [2.0], [4.0], [9.0]]), jnp.array([0, 0, 1, 2])
+        >>> s = gcf.stats(gcf.qda(3), x, y)
+        >>> both = gcf.relabel(s, [0, 0, 1], num_classes=3)
+        >>> print(both.count, both.conditional.mean.ravel(), both.conditional.scatter.ravel())
+        [3. 1. 0.] [2. 9. 0.] [8. 0. 0.]
+
+    References:
+        Chan, Golub & LeVeque (1983), "Algorithms for computing the sample variance".
+    """
+    before = _num_classes(stats)
+    given = _class_map(to, before)
+    num = _num_new(given, num_classes)
+    if isinstance(stats, Fitted):
+        return _params(stats, given, num)
+    if isinstance(stats, Model):
+        return _model(stats, given, num)
+    _check_pooled(stats, given)
+    found = relabelled(stats, given, num)
+    if is_known(given):
+        return found
+    invalid: Any = ((given < -1) | (given >= num)).any()
+    return jax.tree.map(lambda s: nan_if(invalid, s), found, is_leaf=is_statistic)
+
+
+def _num_classes(given: Any) -> int:
+    if isinstance(given, Model | Fitted):
+        return given.num_classes
+    check_statistics(given, "stats")
+    if isinstance(given, ClassifierStats):
+        return given.count.shape[-1]
+    first = jax.tree.leaves(given, is_leaf=is_statistic)[0]
+    return first.count.shape[first.class_axes().count]
+
+
+def _class_map(to: ArrayLike | Sequence[int], before: int) -> ClassMap:
+    found: Any = to if is_traced(to) else np.asarray(to)
+    if found.shape != (before,) or not jnp.issubdtype(found.dtype, jnp.integer):
+        raise ValueError(
+            f"to is {shown(to)}, expected {before} whole numbers: the new class of each of the "
+            f"{before} classes, or -1 to leave it out"
+        )
+    return found
+
+
+def _num_new(to: ClassMap, num_classes: int | None) -> int:
+    if not is_known(to):
+        return len(to) if num_classes is None else num_classes
+    last = int(to.max(initial=-1))
+    found = last + 1 if num_classes is None else num_classes
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise ValueError(f"num_classes is {shown(found)}, expected a whole number of classes >= 1")
+    wrong = np.flatnonzero((to < -1) | (to >= found))
+    if len(wrong):
+        raise ValueError(
+            f"to[{wrong[0]}] is {to[wrong[0]]}, expected a class in 0..{found - 1} (num_classes = "
+            f"{found}), or -1 to leave class {wrong[0]} out"
+        )
+    return found
+
+
+def _check_pooled(stats: Any, to: ClassMap) -> None:
+    """Raise if a class that has rows is left out of a pooled scatter."""
+    for s in jax.tree.leaves(stats, is_leaf=is_statistic):
+        if not (isinstance(s, Moments) and s.is_pooled) or is_traced(to, s.count):
+            continue
+        count = np.moveaxis(np.asarray(s.count), -2 if s.of_cells else -1, 0)
+        lost = (np.asarray(to) < 0) & (count != 0).reshape(len(count), -1).any(1)
+        if lost.any():
+            raise ValueError(
+                f"to[{lost.argmax()}] is -1, but the classes have one pooled scatter, in which the "
+                "rows of a class cannot be told apart: take the statistics of a model with "
+                "shared=False, relabel them, and pool them by genclf.pool_classes"
+            )
+
+
+def _params(params: Any, to: ClassMap, num_classes: int) -> Any:
+    if not is_known(to):
+        raise ValueError("to is traced, but params have as many classes as it keeps: give numbers")
+    kept = np.asarray(to)[np.asarray(to) >= 0]
+    if not is_injective(np.asarray(to)) or len(kept) < num_classes:
+        problem = "merges classes" if len(kept) >= num_classes else "adds classes"
+        raise ValueError(
+            f"to {problem}, and fitted params can only be reordered and left out: relabel the "
+            "statistics, and estimate from them"
+        )
+    index = np.empty(num_classes, int)
+    index[kept] = np.flatnonzero(np.asarray(to) >= 0)
+    found = of_classes(params, index)
+    if not isinstance(found, ClassifierParams):
+        return found
+    if len(kept) == len(to):
+        return found
+    whole = logsumexp(found.log_prior)
+    return replace(found, log_prior=found.log_prior - whole[..., None])
+
+
+def _model(clf: Any, to: ClassMap, num_classes: int) -> Any:
+    prior: Any = getattr(clf, "class_prior", None)
+    is_dirichlet = isinstance(prior, Dirichlet)
+    numbers_of = prior.concentration if is_dirichlet else prior
+    if numbers_of is None or jnp.ndim(numbers_of) == 0:
+        return replace(clf, num_classes=num_classes)
+    if not is_known(to) or len(np.unique(np.asarray(to)[np.asarray(to) >= 0])) < num_classes:
+        raise ValueError(
+            "class_prior has a number for each class, and some new class has none: give the model "
+            "of the new classes its own class_prior"
+        )
+    own = np.asarray(to)
+    xp = namespace(numbers_of)
+    moves = (own[:, None] == np.arange(num_classes)).astype(numbers_of.dtype)
+    found = xp.asarray(numbers_of) @ moves
+    new = Dirichlet(found) if is_dirichlet else found / found.sum()
+    return replace(clf, num_classes=num_classes, class_prior=new)
