@@ -41,6 +41,7 @@ from .classifier.forms import (
     quadratic_form as quadratic_form,
 )
 from .classifier.model import Solution as Solution
+from .classifier.plain_sums import from_sums as from_sums, to_sums as to_sums
 from .classifier.presets import (
     bernoulli_nb as bernoulli_nb,
     categorical_nb as categorical_nb,
@@ -165,6 +166,7 @@ from .stream.part import Part as Part, combine as combine
 from .stream.partial import partial as partial
 from .stream.schema import Schema as Schema
 from .sums.merging import merge as merge, pool as pool, remove as remove, scale as scale
+from .sums.plain import PlainSums as PlainSums
 from .sums.statistics import (
     ClassifierStats as ClassifierStats,
     Moments as Moments,

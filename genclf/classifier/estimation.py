@@ -29,8 +29,8 @@ from genclf.families.combined.combinator import leaf_families, with_leaf_familie
 from genclf.families.combined.priors import check_proper, posteriors, predictives
 from genclf.families.conjugate.class_prior import PROBABILITIES, log_fixed, prior_problem
 from genclf.families.parts import over_parts
-from genclf.numerics.namespace import Array
-from genclf.sums.sparse import HostRows, Sparse, SparseRows, is_traced
+from genclf.numerics.namespace import Array, is_traced
+from genclf.sums.sparse import HostRows, Sparse, SparseRows
 from genclf.sums.statistics import ClassifierStats
 
 

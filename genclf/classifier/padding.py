@@ -23,9 +23,9 @@ from genclf.classifier.rows import check_examples
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.families.tokens import is_dense
-from genclf.numerics.namespace import Array
+from genclf.numerics.namespace import Array, is_traced
 from genclf.numerics.sizes import LARGEST, padded_size
-from genclf.sums.sparse import HostRows, is_traced
+from genclf.sums.sparse import HostRows
 
 _traced = Remembered()
 

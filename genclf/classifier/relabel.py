@@ -18,10 +18,9 @@ from genclf.classifier.model import Fitted, Model
 from genclf.families.conjugate.dirichlet import Dirichlet
 from genclf.families.of_classes import of_classes
 from genclf.numerics.logarithms import logsumexp
-from genclf.numerics.namespace import namespace
+from genclf.numerics.namespace import is_traced, namespace
 from genclf.sums.merging import check_statistics
 from genclf.sums.relabelling import ClassMap, is_injective, is_known, relabelled
-from genclf.sums.sparse import is_traced
 from genclf.sums.statistics import ClassifierStats, Moments, is_statistic, nan_if
 
 T = TypeVar("T")

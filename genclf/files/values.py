@@ -19,7 +19,7 @@ from genclf.families.base import Density
 from genclf.families.combined.independent import IndependentParams
 from genclf.families.combined.mixture import MixtureParams
 from genclf.files.annotations import Axes, field_types, is_array, mismatch
-from genclf.files.sums import problem_of_stats, problem_of_sums
+from genclf.sums.problems import problem_of_stats, problem_of_sums
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
 T = TypeVar("T")

@@ -65,3 +65,8 @@ def constant(a: Any) -> Any:
     """The array, or tree of arrays, without derivatives."""
     leaves = [a] if on_host(a) else jax.tree.leaves(a)
     return a if on_host(*leaves) else lax.stop_gradient(a)
+
+
+def is_traced(*given: PyTree) -> bool:
+    """Whether any array is traced."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given))

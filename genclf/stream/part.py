@@ -12,9 +12,9 @@ import numpy as np
 from genclf.arguments.calls import checked_call
 from genclf.files.annotations import Axes, field_types, mismatch
 from genclf.files.container import FileError, from_bytes, to_bytes
-from genclf.files.sums import problem_of_stats
 from genclf.stream.extending import extended
 from genclf.sums.host import HostClassifier, HostMoments, HostStats, HostSums, merge_host
+from genclf.sums.problems import problem_of_stats
 
 if TYPE_CHECKING:
     from genclf.stream.schema import Schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,8 @@ from jaxtyping import PyTree
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
 from genclf.numerics.compensated import over_axis, pairwise_sum
-from genclf.numerics.namespace import Array
+from genclf.numerics.namespace import Array, namespace
+from genclf.sums.plain import in_dtype
 from genclf.sums.statistics import Add, ClassifierStats, Moments, Sums, is_statistic
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ def scale(stats: T, weight: Scalar) -> T:
     weight = NON_NEGATIVE.checked(weight, "weight")
 
     def one(s: Sums | Moments) -> Sums | Moments:
-        return s._scale(jnp.asarray(weight, s.count.dtype))
+        return s._scale(namespace(s.count, weight).asarray(weight, s.count.dtype))
 
     return jax.tree.map(one, stats, is_leaf=is_statistic)
 
@@ -200,18 +201,25 @@ def check_statistics(stats: object, name: str) -> None:
 def _alike(a: T, b: T) -> tuple[T, T]:
     """Both statistics; raise unless they are of one model and one dtype.
 
-    Statistics assembled by hand have no `statistic`, and get that of the other.
+    Statistics assembled by hand have no `statistic`, and get that of the other and its dtype.
     """
     check_statistics(a, "a")
     check_statistics(b, "b")
     if isinstance(a, ClassifierStats) and isinstance(b, ClassifierStats):
-        statistic = a.statistic or b.statistic
-        a, b = (s if s.statistic else replace(s, statistic=statistic) for s in (a, b))
+        a, b = _as_the_other(a, b), _as_the_other(b, a)
     if (jax.tree.structure(a), _outline(a)) != (jax.tree.structure(b), _outline(b)):
         raise ValueError(
             f"a and b are statistics of different models: a is of {_outline(a)}, b of {_outline(b)}"
         )
     return a, b
+
+
+def _as_the_other(s: Any, other: Any) -> Any:
+    if s.statistic or not other.statistic:
+        return s
+    dtype = other.count.dtype
+    arrays = jax.tree.map(lambda n: in_dtype(n, dtype), s, is_leaf=is_statistic)
+    return replace(arrays, statistic=other.statistic)
 
 
 def _outline(stats: PyTree) -> str:

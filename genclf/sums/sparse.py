@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
 from genclf.arguments.module import Module
 from genclf.arguments.static import static
-from genclf.numerics.namespace import Array, on_host
+from genclf.numerics.namespace import Array, is_traced, on_host
 from genclf.sums.blocks import ClassWeights, Hard, row_weights
 
 if TYPE_CHECKING:  # slow to import
@@ -280,8 +279,3 @@ def map_arrays(f: Callable, x: PyTree, *others: PyTree, sparse: Callable) -> PyT
 
 def _is_rows(a: object) -> bool:
     return isinstance(a, SparseRows)
-
-
-def is_traced(*given: PyTree) -> bool:
-    """Whether any array is traced."""
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(given))

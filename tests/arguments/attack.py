@@ -75,6 +75,11 @@ RIGHT = {
     "merge": {"a": STATS, "b": STATS},
     "remove": {"a": STATS, "b": STATS},
     "scale": {"stats": STATS, "weight": 0.5},
+    "relabel": {"stats": STATS, "to": [0] * K, "num_classes": 2},
+    "to_sums": {"stats": STATS, "centre": np.zeros(D)},
+    "from_sums": {
+        "clf": CLF, **gcf.to_sums(STATS)._asdict(), "centre": np.zeros(D), "cells": None,
+    },
     "pool": {"stats": BATCHED, "axis": 0},
     **{name: {"params": PARAMS, "x": X} for name in SCORES},
     "explain": {"params": PARAMS, "x": X, "of": np.zeros(N, int), "against": 1},
@@ -354,7 +359,7 @@ NOT_CALLED = {
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
     "CrossValidation", "PermutationTest", "Searchlight", "Tuning", "Bootstrap",
     "ClassifierStats", "Comparison", "Explanation", "ModelScore", "TableModel",
-    "Part", "Schema",
+    "Part", "PlainSums", "Schema",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith(("Params", "Solution"))}
 

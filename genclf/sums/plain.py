@@ -1,0 +1,120 @@
+"""Statistics as plain sums about a stated centre, as a query or another program adds them up."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from genclf.numerics.namespace import Array, is_traced, namespace, on_host
+from genclf.sums.statistics import Moments, Sums, divide
+
+Node = Sums | Moments
+
+
+class PlainSums(NamedTuple):
+    """What `genclf.to_sums` returns and `genclf.from_sums` takes, in this order.
+
+    For a `Product`, `total`, `products`, `centre` and `cells` are dicts by the names of the parts.
+
+    Attributes:
+        count: weight of each class, `n_k = Σ w`, (K,).
+        total: `A_k = Σ w (x - c)` of each class, (K, d); or counts of values, words or events.
+        products: `B_k = Σ w (x - c)(x - c)ᵀ`, (K, d, d), or its diagonal, (K, d); (1, d, d) or
+            (1, d) of all classes together, if they share a covariance; None for counts.
+        centre: c, (d,); None for 0.
+        cells: weight of the observed cells, (K, d), if cells may be missing; else None.
+    """
+
+    count: Any
+    total: Any
+    products: Any = None
+    centre: Any = None
+    cells: Any = None
+
+
+def to_plain(s: Node, centre: Any) -> tuple[Array, Array | None]:
+    """Totals and products about a centre; of plain sums the totals alone."""
+    if isinstance(s, Sums):
+        return whole(s, "total", 1), None
+    count, mean = whole(s, "count", 0), whole(s, "mean", 1)
+    deviation = mean if centre is None else mean - _at(centre, mean)
+    weight = count if s.of_cells else count[..., None]
+    # A = n (m - c),  B = S + n (m - c)(m - c)ᵀ
+    return weight * deviation, whole(s, "scatter", 2) + _outer(s, weight * deviation, deviation)
+
+
+def from_plain(count: Array, total: Array, products: Array | None, centre: Any, eps: float) -> Node:
+    """The statistics of totals and products about a centre; NaN variances if no rows have them.
+
+    Args:
+        count: weight of each class, or of each of its cells.
+        total: sums of deviations from the centre.
+        products: sums of their products; None for counts.
+        centre: the centre; None for 0.
+        eps: relative rounding of the sums.
+    """
+    if products is None:
+        return Sums.quick(count, total)
+    xp = namespace(count, total, products)
+    weight = count if count.ndim == total.ndim else count[..., None]
+    # m = c + A / n,  S = B - A Aᵀ / n
+    deviation = divide(total, xp.broadcast_to(weight, total.shape))
+    mean = (
+        deviation
+        if centre is None
+        else xp.where(weight == 0, 0, deviation + _at(centre, deviation))
+    )
+    raw = Moments.quick(count, deviation, products)
+    rounding = 64 * eps * raw.diagonal
+    scatter = products - _outer(raw, total, deviation)
+    left = Moments.quick(count, deviation, scatter).diagonal
+    variance = xp.where(left < -rounding, xp.nan, xp.maximum(left, 0))
+    if not raw.is_full:
+        return Moments.quick(count, mean, variance)
+    scatter = 0.5 * (scatter + xp.swapaxes(scatter, -1, -2))
+    product = lambda a: a[..., :, None] * a[..., None, :]  # noqa: E731
+    # |S_ij| <= √(S_ii S_jj); rounding moves S_ii by up to 64 ε B_ii.
+    above = scatter**2 > product(variance + rounding) * (1 + 64 * eps)
+    scatter = xp.where(above.any((-2, -1), keepdims=True), xp.nan, scatter)
+    eye = xp.broadcast_to(xp.eye(variance.shape[-1], dtype=bool), scatter.shape)
+    return Moments.quick(count, mean, xp.where(eye, variance[..., None], scatter))
+
+
+def _at(centre: Any, like: Array) -> Array:
+    """The centre, once for each row of an array."""
+    xp = namespace(like)
+    return xp.broadcast_to(xp.asarray(centre, like.dtype), like.shape)
+
+
+def _outer(s: Moments, total: Array, deviation: Array) -> Array:
+    """`total deviationᵀ` of each class in the form of the scatter."""
+    xp = namespace(total)
+    if not s.is_full:
+        return s.summed_if_pooled(total * deviation)
+    if s.is_pooled:
+        return (xp.swapaxes(total, -1, -2) @ deviation)[..., None, :, :]
+    return total[..., :, None] * deviation[..., None, :]
+
+
+def whole(s: Any, name: str, place: int) -> Array:
+    """A sum with its low part, in float64 where the numbers are known."""
+    both = getattr(s, name), *(() if s.rounding is None else (s.rounding[place],))
+    if is_traced(both):
+        return functools.reduce(operator.add, both)
+    found: Any = sum(np.asarray(a, np.float64) for a in both)
+    return found
+
+
+def in_dtype(s: Any, dtype: Any) -> Any:
+    """The statistics as arrays of JAX of this dtype; what float32 rounds off is kept beside it."""
+    names = ("count", "total") if isinstance(s, Sums) else ("count", "mean", "scatter")
+    values = [whole(s, name, i) for i, name in enumerate(names)]
+    high = [jnp.asarray(a, dtype) for a in values]
+    if high[0].dtype != np.float32 or not on_host(*values):
+        return type(s).quick(*high)
+    low = [jnp.asarray(a - np.asarray(b), dtype) for a, b in zip(values, high, strict=True)]
+    return type(s).quick(*high, tuple(low))

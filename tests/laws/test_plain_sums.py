@@ -1,0 +1,182 @@
+"""Plain sums of several parties are the statistics of all their rows, for every model."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import genclf as gcf
+from genclf.families.capabilities import is_additive, is_hidden
+from genclf.sums.statistics import is_statistic
+from tests.registry import MODELS, WITH_HOLES, K, N, assert_close, take
+
+SUMMED = [
+    model
+    for model in [*MODELS, *WITH_HOLES]
+    if is_additive(model.family)
+    and not is_hidden(model.family)
+    and not getattr(model.family, "needs_fourth", False)
+]
+every_model = pytest.mark.parametrize("model", SUMMED, ids=str)
+
+
+def statistics(model, rows=slice(None), dtype="float64"):
+    x, y = model.example(dtype)
+    return gcf.stats(model.classifier, take(x, rows), y[rows])
+
+
+def centre_of(node):
+    """A point near the means, for each part that has moments."""
+    if isinstance(node, dict):
+        return {name: centre_of(part) for name, part in node.items()}
+    if isinstance(node, gcf.Sums):
+        return None
+    mean = np.asarray(node.mean, float)
+    return np.round(mean.reshape(-1, mean.shape[-1]).mean(0), 1)
+
+
+def added(*parts):
+    """The sums of several parties about one centre."""
+    add = lambda *a: sum(np.asarray(own) for own in a)  # noqa: E731
+    total = [jax.tree.map(add, *fields) for fields in zip(*parts, strict=True)]
+    return gcf.PlainSums(*total)._replace(centre=parts[0].centre)
+
+
+@every_model
+@pytest.mark.usefixtures("x64")
+def test_three_parties_are_one(model):
+    whole = statistics(model)
+    centre = centre_of(whole.conditional)
+    parts = [statistics(model, rows) for rows in (slice(0, 29), slice(29, 31), slice(31, N))]
+    sums = added(*(gcf.to_sums(part, centre) for part in parts))
+    assert_close(gcf.from_sums(model.classifier, *sums), whole, 1e-12)
+    compiled = jax.jit(lambda s: gcf.from_sums(model.classifier, *gcf.to_sums(s, centre)))(whole)
+    assert_close(compiled, whole, 1e-11)
+
+
+@every_model
+def test_there_and_back_in_float32(model):
+    whole = statistics(model, dtype="float32")
+    sums = gcf.to_sums(whole, centre_of(whole.conditional))
+    assert all(leaf.dtype == np.float64 for leaf in jax.tree.leaves(sums))
+    found = gcf.from_sums(model.classifier, *sums)
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(whole), strict=True)
+    assert all(np.abs(a - b).max(initial=0) <= 1e-9 * max(1, np.abs(b).max()) for a, b in pairs)
+
+
+def rows(d=3):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, K, 53)
+    return rng.normal(size=(53, d)) + y[:, None], y
+
+
+def sums_of(x, y, centre):
+    own = [x[y == k] - centre for k in range(K)]
+    return (
+        np.array([len(z) for z in own]),
+        np.stack([z.sum(0) for z in own]),
+        np.stack([z.T @ z for z in own]),
+    )
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    "clf",
+    [
+        gcf.qda(K),
+        gcf.lda(K),
+        gcf.gaussian_nb(K),
+        gcf.nearest_shrunken_centroids(K, soft_threshold=0.1),
+    ],
+)
+def test_products_of_any_form(clf):
+    """Whole matrices serve models of diagonals, and those per class models that share one."""
+    x, y = rows()
+    count, total, products = sums_of(x, y, 0.5)
+    expected = gcf.stats(clf, x, y)
+    centre = np.full(3, 0.5)
+    assert_close(gcf.from_sums(clf, count, total, products, centre), expected, 1e-12)
+    if expected.conditional.is_pooled:
+        whole = products.sum(0, keepdims=True)
+        assert_close(gcf.from_sums(clf, count, total, whole, centre), expected, 1e-12)
+    if not expected.conditional.is_full:
+        diagonal = np.diagonal(products, axis1=1, axis2=2)
+        assert_close(gcf.from_sums(clf, count, total, diagonal, centre), expected, 1e-12)
+
+
+def changed(field, value, at=()):
+    def change(sums):
+        sums = list(sums)
+        if at:
+            sums[field] = sums[field].astype(float)
+            sums[field][at] = value
+        else:
+            sums[field] = value
+        return sums
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (changed(0, [3.0, 4.0]), r"count has shape \(2,\), expected \(3,\)"),
+        (changed(1, np.zeros((2, 3))), r"total has shape \(2, 3\), expected \(K, features\)"),
+        (changed(2, np.zeros((3, 2, 2))), r"products has shape \(3, 2, 2\), expected \(3, 3\)"),
+        (changed(2, 1e3, (1, 0, 2)), r"products\[1\] is not symmetric"),
+        (changed(2, -1.0, (2, 1, 1)), r"products\[2, .* less than the products of the means"),
+        (changed(1, 1e3, (0, 1)), r"products\[0, .* less than the products of the means"),
+        (changed(1, np.nan, (0, 1)), "total holds NaN"),
+        (changed(0, -1.0, (0,)), "no rows have these sums: .*count is negative"),
+        (changed(2, None), "estimates from Moments"),
+        (changed(3, np.zeros(2)), r"centre has shape \(2,\), expected \(3,\)"),
+    ],
+)
+def test_sums_of_no_rows_are_named(change, message):
+    x, y = rows()
+    sums = change([*sums_of(x, y, 0), None])
+    with pytest.raises(ValueError, match=message):
+        gcf.from_sums(gcf.qda(K), *sums)
+
+
+@pytest.mark.usefixtures("x64")
+def test_under_jit_they_are_nan():
+    x, y = rows()
+    count, total, products = sums_of(x, y, 0)
+    found = jax.jit(lambda p: gcf.from_sums(gcf.qda(K), count, total, p))(
+        jnp.asarray(products).at[1, 2, 2].set(1e-3)
+    )
+    invalid = np.isnan(found.conditional.scatter).any((1, 2))
+    np.testing.assert_array_equal(invalid, [False, True, False])
+
+
+def test_lost_digits_are_said():
+    x, y = rows()
+    far = x + 3e7
+    with pytest.warns(UserWarning, match="fewer than three digits are left of the variance"):
+        gcf.from_sums(gcf.qda(K), *sums_of(far, y, 0))
+    near = gcf.from_sums(gcf.qda(K), *sums_of(far, y, 3e7), np.full(3, 3e7))
+    whole = gcf.qda(K)
+    np.testing.assert_allclose(
+        near.conditional.scatter, gcf.stats(whole, x, y).conditional.scatter, rtol=1e-4
+    )
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_statistics_by_hand_merge_with_others(dtype):
+    x, y = rows()
+    first, others = slice(0, 20), slice(20, 53)
+    clf = gcf.qda(K)
+    made = gcf.stats(clf, x[others].astype(dtype), y[others])
+    own = gcf.from_sums(clf, *sums_of(x[first], y[first], 0)).conditional
+    count = np.asarray(own.count)
+    by_hand = gcf.ClassifierStats(
+        gcf.Sums(count, count), gcf.Moments(count, np.asarray(own.mean), np.asarray(own.scatter))
+    )
+    for found in (gcf.merge(made, by_hand), gcf.merge(by_hand, made)):
+        assert found.statistic == made.statistic
+        leaves = jax.tree.leaves(found, is_leaf=is_statistic)
+        assert all(s.count.dtype == dtype for s in leaves if is_statistic(s))
+        expected = gcf.stats(clf, x, y).conditional.scatter
+        np.testing.assert_allclose(found.conditional.scatter, expected, rtol=1e-4)
