@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier.checked_arguments import checked_arguments
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.model import Fitted
+from genclf.classifier.conversion import one_array
+from genclf.classifier.model import Fitted, require_generative
 from genclf.classifier.padding import by_rows
 from genclf.families.base import Params
 from genclf.families.capabilities import require
 from genclf.numerics.logarithms import times_log
-from genclf.numerics.namespace import Array
+from genclf.numerics.namespace import Array, is_traced
 from genclf.sums.largest import argmax
 from genclf.sums.statistics import ClassifierStats
 
@@ -74,16 +77,26 @@ def discriminant(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
 
 
 @checked_arguments(any_model=True, x=None)
-def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
+def log_posterior(
+    params: Fitted, x: PyTree, log_prior: ArrayLike | None = None
+) -> Float[Array, "*batch K"]:
     """`log p(y=k | x)`, by Bayes' rule.
 
     Args:
         params: a fitted classifier.
         x: one example, or any leading batch axes.
+        log_prior: a class prior for each row in place of `params.log_prior`, natural logarithms,
+            (..., K): `p(y=k | x) ∝ exp(log_prior_nk) p(x | y=k)`. It need not be normalised, as the
+            logits of another model are not; -inf excludes a class from a row. `with_prior` takes
+            one prior for all rows.
 
     Returns:
         Natural logarithms, shape (..., K). NaN for an example outside the support of the
         density, and for one that has probability zero in every class.
+
+    Raises:
+        ValueError: x or log_prior has another shape, log_prior is NaN or +inf, or the params are
+            those of p(y | x) alone, which have no prior.
 
     Example:
         Bayes' worked example: a school with 60% boys, all in trousers, and half the girls.
@@ -96,7 +109,13 @@ def log_posterior(params: Fitted, x: PyTree) -> Float[Array, "*batch K"]:
         >>> print(jnp.exp(gcf.log_posterior(params, jnp.array([1]))).round(4))
         [0.75 0.25]
     """
-    return by_rows(log_posteriors, params, x)
+    if log_prior is None:
+        return by_rows(log_posteriors, params, x)
+    require_generative(params, "log_posterior with a log_prior")
+    never = jnp.isneginf(params.log_prior)
+    uniform = eqx.tree_at(lambda p: p.log_prior, params, jnp.where(never, -jnp.inf, 0.0))
+    score = by_rows(discriminants, uniform, x)
+    return _with_priors(score, _row_priors(log_prior, score.shape))
 
 
 @checked_arguments(x=None)
@@ -192,6 +211,32 @@ def sample(
         (1000, 1) (1000,)
     """
     return _sample(key, params, shape)
+
+
+def _row_priors(log_prior: ArrayLike, shape: tuple[int, ...]) -> Array:
+    given = one_array(log_prior, "log_prior")
+    if given.shape != shape:
+        hint = "; genclf.with_prior takes one prior for all rows" if given.ndim == 1 else ""
+        raise ValueError(
+            f"log_prior has shape {given.shape}, expected {shape}: one number per row and class"
+            f"{hint}"
+        )
+    if not is_traced(given):
+        known = np.asarray(given)
+        for at in np.argwhere(np.isnan(known) | (known == np.inf)):
+            where = ", ".join(map(str, at))
+            raise ValueError(
+                f"log_prior[{where}] is {known[tuple(at)]}, expected a natural logarithm or -inf"
+            )
+    return given
+
+
+@compiled
+def _with_priors(score: Array, log_prior: Array) -> Array:
+    """The log-posterior, from scores under equal priors and the log-prior of each row."""
+    log_prior = log_prior.astype(score.dtype)
+    never = jnp.isneginf(score) | jnp.isneginf(log_prior)
+    return jax.nn.log_softmax(jnp.where(never, -jnp.inf, score + log_prior), -1)
 
 
 @partial(compiled, batch_of=1)

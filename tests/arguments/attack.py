@@ -82,6 +82,7 @@ RIGHT = {
     },
     "pool": {"stats": BATCHED, "axis": 0},
     **{name: {"params": PARAMS, "x": X} for name in SCORES},
+    "log_posterior": {"params": PARAMS, "x": X, "log_prior": np.zeros((N, K), np.float32)},
     "explain": {"params": PARAMS, "x": X, "of": np.zeros(N, int), "against": 1},
     "condition": {"params": PARAMS, "x": X, "y": Y},
     "log_lik": {"params": PARAMS, "stats": STATS},

@@ -27,7 +27,7 @@ SIGNATURES = {
     "pool": {"stats": REQUIRED, "axis": 0},
     "predict": {"params": REQUIRED, "x": REQUIRED},
     "log_joint": {"params": REQUIRED, "x": REQUIRED},
-    "log_posterior": {"params": REQUIRED, "x": REQUIRED},
+    "log_posterior": {"params": REQUIRED, "x": REQUIRED, "log_prior": None},
     "log_marginal": {"params": REQUIRED, "x": REQUIRED},
     "discriminant": {"params": REQUIRED, "x": REQUIRED},
     "log_lik": {"params": REQUIRED, "stats": REQUIRED},

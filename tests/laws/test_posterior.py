@@ -125,3 +125,38 @@ def test_a_row_that_cannot_be_scored_is_named_by_no_class(params, x):
     assert np.isnan(np.asarray(gcf.log_joint(params, spoiled))[3]).all()
     others = np.arange(N) != 3
     np.testing.assert_array_equal(predicted[others], np.asarray(gcf.predict(params, x))[others])
+
+
+@every_model
+def test_rows_have_priors_of_their_own(model, params, x):
+    prior = np.random.default_rng(2).normal(size=(N, K))
+    prior[::7, 1] = -np.inf
+    score = np.asarray(gcf.log_joint(params, x)) - np.asarray(params.log_prior) + prior
+    expected = score - logsumexp(score)[:, None]
+    found = gcf.log_posterior(params, x, prior)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert (found[::7, 1] == -np.inf).all()
+    same = np.broadcast_to(params.log_prior, (N, K))
+    assert_near(gcf.log_posterior(params, x, same), gcf.log_posterior(params, x), 1e-12)
+
+
+def test_priors_of_rows_are_traced_and_checked():
+    x, y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+    params = gcf.fit(gcf.gaussian_nb(3, ridge=0.1), x, y)  # nobody saw class 2
+    prior = jnp.zeros((6, 3)).at[1, 0].set(jnp.inf).at[2, 1].set(jnp.nan)
+    found = jax.jit(lambda p: gcf.log_posterior(params, x, p))(prior)
+    np.testing.assert_array_equal(np.isnan(found).all(1), [False, True, True, False, False, False])
+    assert (np.asarray(found)[[0, 3, 4, 5], 2] == -np.inf).all()
+    # d log p(0 | x) / d prior = 1 - p(0 | x), and -p(1 | x)
+    slope = jax.grad(lambda p: gcf.log_posterior(params, x[:1], p)[0, 0])(jnp.zeros((1, 3)))
+    share = np.exp(gcf.log_posterior(params, x[:1], jnp.zeros((1, 3))))[0]
+    np.testing.assert_allclose(slope[0], np.array([1, 0, 0]) - share, atol=1e-12)
+    with pytest.raises(ValueError, match=r"log_prior\[1, 0\] is inf, expected a natural logarithm"):
+        gcf.log_posterior(params, x, prior)
+    with pytest.raises(ValueError, match=r"log_prior has shape \(3,\).*with_prior takes one prior"):
+        gcf.log_posterior(params, x, jnp.zeros(3))
+    with pytest.raises(ValueError, match=r"class_prior has shape \(6, 3\).*takes one for each row"):
+        gcf.fit(gcf.Classifier(gcf.Gaussian(), 3, class_prior=np.full((6, 3), 1 / 3)), x, y)
+    softmax = gcf.fit(gcf.SoftmaxRegression(2, l2=0.1), x, y)
+    with pytest.raises(ValueError, match="log_posterior with a log_prior needs"):
+        gcf.log_posterior(softmax, x, jnp.zeros((6, 2)))

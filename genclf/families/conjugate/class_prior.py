@@ -116,8 +116,13 @@ class ClassPrior(Module):
 
 def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:
     """The error message for class probabilities; traced values are not checked."""
-    if jnp.shape(prior) != (num_classes,):
-        return f"{name} has shape {jnp.shape(prior)}, expected ({num_classes},): one per class"
+    if (shape := jnp.shape(prior)) != (num_classes,):
+        of_rows = len(shape) == 2 and shape[1] == num_classes
+        hint = "; genclf.log_posterior(params, x, log_prior) takes one for each row"
+        return (
+            f"{name} has shape {shape}, expected ({num_classes},): one per class"
+            f"{hint if of_rows else ''}"
+        )
     if isinstance(prior, Tracer):
         return None
     values = np.asarray(prior, np.float64)
