@@ -42,8 +42,8 @@ class NormalInverseWishart(Prior):
     that the units of the data do not matter (Fraley & Raftery).
 
     Args:
-        mean: a number or shape (d,); None for the mean of all examples.
-        kappa: κ > 0, the number of examples that `mean` counts as.
+        mean: a number, (d,), or (K, d) for a mean per class; None for the mean of all examples.
+        kappa: κ > 0, the number of examples that `mean` counts as; or (K,).
         scale: Ψ: a number s for s·I, (d,) for a diagonal, or (d, d). None for the diagonal with
             `(ν - p + 1) v_j K^(-2/d)`, v_j the variance of feature j over all examples: each
             variance is then scaled-inverse-χ² about `v_j K^(-2/d)`. If a feature is the same in
@@ -129,9 +129,8 @@ class NormalInverseWishart(Prior):
         structure = SCALES[covariance]
         p, shape = structure.dimension(d), structure.shape(d)
         size = Magnitudes(stats)
-        mean = broadcast_to_last_axes(
-            size.mean if self.mean is None else self.mean, (d,), dtype, "mean"
-        )
+        given = size.mean if self.mean is None else self.mean
+        mean = broadcast_to_last_axes(given, (num_classes, d), dtype, "mean")
         kappa = broadcast_to_last_axes(self.kappa, (num_classes,), dtype, "kappa")
         dof = jnp.broadcast_to(jnp.asarray(self.degrees(p), dtype), (copies,))
         if self.scale is None:
@@ -154,7 +153,7 @@ class NormalInverseWishart(Prior):
         else:
             valid = valid & _is_definite(scale)
         return NormalInverseWishartDistribution(
-            jnp.where(valid, jnp.broadcast_to(mean, (num_classes, d)), jnp.nan),
+            jnp.where(valid, mean, jnp.nan),
             kappa,
             jnp.where(valid, jnp.broadcast_to(scale, (copies, *shape)), jnp.nan),
             dof,
