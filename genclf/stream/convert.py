@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
+from genclf.numerics.namespace import Array
 from genclf.sums.host import HostClassifier, HostMoments, HostStats, HostSums
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
@@ -40,6 +43,17 @@ def as_stats(node: HostStats) -> PyTree:
     if isinstance(node, HostSums):
         return Sums(*_split(node.count, node.total))
     return Moments(*_split(node.count, node.mean, node.scatter))
+
+
+def on_host_stats(node: HostStats) -> PyTree:
+    """The same numbers as statistics of the library, in float64 and without JAX's arrays."""
+    if isinstance(node, dict):
+        return {name: on_host_stats(item) for name, item in node.items()}
+    if isinstance(node, HostClassifier):
+        inside = on_host_stats(node.labels), on_host_stats(node.conditional)
+        return ClassifierStats(*inside, node.statistic)
+    kind: Any = Sums if isinstance(node, HostSums) else Moments
+    return kind.quick(*vars(node).values())
 
 
 def _split(*whole: np.ndarray) -> tuple[PyTree, ...]:

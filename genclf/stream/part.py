@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ from genclf.sums.problems import problem_of_stats
 if TYPE_CHECKING:
     from genclf.stream.schema import Schema
     from genclf.sums.statistics import ClassifierStats
+    from genclf.tables.cells import Value
 else:  # imports JAX, which workers do not have
-    ClassifierStats = Schema = object
+    ClassifierStats = Schema = Value = object
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,53 @@ class Part:
                 f"part {self.part_ids[0]!r} ignored {self.unseen} labels or categories, which may "
                 "be in the longer schema: sum its rows again, by that schema"
             )
+        self._check_schema(schema)
+        labels, conditional = extended(self.labels, self.conditional, schema, longer)
+        of: dict[str, Any] = {"digest": longer.digest, "statistic": longer.statistic}
+        return replace(self, labels=labels, conditional=conditional, **of)
+
+    def relabel(self, schema: Schema, to: Mapping[Value, Value | None]) -> Part:
+        """The part of the same rows under other labels, as of the schema `schema.relabel(to)`.
+
+        Args:
+            schema: the schema of this part.
+            to: the new label of each class that has another one; None leaves its rows out.
+
+        Raises:
+            ValueError: the part is of another schema, the statistics are expectations, or `to` is
+                not right for `schema.relabel` or `genclf.relabel`.
+
+        Example:
+            >>> import genclf as gcf
+            >>> batch = {"x": [1.0, 2.0, 8.0, 9.0], "y": ["cat", "dog", "cat", "emu"]}
+            >>> clf = gcf.gaussian_nb(3)
+            >>> schema = gcf.Schema.of(clf, batch, label="y")
+            >>> part = gcf.partial(clf, schema, batch, part_id="p")
+            >>> part.relabel(schema, {"cat": "pet", "dog": "pet"}).labels.count.tolist()
+            [3.0, 1.0]
+        """
+        from genclf.classifier.relabel import relabel
+        from genclf.stream.convert import as_host, on_host_stats
+
+        self._check_schema(schema)
+        new = schema.relabel(to)
+        stats = on_host_stats(HostClassifier(self.labels, self.conditional, self.statistic))
+        index = [new.index_of(to.get(label, label)) for label in schema.classes]
+        found = as_host(relabel(stats, index, len(new.classes)))
+        return replace(
+            self,
+            labels=found.labels,
+            conditional=found.conditional,
+            weight=float(found.labels.count.sum()),
+            digest=new.digest,
+        )
+
+    def _check_schema(self, schema: Schema) -> None:
         if self.digest != schema.digest:
             raise ValueError(
                 f"part {self.part_ids[0]!r} was computed with the schema {self.digest[:12]}, but "
                 f"schema is {schema.digest[:12]}: give the schema of the part"
             )
-        labels, conditional = extended(self.labels, self.conditional, schema, longer)
-        of: dict[str, Any] = {"digest": longer.digest, "statistic": longer.statistic}
-        return replace(self, labels=labels, conditional=conditional, **of)
 
     def to_bytes(self) -> bytes:
         """The part in the format of `genclf.save`, which has checksums and no code."""

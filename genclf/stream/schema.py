@@ -18,7 +18,7 @@ from genclf.stream.recipes import PartOfModel
 from genclf.stream.rows import Rows, no_cells, rows_in
 from genclf.stream.schema_text import fields_of, json_of
 from genclf.sums.host import HostStats, LabelledRows
-from genclf.tables.cells import STRINGS, TRUTH, Value, type_of
+from genclf.tables.cells import STRINGS, TRUTH, Value, checked_values, type_of
 from genclf.tables.columns import Column, Unseen
 from genclf.tables.kinds import Given
 from genclf.tables.place import Place
@@ -236,6 +236,39 @@ class Schema:
             clf = plan.mixed_model(columns, len(classes))
         parts, statistic = plan.parts_of(clf, columns, classes)
         return replace(self, columns=columns, classes=classes, parts=parts, statistic=statistic)
+
+    def relabel(self, to: Mapping[Value, Value | None]) -> Schema:
+        """The schema of the same columns under other labels; `Part.relabel` moves the sums.
+
+        Args:
+            to: the new label of each class that has another one; None leaves it out. Labels that
+                become equal are one class.
+
+        Raises:
+            ValueError: `to` names a class that there is not, leaves none, or gives classes of more
+                than one type.
+
+        Example:
+            >>> import genclf as gcf
+            >>> batch = {"x": [1.0, 2.0, 8.0], "y": ["cat", "dog", "emu"]}
+            >>> schema = gcf.Schema.of(gcf.gaussian_nb(3), batch, label="y")
+            >>> schema.relabel({"cat": "pet", "dog": "pet"}).classes
+            ('pet', 'emu')
+        """
+        if strange := [label for label in to if label not in self.classes]:
+            raise ValueError(
+                f"to has the label {strange[0]!r}, expected some of the classes "
+                f"{', '.join(map(repr, self.classes)):.200}"
+            )
+        new = [to.get(label, label) for label in self.classes]
+        kept = dict.fromkeys(label for label in new if label is not None)
+        if not kept:
+            raise ValueError("to leaves out every class, expected a new label for one at least")
+        return replace(self, classes=checked_values(kept, "the new classes"))
+
+    def index_of(self, label: Value | None) -> int:
+        """The number of a class; -1 for None."""
+        return -1 if label is None else self.classes.index(label)
 
     def to_json(self) -> str:
         """The schema as text, the same for equal schemas."""

@@ -1,11 +1,14 @@
 """A longer schema, and parts made before it, give the sums of one pass with all values known."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import genclf as gcf
 from genclf.stream import sum_batches
-from tests.stream.batches import assert_equal
+from tests.stream.batches import MODELS, assert_equal, told
 
 N = 61
 
@@ -96,3 +99,38 @@ def test_what_cannot_be_extended_is_named():
     other = gcf.Schema.of(None, {"size": may["size"], "y": may["y"]}, "y")
     with pytest.raises(ValueError, match="longer has other columns than schema"):
         part.extend(schema, other)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mixed"])
+def test_a_part_under_other_labels_is_that_of_relabelled_rows(name):
+    clf, schema, table = told(name)
+    part = gcf.partial(clf, schema, table, part_id="p")
+    for to in [{"u": "w"}, {"u": "v", "v": "u"}, {"u": "x", "v": "x", "w": "x"}, {"v": None}]:
+        names = table["y"].to_pylist()
+        new = [None if label is None else to.get(label, label) for label in names]
+        own = schema.relabel(to)
+        relabelled = table.set_column(table.column_names.index("y"), "y", pa.array(new))
+        smaller = replace(clf, num_classes=len(own.classes))
+        if to == {"v": None} and getattr(clf.family, "shared", False):
+            with pytest.raises(ValueError, match="the classes have one pooled scatter"):
+                part.relabel(schema, to)
+            continue
+        found = part.relabel(schema, to)
+        expected = gcf.partial(smaller, own, relabelled, part_id="p")
+        assert_equal(found, expected)
+        assert (found.weight, found.digest) == (expected.weight, expected.digest)
+        gcf.combine([found, replace(expected, part_ids=("q",))])
+
+
+def test_labels_that_cannot_be_are_named():
+    clf, schema, table = told("qda")
+    for to, message in [
+        ({"z": "u"}, "to has the label 'z', expected some of the classes 'u', 'v', 'w'"),
+        (dict.fromkeys("uvw"), "leaves out every class"),
+        ({"u": 3}, "the new classes"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            schema.relabel(to)
+    part = gcf.partial(clf, schema, table, part_id="p")
+    with pytest.raises(ValueError, match="give the schema of the part"):
+        part.relabel(schema.relabel({"u": "w"}), {"v": "w"})
