@@ -211,13 +211,15 @@ def _check_scatter(found: Moments, products: Any, eps: float, of: str) -> None:
             "products of the means: no rows have these sums; expected Σ w (x - c)(x - c)ᵀ about "
             "the same centre c as total"
         )
+    # Of all classes together: a feature may well be constant in one of them.
+    size, variance = size.sum(-2), variance.sum(-2)
     lost = (size > 0) & (variance < eps / _DIGITS * size)
     if lost.any():
-        at = np.argwhere(lost)[0].tolist()
+        at = ", ".join(map(str, np.argwhere(lost)[0].tolist()))
         warnings.warn(
-            f"fewer than three digits are left of the variance of feature {at[-1]} in "
-            f"total{of}[{at[-2]}]: it is constant, or the centre is far from the rows; sum about a "
-            "centre among the rows, in float64",
+            f"fewer than three digits are left of the variance of feature {at} in products{of}: "
+            "it is constant, or the centre is far from the rows; sum about a centre among the "
+            "rows, in float64",
             stacklevel=5,
         )
 
