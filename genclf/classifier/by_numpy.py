@@ -85,13 +85,12 @@ def estimate_by_numpy(
     clf: Classifier,
     stats: ClassifierStats,
     before: ClassifierStats | None = None,
-    *,
-    removing: bool = False,
+    peak: ClassifierStats | None = None,
 ) -> tuple[ClassifierStats, ClassifierParams]:
-    """The statistics, merged with earlier ones or removed from them, and the estimate."""
+    """The statistics, merged with earlier ones or, with a peak, removed; and the estimate."""
     with np.errstate(all="ignore"):
         if before is not None:
-            stats = (removed if removing else merged)(before, stats)
+            stats = merged(before, stats) if peak is None else removed(before, stats, peak)
         return stats, jax.tree.map(np.asarray, estimate_of(clf, stats))
 
 
@@ -101,11 +100,10 @@ def fit_by_numpy(
     y: Int[np.ndarray, "n"],
     w: Float[np.ndarray, "n"],
     before: ClassifierStats | None = None,
-    *,
-    removing: bool = False,
+    peak: ClassifierStats | None = None,
 ) -> tuple[ClassifierStats, ClassifierParams]:
-    """The statistics of rows, merged with earlier ones or removed from them, and the estimate."""
-    return estimate_by_numpy(clf, statistics_by_numpy(clf, x, y, w), before, removing=removing)
+    """`estimate_by_numpy` of the statistics of rows."""
+    return estimate_by_numpy(clf, statistics_by_numpy(clf, x, y, w), before, peak)
 
 
 def discriminant_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:

@@ -17,14 +17,20 @@ from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import check_statistics
 from genclf.families.base import Family
-from genclf.families.capabilities import SharesScatter
+from genclf.families.capabilities import SharesScatter, is_hidden
 from genclf.families.combined.independent import Independent
 from genclf.families.combined.product import Product
+from genclf.families.counts.bernoulli import Bernoulli
+from genclf.families.counts.categorical import Categorical
+from genclf.families.counts.multinomial import Multinomial
+from genclf.families.directions.von_mises_fisher import VonMisesFisher
+from genclf.families.gaussian.gaussian import Gaussian
 from genclf.numerics.namespace import Array, is_traced, namespace
 from genclf.sums.plain import PlainSums, from_plain, in_dtype, to_plain, whole
 from genclf.sums.problems import problem_of_stats
-from genclf.sums.statistics import ClassifierStats, Moments, Sums, is_statistic
+from genclf.sums.statistics import ClassifierStats, Moments, Sums, is_statistic, nan_if
 
+_OF_MOMENTS = Gaussian, VonMisesFisher
 _DIGITS = 1e-3  # relative rounding of a variance, above which it is called lost
 
 
@@ -55,8 +61,9 @@ def from_sums(
             A dict by part for a `Product`, as are the others; of columns first for `Independent`.
         products: B of a `Gaussian`, (K, d, d), or (K, d) for its diagonal; if classes share a
             covariance, the sum over the classes serves too, (1, d, d). None for counts.
-        centre: c, (d,); None for 0.
-        cells: weight of the observed cells, (K, d), if cells may be missing.
+        centre: c, (d,), or one number for each column of `Independent`; None for 0.
+        cells: weight of the observed cells, (K, d), if cells may be missing; but of `Categorical`
+            its tables tell.
 
     Returns:
         What `genclf.stats` returns for the same rows, up to the rounding of the sums; NaN for
@@ -81,6 +88,7 @@ def from_sums(
         Chan, Golub & LeVeque (1983), "Algorithms for computing the sample variance", eq. 1.2.
     """
     labels, _ = _array(count, "count")
+    _refuse(labels < 0, labels, "count", "a weight >= 0")
     if labels.shape != (clf.num_classes,):
         raise ValueError(
             f"count has shape {labels.shape}, expected ({clf.num_classes},): the weight of each "
@@ -93,7 +101,7 @@ def from_sums(
     check_statistics(clf, found)
     found = replace(found, statistic=clf.family.statistic(inside))
     if is_traced(found):
-        return found
+        return nan_if(_impossible(found), found)
     if wrong := problem_of_stats(found.labels, found.conditional, "the statistics"):
         raise ValueError(f"no rows have these sums: {wrong}")
     return found
@@ -143,22 +151,92 @@ def _from_parts(family: Family, given: PlainSums, of: str) -> PyTree:
         raise ValueError(
             f"total{of} has shape {total.shape}, expected {axes} with K = {given.count.shape[0]}"
         )
-    if given.cells is None:
-        count = namespace(given.count).broadcast_to(given.count, total.shape[:-1])
-    else:
-        count = _shaped(given.cells, f"cells{of}", total.shape)[0]
-    if given.products is None:
-        if given.centre is not None:
-            raise ValueError(f"centre{of} is given, but products{of} are not")
+    inner = family.family if isinstance(family, Independent) else family
+    by_cell = _is_by_cell(inner, of)
+    if by_cell is not (given.cells is not None):
+        expected = (
+            "the weights of the observed cells" if by_cell else "None: no cell can be missing"
+        )
+        raise ValueError(f"cells{of} is {shown(given.cells)}, expected {expected}")
+    count: Any = namespace(given.count).broadcast_to(given.count, total.shape[:-1])
+    if by_cell:
+        cells = _shaped(given.cells, f"cells{of}", total.shape)[0]
+        more = (cells < 0) | (cells > count[..., None] * (1 + 1e-6))
+        _refuse(more, cells, f"cells{of}", "a weight from 0 to the count of the class")
+        count = cells
+    weight = count if by_cell else count[..., None]
+    _refuse((weight == 0) & (total != 0), total, f"total{of}", "0, as there are no rows")
+    if not isinstance(inner, _OF_MOMENTS):
+        for name in ("products", "centre"):
+            if getattr(given, name) is not None:
+                raise ValueError(f"{name}{of} is given, but {type(inner).__name__} sums counts")
+        _check_counts(inner, total, weight, f"total{of}")
         return from_plain(count, total, None, None, eps)
-    products, more = _products(family, given.products, total.shape, of)
+    products, more_eps = _products(inner, given.products, total.shape, of)
     centre = given.centre
     if centre is not None:
-        centre = _shaped(centre, f"centre{of}", total.shape[-1:])[0]
-    found: Any = from_plain(count, total, products, centre, max(eps, more))
+        centre = _centre(centre, total.shape, of)
+    found: Any = from_plain(count, total, products, centre, max(eps, more_eps))
     if not is_traced(found):
-        _check_scatter(found, products, max(eps, more), of)
-    return found
+        _check_scatter(found, products, max(eps, more_eps), of)
+        if isinstance(inner, VonMisesFisher):
+            _refuse(np.abs(found.mean) > 1 + 1e-6, total, f"total{of}", "sums of unit vectors")
+    shares = isinstance(inner, SharesScatter) and inner.shared
+    return found.pool_classes() if shares else found
+
+
+def _is_by_cell(family: Any, of: str) -> bool:
+    """Whether the model counts the cells of each feature; raise if it has no sums at all."""
+    missing = getattr(family, "missing", "error") == "marginalize"
+    if is_hidden(family):
+        raise ValueError(f"the model{of} has no sums of rows with missing cells: it needs EM")
+    return missing and not isinstance(family, Categorical | Multinomial)
+
+
+def _check_counts(family: Any, total: Any, weight: Any, name: str) -> None:
+    """Raise for counts that no rows have."""
+    _refuse(total < 0, total, name, "a sum >= 0")
+    if isinstance(family, Bernoulli):
+        _refuse(total > weight * (1 + 1e-6), total, name, "at most the weight of the rows")
+    if isinstance(family, Categorical) and not is_traced((total, weight)):
+        v = family.num_values
+        sizes = v if isinstance(v, tuple) else (v,) * (total.shape[-1] // v)
+        ends = np.cumsum(sizes)[:-1]
+        for table in np.split(np.asarray(total), ends, -1):
+            rows, most = table.sum(-1), weight[..., 0]
+            fits = rows <= most * (1 + 1e-6)
+            if getattr(family, "missing", "error") == "error":
+                fits &= rows >= most * (1 - 1e-6)
+            _refuse(~fits, rows, f"{name}, of a column,", "tables that sum to the count")
+
+
+def _centre(given: Any, shape: tuple[int, ...], of: str) -> Array:
+    """The centre of each feature; of the columns of `Independent`, one for each column."""
+    if len(shape) == 2:
+        return _shaped(given, f"centre{of}", shape[-1:])[0]
+    return _shaped(given, f"centre{of}", shape[:1])[0][:, None, None]
+
+
+def _refuse(wrong: Any, values: Any, name: str, expected: str) -> None:
+    """Raise for the first wrong number, if they are known."""
+    if is_traced((wrong, values)):
+        return
+    for at in np.argwhere(wrong):
+        where = ", ".join(map(str, at))
+        raise ValueError(f"{name}[{where}] is {values[tuple(at)]:.6g}, expected {expected}")
+
+
+def _impossible(found: ClassifierStats) -> Array:
+    """Whether traced statistics are of no rows, as far as that is cheap to tell."""
+    leaves = jax.tree.leaves(found)
+    wrong = [~jnp.isfinite(leaf).all() for leaf in leaves] + [(found.count < 0).any()]
+    for s in jax.tree.leaves(found.conditional, is_leaf=is_statistic):
+        sums = s.total if isinstance(s, Sums) else s.mean
+        weight = s.count if s.count.ndim == sums.ndim else s.count[..., None]
+        wrong.append(((weight <= 0) & (sums != 0)).any())
+        if isinstance(s, Sums):
+            wrong.append((sums < 0).any())
+    return jnp.stack(wrong).any()
 
 
 def _part(given: PlainSums, name: str, family: Product) -> PlainSums:
@@ -183,20 +261,24 @@ def _part(given: PlainSums, name: str, family: Product) -> PlainSums:
 
 def _products(family: Family, given: Any, shape: tuple[int, ...], of: str) -> tuple[Array, float]:
     """The products in the form of the family's scatter."""
-    inner = family.family if isinstance(family, Independent) else family
     (*front, classes, d), name = shape, f"products{of}"
-    shares = isinstance(inner, SharesScatter) and inner.shared  # type: ignore[attr-defined]
+    shares = isinstance(family, SharesScatter) and family.shared  # type: ignore[attr-defined]
+    is_full = getattr(getattr(family, "structure", None), "is_full", False)
+    forms = ((d, d),) if is_full else ((d,), (d, d))
     own = (classes, 1) if shares else (classes,)
-    found, eps = _shaped(given, name, *((*front, k, *more) for k in own for more in ((d,), (d, d))))
+    shapes = [(*front, k, *more) for k in own for more in forms]
+    if given is None:
+        raise ValueError(f"{name} is None, expected Σ w (x - c)(x - c)ᵀ of shape {shapes[0]}")
+    found, eps = _shaped(given, name, *shapes)
     xp, full = namespace(found), found.ndim > len(shape)
     if full and not is_traced(found):
         gap = np.abs(found - np.swapaxes(found, -1, -2)).max((-2, -1))
         if (gap > np.sqrt(eps) * np.abs(found).max((-2, -1))).any():
             k = np.argwhere(gap > np.sqrt(eps) * np.abs(found).max((-2, -1)))[0].tolist()
             raise ValueError(f"{name}[{', '.join(map(str, k))}] is not symmetric")
-    if full and not getattr(getattr(inner, "structure", None), "is_full", False):
-        found, full = xp.diagonal(found, axis1=-2, axis2=-1), False
-    return found.sum(-3 if full else -2, keepdims=True) if shares else found, eps
+    if full and not is_full:
+        found = xp.diagonal(found, axis1=-2, axis2=-1)
+    return found, eps
 
 
 def _check_scatter(found: Moments, products: Any, eps: float, of: str) -> None:
@@ -207,10 +289,11 @@ def _check_scatter(found: Moments, products: Any, eps: float, of: str) -> None:
     if entries.any():
         at = np.argwhere(entries)[0].tolist()
         raise ValueError(
-            f"products{of}[{', '.join(map(str, at))}] is {products[tuple(at)]:.6g}, less than the "
-            "products of the means: no rows have these sums; expected Σ w (x - c)(x - c)ᵀ about "
-            "the same centre c as total"
+            f"products{of}[{', '.join(map(str, at))}] is {products[tuple(at)]:.6g}, which no rows "
+            "with this count and total have; expected Σ w (x - c)(x - c)ᵀ about the same centre c"
         )
+    if found.is_full:
+        _check_definite(found, size, eps, f"products{of}")
     # Of all classes together: a feature may well be constant in one of them.
     size, variance = size.sum(-2), variance.sum(-2)
     lost = (size > 0) & (variance < eps / _DIGITS * size)
@@ -224,18 +307,42 @@ def _check_scatter(found: Moments, products: Any, eps: float, of: str) -> None:
         )
 
 
+def _check_definite(found: Moments, size: Any, eps: float, name: str) -> None:
+    """Raise for a scatter with a negative eigenvalue, beyond the rounding of B, of this size."""
+    d = size.shape[-1]
+    sd: Any = np.sqrt(found.diagonal + 64 * d * eps * size)
+    sd = np.where(sd > 0, sd, 1)
+    correlation = found.scatter / (sd[..., :, None] * sd[..., None, :])
+    rounding = 1e-6 + 64 * d * eps * size / sd**2
+    regular = correlation + rounding[..., None] * np.eye(d)
+    for at in np.ndindex(regular.shape[:-2]):
+        try:
+            np.linalg.cholesky(regular[at])
+        except np.linalg.LinAlgError:
+            where = ", ".join(map(str, at))
+            raise ValueError(
+                f"{name}[{where}] minus the products of the means has a negative eigenvalue, which "
+                "no rows have; expected Σ w (x - c)(x - c)ᵀ about the same centre c as total"
+            ) from None
+
+
 def _array(given: Any, name: str) -> tuple[Array, float]:
     """Numbers in float64 unless they are traced, and their relative rounding."""
     if is_traced(given):
         found: Any = jnp.asarray(given)
+        if not jnp.issubdtype(found.dtype, jnp.floating):
+            found = found.astype(jnp.result_type(float))
     else:
         found = np.asarray(given)
         if found.dtype.kind not in "iuf":
-            raise ValueError(f"{name} is {shown(given)}, expected an array of numbers")
+            raise ValueError(
+                f"{name} is {shown(given)}, expected an array of numbers: take float() of "
+                "decimals, and 0 for the sums of no rows"
+            )
     eps = float(jnp.finfo(found.dtype if found.dtype.kind == "f" else np.float64).eps)
     found = found if is_traced(found) else found.astype(np.float64)
-    if not is_traced(found) and not np.isfinite(found).all():
-        raise ValueError(f"{name} holds NaN or an infinite number, expected finite sums")
+    if not is_traced(found):
+        _refuse(~np.isfinite(found), found, name, "a finite sum")
     return found, eps
 
 
@@ -254,6 +361,8 @@ def _to_parts(node: PyTree, count: Array, centre: Any, of: str) -> PlainSums:
         if centre is not None and not isinstance(centre, Mapping):
             raise ValueError(f"centre is {shown(centre)}, expected a dict by part")
         own = centre or {}
+        if strange := own.keys() - node.keys():
+            raise ValueError(f"centre has {sorted(strange)[0]!r}, expected parts of {sorted(node)}")
         parts = {
             name: _to_parts(part, count, own.get(name), f"{of}[{name!r}]")
             for name, part in node.items()
@@ -266,9 +375,10 @@ def _to_parts(node: PyTree, count: Array, centre: Any, of: str) -> PlainSums:
             f"the statistics{of} are {type(node).__name__}: their third and fourth moments cannot "
             "be plain sums; take those of a model with a given shrinkage"
         )
-    if centre is not None and isinstance(node, Moments):
-        centre = _shaped(centre, f"centre{of}", node.mean.shape[-1:])[0]
-    total, products = to_plain(node, centre)
+    if centre is not None and isinstance(node, Sums):
+        raise ValueError(f"centre{of} is given, but the statistics are sums of counts")
+    about = centre if centre is None else _centre(centre, node.mean.shape, of)
+    total, products = to_plain(node, about)
     weight = whole(node, "count", 0)
     by_cell = weight.shape == total.shape
     return PlainSums(count, total, products, centre, weight if by_cell else None)

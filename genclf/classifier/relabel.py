@@ -10,13 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from genclf.arguments.arrays import refuse_mask
 from genclf.arguments.calls import checked_call
-from genclf.arguments.domains import shown
+from genclf.arguments.domains import shown, whole
 from genclf.classifier.checked_arguments import ArrayLike
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, Model
+from genclf.families.conjugate.base import Prior
 from genclf.families.conjugate.dirichlet import Dirichlet
 from genclf.families.of_classes import of_classes
+from genclf.families.structure import nodes_of
 from genclf.numerics.logarithms import logsumexp
 from genclf.numerics.namespace import is_traced, namespace
 from genclf.sums.merging import check_statistics
@@ -24,6 +27,8 @@ from genclf.sums.relabelling import ClassMap, is_injective, is_known, relabelled
 from genclf.sums.statistics import ClassifierStats, Moments, is_statistic, nan_if
 
 T = TypeVar("T")
+# Fields of priors, and the number of axes from which one of them is that of classes.
+_PER_CLASS = {"mean": 2, "kappa": 1, "concentration": 2, "a": 2, "b": 2, "shape": 2, "rate": 2}
 
 
 @checked_call
@@ -39,19 +44,22 @@ def relabel(stats: T, to: ArrayLike | Sequence[int], num_classes: int | None = N
 
     Args:
         stats: statistics, as `genclf.stats` returns them; or a model, whose class prior changes in
-            the same way; or fitted params, whose classes can be reordered and left out.
+            the same way, and whose other priors hold for every class; or fitted params, whose
+            classes can be reordered and left out.
         to: the new class of each of the K classes, (K,); -1 leaves it out.
         num_classes: the number of new classes; None for `max(to) + 1`, and for K if `to` is traced.
             New classes without an old one are empty.
 
     Returns:
         The same kind of object. `log_prior` of params is that of a row of one of the classes kept.
-        If `to` is traced and holds another number, everything is NaN.
+        If `to` is traced and holds another number, everything is NaN; if `to` or the statistics
+        are traced and a class with rows is left out of a pooled scatter, `conditional` is.
 
     Raises:
         ValueError: `to` has another length than K or a number outside -1..num_classes - 1; a class
             with rows is left out of a pooled scatter, in which they cannot be told apart; classes
-            of params are merged or added; or a class that is added has no class prior.
+            of params are merged or added; a class that is added has no class prior, or all that
+            are kept have the probability 0; or a prior of a model has numbers for each class.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -90,7 +98,10 @@ def _num_classes(given: Any) -> int:
 
 
 def _class_map(to: ArrayLike | Sequence[int], before: int) -> ClassMap:
+    refuse_mask(to, "to")
     found: Any = to if is_traced(to) else np.asarray(to)
+    if found.dtype.kind == "u":
+        found = found.astype(np.int32)  # -1 stands for no class
     if found.shape != (before,) or not jnp.issubdtype(found.dtype, jnp.integer):
         raise ValueError(
             f"to is {shown(to)}, expected {before} whole numbers: the new class of each of the "
@@ -100,12 +111,12 @@ def _class_map(to: ArrayLike | Sequence[int], before: int) -> ClassMap:
 
 
 def _num_new(to: ClassMap, num_classes: int | None) -> int:
+    last = len(to) - 1 if not is_known(to) else int(to.max(initial=-1))
+    if num_classes is None and last < 0:
+        raise ValueError("to leaves out every class, expected a new class for one at least")
+    found = last + 1 if num_classes is None else whole(1).checked(num_classes, "num_classes")
     if not is_known(to):
-        return len(to) if num_classes is None else num_classes
-    last = int(to.max(initial=-1))
-    found = last + 1 if num_classes is None else num_classes
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise ValueError(f"num_classes is {shown(found)}, expected a whole number of classes >= 1")
+        return found
     wrong = np.flatnonzero((to < -1) | (to >= found))
     if len(wrong):
         raise ValueError(
@@ -135,7 +146,9 @@ def _params(params: Any, to: ClassMap, num_classes: int) -> Any:
         raise ValueError("to is traced, but params have as many classes as it keeps: give numbers")
     kept = np.asarray(to)[np.asarray(to) >= 0]
     if not is_injective(np.asarray(to)) or len(kept) < num_classes:
-        problem = "merges classes" if len(kept) >= num_classes else "adds classes"
+        merges = not is_injective(np.asarray(to))
+        empty = sorted({*range(num_classes)} - {*kept.tolist()})
+        problem = "merges classes" if merges else f"gives the new class {empty[0]} no old one"
         raise ValueError(
             f"to {problem}, and fitted params can only be reordered and left out: relabel the "
             "statistics, and estimate from them"
@@ -147,11 +160,25 @@ def _params(params: Any, to: ClassMap, num_classes: int) -> Any:
         return found
     if len(kept) == len(to):
         return found
-    whole = logsumexp(found.log_prior)
-    return replace(found, log_prior=found.log_prior - whole[..., None])
+    total = logsumexp(found.log_prior)
+    if not is_traced(total) and np.isneginf(total).any():
+        raise ValueError("to leaves out every class that has a probability above 0")
+    return replace(found, log_prior=found.log_prior - total[..., None])
 
 
 def _model(clf: Any, to: ClassMap, num_classes: int) -> Any:
+    per_class = [
+        f"{name} of {type(prior).__name__}"
+        for prior in nodes_of(clf, Prior)
+        for name in _PER_CLASS
+        if np.ndim(getattr(prior, name, 0)) >= _PER_CLASS[name]
+        and prior is not getattr(clf, "class_prior", None)
+    ]
+    if per_class:
+        raise ValueError(
+            f"{per_class[0]} has numbers for each class: give the model of the new classes its own "
+            "prior"
+        )
     prior: Any = getattr(clf, "class_prior", None)
     is_dirichlet = isinstance(prior, Dirichlet)
     numbers_of = prior.concentration if is_dirichlet else prior
@@ -166,5 +193,7 @@ def _model(clf: Any, to: ClassMap, num_classes: int) -> Any:
     xp = namespace(numbers_of)
     moves = (own[:, None] == np.arange(num_classes)).astype(numbers_of.dtype)
     found = xp.asarray(numbers_of) @ moves
+    if not is_traced(found) and not found.sum() > 0:
+        raise ValueError("to leaves out every class that has a probability above 0")
     new = Dirichlet(found) if is_dirichlet else found / found.sum()
     return replace(clf, num_classes=num_classes, class_prior=new)

@@ -87,8 +87,9 @@ def log_posterior(
         x: one example, or any leading batch axes.
         log_prior: a class prior for each row in place of `params.log_prior`, natural logarithms,
             (..., K): `p(y=k | x) ∝ exp(log_prior_nk) p(x | y=k)`. It need not be normalised, as the
-            logits of another model are not; -inf excludes a class from a row. `with_prior` takes
-            one prior for all rows.
+            logits of another model are not; -inf excludes a class from a row. A class with
+            `params.log_prior` -inf stays impossible, as its density may be unknown. `with_prior`
+            takes one prior for all rows.
 
     Returns:
         Natural logarithms, shape (..., K). NaN for an example outside the support of the
@@ -214,6 +215,9 @@ def sample(
 
 
 def _row_priors(log_prior: ArrayLike, shape: tuple[int, ...]) -> Array:
+    if isinstance(log_prior, np.ndarray) and log_prior.dtype == np.float64 and log_prior.size:
+        top = log_prior.max(-1, keepdims=True)  # a common term would cost digits in float32
+        log_prior = log_prior - np.where(np.isfinite(top), top, 0)
     given = one_array(log_prior, "log_prior")
     if given.shape != shape:
         hint = "; genclf.with_prior takes one prior for all rows" if given.ndim == 1 else ""

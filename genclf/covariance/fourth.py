@@ -93,8 +93,8 @@ class FourthMoments(Moments):
         plain = super()._scale(weight)
         return with_fourth(plain, self.unit, weight * self.third, weight * self.fourth)
 
-    def _remove(self, other: Moments) -> Moments:
-        plain, merged = super()._remove(other), self._merge(other._scale(-1))
+    def _remove(self, other: Moments, peak: Moments | None = None) -> Moments:
+        plain, merged = super()._remove(other, peak), self._merge(other._scale(-1))
         if not isinstance(merged, FourthMoments):
             return plain
         xp = namespace(plain.count)

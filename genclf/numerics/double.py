@@ -184,8 +184,12 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pa
 def scaled(weight: Array, pair: Pair) -> Pair:
     """`weight · (high + low)`, the weight having the leading axes of the pair."""
     if on_host(weight, *pair):
-        shape = weight.shape + (1,) * (pair[0].ndim - weight.ndim)
-        return single(weight.reshape(shape) * (pair[0] + pair[1]))
+        own, high = np.asarray(weight, float), np.asarray(pair[0])
+        whole = own.reshape(own.shape + (1,) * (high.ndim - own.ndim)) * (
+            high + pair[1].astype(float)
+        )
+        rounded = whole.astype(high.dtype)
+        return rounded, (whole - rounded).astype(high.dtype)
     return _scaled(weight, pair)
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, TypeVar
 
 import jax
@@ -175,6 +175,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         place = indices_in(given, self.classes_)
         if (place < 0).any():
             lost = self.classes_[place.argmin()]
+            lost = lost.item() if isinstance(lost, np.generic) else lost
             raise ValueError(
                 f"classes is {given} and lacks {lost!r}, a class of an earlier call: give all "
                 "classes, the earlier ones too"
@@ -185,10 +186,11 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
     def forget(self: E, X: RowsLike, y: LabelsLike, sample_weight: WeightsLike = None) -> E:
         """Take rows out again, as if they had never been learned.
 
-        Counts are those of a fit to the other rows exactly; means and scatters up to 1e-12 of the
-        sums before, so they lose digits where nearly all rows are forgotten. The classes, and what
-        a table's columns may hold, stay. That a row was never learned can be told only if a count
-        or a variance falls below 0; the result is meaningless otherwise.
+        With whole weights counts are those of a fit to the other rows exactly; means and scatters,
+        and sums of other weights, up to 1e-12 of the sums before, so they lose digits where nearly
+        all rows are forgotten. The classes, and what a table's columns may hold, stay. That a row
+        was never learned can be told only if a count or a variance falls below 0; the result is
+        meaningless otherwise.
 
         Args:
             X: rows that were learned, (n, d).
@@ -196,19 +198,20 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             sample_weight: the weights that they were learned with, (n,); None for ones.
 
         Raises:
-            ValueError: as for `fit`; the fit kept no statistics, or some row was never learned, as
-                far as that can be told.
+            ValueError: as for `fit`; the fit kept no statistics, some row was never learned, as far
+                as that can be told, or no row would be left.
         """
         self._check_fitted()
         before = self._kept("taken out of")
-        return self._learn(X, y, sample_weight, self.classes_, before, removing=True)
+        return self._learn(X, y, sample_weight, self.classes_, before, self._peak)
 
     def _kept(self, change: str) -> Any:
         """The statistics of the fit; raise if there are none."""
         if self._stats is None:
             raise ValueError(
-                f"the earlier fit kept no statistics, so rows cannot be {change} it: call "
-                "partial_fit from the first rows on"
+                f"the earlier fit kept no statistics, so rows cannot be {change} it: fit all rows "
+                "again; partial_fit keeps them, and fit where every row has a label and EM is not "
+                "needed"
             )
         return self._stats
 
@@ -219,10 +222,9 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         sample_weight: WeightsLike,
         classes: np.ndarray | None,
         before: Any = None,
-        *,
-        removing: bool = False,
+        peak: Any = None,
     ) -> E:
-        """Fit to these rows together with those of earlier statistics, or without these rows."""
+        """Fit to these rows and those of earlier statistics; with a peak, without these rows."""
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} requires y to be passed, but the target y is None: "
@@ -239,7 +241,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         if hasattr(self, "n_iter_"):
             del self.n_iter_
         with jax.enable_x64(True):
-            self._estimate(x, labels, w, before, parts=classes is not None, removing=removing)
+            self._estimate(x, labels, w, before, peak, parts=classes is not None)
         return self
 
     def _check_divisor(self, params: Any, classes: np.ndarray) -> None:
@@ -258,9 +260,9 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         labels: Labels,
         w: np.ndarray,
         before: Any,
+        peak: Any,
         *,
         parts: bool,
-        removing: bool,
     ) -> None:
         """Set the fitted attributes, from the statistics before and these rows."""
         clf = check_hyperparameters(self._model(labels.classes), widths(x))
@@ -269,24 +271,26 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "partial_fit needs a label of each row, and a model with statistics: use fit"
             )
+        if before is not None:
+            clf.family.check_stats(before.conditional)  # a parameter may have changed
         stats = None
         if parts or (whole and _is_sum(clf, x)):
             if sums_by_numpy(clf, x):
-                stats, params = fit_by_numpy(clf, x, labels.number, w, before, removing=removing)
+                stats, params = fit_by_numpy(clf, x, labels.number, w, before, peak)
             else:
                 found = statistics(clf, x, labels.number, w)
-                combine = removed if removing else merged
-                stats = on_host(found if before is None else combine(before, found))
+                if before is not None:
+                    rest = merged if peak is None else partial(removed, peak=peak)
+                    found = rest(before, found)
+                stats = on_host(found)
                 params = on_host(estimated(clf, stats))
-            if removing and any(np.isnan(leaf).any() for leaf in jax.tree.leaves(stats)):
-                raise ValueError(
-                    "X has rows that were never learned with these labels and weights: without "
-                    "them a count, a total or a variance would be below 0"
-                )
+            if peak is not None:
+                _check_rest(stats)
         else:
             params = on_host(self._fit_rows(clf, *padded(x, labels.number, w)))
         self._check_divisor(params, labels.classes)
         self._fitted_model, self._stats, self.params_ = clf, stats, params
+        self._peak = stats if peak is None else peak
         self.classes_ = labels.classes
         self._cache: dict[str, Any] = {}
 
@@ -303,6 +307,17 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         warn_unless(found.converged, f"EM stopped after {found.steps} steps")
         self.n_iter_ = int(found.steps)
         return found.params
+
+
+def _check_rest(stats: Any) -> None:
+    """Raise if rows were taken out that were not in, or no row is left."""
+    if any(np.isnan(leaf).any() for leaf in jax.tree.leaves(stats)):
+        raise ValueError(
+            "X has rows that were never learned with these labels and weights: without them a "
+            "count, a total or a variance would be below 0"
+        )
+    if not stats.count.any():
+        raise ValueError("no row would be left: fit other rows, or leave out one of these")
 
 
 def _count(x: PyTree) -> int:

@@ -62,7 +62,12 @@ def encoded(y: LabelsLike, unlabelled: bool, classes: np.ndarray | None = None) 
 
 def classes_of(labels: LabelsLike) -> Shaped[np.ndarray, "K"]:
     """The sorted classes among these labels."""
-    return _read(labels, False)[0]
+    if not hasattr(labels, "__getitem__") or isinstance(labels, Mapping):
+        raise ValueError(f"classes is {labels!r:.80}, expected a list or an array of labels")
+    try:
+        return _read(labels, False)[0]
+    except ValueError as error:
+        raise ValueError(f"classes are no labels of one kind: {error}") from error
 
 
 def numbers_in(classes: Shaped[np.ndarray, "K"], y: LabelsLike) -> Int[np.ndarray, "n"]:

@@ -13,8 +13,9 @@ from jaxtyping import PyTree
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
 from genclf.numerics.compensated import over_axis, pairwise_sum
-from genclf.numerics.namespace import Array, namespace
+from genclf.numerics.namespace import Array, is_traced, namespace
 from genclf.sums.plain import in_dtype
+from genclf.sums.problems import problem_of_stats
 from genclf.sums.statistics import Add, ClassifierStats, Moments, Sums, is_statistic
 
 T = TypeVar("T")
@@ -89,9 +90,14 @@ def remove(a: T, b: T) -> T:
     return removed(*_alike(a, b))
 
 
-def removed(a: T, b: T) -> T:
-    """`remove` of statistics of one model without a check."""
-    return jax.tree.map(lambda s, t: s._remove(t), a, b, is_leaf=is_statistic)
+def removed(a: T, b: T, peak: T | None = None) -> T:
+    """`remove` of statistics of one model without a check.
+
+    `peak` are the statistics from which rows were removed before; their rounding is in `a`.
+    """
+    return jax.tree.map(
+        lambda s, t, p: s._remove(t, p), a, b, a if peak is None else peak, is_leaf=is_statistic
+    )
 
 
 @checked_call
@@ -205,18 +211,21 @@ def _alike(a: T, b: T) -> tuple[T, T]:
     """
     check_statistics(a, "a")
     check_statistics(b, "b")
+    given = _outline(a), _outline(b)
     if isinstance(a, ClassifierStats) and isinstance(b, ClassifierStats):
-        a, b = _as_the_other(a, b), _as_the_other(b, a)
+        a, b = _as_the_other(a, b, "a"), _as_the_other(b, a, "b")
     if (jax.tree.structure(a), _outline(a)) != (jax.tree.structure(b), _outline(b)):
         raise ValueError(
-            f"a and b are statistics of different models: a is of {_outline(a)}, b of {_outline(b)}"
+            f"a and b are statistics of different models: a is of {given[0]}, b of {given[1]}"
         )
     return a, b
 
 
-def _as_the_other(s: Any, other: Any) -> Any:
+def _as_the_other(s: Any, other: Any, name: str) -> Any:
     if s.statistic or not other.statistic:
         return s
+    if not is_traced(s) and (wrong := problem_of_stats(s.labels, s.conditional, name)):
+        raise ValueError(f"no rows have these statistics: {wrong}")
     dtype = other.count.dtype
     arrays = jax.tree.map(lambda n: in_dtype(n, dtype), s, is_leaf=is_statistic)
     return replace(arrays, statistic=other.statistic)

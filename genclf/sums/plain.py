@@ -63,11 +63,8 @@ def from_plain(count: Array, total: Array, products: Array | None, centre: Any, 
     weight = count if count.ndim == total.ndim else count[..., None]
     # m = c + A / n,  S = B - A Aᵀ / n
     deviation = divide(total, xp.broadcast_to(weight, total.shape))
-    mean = (
-        deviation
-        if centre is None
-        else xp.where(weight == 0, 0, deviation + _at(centre, deviation))
-    )
+    at = deviation if centre is None else deviation + _at(centre, deviation)
+    mean = xp.where(weight == 0, xp.where(total == 0, 0, xp.nan), at)
     raw = Moments.quick(count, deviation, products)
     rounding = 64 * eps * raw.diagonal
     scatter = products - _outer(raw, total, deviation)
@@ -113,8 +110,9 @@ def in_dtype(s: Any, dtype: Any) -> Any:
     """The statistics as arrays of JAX of this dtype; what float32 rounds off is kept beside it."""
     names = ("count", "total") if isinstance(s, Sums) else ("count", "mean", "scatter")
     values = [whole(s, name, i) for i, name in enumerate(names)]
-    high = [jnp.asarray(a, dtype) for a in values]
-    if high[0].dtype != np.float32 or not on_host(*values):
-        return type(s).quick(*high)
-    low = [jnp.asarray(a - np.asarray(b), dtype) for a, b in zip(values, high, strict=True)]
-    return type(s).quick(*high, tuple(low))
+    if dtype != np.float32 or not on_host(*values):
+        return type(s).quick(*(jnp.asarray(a, dtype) for a in values))
+    with np.errstate(over="ignore"):
+        high = [a.astype(np.float32) for a in values]
+        low = tuple(jnp.asarray(a - b, dtype) for a, b in zip(values, high, strict=True))
+    return type(s).quick(*map(jnp.asarray, high), low)

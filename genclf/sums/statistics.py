@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
@@ -80,11 +81,11 @@ class Sums(ShowsNumbers):
         times = lambda a: weight * a  # noqa: E731
         return Sums.quick(times(self.count), times(self.total), jax.tree.map(times, self.rounding))
 
-    def _remove(self, other: Sums) -> Sums:
-        xp = namespace(self.count)
+    def _remove(self, other: Sums, peak: Sums | None = None) -> Sums:
+        xp, peak = namespace(self.count), peak or self
         rest = self._merge(other._scale(-1))
-        count, few = _not_negative(rest.count, xp.maximum(self.count, other.count))
-        total, less = _not_negative(rest.total, xp.maximum(self.total, other.total))
+        count, few = _not_negative(rest.count, xp.maximum(peak.count, other.count))
+        total, less = _not_negative(rest.total, xp.maximum(peak.total, other.total))
         impossible = few.any(-1) | less.any(_after(few.ndim - 1, less))
         return nan_if(impossible, Sums(count, total, rest.rounding))
 
@@ -248,21 +249,27 @@ class Moments(ShowsNumbers):
         scatter, rest = scaled(xp.asarray(weight, count.dtype), (self.scatter, low[2]))
         return Moments.quick(count, keep(self.mean), scatter, (times(low[0]), keep(low[1]), rest))
 
-    def _remove(self, other: Moments) -> Moments:
-        xp = namespace(self.count)
+    def _remove(self, other: Moments, peak: Moments | None = None) -> Moments:
+        xp, peak = namespace(self.count), peak or self
         rest = self._merge(other._scale(-1))
-        count, few = _not_negative(rest.count, xp.maximum(self.count, other.count))
+        count, few = _not_negative(rest.count, xp.maximum(peak.count, other.count))
         # Rounding of the means moves the scatter too.
         eps, delta = xp.finfo(self.mean.dtype).eps, xp.abs(self._mean_difference(other)[0])
         error = 8 * eps * (xp.abs(self.mean) + xp.abs(other.mean))
         moved = self.per_feature(xp.abs(divide(self.count * other.count, rest.count)))
         moved = self.summed_if_pooled(moved * error * (delta + error))
-        terms = self.summed_if_pooled(
-            xp.broadcast_to(self.per_feature(self.count), self.mean.shape)
-        )
-        below = rest.diagonal < -(eps * (terms + 64) * self.diagonal + moved)
+        number = xp.broadcast_to(self.per_feature(peak.count), self.mean.shape)
+        terms = self.summed_if_pooled(number)
+        # So did the rounding of what was removed before.
+        before = error * xp.sqrt(number * xp.broadcast_to(peak.diagonal, self.mean.shape))
+        moved = moved + self.summed_if_pooled(before)
+        below = rest.diagonal < -(eps * (terms + 64) * peak.diagonal + moved)
         impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
-        return nan_if(impossible, Moments(count, rest.mean, rest.scatter, rest.rounding))
+        empty = self.per_feature(count) == 0
+        mean, scatter = xp.where(empty, 0, rest.mean), rest.scatter
+        if not self.is_pooled and self.rounding is None:
+            scatter = xp.where(empty[..., None] if self.is_full else empty, 0, scatter)
+        return nan_if(impossible, Moments(count, mean, scatter, rest.rounding))
 
     def _pool(self, add: Add) -> Moments:
         xp = namespace(self.count)
@@ -286,11 +293,15 @@ class Moments(ShowsNumbers):
 
 
 def _not_negative(value: Array, size: Array) -> tuple[Array, Array]:
-    """A difference of sums, 0 where it is < 0 by rounding; and a mask of where it is truly < 0."""
+    """A difference of sums, 0 where it is rounding; and a mask of where it is truly < 0.
+
+    In float32 sums have low parts, so what is above 0 is no rounding.
+    """
     xp = namespace(value)
     rounding = 64 * xp.finfo(value.dtype).eps * size
+    most = 0 if value.dtype == np.float32 else rounding
     below = value < -rounding
-    return xp.where((value < 0) & ~below, 0, value), below
+    return xp.where((value <= most) & ~below, 0, value), below
 
 
 def _after(axes: int, a: Array) -> tuple[int, ...]:

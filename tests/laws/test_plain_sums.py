@@ -31,8 +31,8 @@ def centre_of(node):
         return {name: centre_of(part) for name, part in node.items()}
     if isinstance(node, gcf.Sums):
         return None
-    mean = np.asarray(node.mean, float)
-    return np.round(mean.reshape(-1, mean.shape[-1]).mean(0), 1)
+    mean = np.asarray(node.mean, float).mean(-2)
+    return np.round(mean if mean.ndim == 1 else mean[:, 0], 1)  # one of each column
 
 
 def added(*parts):
@@ -122,13 +122,19 @@ def changed(field, value, at=()):
     [
         (changed(0, [3.0, 4.0]), r"count has shape \(2,\), expected \(3,\)"),
         (changed(1, np.zeros((2, 3))), r"total has shape \(2, 3\), expected \(K, features\)"),
-        (changed(2, np.zeros((3, 2, 2))), r"products has shape \(3, 2, 2\), expected \(3, 3\)"),
+        (changed(2, np.zeros((3, 2, 2))), r"products has shape \(3, 2, 2\), expected \(3, 3, 3\)"),
         (changed(2, 1e3, (1, 0, 2)), r"products\[1\] is not symmetric"),
-        (changed(2, -1.0, (2, 1, 1)), r"products\[2, .* less than the products of the means"),
-        (changed(1, 1e3, (0, 1)), r"products\[0, .* less than the products of the means"),
-        (changed(1, np.nan, (0, 1)), "total holds NaN"),
-        (changed(0, -1.0, (0,)), "no rows have these sums: .*count is negative"),
-        (changed(2, None), "estimates from Moments"),
+        (changed(2, -1.0, (2, 1, 1)), r"products\[2, .* which no rows with this count"),
+        (changed(1, 1e3, (0, 1)), r"products\[0, .* which no rows with this count"),
+        (changed(1, np.nan, (0, 1)), r"total\[0, 1\] is nan, expected a finite sum"),
+        (changed(0, -1.0, (0,)), r"count\[0\] is -1, expected a weight >= 0"),
+        (changed(2, None), r"products is None, expected .* of shape \(3, 3, 3\)"),
+        (changed(0, 0.0, (1,)), r"total\[1, 0\] is .*, expected 0, as there are no rows"),
+        (changed(2, np.zeros((3, 3))), r"products has shape \(3, 3\), expected \(3, 3, 3\)"),
+        (
+            changed(2, 1e4 * np.array([[[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]]] * 3)),
+            r"products\[0\] minus the products of the means has a negative eigenvalue",
+        ),
         (changed(3, np.zeros(2)), r"centre has shape \(2,\), expected \(3,\)"),
     ],
 )
@@ -142,12 +148,20 @@ def test_sums_of_no_rows_are_named(change, message):
 @pytest.mark.usefixtures("x64")
 def test_under_jit_they_are_nan():
     x, y = rows()
-    count, total, products = sums_of(x, y, 0)
+    count, total, products = map(jnp.asarray, sums_of(x, y, 0))
     found = jax.jit(lambda p: gcf.from_sums(gcf.qda(K), count, total, p))(
-        jnp.asarray(products).at[1, 2, 2].set(1e-3)
+        products.at[1, 2, 2].set(1e-3)
     )
-    invalid = np.isnan(found.conditional.scatter).any((1, 2))
-    np.testing.assert_array_equal(invalid, [False, True, False])
+    assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(found))
+    compiled = jax.jit(lambda n, a: gcf.from_sums(gcf.qda(K), n, a, products))
+    assert np.isfinite(compiled(count, total).conditional.scatter).all()
+    for n, a in [
+        (count.at[0].set(-1), total),
+        (count.at[2].set(0), total),
+        (count, total.at[1, 1].set(jnp.inf)),
+        (count, total.at[1, 1].set(jnp.nan)),
+    ]:
+        assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(compiled(n, a)))
 
 
 def test_lost_digits_are_said():
@@ -180,3 +194,33 @@ def test_statistics_by_hand_merge_with_others(dtype):
         assert all(s.count.dtype == dtype for s in leaves if is_statistic(s))
         expected = gcf.stats(clf, x, y).conditional.scatter
         np.testing.assert_allclose(found.conditional.scatter, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("clf", "sums", "message"),
+    [
+        (gcf.bernoulli_nb(2), ([3, 2], [[4, 0], [0, 2]]), "at most the weight of the rows"),
+        (gcf.bernoulli_nb(2), ([3, 2], [[1, 0], [0, -2]]), r"total\[1, 1\] is -2, expected a sum"),
+        (gcf.categorical_nb(2, 2), ([3, 2], [[2, 2], [1, 1]]), "tables that sum to the count"),
+        (gcf.categorical_nb(2, 2), ([3, 2], [[2, 0], [1, 1]]), "tables that sum to the count"),
+        (gcf.multinomial_nb(2), ([0, 2], [[1, 0], [0, 2]]), "expected 0, as there are no rows"),
+        (gcf.bernoulli_nb(2), ([3, 2], [[1], [1]], [[1], [1]]), "Bernoulli sums counts"),
+        (gcf.bernoulli_nb(2), ([3, 2], [[1], [1]], None, None, [[1], [1]]), "cells is"),
+        (gcf.gaussian_nb(1, missing="marginalize"), ([3], [[1]], [[1]]), "cells is None"),
+        (gcf.lda(2), ([9, 9], [[0], [0]], [[[-1]], [[3]]]), r"products\[0, 0, 0\] is -1"),
+        (
+            gcf.Classifier(gcf.VonMisesFisher(), 1),
+            ([3], [[30.0, 0.0]], [[310.0, 1.0]]),
+            "sums of unit vectors",
+        ),
+    ],
+)
+def test_counts_that_no_rows_have_are_named(clf, sums, message):
+    with pytest.raises(ValueError, match=message):
+        gcf.from_sums(clf, *(None if a is None else np.array(a, float) for a in sums))
+
+
+def test_a_centre_is_not_lost():
+    bits = gcf.stats(gcf.bernoulli_nb(2), np.eye(2, dtype=int), np.array([0, 1]))
+    with pytest.raises(ValueError, match="centre is given, but the statistics are sums of counts"):
+        gcf.to_sums(bits, np.zeros(2))

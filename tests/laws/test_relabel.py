@@ -132,3 +132,46 @@ def test_params_are_reordered_and_left_out(model):
         -np.log(np.exp(params.log_prior[jnp.array([0, 2])]).sum()),
         atol=1e-8,
     )
+
+
+def test_maps_and_priors_that_cannot_be_are_named():
+    (model,) = [m for m in MODELS if m.name == "gaussian-diag"]
+    stats, clf = statistics(model, "float32"), model.classifier
+    x, y = model.example("float32")
+    params = gcf.with_prior(gcf.fit(clf, x, y), jnp.array([0, 0.5, 0.5]))
+    of_class = replace(clf, family=gcf.Gaussian(prior=gcf.NormalInverseWishart(np.zeros((K, 5)))))
+    never = replace(clf, class_prior=np.array([0.0, 0, 1]))
+    for call, message in [
+        (lambda: gcf.relabel(stats, [0, 1]), "to is .*, expected 3 whole numbers"),
+        (lambda: gcf.relabel(stats, np.array([0.0, 1, 1])), "expected 3 whole numbers"),
+        (lambda: gcf.relabel(stats, [0, 5, 1], 3), r"to\[1\] is 5, expected a class in 0..2"),
+        (lambda: gcf.relabel(stats, [-1, -1, -1]), "to leaves out every class"),
+        (lambda: gcf.relabel(stats, [0, 1, 1], 0), "num_classes is 0"),
+        (lambda: gcf.relabel(stats, np.ma.array([0, 1, 1], mask=[0, 0, 1])), "mask"),
+        (lambda: jax.jit(lambda t: gcf.relabel(stats, t, -1))(jnp.arange(3)), "num_classes is -1"),
+        (lambda: gcf.relabel(params, [0, 0, 1]), "to merges classes"),
+        (lambda: gcf.relabel(params, [0, -1, 2]), "gives the new class 1 no old one"),
+        (lambda: gcf.relabel(params, [0, -1, -1]), "every class that has a probability above 0"),
+        (lambda: gcf.relabel(of_class, [2, 0, 1]), "mean of NormalInverseWishart has numbers for"),
+        (lambda: gcf.relabel(never, [0, 1, -1]), "every class that has a probability above 0"),
+        (lambda: gcf.relabel(never, [0, 1, 2], 4), "some new class has none"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert gcf.relabel(stats, np.array([0, 1, 1], np.uint8)).count.shape == (2,)
+    prior = gcf.relabel(replace(clf, class_prior=np.array([0.2, 0.3, 0.5])), [0, -1, 0]).class_prior
+    np.testing.assert_allclose(prior, [1.0], rtol=1e-6)
+    dirichlet = replace(clf, class_prior=gcf.Dirichlet(np.array([1.0, 2.0, 4.0])))
+    found = gcf.relabel(dirichlet, [1, 0, 1]).class_prior.concentration
+    np.testing.assert_allclose(found, [2.0, 5.0])
+
+
+def test_numpy_keeps_the_low_parts_of_float32():
+    x = (np.random.default_rng(0).normal(size=(500, 1)) * 0.01 + 1e4).astype(np.float32)
+    stats = gcf.stats(gcf.gaussian_nb(2), x, np.arange(500) % 2)
+    found = gcf.relabel(jax.tree.map(np.asarray, stats), [0, 0]).conditional
+    exact = x.astype(float)
+    scatter = found.scatter.astype(float) + found.rounding[2]
+    np.testing.assert_allclose(scatter[0, 0], ((exact - exact.mean()) ** 2).sum(), rtol=1e-7)
+    mean = found.mean.astype(float) + found.rounding[1]
+    np.testing.assert_allclose(mean[0, 0], exact.mean(), rtol=1e-12)

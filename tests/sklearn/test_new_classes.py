@@ -92,3 +92,27 @@ def test_what_cannot_change_says_so(name):
         found.partial_fit(x, np.ones(60, int), classes=[1, 2])
     with pytest.raises(ValueError, match="y has the label 7"):
         found.forget(x, np.full(60, 7))
+
+
+@pytest.mark.parametrize("name", ["LinearDiscriminant", "QuadraticDiscriminant", "GaussianNB"])
+@pytest.mark.parametrize("far", [0, 100.0])
+def test_rows_that_were_learned_are_forgotten_one_by_one(name, far):
+    """However many are taken out; a class without rows is impossible then, whatever the weights."""
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        x, y = rng.normal(size=(24, 2)) + far, np.arange(24) % 2
+        w = rng.choice([0.1, 0.2, 0.3, 1.0, 2.7], 24)
+        found = getattr(estimators, name)(ridge=0.1).fit(x, y, w)
+        for i in rng.permutation(np.flatnonzero(y == 0)):
+            found.forget(x[[i]], y[[i]], w[[i]])
+        assert (found.predict_proba(x)[:, 0] == 0).all()
+
+
+def test_what_is_left_is_checked():
+    x, y = X[:40], Y[:40] % 2
+    found = estimators.LinearDiscriminant().fit(x, y)
+    with pytest.raises(ValueError, match="no row would be left"):
+        found.forget(x, y)
+    found.set_params(shrinkage="ledoit-wolf")
+    with pytest.raises(ValueError, match="needs fourth moments"):
+        found.forget(x[:1], y[:1])
