@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,11 +15,18 @@ from genclf.arguments.domains import shown
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import check_statistics
+from genclf.classifier.plain_checks import (
+    check_counts,
+    check_scatter,
+    impossible,
+    of_shape,
+    plain_array,
+    refuse,
+)
 from genclf.families.base import Family
 from genclf.families.capabilities import SharesScatter, is_hidden
 from genclf.families.combined.independent import Independent
 from genclf.families.combined.product import Product
-from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.directions.von_mises_fisher import VonMisesFisher
@@ -31,7 +37,6 @@ from genclf.sums.problems import problem_of_stats
 from genclf.sums.statistics import ClassifierStats, Moments, Sums, is_statistic, nan_if
 
 _OF_MOMENTS = Gaussian, VonMisesFisher
-_DIGITS = 1e-3  # relative rounding of a variance, above which it is called lost
 
 
 @checked_arguments
@@ -87,8 +92,8 @@ def from_sums(
     References:
         Chan, Golub & LeVeque (1983), "Algorithms for computing the sample variance", eq. 1.2.
     """
-    labels, _ = _array(count, "count")
-    _refuse(labels < 0, labels, "count", "a weight >= 0")
+    labels, _ = plain_array(count, "count")
+    refuse(labels < 0, labels, "count", "a weight >= 0")
     if labels.shape != (clf.num_classes,):
         raise ValueError(
             f"count has shape {labels.shape}, expected ({clf.num_classes},): the weight of each "
@@ -101,7 +106,7 @@ def from_sums(
     check_statistics(clf, found)
     found = replace(found, statistic=clf.family.statistic(inside))
     if is_traced(found):
-        return nan_if(_impossible(found), found)
+        return nan_if(impossible(found), found)
     if wrong := problem_of_stats(found.labels, found.conditional, "the statistics"):
         raise ValueError(f"no rows have these sums: {wrong}")
     return found
@@ -144,7 +149,7 @@ def _from_parts(family: Family, given: PlainSums, of: str) -> PyTree:
             name: _from_parts(part, _part(given, name, family), f"{of}[{name!r}]")
             for name, part in family.parts.items()
         }
-    total, eps = _array(given.total, f"total{of}")
+    total, eps = plain_array(given.total, f"total{of}")
     at_front = int(isinstance(family, Independent))
     if total.ndim != 2 + at_front or total.shape[-2] != given.count.shape[0]:
         axes = "(columns, K, 1)" if at_front else "(K, features)"
@@ -160,17 +165,17 @@ def _from_parts(family: Family, given: PlainSums, of: str) -> PyTree:
         raise ValueError(f"cells{of} is {shown(given.cells)}, expected {expected}")
     count: Any = namespace(given.count).broadcast_to(given.count, total.shape[:-1])
     if by_cell:
-        cells = _shaped(given.cells, f"cells{of}", total.shape)[0]
+        cells = of_shape(given.cells, f"cells{of}", total.shape)[0]
         more = (cells < 0) | (cells > count[..., None] * (1 + 1e-6))
-        _refuse(more, cells, f"cells{of}", "a weight from 0 to the count of the class")
+        refuse(more, cells, f"cells{of}", "a weight from 0 to the count of the class")
         count = cells
     weight = count if by_cell else count[..., None]
-    _refuse((weight == 0) & (total != 0), total, f"total{of}", "0, as there are no rows")
+    refuse((weight == 0) & (total != 0), total, f"total{of}", "0, as there are no rows")
     if not isinstance(inner, _OF_MOMENTS):
         for name in ("products", "centre"):
             if getattr(given, name) is not None:
                 raise ValueError(f"{name}{of} is given, but {type(inner).__name__} sums counts")
-        _check_counts(inner, total, weight, f"total{of}")
+        check_counts(inner, total, weight, f"total{of}")
         return from_plain(count, total, None, None, eps)
     products, more_eps = _products(inner, given.products, total.shape, of)
     centre = given.centre
@@ -178,9 +183,9 @@ def _from_parts(family: Family, given: PlainSums, of: str) -> PyTree:
         centre = _centre(centre, total.shape, of)
     found: Any = from_plain(count, total, products, centre, max(eps, more_eps))
     if not is_traced(found):
-        _check_scatter(found, products, max(eps, more_eps), of)
+        check_scatter(found, products, max(eps, more_eps), of)
         if isinstance(inner, VonMisesFisher):
-            _refuse(np.abs(found.mean) > 1 + 1e-6, total, f"total{of}", "sums of unit vectors")
+            refuse(np.abs(found.mean) > 1 + 1e-6, total, f"total{of}", "sums of unit vectors")
     shares = isinstance(inner, SharesScatter) and inner.shared
     return found.pool_classes() if shares else found
 
@@ -193,50 +198,11 @@ def _is_by_cell(family: Any, of: str) -> bool:
     return missing and not isinstance(family, Categorical | Multinomial)
 
 
-def _check_counts(family: Any, total: Any, weight: Any, name: str) -> None:
-    """Raise for counts that no rows have."""
-    _refuse(total < 0, total, name, "a sum >= 0")
-    if isinstance(family, Bernoulli):
-        _refuse(total > weight * (1 + 1e-6), total, name, "at most the weight of the rows")
-    if isinstance(family, Categorical) and not is_traced((total, weight)):
-        v = family.num_values
-        sizes = v if isinstance(v, tuple) else (v,) * (total.shape[-1] // v)
-        ends = np.cumsum(sizes)[:-1]
-        for table in np.split(np.asarray(total), ends, -1):
-            rows, most = table.sum(-1), weight[..., 0]
-            fits = rows <= most * (1 + 1e-6)
-            if getattr(family, "missing", "error") == "error":
-                fits &= rows >= most * (1 - 1e-6)
-            _refuse(~fits, rows, f"{name}, of a column,", "tables that sum to the count")
-
-
 def _centre(given: Any, shape: tuple[int, ...], of: str) -> Array:
     """The centre of each feature; of the columns of `Independent`, one for each column."""
     if len(shape) == 2:
-        return _shaped(given, f"centre{of}", shape[-1:])[0]
-    return _shaped(given, f"centre{of}", shape[:1])[0][:, None, None]
-
-
-def _refuse(wrong: Any, values: Any, name: str, expected: str) -> None:
-    """Raise for the first wrong number, if they are known."""
-    if is_traced((wrong, values)):
-        return
-    for at in np.argwhere(wrong):
-        where = ", ".join(map(str, at))
-        raise ValueError(f"{name}[{where}] is {values[tuple(at)]:.6g}, expected {expected}")
-
-
-def _impossible(found: ClassifierStats) -> Array:
-    """Whether traced statistics are of no rows, as far as that is cheap to tell."""
-    leaves = jax.tree.leaves(found)
-    wrong = [~jnp.isfinite(leaf).all() for leaf in leaves] + [(found.count < 0).any()]
-    for s in jax.tree.leaves(found.conditional, is_leaf=is_statistic):
-        sums = s.total if isinstance(s, Sums) else s.mean
-        weight = s.count if s.count.ndim == sums.ndim else s.count[..., None]
-        wrong.append(((weight <= 0) & (sums != 0)).any())
-        if isinstance(s, Sums):
-            wrong.append((sums < 0).any())
-    return jnp.stack(wrong).any()
+        return of_shape(given, f"centre{of}", shape[-1:])[0]
+    return of_shape(given, f"centre{of}", shape[:1])[0][:, None, None]
 
 
 def _part(given: PlainSums, name: str, family: Product) -> PlainSums:
@@ -269,7 +235,7 @@ def _products(family: Family, given: Any, shape: tuple[int, ...], of: str) -> tu
     shapes = [(*front, k, *more) for k in own for more in forms]
     if given is None:
         raise ValueError(f"{name} is None, expected Σ w (x - c)(x - c)ᵀ of shape {shapes[0]}")
-    found, eps = _shaped(given, name, *shapes)
+    found, eps = of_shape(given, name, *shapes)
     xp, full = namespace(found), found.ndim > len(shape)
     if full and not is_traced(found):
         gap = np.abs(found - np.swapaxes(found, -1, -2)).max((-2, -1))
@@ -278,80 +244,6 @@ def _products(family: Family, given: Any, shape: tuple[int, ...], of: str) -> tu
             raise ValueError(f"{name}[{', '.join(map(str, k))}] is not symmetric")
     if full and not is_full:
         found = xp.diagonal(found, axis1=-2, axis2=-1)
-    return found, eps
-
-
-def _check_scatter(found: Moments, products: Any, eps: float, of: str) -> None:
-    """Raise for products that no rows have; warn where the subtraction lost the digits."""
-    size = np.diagonal(products, axis1=-2, axis2=-1) if found.is_full else products
-    variance = found.diagonal
-    entries = np.isnan(found.scatter)
-    if entries.any():
-        at = np.argwhere(entries)[0].tolist()
-        raise ValueError(
-            f"products{of}[{', '.join(map(str, at))}] is {products[tuple(at)]:.6g}, which no rows "
-            "with this count and total have; expected Σ w (x - c)(x - c)ᵀ about the same centre c"
-        )
-    if found.is_full:
-        _check_definite(found, size, eps, f"products{of}")
-    # Of all classes together: a feature may well be constant in one of them.
-    size, variance = size.sum(-2), variance.sum(-2)
-    lost = (size > 0) & (variance < eps / _DIGITS * size)
-    if lost.any():
-        at = ", ".join(map(str, np.argwhere(lost)[0].tolist()))
-        warnings.warn(
-            f"fewer than three digits are left of the variance of feature {at} in products{of}: "
-            "it is constant, or the centre is far from the rows; sum about a centre among the "
-            "rows, in float64",
-            stacklevel=5,
-        )
-
-
-def _check_definite(found: Moments, size: Any, eps: float, name: str) -> None:
-    """Raise for a scatter with a negative eigenvalue, beyond the rounding of B, of this size."""
-    d = size.shape[-1]
-    sd: Any = np.sqrt(found.diagonal + 64 * d * eps * size)
-    sd = np.where(sd > 0, sd, 1)
-    correlation = found.scatter / (sd[..., :, None] * sd[..., None, :])
-    rounding = 1e-6 + 64 * d * eps * size / sd**2
-    regular = correlation + rounding[..., None] * np.eye(d)
-    for at in np.ndindex(regular.shape[:-2]):
-        try:
-            np.linalg.cholesky(regular[at])
-        except np.linalg.LinAlgError:
-            where = ", ".join(map(str, at))
-            raise ValueError(
-                f"{name}[{where}] minus the products of the means has a negative eigenvalue, which "
-                "no rows have; expected Σ w (x - c)(x - c)ᵀ about the same centre c as total"
-            ) from None
-
-
-def _array(given: Any, name: str) -> tuple[Array, float]:
-    """Numbers in float64 unless they are traced, and their relative rounding."""
-    if is_traced(given):
-        found: Any = jnp.asarray(given)
-        if not jnp.issubdtype(found.dtype, jnp.floating):
-            found = found.astype(jnp.result_type(float))
-    else:
-        found = np.asarray(given)
-        if found.dtype.kind not in "iuf":
-            raise ValueError(
-                f"{name} is {shown(given)}, expected an array of numbers: take float() of "
-                "decimals, and 0 for the sums of no rows"
-            )
-    eps = float(jnp.finfo(found.dtype if found.dtype.kind == "f" else np.float64).eps)
-    found = found if is_traced(found) else found.astype(np.float64)
-    if not is_traced(found):
-        _refuse(~np.isfinite(found), found, name, "a finite sum")
-    return found, eps
-
-
-def _shaped(given: Any, name: str, *shapes: tuple[int, ...]) -> tuple[Array, float]:
-    """`_array`, which must have one of these shapes."""
-    found, eps = _array(given, name)
-    if found.shape not in shapes:
-        expected = " or ".join(map(str, dict.fromkeys(shapes)))
-        raise ValueError(f"{name} has shape {found.shape}, expected {expected}")
     return found, eps
 
 
