@@ -65,6 +65,12 @@ class Part:
 
     def merge(self, other: Part) -> Part:
         """The part of the rows of both, this one's first; raise if they cannot be added."""
+        self._check_alike(other)
+        if twice := set(self.part_ids) & set(other.part_ids):
+            raise ValueError(f"part {sorted(twice)[0]!r} occurs twice")
+        return replace(added(self, other), part_ids=(*self.part_ids, *other.part_ids))
+
+    def _check_alike(self, other: Part) -> None:
         if other.digest != self.digest:
             schemas, params = zip(
                 *(p.digest.partition("-")[::2] for p in (other, self)), strict=True
@@ -74,9 +80,44 @@ class Part:
                 f"part {_named(other)} was computed with the {what} {differ[0][:12] or None}, but "
                 f"{_named(self)} with {differ[1][:12] or None}: expected the same {what}"
             )
-        if twice := set(self.part_ids) & set(other.part_ids):
-            raise ValueError(f"part {sorted(twice)[0]!r} occurs twice")
-        return replace(added(self, other), part_ids=(*self.part_ids, *other.part_ids))
+
+    def remove(self, other: Part) -> Part:
+        """The part without the rows of one that was combined into it: the inverse of `merge`.
+
+        Counts are then those of the other parts, means and scatters up to about 1e-12 of the sums
+        before; see `genclf.remove`.
+
+        Args:
+            other: a part with some of the ids of this one.
+
+        Raises:
+            ValueError: the other part is of another schema, has an id that this one has not, or has
+                rows that this one cannot have.
+        """
+        from genclf.stream.convert import as_host, on_host_stats
+        from genclf.sums.merging import removed
+
+        self._check_alike(other)
+        if strange := [own for own in other.part_ids if own not in self.part_ids]:
+            raise ValueError(f"part {strange[0]!r} is not among the parts of {_named(self)}")
+        whole, less = (
+            on_host_stats(HostClassifier(p.labels, p.conditional, p.statistic))
+            for p in (self, other)
+        )
+        rest = as_host(removed(whole, less))
+        if wrong := problem_of_stats(rest.labels, rest.conditional, "the rest"):
+            raise ValueError(f"{_named(other)} has rows that {_named(self)} has not: {wrong}")
+        names = ("rows", "unused", "unseen")
+        fewer = {name: getattr(self, name) - getattr(other, name) for name in names}
+        ids = tuple(own for own in self.part_ids if own not in other.part_ids)
+        return replace(
+            self,
+            labels=rest.labels,
+            conditional=rest.conditional,
+            weight=float(rest.labels.count.sum()),
+            part_ids=ids,
+            **fewer,
+        )
 
     def extend(self, schema: Schema, longer: Schema) -> Part:
         """The part in the form of a longer schema, so that it merges with parts of that one.

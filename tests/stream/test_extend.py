@@ -134,3 +134,20 @@ def test_labels_that_cannot_be_are_named():
     part = gcf.partial(clf, schema, table, part_id="p")
     with pytest.raises(ValueError, match="give the schema of the part"):
         part.relabel(schema.relabel({"u": "w"}), {"v": "w"})
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "mixed"])
+def test_a_part_is_taken_out_again(name):
+    clf, schema, table = told(name)
+    first, last = (
+        gcf.partial(clf, schema, table.slice(*at), part_id=own)
+        for own, at in {"a": (0, 43), "b": (43, 58)}.items()
+    )
+    found = gcf.combine([first, last]).remove(last)
+    assert_equal(found, first, 1e-11)
+    assert (found.rows, found.part_ids, found.unused) == (first.rows, ("a",), first.unused)
+    np.testing.assert_allclose(found.weight, first.weight)
+    with pytest.raises(ValueError, match="part 'b' is not among the parts of 'a'"):
+        first.remove(last)
+    with pytest.raises(ValueError, match="has rows that 'a' has not"):
+        first.remove(replace(last, part_ids=("a",)))
