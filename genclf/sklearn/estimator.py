@@ -203,7 +203,9 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         """
         self._check_fitted()
         before = self._kept("taken out of")
-        return self._learn(X, y, sample_weight, self.classes_, before, self._peak)
+        return self._learn(
+            X, y, sample_weight, self.classes_, before, self._cache.get("peak", before)
+        )
 
     def _kept(self, change: str) -> Any:
         """The statistics of the fit; raise if there are none."""
@@ -290,9 +292,8 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             params = on_host(self._fit_rows(clf, *padded(x, labels.number, w)))
         self._check_divisor(params, labels.classes)
         self._fitted_model, self._stats, self.params_ = clf, stats, params
-        self._peak = stats if peak is None else peak
+        self._cache: dict[str, Any] = {} if peak is None else {"peak": peak}
         self.classes_ = labels.classes
-        self._cache: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without cached values, some of which are on a device."""
