@@ -239,8 +239,7 @@ def _products(family: Family, given: Any, shape: tuple[int, ...], of: str) -> tu
     xp, full = namespace(found), found.ndim > len(shape)
     if full and not is_traced(found):
         gap = np.abs(found - np.swapaxes(found, -1, -2)).max((-2, -1))
-        if (gap > np.sqrt(eps) * np.abs(found).max((-2, -1))).any():
-            k = np.argwhere(gap > np.sqrt(eps) * np.abs(found).max((-2, -1)))[0].tolist()
+        for k in np.argwhere(gap > np.sqrt(eps) * np.abs(found).max((-2, -1))):
             raise ValueError(f"{name}[{', '.join(map(str, k))}] is not symmetric")
     if full and not is_full:
         found = xp.diagonal(found, axis1=-2, axis2=-1)

@@ -23,7 +23,7 @@ from genclf.families.structure import nodes_of
 from genclf.numerics.logarithms import logsumexp
 from genclf.numerics.namespace import is_traced, namespace
 from genclf.sums.merging import check_statistics
-from genclf.sums.relabelling import ClassMap, is_injective, is_known, relabelled
+from genclf.sums.relabelling import ClassMap, is_injective, lost_classes, relabelled
 from genclf.sums.statistics import ClassifierStats, Moments, is_statistic, nan_if
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ def relabel(stats: T, to: ArrayLike | Sequence[int], num_classes: int | None = N
         return _model(stats, given, num)
     _check_pooled(stats, given)
     found = relabelled(stats, given, num)
-    if is_known(given):
+    if not is_traced(given):
         return found
     invalid: Any = ((given < -1) | (given >= num)).any()
     return jax.tree.map(lambda s: nan_if(invalid, s), found, is_leaf=is_statistic)
@@ -111,11 +111,11 @@ def _class_map(to: ArrayLike | Sequence[int], before: int) -> ClassMap:
 
 
 def _num_new(to: ClassMap, num_classes: int | None) -> int:
-    last = len(to) - 1 if not is_known(to) else int(to.max(initial=-1))
+    last = len(to) - 1 if is_traced(to) else int(to.max(initial=-1))
     if num_classes is None and last < 0:
         raise ValueError("to leaves out every class, expected a new class for one at least")
     found = last + 1 if num_classes is None else whole(1).checked(num_classes, "num_classes")
-    if not is_known(to):
+    if is_traced(to):
         return found
     wrong = np.flatnonzero((to < -1) | (to >= found))
     if len(wrong):
@@ -131,8 +131,7 @@ def _check_pooled(stats: Any, to: ClassMap) -> None:
     for s in jax.tree.leaves(stats, is_leaf=is_statistic):
         if not (isinstance(s, Moments) and s.is_pooled) or is_traced(to, s.count):
             continue
-        count = np.moveaxis(np.asarray(s.count), -2 if s.of_cells else -1, 0)
-        lost = (np.asarray(to) < 0) & (count != 0).reshape(len(count), -1).any(1)
+        lost = np.asarray(lost_classes(s, to)).reshape(-1, len(to)).any(0)
         if lost.any():
             raise ValueError(
                 f"to[{lost.argmax()}] is -1, but the classes have one pooled scatter, in which the "
@@ -142,11 +141,10 @@ def _check_pooled(stats: Any, to: ClassMap) -> None:
 
 
 def _params(params: Any, to: ClassMap, num_classes: int) -> Any:
-    if not is_known(to):
+    if is_traced(to):
         raise ValueError("to is traced, but params have as many classes as it keeps: give numbers")
-    kept = np.asarray(to)[np.asarray(to) >= 0]
-    if not is_injective(np.asarray(to)) or len(kept) < num_classes:
-        merges = not is_injective(np.asarray(to))
+    kept, merges = np.asarray(to)[np.asarray(to) >= 0], not is_injective(to)
+    if merges or len(kept) < num_classes:
         empty = sorted({*range(num_classes)} - {*kept.tolist()})
         problem = "merges classes" if merges else f"gives the new class {empty[0]} no old one"
         raise ValueError(
@@ -184,7 +182,7 @@ def _model(clf: Any, to: ClassMap, num_classes: int) -> Any:
     numbers_of = prior.concentration if is_dirichlet else prior
     if numbers_of is None or jnp.ndim(numbers_of) == 0:
         return replace(clf, num_classes=num_classes)
-    if not is_known(to) or len(np.unique(np.asarray(to)[np.asarray(to) >= 0])) < num_classes:
+    if is_traced(to) or len(np.unique(np.asarray(to)[np.asarray(to) >= 0])) < num_classes:
         raise ValueError(
             "class_prior has a number for each class, and some new class has none: give the model "
             "of the new classes its own class_prior"

@@ -19,6 +19,7 @@ from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.conversion import one_array
 from genclf.classifier.model import Fitted, require_generative
 from genclf.classifier.padding import by_rows
+from genclf.classifier.plain_checks import refuse
 from genclf.families.base import Params
 from genclf.families.capabilities import require
 from genclf.numerics.logarithms import times_log
@@ -227,11 +228,8 @@ def _row_priors(log_prior: ArrayLike, shape: tuple[int, ...]) -> Array:
         )
     if not is_traced(given):
         known = np.asarray(given)
-        for at in np.argwhere(np.isnan(known) | (known == np.inf)):
-            where = ", ".join(map(str, at))
-            raise ValueError(
-                f"log_prior[{where}] is {known[tuple(at)]}, expected a natural logarithm or -inf"
-            )
+        wrong = np.isnan(known) | (known == np.inf)
+        refuse(wrong, known, "log_prior", "a natural logarithm or -inf")
     return given
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -35,25 +36,23 @@ def _whole(high: tuple[Array, ...], low: tuple[Array, ...] | None) -> list[np.nd
 
 def as_stats(node: HostStats) -> PyTree:
     """Statistics of NumPy in JAX's dtype; in float32, low parts keep the precision of float64."""
-    if isinstance(node, dict):
-        return {name: as_stats(item) for name, item in node.items()}
-    if isinstance(node, HostClassifier):
-        inside = as_stats(node.labels), as_stats(node.conditional)
-        return ClassifierStats(*inside, node.statistic)
-    if isinstance(node, HostSums):
-        return Sums(*_split(node.count, node.total))
-    return Moments(*_split(node.count, node.mean, node.scatter))
+    return _as_library(node, _split)
 
 
 def on_host_stats(node: HostStats) -> PyTree:
     """The same numbers as statistics of the library, in float64 and without JAX's arrays."""
+    return _as_library(node, lambda *whole: whole)
+
+
+def _as_library(node: HostStats, convert: Callable[..., tuple[PyTree, ...]]) -> PyTree:
+    """Statistics of the library, from the converted arrays of each node."""
     if isinstance(node, dict):
-        return {name: on_host_stats(item) for name, item in node.items()}
+        return {name: _as_library(item, convert) for name, item in node.items()}
     if isinstance(node, HostClassifier):
-        inside = on_host_stats(node.labels), on_host_stats(node.conditional)
-        return ClassifierStats(*inside, node.statistic)
+        labels = _as_library(node.labels, convert)
+        return ClassifierStats(labels, _as_library(node.conditional, convert), node.statistic)
     kind: Any = Sums if isinstance(node, HostSums) else Moments
-    return kind.quick(*vars(node).values())
+    return kind(*convert(*vars(node).values()))
 
 
 def _split(*whole: np.ndarray) -> tuple[PyTree, ...]:

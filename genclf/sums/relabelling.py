@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import add_to
-from genclf.numerics.namespace import Array, namespace, on_host
+from genclf.numerics.namespace import Array, is_traced, namespace, on_host
 from genclf.sums.statistics import ClassifierStats, Moments, Sums, is_statistic, nan_if
 
 T = TypeVar("T")
@@ -43,20 +43,22 @@ def _relabelled(s: Any, axes: Any, to: ClassMap, num_classes: int) -> Any:
         return _pooled(s, to, num_classes)
     xp = namespace(*jax.tree.leaves(s), to)
     front = jax.tree.map(lambda a, axis: xp.moveaxis(a, axis, 0), s, axes)
-    moved = is_known(to) and is_injective(np.asarray(to))
-    found = (_moved if moved else _merged)(front, to, num_classes)
+    found = (_moved if is_injective(to) else _merged)(front, to, num_classes)
     return jax.tree.map(lambda a, axis: xp.moveaxis(a, 0, axis), found, axes)
 
 
-def is_known(to: ClassMap) -> bool:
-    """Whether the map has values while a function is traced."""
-    return not isinstance(to, jax.core.Tracer)
-
-
-def is_injective(to: np.ndarray) -> bool:
-    """Whether no two classes become one."""
-    kept = to[to >= 0]
+def is_injective(to: ClassMap) -> bool:
+    """Whether no two classes become one, as far as that is known."""
+    if is_traced(to):
+        return False
+    kept = np.asarray(to)[np.asarray(to) >= 0]
     return len(np.unique(kept)) == len(kept)
+
+
+def lost_classes(s: Moments, to: ClassMap) -> Bool[Array, "*batch K"]:
+    """Which classes of a pooled scatter have rows and are left out."""
+    xp = namespace(s.count, to)
+    return (to < 0) & (xp.moveaxis(s.count, s.class_axes().count, -1) != 0)
 
 
 def _moved(front: T, to: ClassMap, num_classes: int) -> T:
@@ -111,7 +113,7 @@ def _pooled(s: Moments, to: ClassMap, num_classes: int) -> Moments:
     low, zeros = s.rounding, xp.zeros_like(s.mean)
     own = Moments.quick(s.count, s.mean, zeros, low and (*low[:2], zeros))
     new = _relabelled(own, own.class_axes(), to, num_classes)
-    if is_known(to) and is_injective(np.asarray(to)):
+    if is_injective(to):
         spread: Any = s.scatter, None if low is None else low[2]
     else:
         # S' = S + Σ_k n_k δ_k δ_kᵀ, with δ_k = m_k - m'_to(k)
@@ -122,5 +124,5 @@ def _pooled(s: Moments, to: ClassMap, num_classes: int) -> Moments:
         spread = add_to(total, s.outer_pair(s.count, delta))
     rounding = None if low is None else (*new.rounding[:2], spread[1])
     found = Moments.quick(new.count, new.mean, spread[0], rounding)
-    lost = ((to < 0) & (xp.moveaxis(s.count, -2 if s.of_cells else -1, -1) != 0)).any()
+    lost = lost_classes(s, to).any()
     return found if on_host(lost) and not lost else nan_if(lost, found)

@@ -266,10 +266,11 @@ class Moments(ShowsNumbers):
         below = rest.diagonal < -(eps * (terms + 64) * peak.diagonal + moved)
         impossible = few.any(_after(below.ndim - 2, few)) | below.any((-2, -1))
         empty = self.per_feature(count) == 0
-        mean, scatter = xp.where(empty, 0, rest.mean), rest.scatter
+        mean, scatter, low = xp.where(empty, 0, rest.mean), rest.scatter, rest.rounding
+        low = low and (low[0], xp.where(empty, 0, low[1]), low[2])
         if not self.is_pooled and self.rounding is None:
             scatter = xp.where(empty[..., None] if self.is_full else empty, 0, scatter)
-        return nan_if(impossible, Moments(count, mean, scatter, rest.rounding))
+        return nan_if(impossible, Moments(count, mean, scatter, low))
 
     def _pool(self, add: Add) -> Moments:
         xp = namespace(self.count)
