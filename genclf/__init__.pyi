@@ -75,6 +75,7 @@ from .families.conjugate.gamma import Gamma as Gamma
 from .families.conjugate.normal_inverse_wishart import (
     NormalInverseWishart as NormalInverseWishart,
 )
+from .families.conjugate.two_covariance import TwoCovariance as TwoCovariance
 from .families.counts.bernoulli import Bernoulli as Bernoulli
 from .families.counts.bernoulli_params import BernoulliParams as BernoulliParams
 from .families.counts.categorical import Categorical as Categorical
@@ -94,6 +95,7 @@ from .families.gaussian.gaussian import Gaussian as Gaussian, GaussianDiagnosis 
 from .families.gaussian.marginal import GaussianFeatures as GaussianFeatures
 from .families.gaussian.params import GaussianParams as GaussianParams
 from .families.gaussian.student_t import StudentTParams as StudentTParams
+from .families.gaussian.two_covariance import TwoCovarianceParams as TwoCovarianceParams
 from .families.kernels.kernel_density import (
     KernelDensity as KernelDensity,
     KernelDensityParams as KernelDensityParams,

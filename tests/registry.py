@@ -165,9 +165,12 @@ class Model:
     @property
     def bayesian(self) -> gcf.Classifier:
         """The same model with a proper prior of its own for every parameter."""
+        if "prior" in self.proper:
+            family = replace(self.family, **self.proper)
+            return gcf.Classifier(family, num_classes=K, class_prior=gcf.Dirichlet(1.7))
         is_family = lambda node: isinstance(node, tuple(PRIORS))  # noqa: E731
         given = lambda f: replace(f, **PRIORS[type(f)]) if is_family(f) else f  # noqa: E731
-        family = jax.tree.map(given, replace(self.family, **self.proper), is_leaf=is_family)
+        family = jax.tree.map(given, self.family, is_leaf=is_family)
         return gcf.Classifier(family, num_classes=K, class_prior=gcf.Dirichlet(1.7))
 
     @property
@@ -268,6 +271,16 @@ MODELS = [
     Model("product-linear", _LINEAR_MIX, blocks(size=reals, word=bits), "linear"),
 ]
 BY_NAME = {model.name: model for model in MODELS}
+
+_SPREAD = np.random.default_rng(7).normal(size=(2, D, D))
+# Beside "gaussian-shared" it differs by its prior alone.
+TWO_COVARIANCE = Model(
+    "two-covariance",
+    gcf.Gaussian(shared=True),
+    reals,
+    "linear",
+    proper={"prior": gcf.TwoCovariance(2.5, _SPREAD[0] @ _SPREAD[0].T, _SPREAD[1] @ _SPREAD[1].T)},
+)
 
 # Two classes of two rows, where it does not matter which data are given.
 FOUR_ROWS = np.array([[0.0], [1.0], [8.0], [9.0]], np.float32), np.array([0, 0, 1, 1])

@@ -19,6 +19,10 @@ from genclf.classifier.or_rows import or_rows
 from genclf.families.base import Family
 from genclf.families.combined.combinator import leaf_families, with_leaf_families
 from genclf.families.combined.priors import check_proper, is_conjugate, priors
+from genclf.families.conjugate.base import Conjugate
+from genclf.families.conjugate.normal import NormalDistribution
+from genclf.families.conjugate.two_covariance import TwoCovariance
+from genclf.families.conjugate.two_covariance_em import EvidenceMaximum, of_highest_evidence
 from genclf.families.parts import over_parts
 from genclf.numerics.lbfgs import Minimiser
 from genclf.numerics.logarithms import times_log
@@ -35,8 +39,8 @@ class PriorSolution(Solution):
         params: its estimate, as `estimate` returns it.
         log_evidence: log-evidence of the data under that prior; also called `objective`.
         gradient_norm: largest absolute derivative of the log-evidence per example, with respect to
-            the logarithm of a strength.
-        steps: number of evaluations of the log-evidence and its gradient.
+            the logarithm of a strength, or of a covariance of `TwoCovariance`.
+        steps: number of evaluations of the log-evidence and its gradient, and of steps of EM.
         converged: whether `gradient_norm` is within the tolerance (1e-9 in float64, 2e-5 in
             float32), a Newton step along the gradient would change no strength by more than 10%,
             and rounding does not hide the gradient: each strength and its inverse are below 2e9 in
@@ -68,7 +72,7 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     its units from the data. Unlabelled examples do not count.
 
     Args:
-        clf: the model; with `Gaussian` densities it needs a `NormalInverseWishart` prior.
+        clf: the model; with `Gaussian` densities it needs a prior.
         stats: statistics of the examples, from `genclf.stats`; or x, y and weights in their
             place, as for `fit`.
 
@@ -89,7 +93,7 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §5.3.2.
     """
     check_model(clf, stats, "log_evidence")
-    check_proper(_priors(clf, stats), stats, "prior", "log_evidence")
+    check_proper(priors_of(clf, stats), stats, "prior", "log_evidence")
     return _log_evidence(clf, stats)
 
 
@@ -98,14 +102,15 @@ def log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
 def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     """Empirical Bayes: the strengths of the priors that maximise the evidence.
 
-    Maximises `log_evidence` by L-BFGS in the logarithms of these strengths: the concentration of a
+    Maximises `log_evidence` by L-BFGS in the logarithms of the strengths: the concentration of a
     `Dirichlet` (all numbers of an array); a and b of a `Beta`; shape and rate of a `Gamma`; κ and
     ν - p + 1 of a `NormalInverseWishart`, whose mean and scale are kept. If these are None,
     they are taken from the statistics, with a scale that changes with ν, and the new prior holds
     their numbers, so that it is the same prior for other data. (In `Independent` None stays None,
-    since one prior serves columns of different means.) Each family in a combinator has its own
-    strengths; `alpha` becomes a prior. The class prior is kept: one table of class counts has
-    little information about its concentration.
+    since one prior serves columns of different means.) Of a `TwoCovariance` all numbers are
+    estimated, by EM; a singular `between` that is given keeps its rank. Each family in a combinator
+    has its own strengths; `alpha` becomes a prior. The class prior is kept: one table of class
+    counts has little information about its concentration.
 
     Args:
         clf: the model; the search starts from its priors.
@@ -116,7 +121,7 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
         A `PriorSolution`; `classifier` is the model with its new prior.
 
     Raises:
-        ValueError: a prior is invalid or improper.
+        ValueError: a prior is invalid or improper; a `TwoCovariance` is in `Independent`.
 
     Example:
         >>> import genclf as gcf
@@ -127,15 +132,23 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
         True 0.63
 
     References:
-        Minka (2000), "Estimating a Dirichlet distribution"; Murphy (2012), §5.6.
+        Minka (2000), "Estimating a Dirichlet distribution"; Murphy (2012), §5.6; Ioffe (2006),
+        "Probabilistic linear discriminant analysis".
     """
     check_model(clf, stats, "fit_prior")
-    check_proper(_priors(clf, stats), stats, "prior", "fit_prior")
+    given = priors_of(clf, stats)
+    if any(isinstance(node, NormalDistribution) and node.batch_shape for node in _nodes(given)):
+        raise ValueError(
+            "one TwoCovariance in Independent serves columns of different units: use "
+            'Gaussian("diag", shared=True, prior=TwoCovariance()), which has numbers for each'
+        )
+    check_proper(given, stats, "prior", "fit_prior")
     return _fit_prior(clf, stats)
 
 
 @jax.jit
-def _priors(clf: Classifier, stats: ClassifierStats) -> PyTree:
+def priors_of(clf: Classifier, stats: ClassifierStats) -> PyTree:
+    """The prior of each leaf family, in one program."""
     return priors(clf.family, stats.conditional)
 
 
@@ -160,12 +173,16 @@ def _strengths(family: Family, stats: PyTree) -> list[PyTree]:
 
 def _with_numbers(family: Family, stats: PyTree) -> Family:
     """The family with priors that hold the numbers taken from the statistics."""
-    used = jax.tree.leaves(priors(family, stats), is_leaf=is_conjugate)
+    used = _nodes(priors(family, stats))
     new = [
         part if node.batch_shape else part.with_prior(part.given_prior.with_numbers_of(node))
         for (part, _), node in zip(leaf_families(family, stats), used, strict=True)
     ]
     return with_leaf_families(family, new)
+
+
+def _nodes(given: PyTree) -> list[Conjugate]:
+    return jax.tree.leaves(given, is_leaf=is_conjugate)
 
 
 def _with_strengths(family: Family, stats: PyTree, free: list[PyTree]) -> Family:
@@ -188,7 +205,15 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     def loss(free: list[PyTree]) -> Float[Array, ""]:
         return -_log_evidence(with_prior(free), stats) / total
 
+    family, by_em = _by_em(clf.family, stats.conditional, tol)
+    clf = eqx.tree_at(lambda c: c.family, clf, family)
+    em_norm = jnp.stack([jnp.zeros((), dtype), *(end.gradient_norm for end in by_em)]).max()
+    em_steps = sum((end.steps for end in by_em), jnp.zeros((), jnp.int32))
     start, unravel = ravel_pytree(_strengths(clf.family, stats.conditional))
+    if not start.size:
+        value = _log_evidence(clf, stats)
+        converged = (em_norm <= tol) & (total > 0)
+        return PriorSolution(clf, estimated(clf, stats), value, em_norm, em_steps, converged)
 
     def value_and_grad(free: Array) -> tuple[Array, Array]:
         return jax.value_and_grad(lambda free: loss(unravel(free)))(free)
@@ -212,7 +237,19 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
         found,
         estimated(found, stats),
         -end.value * total,
-        gradient_norm,
-        end.evaluations,
-        (gradient_norm <= tol) & short & inside & (total > 0),
+        jnp.maximum(gradient_norm, em_norm),
+        end.evaluations + em_steps,
+        (jnp.maximum(gradient_norm, em_norm) <= tol) & short & inside & (total > 0),
     )
+
+
+def _by_em(family: Family, stats: PyTree, tol: float) -> tuple[Family, list[EvidenceMaximum]]:
+    """The family with each `TwoCovariance` at the highest evidence, and where EM ended."""
+    leaves, found = [], []
+    for part, s in leaf_families(family, stats):
+        prior = part.given_prior
+        if isinstance(prior, TwoCovariance):
+            found.append(of_highest_evidence(prior, s, part.covariance, tol))
+            part = part.with_prior(found[-1].prior)
+        leaves.append(part)
+    return with_leaf_families(family, leaves), found

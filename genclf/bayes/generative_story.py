@@ -42,6 +42,7 @@ def story(
         covariance   InverseWishart             scale
         variance     InverseGamma               scale    ("diag", "spherical")
         mean         Normal given covariance
+        mean_noise   Normal(0, 1)               mean, scale    (`TwoCovariance`)
         coef         Normal(0, 1 / √(n l2))               (SoftmaxRegression; intercept: flat)
 
     In a `Product` each name is prefixed by the block and a dot. If columns differ in number of

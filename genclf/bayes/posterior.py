@@ -118,8 +118,9 @@ def posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     """The exact posterior distribution of the parameters: the conjugate prior and the data.
 
     Class probabilities and tables are Dirichlet, Bernoulli probabilities beta, Poisson rates gamma,
-    the means and covariances of Gaussians normal-inverse-Wishart; see `Dirichlet`, `Beta`, `Gamma`
-    and `NormalInverseWishart` for the priors that the hyper-parameters of the model stand for. A
+    the means and covariances of Gaussians normal-inverse-Wishart, their means normal if the
+    covariance is known; see `Dirichlet`, `Beta`, `Gamma`, `NormalInverseWishart` and
+    `TwoCovariance` for the priors that the hyper-parameters of the model stand for. A
     Gaussian without a prior has the flat prior, whose posterior is proper for more than 2d + 1
     examples in each class ("full"; 4 or more for "diag"). `posterior`, `predictive` and `prior` use
     the prior whatever `inference` is.
@@ -189,11 +190,12 @@ def prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
 def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
     """Params whose densities have the parameters integrated out: p(x, y | data).
 
-    The densities are Student-t for Gaussians, Dirichlet-multinomial for words, negative binomial
-    for Poisson counts. Those of Bernoulli and categorical features are linear in the parameters, so
-    they are taken at the expected parameters. A value or word that never occurred has its share of
-    the prior's mass. The result is `estimate` of the model with `inference="predictive"`; every
-    function that needs no sufficient statistics accepts it.
+    The densities are Student-t for Gaussians, Gaussian under `TwoCovariance`,
+    Dirichlet-multinomial for words, negative binomial for Poisson counts. Those of Bernoulli and
+    categorical features are linear in the parameters, so they are taken at the expected parameters.
+    A value or word that never occurred has its share of the prior's mass. The result is `estimate`
+    of the model with `inference="predictive"`; every function that needs no sufficient statistics
+    accepts it.
 
     Args:
         clf: the model.

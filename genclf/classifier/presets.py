@@ -10,6 +10,7 @@ from genclf.families.base import Scalar
 from genclf.families.conjugate.beta import Beta
 from genclf.families.conjugate.dirichlet import Dirichlet
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
@@ -24,7 +25,7 @@ def lda(
     ridge: Scalar = 0.0,
     shrinkage: Scalar | Method | None = None,
     class_alpha: Scalar = 0.0,
-    prior: NormalInverseWishart | None = None,
+    prior: NormalInverseWishart | TwoCovariance | None = None,
     inference: Inference = "map",
     missing: Missing = "error",
 ) -> Classifier:
@@ -64,7 +65,7 @@ def qda(
     ridge: Scalar = 0.0,
     shrinkage: Scalar | Method | None = None,
     class_alpha: Scalar = 0.0,
-    prior: NormalInverseWishart | None = None,
+    prior: NormalInverseWishart | TwoCovariance | None = None,
     inference: Inference = "map",
     missing: Missing = "error",
 ) -> Classifier:
@@ -171,7 +172,7 @@ def gaussian_nb(
     *,
     ridge: Scalar = 0.0,
     class_alpha: Scalar = 0.0,
-    prior: NormalInverseWishart | None = None,
+    prior: NormalInverseWishart | TwoCovariance | None = None,
     inference: Inference = "map",
     missing: Missing = "error",
 ) -> Classifier:

@@ -19,6 +19,7 @@ from genclf.classifier.model import Fitted, Model, check_hyperparameters, check_
 from genclf.classifier.rows import check_examples, check_rows
 from genclf.classifier.validate_gaussians import REGULAR, check_determined
 from genclf.families.combined.combinator import leaf_families
+from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.structure import named_arrays, widths
 from genclf.families.support import Support
@@ -111,6 +112,8 @@ def validate(
     _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
         _check_enough_rows(model.effective(), x)
+        if not latent and _has_known_covariance(model.effective()):
+            check_posterior(model, sums(model, x, labels, weight))
         found = diagnosed(model, x, labels, weight)
         # EM starts from the labelled rows alone if every class has some.
         if not latent or not np.asarray(found.empty).any():
@@ -206,6 +209,11 @@ def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
                 f"{n} rows of {d} features do not determine a covariance, since its rank would be "
                 f"below {n}: set {REGULAR}"
             )
+
+
+def _has_known_covariance(clf: Classifier) -> bool:
+    families = (family for (family,) in leaf_families(clf.family))
+    return any(isinstance(getattr(f, "prior", None), TwoCovariance) for f in families)
 
 
 def _check_densities(clf: Classifier, found: Diagnosis) -> None:

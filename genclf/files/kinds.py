@@ -26,6 +26,7 @@ from genclf.families.conjugate.beta import Beta
 from genclf.families.conjugate.dirichlet import Dirichlet
 from genclf.families.conjugate.gamma import Gamma
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.bernoulli_params import BernoulliParams
 from genclf.families.counts.categorical import Categorical
@@ -40,6 +41,7 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.families.gaussian.student_t import StudentTParams
+from genclf.families.gaussian.two_covariance import TwoCovarianceParams
 from genclf.families.kernels.kernel_density import KernelDensity, KernelDensityParams
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
@@ -50,13 +52,13 @@ from genclf.text import Vocabulary
 _KINDS = (
     *(Classifier, ClassifierParams, SoftmaxRegression, SoftmaxParams),
     *(ClassifierStats, Sums, Moments, FourthMoments, Rotation, Estimated),
-    *(Beta, Dirichlet, Gamma, NormalInverseWishart),
+    *(Beta, Dirichlet, Gamma, NormalInverseWishart, TwoCovariance),
     *(Bernoulli, Categorical, Columns, Gaussian, Independent, KernelDensity, Mixture),
     *(Multinomial, Poisson, Product, VonMisesFisher),
     *(BernoulliParams, CategoricalParams, DirichletMultinomialParams, GaussianParams),
     *(IndependentParams, KernelDensityParams, MixtureParams, MultinomialParams),
     *(NegativeBinomialParams, PoissonParams, ProductParams, RowSpaceParams, StudentTParams),
-    VonMisesFisherParams,
+    *(TwoCovarianceParams, VonMisesFisherParams),
     *(TableModel, Column, Vocabulary),
 )
 KINDS: dict[str, type] = {kind.__name__: kind for kind in _KINDS}

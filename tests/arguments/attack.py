@@ -10,6 +10,7 @@ import tempfile
 import traceback
 import warnings
 from dataclasses import fields
+from functools import partial
 from inspect import signature
 from pathlib import Path
 
@@ -32,6 +33,7 @@ KEY = jax.random.key(0)
 CLF = gcf.lda(K)
 WORDS = gcf.multinomial_nb(K)
 PROPER = gcf.lda(K, prior=gcf.NormalInverseWishart())
+KNOWN = gcf.lda(K, prior=gcf.TwoCovariance(0.0, between=1.0, within=1.0))
 PARAMS = gcf.fit(CLF, X, Y)
 CENTROIDS = gcf.nearest_shrunken_centroids(K, soft_threshold=0.5)
 FOLDS = np.arange(N) % 3
@@ -102,6 +104,7 @@ RIGHT = {
     "log_evidence": {"clf": PROPER, "stats": STATS},
     "fit_prior": {"clf": PROPER, "stats": STATS},
     "prior": {"clf": PROPER, "stats": STATS},
+    "same_class": {"clf": KNOWN, "first": STATS, "second": STATS},
     "story": {"model": PROPER, "stats": STATS, "density": None},
     "linear_form": {"params": PARAMS},
     "logistic_form": {"params": PARAMS},
@@ -219,6 +222,9 @@ PRIORS = {
     "NormalInverseWishart": (
         X, gcf.Gaussian, {"mean": None, "kappa": 0.1, "scale": None, "dof": None}
     ),
+    "TwoCovariance": (
+        X, partial(gcf.Gaussian, shared=True), {"mean": 0.0, "between": 1.0, "within": 1.0}
+    ),
 }  # fmt: skip
 PRESETS = {
     "lda": (X, {"ridge": 0.0}), "qda": (X, {"ridge": 0.1}), "gaussian_nb": (X, {"ridge": 0.1}),
@@ -302,6 +308,8 @@ ACCEPTED = {
     ("solve_constrained", "constraints", "a class"),
     ("Bernoulli", "threshold", "a negative number"),
     ("NormalInverseWishart", "mean", "a negative number"),
+    ("TwoCovariance", "mean", "a negative number"),
+    *(("TwoCovariance", name, "None") for name in ("mean", "between", "within")),
     ("indicators", "x", "an array of rank 4"),
     ("score", "metric", "a class"),
     ("permutation_test", "metric", "a class"),

@@ -93,6 +93,7 @@ SIGNATURES = {
     "Dirichlet": {"concentration": REQUIRED},
     "Beta": {"a": REQUIRED, "b": REQUIRED},
     "NormalInverseWishart": {"mean": None, "kappa": 0.01, "scale": None, "dof": None},
+    "TwoCovariance": {"mean": None, "between": None, "within": None},
     "SoftmaxRegression": {"num_classes": REQUIRED, "l2": 0.0, "features": "linear"},
     "softmax_form": {"params": REQUIRED, "*": None, "features": "linear"},
     "learning_curve": {

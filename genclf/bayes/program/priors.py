@@ -27,6 +27,7 @@ from genclf.families.conjugate.base import Conjugate
 from genclf.families.conjugate.beta import BetaDistribution
 from genclf.families.conjugate.dirichlet import DirichletDistribution
 from genclf.families.conjugate.gaussian import NormalInverseWishartDistribution
+from genclf.families.conjugate.normal import NormalDistribution
 from genclf.roads.problem import CLASS_PRIOR, PRIOR
 
 
@@ -138,6 +139,13 @@ def _(node: NormalInverseWishartDistribution, prefix: str, _: object) -> dict[st
         spread = jnp.broadcast_to(scale / root_kappa, node.mean.shape)
         mean = numpyro.sample(prefix + "mean", dist.Normal(node.mean, spread).to_event(axes + 1))
     return {"mean": mean, **_deterministic(prefix, {"scale": scale})}
+
+
+@draw.register
+def _(node: NormalDistribution, prefix: str, _: object) -> dict[str, Array]:
+    standard = dist.Normal(jnp.zeros_like(node.mean), 1.0).to_event(node.mean.ndim)
+    noise = numpyro.sample(prefix + "mean_noise", standard)
+    return _deterministic(prefix, over_columns(lambda node, e: node.at_noise(e), node, noise))
 
 
 def _deterministic(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:

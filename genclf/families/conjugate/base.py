@@ -29,6 +29,11 @@ class Interval(NamedTuple):
 class Prior(Declared):
     """A prior as the user gives it; `resolve` turns it into a distribution of the parameters."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the prior leaves no number to the data."""
+        return True
+
     def strength(self, stats: PyTree) -> dict[str, Array]:
         """Unconstrained coordinates for an optimiser: the logarithms of the hyper-parameters."""
         dtype = jax.tree.leaves(stats)[0].dtype

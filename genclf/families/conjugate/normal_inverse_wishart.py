@@ -77,6 +77,10 @@ class NormalInverseWishart(Prior):
     scale: Any = eqx.field(default=None, converter=numbers)
     dof: Any = None
 
+    @property
+    def is_complete(self) -> bool:
+        return self.mean is not None and self.scale is not None
+
     def problems(self, p: Any = None) -> list[str]:
         """Error messages for the concrete numbers; `p` is None if it is unknown."""
         wrong = []

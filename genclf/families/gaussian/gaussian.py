@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -28,20 +28,21 @@ from genclf.covariance.regularise import (
 )
 from genclf.covariance.scales import Covariance
 from genclf.covariance.shrinkage import SHRINKAGE, Estimated, Method, Target, estimated
-from genclf.families.base import Params, Scalar
+from genclf.families.base import Density, Params, Scalar
 from genclf.families.capabilities import (
     HasConjugatePrior,
     HasRoads,
 )
-from genclf.families.conjugate.gaussian import NormalInverseWishartDistribution, flat_prior
+from genclf.families.conjugate.base import Conjugate
+from genclf.families.conjugate.gaussian import flat_prior
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.gaussian.latent import LatentGaussian
 from genclf.families.gaussian.params import GaussianParams, describe_moments
-from genclf.families.gaussian.prior import pseudo_and_others, pseudo_moments, student_t
+from genclf.families.gaussian.prior import at_mode, predictive_density, pseudo_and_others
 from genclf.families.gaussian.row_space import diagnose_in_row_space, fit_in_row_space
 from genclf.families.gaussian.rules import contradictions, rules_in_use
 from genclf.families.gaussian.shrunken_centroids import shrink_centroids
-from genclf.families.gaussian.student_t import StudentTParams
 from genclf.families.missing import MISSING, Missing
 from genclf.families.support import FINITE, Support
 from genclf.numerics.compensated import zero_low
@@ -94,7 +95,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         ddof: subtracted from the count: the divisor is n_k - ddof, or n - ddof if shared. 1
             gives the unbiased class covariance, K the unbiased pooled one, 0 maximum likelihood.
         prior: a `NormalInverseWishart`, instead of ridge, ddof, pooling and shrinkage; the estimate
-            is then the posterior mode.
+            is then the posterior mode. Or a `TwoCovariance`, of classes with one known covariance.
         missing: "marginalize" treats NaN as a missing cell and integrates it out: scores are those
             of the observed cells, and a fit maximises their likelihood, in closed form for "diag"
             and "spherical", by EM for "full". "error" makes NaN invalid. If a class has no observed
@@ -143,7 +144,9 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         "shrinkage": SHRINKAGE,
         "target": one_of("identity", "diagonal"),
         "soft_threshold": OPTIONAL_NON_NEGATIVE,
-        "prior": kind_of(NormalInverseWishart, such_as="NormalInverseWishart()", optional=True),
+        "prior": kind_of(
+            NormalInverseWishart, TwoCovariance, such_as="NormalInverseWishart()", optional=True
+        ),
         "missing": MISSING,
     }
 
@@ -151,7 +154,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     shared: bool = static(default=False)
     ridge: Scalar = 0.0
     ddof: Scalar = 0.0
-    prior: NormalInverseWishart | None = None
+    prior: NormalInverseWishart | TwoCovariance | None = None
     missing: Missing = static(default="error")
     pooling: Scalar | None = None
     shrinkage: Scalar | Method | Estimated | None = eqx.field(converter=estimated, default=None)
@@ -196,7 +199,9 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def heuristics(self) -> list[str]:
         """The names of the concrete hyper-parameters that regularise."""
-        return rules_in_use(self)
+        prior = self.prior
+        is_open = isinstance(prior, TwoCovariance) and not prior.is_complete
+        return rules_in_use(self) + ["a TwoCovariance without numbers"] * is_open
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
         """The estimate from the statistics; if `prefers_rows`, in the row space."""
@@ -261,8 +266,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         """The statistics merged with the prior's, and the ddof to subtract from their count."""
         if self.prior is None:
             return stats, self.ddof
-        pseudo, ddof = pseudo_moments(self._given(stats), stats)
-        return merge(stats, pseudo), ddof
+        return at_mode(self._given(stats), stats)
 
     def start(self, stats: Moments) -> GaussianParams:
         """The mean and the covariance of all examples together, in every class."""
@@ -290,6 +294,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         """`params.log_lik` of `prior_stats`, with the further pseudo-examples at the means."""
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
+        if isinstance(self.prior, TwoCovariance):
+            return self._given(stats).log_prob({"mean": params.mean})
         pseudo, others = pseudo_and_others(self._given(stats), stats)
         there = Moments(others, params.mean, jnp.zeros_like(stats.scatter))
         return params.log_lik(pseudo) + params.log_lik(there)
@@ -297,7 +303,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def plain(self) -> Gaussian:
         return self.with_prior(None)
 
-    def conjugate_prior(self, stats: Moments) -> NormalInverseWishartDistribution:
+    def conjugate_prior(self, stats: Moments) -> Conjugate:
         """The given prior; without one, the flat prior changed by ridge and ddof."""
         rules = ("pooling", "shrinkage", "soft_threshold")
         if used := [name for name in rules if getattr(self, name) is not None]:
@@ -316,24 +322,22 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             stats, self.prior_stats(stats).scatter, self.ddof, self.covariance, self.shared
         )
 
-    def _given(self, stats: Moments) -> NormalInverseWishartDistribution:
+    def _given(self, stats: Moments) -> Any:
         return self.given_prior.resolve(stats, self.covariance, self.shared)
 
     @property
-    def given_prior(self) -> NormalInverseWishart:
+    def given_prior(self) -> NormalInverseWishart | TwoCovariance:
         if self.prior is None:
             raise ValueError("Gaussian has no proper prior: give prior=NormalInverseWishart()")
         return self.prior
 
-    def with_prior(self, prior: NormalInverseWishart | None) -> Gaussian:
+    def with_prior(self, prior: NormalInverseWishart | TwoCovariance | None) -> Gaussian:
         plain = replace(self, ridge=0.0, ddof=0.0, pooling=None, shrinkage=None)
         return replace(plain, soft_threshold=None, prior=prior)
 
-    def predictive(
-        self, posterior: NormalInverseWishartDistribution, stats: Moments
-    ) -> StudentTParams:
-        """Student-t densities; see `StudentTParams`."""
-        return student_t(posterior)
+    def predictive(self, posterior: PyTree[Conjugate], stats: Moments) -> Density:
+        """Student-t densities; Gaussian ones if the covariance is known."""
+        return predictive_density(posterior)
 
     def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
         return estimate_covariance(stats, self._regularisation(ddof), **self._form)
@@ -355,10 +359,14 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return Regularisation(ridge, ddof, self.pooling, estimated(self.shrinkage), self.target)
 
     def unpenalised(self) -> list[str]:
-        """A threshold; and pooling or shrinkage of 1, which leave out a class's covariance."""
+        """A threshold; pooling or shrinkage of 1, which leave out a class's covariance.
+
+        And a covariance that is known.
+        """
         rules = [("pooling", self.pooling), ("shrinkage", self.shrinkage)]
         ones = [f"{name} is 1" for name, value in rules if is_concrete(value) and value == 1]
-        return ones + ["a soft_threshold is given"] * (self.soft_threshold is not None)
+        known = ["the covariance is that of TwoCovariance"] * isinstance(self.prior, TwoCovariance)
+        return ones + ["a soft_threshold is given"] * (self.soft_threshold is not None) + known
 
     def statistic(self, stats: Moments) -> str:
         d = stats.mean.shape[-1]
@@ -404,6 +412,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         if self.prior is None:
             return contradictions(self)
         wrong = [
-            f"{name} and a prior are given, expected one of them" for name in self.heuristics()
+            f"{name} and a prior are given, expected one of them" for name in rules_in_use(self)
         ]
+        if isinstance(self.prior, TwoCovariance) and not self.shared:
+            wrong.append("TwoCovariance is of classes with one covariance, expected shared=True")
         return wrong + self.prior.problems(d if self.structure.is_full else 1)

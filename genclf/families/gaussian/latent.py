@@ -12,6 +12,7 @@ from genclf.arguments.static import static
 from genclf.covariance.scales import SCALES, Covariance, Scale
 from genclf.families.capabilities import Completed, Init, Latent, Observed, SharesScatter
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
+from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.missing import MayMiss, Missing
 from genclf.numerics.namespace import Array
@@ -42,7 +43,7 @@ class LatentGaussian(MayMiss, Latent, SharesScatter):
     if TYPE_CHECKING:  # fields of `Gaussian`
         covariance: Covariance
         shared: bool
-        prior: NormalInverseWishart | None
+        prior: NormalInverseWishart | TwoCovariance | None
         missing: Missing
 
     @property
