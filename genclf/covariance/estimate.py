@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
-from genclf.numerics.namespace import Array, constant, namespace
-from genclf.sums.factors import Covariances, RankRule, cholesky, spectrum
+from genclf.numerics.namespace import Array, constant, namespace, on_host
+from genclf.sums.factors import Covariances, RankRule, by_classes, cholesky, spectrum
 from genclf.sums.statistics import divide
 
 EPS64 = 2.0**-52
@@ -55,8 +55,6 @@ class CovarianceEstimate(NamedTuple):
     """Estimated covariances; the class axis has length 1 if they are shared.
 
     Attributes:
-        matrix: scatter over divisor times 1 - shrinkage, (K or 1, d, d), or its diagonal (K or 1,
-            d).
         exact: the components of the covariance matrices; None for diagonals.
         from_double: whether the scatter has the precision of float64, (K or 1,).
         shrinkage: the intensity, (K or 1,).
@@ -73,7 +71,6 @@ class CovarianceEstimate(NamedTuple):
         vanishing: features whose squares underflow in the dtype, so that the variance is NaN, (d,).
     """
 
-    matrix: Float[Array, "..."]
     exact: Covariances | None
     from_double: Bool[Array, "one_or_K"]
     shrinkage: Float[Array, "one_or_K"]
@@ -88,15 +85,8 @@ class CovarianceEstimate(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether `matrix` holds whole matrices, not diagonals."""
-        return self.matrix.ndim == 3
-
-    def correlation(self) -> Float[Array, "K d d"]:
-        """Correlation matrices: the covariances in units of the standard deviations."""
-        xp = namespace(self.variance)
-        sd = xp.sqrt(self.variance)
-        scaled = self.matrix / (sd[:, :, None] * sd[:, None, :])
-        return xp.where(xp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
+        """Whether the covariances are whole matrices, not diagonals."""
+        return self.exact is not None
 
     def rank_rule(self) -> RankRule:
         """The rule for directions without variance: which they are, and the ridge that they get."""
@@ -114,11 +104,10 @@ class CovarianceEstimate(NamedTuple):
     def square_root(self) -> Float[Array, "..."]:
         """Cholesky factors of the matrices, or standard deviations."""
         xp = namespace(self.variance)
-        sd = xp.sqrt(self.variance)
         if self.exact is None:
-            return sd
-        exact = constant(self.exact)
-        return sd[..., None] * cholesky(self.correlation(), exact, self.rank_rule())
+            return xp.sqrt(self.variance)
+        of = self.exact, self.variance, self.rank_rule()
+        return _root(of) if on_host(self.variance) else by_classes(_root, of)
 
     def spectrum(self) -> tuple[Float[Array, "K d"], Bool[Array, "K d"], Bool[Array, "K d"]]:
         """Eigenvalues of the correlation matrices, which of them are 0, and dependent features.
@@ -157,3 +146,13 @@ class CovarianceEstimate(NamedTuple):
             shrinkage=xp.broadcast_to(self.shrinkage, count.shape),
             shared=shared,
         )
+
+
+def _root(of: tuple[Covariances, Array, RankRule]) -> Float[Array, "K d d"]:
+    """Cholesky factors of the covariances, by those of the correlation matrices."""
+    exact, variance, rule = of
+    xp = namespace(variance)
+    sd, share = xp.sqrt(variance), divide(exact.keep, exact.divisor)
+    scaled = exact.sums()[0] * share[:, None, None] / (sd[:, :, None] * sd[:, None, :])
+    correlation = xp.where(xp.eye(sd.shape[-1], dtype=bool)[None], 1, scaled)
+    return sd[..., None] * cholesky(correlation, constant(exact), rule)

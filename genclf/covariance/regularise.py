@@ -17,7 +17,7 @@ from genclf.numerics.batched import cholesky
 from genclf.numerics.compensated import Pair, add_to
 from genclf.numerics.double import scaled
 from genclf.numerics.namespace import Array, namespace, on_host
-from genclf.sums.factors import Covariances
+from genclf.sums.factors import Covariances, replaced
 from genclf.sums.statistics import Moments, divide
 
 
@@ -41,17 +41,31 @@ class Regularisation(NamedTuple):
 
 
 class _Spread(NamedTuple):
-    """Scatters as high and low, their divisors and numbers of rows, (one_or_K, 1 or d)."""
+    """Scatters as high and low, their divisors and numbers of rows, (one_or_K, 1 or d).
+
+    `instead` is a mask of empty classes, (K,), and the scatter that they have: whole matrices are
+    replaced where they are used, so that no copy of all of them is made.
+    """
 
     scatter: Pair
     divisor: Array
     rows: Array
+    instead: tuple[Array, Pair] | None = None
 
     @property
-    def matrix(self) -> Array:
-        """The scatters over the divisors."""
-        high = self.scatter[0]
+    def variance(self) -> Array:
+        """The diagonals of the scatters over the divisors."""
+        xp = namespace(self.divisor)
+        diagonal = lambda a: xp.diagonal(a, axis1=-2, axis2=-1) if a.ndim == 3 else a  # noqa: E731
+        high = diagonal(self.scatter[0])
+        if self.instead is not None:
+            empty, other = self.instead
+            high = xp.where(empty[:, None], diagonal(other[0]), high)
         return divide(high, _broadcast(self.divisor, high))
+
+    def replaced(self) -> Pair:
+        """The scatters of all classes."""
+        return replaced(self.scatter, self.instead)
 
 
 def estimate_covariance(
@@ -74,21 +88,20 @@ def estimate_covariance(
             _mixed(spread, pooled, rule.pooling),
             xp.broadcast_to(from_double.all(), from_double.shape),
         )
-    matrix, typical = spread.matrix, mean(size.typical[None])
-    variance = xp.diagonal(matrix, axis1=-2, axis2=-1) if stats.is_full else matrix
+    variance, typical = spread.variance, mean(size.typical[None])
+    dtype = variance.dtype
     floor = mean(rounding_of(size.square_of_class))
     no_spread = size.no_spread[None]
     no_spread = no_spread.all(-1, keepdims=True) if spherical else no_spread
 
-    added = xp.asarray(rule.ridge, matrix.dtype) * typical
-    intensity, scale = xp.zeros(len(matrix), matrix.dtype), typical
+    added = xp.asarray(rule.ridge, dtype) * typical
+    intensity, scale = xp.zeros(len(variance), dtype), typical
     if shrinkage is not None:
         shrinkage = xp.maximum(shrinkage, rule.least_shrinkage)
         intensity = xp.broadcast_to(shrinkage, intensity.shape)
         scale = target_variances(variance, rule.target, d)
         towards = intensity[:, None] * scale
         added, no_spread = added + towards, no_spread & ~(towards > floor)
-    matrix = _broadcast(1 - intensity, matrix) * matrix
     variance = (1 - intensity)[:, None] * variance + added
     singular = no_spread | (variance <= floor)
     # n equal values show that the variance is below v / n, where v is the within-class variance;
@@ -99,7 +112,7 @@ def estimate_covariance(
     least = xp.where(no_spread, square, typical / (spread.rows + 1))
     unknown = size.vanishing[None]
     unknown = unknown.any(-1, keepdims=True) if spherical else unknown
-    info = xp.finfo(matrix.dtype)  # an underflow is negligible in a variance above tiny / ε²
+    info = xp.finfo(dtype)  # an underflow is negligible in a variance above tiny / ε²
     unknown = unknown & ~(added > info.tiny / info.eps**2)
     variance = xp.where(unknown, xp.nan, xp.where(singular, least, variance))
     exact = None
@@ -111,9 +124,9 @@ def estimate_covariance(
             added,
             xp.sqrt(variance),
             singular,
+            spread.instead,
         )
     return CovarianceEstimate(
-        matrix,
         exact,
         from_double,
         intensity,
@@ -152,7 +165,9 @@ def pseudo_examples(
     if stats.is_full:
         scatter = scatter[:, :, None] * jnp.eye(scatter.shape[-1], dtype=scatter.dtype)[None]
     if rule.pooling is not None:
-        scatter = scatter + _broadcast(from_own * pooling, scatter) * pooled.matrix
+        divisor = _broadcast(pooled.divisor, pooled.scatter[0])
+        covariance = divide(pooled.scatter[0], divisor)
+        scatter = scatter + _broadcast(from_own * pooling, scatter) * covariance
     # Callers that sum over classes add up the shares of the classes in a pooled scatter again.
     times = jnp.where(count == 0, 0, rows - ddof)[: len(kept)] / kept
     scatter = _broadcast(times, scatter) * scatter
@@ -197,7 +212,12 @@ def _spreads(
             empty, divisor = empty & ~unobserved, xp.where(unobserved, 0, divisor)
     replace = lambda a, b: xp.where(_broadcast(empty, a), b, a)  # noqa: E731
     own = _Spread(_pair(stats), divisor, count)
-    if not (on_host(empty) and not empty.any()):
+    if on_host(empty) and not empty.any():
+        return averaged(own), averaged(together)
+    if stats.is_full and not on_host(empty):
+        rows = replace(divisor, n), replace(count, n)
+        own = _Spread(own.scatter, *rows, instead=(empty[:, 0], other))
+    else:
         own = jax.tree.map(replace, own, _Spread(other, n, n))
     return averaged(own), averaged(together)
 
@@ -207,11 +227,12 @@ def _mixed(own: _Spread, pooled: _Spread, pooling: Scalar) -> _Spread:
     xp = namespace(own.divisor)
     towards = xp.asarray(pooling, own.divisor.dtype)
     share = xp.broadcast_to(divide(towards, pooled.divisor), own.divisor.shape)
-    others = jax.tree.map(lambda a, b: xp.broadcast_to(a, b.shape), pooled.scatter, own.scatter)
+    scatter = own.replaced()
+    others = jax.tree.map(lambda a, b: xp.broadcast_to(a, b.shape), pooled.scatter, scatter)
     # A class without a divisor has no own covariance; at pooling = 1 its weight is 0.
     of_own = xp.where(towards == 1, 0, divide(1 - towards, own.divisor))
-    both = add_to(scaled(of_own, own.scatter), scaled(share, others))
-    return own._replace(scatter=both, divisor=xp.ones_like(own.divisor))
+    both = add_to(scaled(of_own, scatter), scaled(share, others))
+    return _Spread(both, xp.ones_like(own.divisor), own.rows)
 
 
 def _constant(stats: Moments, size: Magnitudes) -> Array:

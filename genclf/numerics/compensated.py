@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from genclf.numerics.loops import zeros_like
+from genclf.numerics.loops import scan, zeros_like
 from genclf.numerics.namespace import Array, namespace
+
+_LARGE = 2**24  # numbers from which sums are added up one by one
 
 Pair = tuple[Array, Array]
 """A number as high and low."""
@@ -81,7 +83,11 @@ def add_each(
 
 
 def pairwise_sum(a: Array, low: Array) -> tuple[Array, Array]:
-    """The pairwise sum over the first axis."""
+    """The sum over the first axis: pairwise, or one by one if a copy of half of it is large."""
+    if a.size > _LARGE:
+        one_by_one = lambda total, more: (add(*total, *more), None)  # noqa: E731
+        zero = jnp.zeros_like(a[0])
+        return scan(one_by_one, (zero, zero), (a, low))[0]
     while len(a) > 1:
         half = len(a) // 2
         left, right = (

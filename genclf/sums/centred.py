@@ -15,7 +15,7 @@ from genclf.numerics.compensated import Pair, add_to, difference, pairwise_sum, 
 from genclf.numerics.double import one_matrix, product
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
-from genclf.numerics.row_blocks import block_rows
+from genclf.numerics.row_blocks import block_rows, map_in_blocks
 from genclf.numerics.sizes import at_most
 from genclf.sums.blocks import (
     Hard,
@@ -44,6 +44,8 @@ from genclf.sums.tiles import class_tiles
 _MOST_ROWS = 2**15  # maximum rows of a block
 _TILE = 4096  # maximum rows of a tile
 _TOGETHER = 8  # blocks whose sums are added up before rounding errors are kept
+_AT_ONCE = 2**24  # cells of matrices up to which those of all classes are computed together;
+_FEW_CELLS = 2**21  # otherwise so many, or one class, at a time
 _FEW_CLASSES = 16  # up to which class sums cost less as columns of a product than one by one
 _FEW_SUMS = 2**22  # products of class weights and rows, up to which they are in float64
 
@@ -109,25 +111,49 @@ def _add_plainly(total: Pair, more: Pair) -> Pair:
 def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
     """Moments with a scatter matrix per class, of rows with hard labels, in tiles of one class.
 
-    The labels are sorted once, so that the cost, 2 n d² flops, does not depend on K.
+    The labels are sorted once, so that the cost, 2 n d² flops, does not depend on K. If the
+    matrices are large, the moments of a few classes are computed at a time: up to seven copies of
+    each matrix exist meanwhile.
     """
-    count = class_counts(w)
+    num_classes, d = w.num_classes, x.shape[1]
     # Unused rows fill half a tile per class on average, so a tile is at most a quarter of the mean
     # number of rows per class (but at least 128 rows).
-    share = max(1, at_most(x.shape[0], 4 * len(count) * _TILE) // (4 * len(count)))
-    num_tiles, tile_of = class_tiles(w, max(1 << (share.bit_length() - 1), 128))
+    share = max(1, at_most(x.shape[0], 4 * num_classes * _TILE) // (4 * num_classes))
+    tile = max(1 << (share.bit_length() - 1), 128)
+    if num_classes * d**2 <= _AT_ONCE:
+        return _tiled_moments(x, w, tile)
+
+    def of_classes(k: Array) -> Moments:
+        label = w.label - k[0]
+        present = (label >= 0) & (label < len(k))
+        label, weight = jnp.where(present, label, -1), jnp.where(present, w.weight, 0)
+        return _tiled_moments(x, Hard(label, weight, len(k)), tile)
+
+    few = max(1, _FEW_CELLS // d**2)
+    return map_in_blocks(jax.checkpoint(of_classes), jnp.arange(num_classes), few)
+
+
+def _tiled_moments(x: Shaped[Array, "n d"], w: Hard, tile: int) -> Moments:
+    count = class_counts(w)
+    num_tiles, tile_of = class_tiles(w, tile)
 
     def read(centre: Array, products: Products) -> Moments:
         def add(carried: tuple[Array, ...], t: Array) -> tuple[tuple[Array, ...], None]:
+            tile = tile_of(t)
+            is_used = loops.any_member((tile[2] != 0).any())
+            return loops.cond(is_used, lambda: add_tile(carried, *tile), lambda: carried), None
+
+        def add_tile(
+            carried: tuple[Array, ...], k: Array, rows: Array, weight: Array
+        ) -> tuple[Array, ...]:
             sums, scatter, low = carried
-            k, rows, weight = tile_of(t)
             cells = rows_at(x, rows).astype(count.dtype)
             z, rest = difference(ignore_absent(cells, weight != 0), centre[k][None])
             centred = (z, rest) if products.exact else z
             more, total = products.with_sums(centred, weight, weight[:, None], k)
             own, rest = add_to((scatter[k], low[k]), more)
             sums = sums.at[k].add(rounded(total)[0])
-            return (sums, scatter.at[k].set(own), low.at[k].set(rest)), None
+            return sums, scatter.at[k].set(own), low.at[k].set(rest)
 
         zeros = jnp.zeros_like(centre)
         zero = jnp.broadcast_to(zeros[:, :, None], (*centre.shape, x.shape[1]))

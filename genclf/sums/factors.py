@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import Float
 
 from genclf.numerics import batched, loops
+from genclf.numerics.compensated import Pair
 from genclf.numerics.double import in_double, widen
 from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
@@ -20,7 +21,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _THIN = 1e-6  # squared pivot below which a matrix may be singular
-_TOGETHER = 2**21  # cells of matrices that are factorised together; some 20 copies of each exist
+_TOGETHER = 2**20  # cells of matrices that are factorised together; some 20 copies of each exist
 
 
 class Covariances(NamedTuple):
@@ -34,6 +35,8 @@ class Covariances(NamedTuple):
         added: what is added to each variance, (1 or K, d).
         unit: the standard deviations, (K, d).
         constant: features whose variance is `unit²` instead, (K, d).
+        instead: mask of classes, (K,), and the scatter that they have, (1, d, d), as high and low;
+            None if there are none.
     """
 
     scatter: Array
@@ -43,11 +46,17 @@ class Covariances(NamedTuple):
     added: Array
     unit: Array
     constant: Array
+    instead: tuple[Array, Pair] | None = None
+
+    def sums(self) -> Pair:
+        """The scatters of all classes and their low parts."""
+        return replaced((self.scatter, self.low), self.instead)
 
     def correlation(self) -> Array:
         """The correlation matrices in float64; call it where `jax.enable_x64` is on."""
         xp = namespace(self.scatter)
-        scatter, low, divisor, keep, added, unit = map(widen, self[:-1])
+        divisor, keep, added, unit = map(widen, self[2:6])
+        scatter, low = map(widen, self.sums())
         diagonal = lambda a: xp.diagonal(a, axis1=-2, axis2=-1)  # noqa: E731
         inverse = 1 / unit
         left = inverse * (keep / divisor)[..., None]
@@ -56,6 +65,15 @@ class Covariances(NamedTuple):
         eye = xp.eye(unit.shape[-1], dtype=bool)
         matrix = (scatter + low) * left[..., :, None] * inverse[..., None, :]
         return xp.where(xp.broadcast_to(eye, matrix.shape), own[..., None], matrix)
+
+
+def replaced(scatter: Pair, instead: tuple[Array, Pair] | None) -> Pair:
+    """The scatters, with another one in the place of those of some classes."""
+    if instead is None:
+        return scatter
+    mask, (high, low) = instead
+    mask = mask[..., None, None]
+    return jnp.where(mask, high, scatter[0]), jnp.where(mask, low, scatter[1])
 
 
 def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
@@ -79,8 +97,17 @@ def by_classes(f: Callable[[T], R], of: T) -> R:
     num_classes, d = matrices.shape[:2]
     if jax.typeof(matrices).sharding.spec[0] is not None:
         return f(of)  # each device has some of the classes
-    each = lambda a: jnp.broadcast_to(a, (num_classes, *a.shape[1:]))  # noqa: E731
-    return map_in_blocks(f, jax.tree.map(each, of), max(1, _TOGETHER // d**2))
+    leaves, structure = jax.tree.flatten(of)
+    shared = [len(a) == 1 < num_classes for a in leaves]
+
+    def of_some(own: list[Array]) -> R:
+        each = iter(own)
+        one = lambda a: jnp.broadcast_to(a, (len(own[0]), *a.shape[1:]))  # noqa: E731
+        parts = [one(a) if is_one else next(each) for a, is_one in zip(leaves, shared, strict=True)]
+        return f(jax.tree.unflatten(structure, parts))
+
+    own = [a for a, is_one in zip(leaves, shared, strict=True) if not is_one]
+    return map_in_blocks(of_some, own, max(1, _TOGETHER // d**2))
 
 
 def _cholesky(of: tuple[Array, Covariances, RankRule]) -> Array:
