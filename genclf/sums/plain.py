@@ -44,7 +44,10 @@ def to_plain(s: Node, centre: Any) -> tuple[Array, Array | None]:
     deviation = mean if centre is None else mean - _at(centre, mean)
     weight = count if s.of_cells else count[..., None]
     # A = n (m - c),  B = S + n (m - c)(m - c)ᵀ
-    return weight * deviation, whole(s, "scatter", 2) + _outer(s, weight * deviation, deviation)
+    products = whole(s, "scatter", 2) + _outer(s, weight * deviation, deviation)
+    if s.is_full:  # products of rows in float32 are symmetric only up to rounding
+        products = 0.5 * (products + namespace(products).swapaxes(products, -1, -2))
+    return weight * deviation, products
 
 
 def from_plain(count: Array, total: Array, products: Array | None, centre: Any, eps: float) -> Node:

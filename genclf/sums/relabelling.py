@@ -71,16 +71,24 @@ def _moved(front: T, to: ClassMap, num_classes: int) -> T:
 
 def take_classes(front: T, source: np.ndarray) -> T:
     """The classes at these places of the first axis; zeros at -1."""
-    if (source == np.arange(len(source))).all() and len(source) == len(jax.tree.leaves(front)[0]):
+    leaves = jax.tree.leaves(front)
+    if (source == np.arange(len(source))).all() and len(source) == len(leaves[0]):
         return front
+    return _taken(front, source) if on_host(*leaves) else _TAKEN(front, source)
+
+
+def _taken(front: T, source: Any) -> T:
+    xp = namespace(source)
 
     def one(a: Array) -> Array:
-        xp = namespace(a)
-        found = a[np.maximum(source, 0)]
+        found = a[xp.maximum(source, 0)]
         new = (source < 0).reshape(-1, *(1,) * (found.ndim - 1))
-        return xp.where(new, xp.zeros_like(found), found) if new.any() else found
+        return xp.where(new, xp.zeros_like(found), found)
 
     return jax.tree.map(one, front)
+
+
+_TAKEN = jax.jit(_taken)
 
 
 def _merged(front: T, to: ClassMap, num_classes: int) -> T:

@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float, PyTree
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
+from genclf.numerics import loops
 from genclf.numerics.compensated import (
     Low,
     Pair,
@@ -29,7 +30,7 @@ from genclf.numerics.compensated import (
     zero_low,
 )
 from genclf.numerics.double import gram, scaled
-from genclf.numerics.namespace import Array, namespace
+from genclf.numerics.namespace import Array, is_traced, namespace
 
 _SMALL = 2**20  # outer products get a low part only up to this many numbers
 
@@ -198,9 +199,19 @@ class Moments(ShowsNumbers):
         return self._outer(weight, single(deviation), exact=False)[0]
 
     def outer_pair(self, weight: Array, deviation: Pair) -> Pair:
-        """`outer` as high and low; low is 0 if it would cost as much as many rows."""
+        """`outer` as high and low; low is 0 if it would cost as much as many rows.
+
+        A large one that is 0, as in a sum with the rows of new classes, is not computed.
+        """
         numbers = math.prod(self.mean.shape[-2:]) * self.mean.shape[-1]
-        return self._outer(weight, deviation, exact=numbers <= _SMALL)
+        if numbers <= _SMALL or not (self.is_full and self.is_pooled):
+            return self._outer(weight, deviation, exact=numbers <= _SMALL)
+        whole = lambda: self._outer(weight, deviation, exact=False)  # noqa: E731
+        zeros = lambda: single(namespace(self.scatter).zeros_like(self.scatter))  # noqa: E731
+        is_zero = ~(weight != 0).any()
+        if not is_traced(is_zero):
+            return zeros() if is_zero else whole()
+        return loops.cond(loops.any_member(~is_zero), whole, zeros)
 
     def _outer(self, weight: Array, deviation: Pair, exact: bool) -> Pair:
         if not self.is_full:

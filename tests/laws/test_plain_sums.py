@@ -1,5 +1,7 @@
 """Plain sums of several parties are the statistics of all their rows, for every model."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -218,6 +220,18 @@ def test_statistics_by_hand_merge_with_others(dtype):
 def test_counts_that_no_rows_have_are_named(clf, sums, message):
     with pytest.raises(ValueError, match=message):
         gcf.from_sums(clf, *(None if a is None else np.array(a, float) for a in sums))
+
+
+def test_rounding_of_a_float32_scatter_is_no_asymmetry():
+    rng = np.random.default_rng(0)
+    x, clf = rng.normal(size=(31, 5)).astype("f"), gcf.lda(3)
+    s = gcf.stats(clf, x, np.arange(31) % 3)
+    noise = np.float32(1) + 1e-7 * rng.normal(size=(1, 5, 5)).astype("f")
+    inside = replace(s.conditional, scatter=s.conditional.scatter * noise)
+    given = gcf.to_sums(replace(s, conditional=inside), np.zeros(5))
+    np.testing.assert_array_equal(given.products, np.swapaxes(given.products, -1, -2))
+    back = gcf.from_sums(clf, given.count, given.total, given.products, np.zeros(5))
+    np.testing.assert_allclose(back.conditional.scatter, s.conditional.scatter, rtol=1e-5)
 
 
 def test_a_centre_is_not_lost():
