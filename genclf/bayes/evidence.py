@@ -21,11 +21,12 @@ from genclf.families.combined.combinator import leaf_families, with_leaf_familie
 from genclf.families.combined.priors import check_proper, is_conjugate, priors
 from genclf.families.conjugate.base import Conjugate
 from genclf.families.conjugate.normal import NormalDistribution
-from genclf.families.conjugate.two_covariance import TwoCovariance
+from genclf.families.conjugate.two_covariance import TwoCovariance, check_within
 from genclf.families.conjugate.two_covariance_em import EvidenceMaximum, of_highest_evidence
 from genclf.families.parts import over_parts
 from genclf.numerics.lbfgs import Minimiser
 from genclf.numerics.logarithms import times_log
+from genclf.numerics.namespace import is_traced
 from genclf.sums.statistics import any_nan
 
 _LONGEST_LAST_STEP = 0.1  # largest change of a log-strength by a Newton step at a maximum
@@ -143,6 +144,9 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
             'Gaussian("diag", shared=True, prior=TwoCovariance()), which has numbers for each'
         )
     check_proper(given, stats, "prior", "fit_prior")
+    for part, s in leaf_families(clf.family, stats.conditional):
+        if isinstance(part.given_prior, TwoCovariance) and not is_traced(s):
+            check_within(s, "the evidence has no maximum")
     return _fit_prior(clf, stats)
 
 
@@ -212,7 +216,7 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     start, unravel = ravel_pytree(_strengths(clf.family, stats.conditional))
     if not start.size:
         value = _log_evidence(clf, stats)
-        converged = (em_norm <= tol) & (total > 0)
+        converged = (em_norm <= tol) & (total > 0) & jnp.isfinite(value)
         return PriorSolution(clf, estimated(clf, stats), value, em_norm, em_steps, converged)
 
     def value_and_grad(free: Array) -> tuple[Array, Array]:

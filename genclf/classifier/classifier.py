@@ -49,7 +49,8 @@ class Classifier(Model):
 
     Hyper-parameters state a conjugate prior of the parameters (`alpha` stands for a `Dirichlet`).
     `inference` says how to use it: "map" takes the posterior mode, "ml" ignores the prior (maximum
-    likelihood), and "predictive" gives densities with the parameters integrated out.
+    likelihood), and "predictive" gives densities with the parameters integrated out, and the
+    expected class probabilities, `(n_k + a + 1) / (n + K (a + 1))`.
 
     Args:
         family: the family of p(x | y), e.g. `Gaussian()`.

@@ -13,7 +13,7 @@ from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import as_arrays, maybe_sparse, widen
 from genclf.classifier.diagnosis import Diagnosis, diagnosed
-from genclf.classifier.estimation import check_posterior, sums
+from genclf.classifier.estimation import check_posterior, check_statistics, sums
 from genclf.classifier.labels import check_minus_one, valid_labels, valid_weights
 from genclf.classifier.model import Fitted, Model, check_hyperparameters, check_params
 from genclf.classifier.rows import check_examples, check_rows
@@ -113,7 +113,9 @@ def validate(
     if isinstance(model, Classifier):
         _check_enough_rows(model.effective(), x)
         if not latent and _has_known_covariance(model.effective()):
-            check_posterior(model, sums(model, x, labels, weight))
+            told = sums(model, x, labels, weight)
+            check_statistics(model, told)
+            check_posterior(model, told)
         found = diagnosed(model, x, labels, weight)
         # EM starts from the labelled rows alone if every class has some.
         if not latent or not np.asarray(found.empty).any():

@@ -10,8 +10,10 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
 from genclf.covariance.scales import SCALES, Covariance, Scale
 from genclf.numerics.batched import cholesky, eigh, inverse_lower
-from genclf.numerics.namespace import Array
+from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
+
+_ASYMMETRY = 1e-5
 
 
 class Pencil(ShowsNumbers):
@@ -86,7 +88,7 @@ def pencil_of(
         )
         scale = jnp.sqrt(jnp.where(variance > 0, variance, jnp.nan))
         ratio = other / variance
-        is_valid = (ratio >= 0).all()
+        is_valid = (ratio >= 0).all() & (variance > 0).all()
         scale = jnp.diag(scale) if structure.is_full else scale
         return Pencil(scale[None], None, jnp.where(ratio < 0, 0, ratio), covariance), is_valid
     sd = jnp.sqrt(jnp.diagonal(within))
@@ -97,7 +99,8 @@ def pencil_of(
     ratio, rotation = _spectrum(0.5 * (whitened + whitened.T))
     size = jnp.abs(ratio).max()
     is_valid = ratio[0] >= -len(sd) * jnp.sqrt(eps) * size
-    ratio = jnp.where(ratio > _rounding(ratio), ratio, 0)
+    is_valid = is_valid & is_covariance(between) & is_covariance(within)
+    ratio = jnp.where(ratio <= _rounding(ratio), 0, ratio)  # NaN stays
     known = jnp.isfinite(factor).all()
     return Pencil(
         factor[None],
@@ -105,6 +108,15 @@ def pencil_of(
         jnp.where(known, ratio, jnp.nan),
         covariance,
     ), is_valid
+
+
+def is_covariance(a: Float[Array, "d d"]) -> Bool[Array, ""]:
+    """Whether a matrix is symmetric, with variances >= 0, in units of the deviations."""
+    xp = namespace(a)
+    variance = xp.diagonal(a)
+    sd = xp.sqrt(xp.abs(variance))
+    symmetric = xp.abs(a - a.T) <= _ASYMMETRY * sd[:, None] * sd[None]
+    return (variance >= 0).all() & symmetric.all()
 
 
 def _rounding(values: Float[Array, "d"]) -> Float[Array, ""]:

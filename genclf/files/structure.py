@@ -149,7 +149,8 @@ def _hint(value: object) -> str:
     """A hint at what to save instead of an object, for the error message."""
     if callable(value):
         return ": give a model, such as genclf.lda(3), or a preset, such as genclf.lda"
-    found = [name for name in ("best", "best_estimator_", "named_steps") if hasattr(value, name)]
+    names = ("best", "best_estimator_", "named_steps", "classifier")
+    found = [name for name in names if hasattr(value, name)]
     return f": save what is in its {found[0]}" if found else ""
 
 

@@ -216,7 +216,8 @@ def _alike(a: T, b: T) -> tuple[T, T]:
         a, b = _as_the_other(a, b, "a"), _as_the_other(b, a, "b")
     if (jax.tree.structure(a), _outline(a)) != (jax.tree.structure(b), _outline(b)):
         raise ValueError(
-            f"a and b are statistics of different models: a is of {given[0]}, b of {given[1]}"
+            f"a and b are statistics of different models: a is of {given[0]}, b of {given[1]}; "
+            "genclf.relabel(stats, to, num_classes) gives both the same classes"
         )
     return a, b
 

@@ -54,9 +54,8 @@ class NormalDistribution(Conjugate):
 
     def why_improper(self, k: int) -> str:
         return (
-            "within is not positive definite, or between is not positive semi-definite (of None, "
-            "they are estimated from the statistics, which takes two classes with rows, and more "
-            "rows than classes and features)"
+            "within is not positive definite, between is not positive semi-definite, or the mean "
+            "is not known"
         )
 
     @property
@@ -77,10 +76,6 @@ class NormalDistribution(Conjugate):
         rounding = low if high.dtype == np.float32 else None
         return NormalDistribution(high, self.ratio / inflation, self.pencil, rounding)
 
-    def deviations(self, mean: Float[Array, "K d"]) -> Float[Array, "K d"]:
-        """The coordinates of means, about those of this distribution."""
-        return self.pencil.coordinates(mean - self.mean)
-
     def log_evidence(self, stats: Moments) -> Float[Array, ""]:
         """`-½ (n log |2π W| + tr W⁻¹ S + Σ_kj log(1 + n_k ψ_j) + n_k z_kj² / (1 + n_k ψ_j))`.
 
@@ -100,13 +95,21 @@ class NormalDistribution(Conjugate):
         return -norms - 0.5 * (traces + terms.sum())
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
-        """`Σ_k log N(μ_k; mean_k, V_k)`; -inf outside the directions in which means vary."""
-        z, free = self.deviations(arrays["mean"]), self.ratio > 0
-        free = jnp.broadcast_to(free, z.shape)
+        """`Σ_k log N(μ_k; mean_k, V_k)`; -inf outside the directions in which means vary.
+
+        A deviation in another direction counts as rounding up to √ε of the typical one, and 8 ε of
+        the means.
+        """
+        mean, rounding = arrays["mean"], arrays.get("rounding")
+        deviation = mean - self.mean
+        z = self.pencil.coordinates(deviation if rounding is None else deviation + rounding)
+        free = jnp.broadcast_to(self.ratio > 0, z.shape)
         ratio = jnp.broadcast_to(jnp.where(free, self.ratio, 1), z.shape)
         each = jnp.where(free, z * z / ratio + jnp.log(ratio) + LOG_2PI, 0)
+        eps, eye = jnp.finfo(z.dtype).eps, jnp.eye(z.shape[-1], dtype=z.dtype)
+        of_means = matmul(jnp.abs(mean), jnp.abs(self.pencil.coordinates(eye)))
         size = jnp.maximum(jnp.abs(z).max(-1, keepdims=True), 1)
-        outside = ~free & (jnp.abs(z) > jnp.sqrt(jnp.finfo(z.dtype).eps) * size)
+        outside = ~free & (jnp.abs(z) > jnp.sqrt(eps) * size + 8 * eps * of_means)
         volumes = jax.vmap(self._log_volume)(free).sum()
         return jnp.where(outside.any(), -jnp.inf, -0.5 * each.sum() - volumes)
 

@@ -13,11 +13,11 @@ from jaxtyping import Float
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES
 from genclf.arguments.hyperparameters import is_concrete
-from genclf.covariance.pencil import Pencil, pencil_of
+from genclf.covariance.pencil import Pencil, is_covariance, pencil_of
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import Prior, broadcast_to_last_axes
 from genclf.families.conjugate.normal import NormalDistribution
-from genclf.numerics.namespace import Array
+from genclf.numerics.namespace import Array, is_traced
 from genclf.numerics.products import matmul
 from genclf.sums.statistics import Moments, divide
 
@@ -48,11 +48,15 @@ class TwoCovariance(Prior):
     Args:
         mean: a number or (d,); None for the mean of highest likelihood given B and W,
             `(Σ_k A_k)⁻¹ Σ_k A_k m_k` with `A_k = (B + W / n_k)⁻¹`.
-        between: B: a number b for b·I, (d,) for a diagonal, or (d, d). None for the moment estimate
+        between: B: a number b for b·I; (d,) for a diagonal, if the covariance is "full" or "diag";
+            (d, d) if it is "full". None for the moment estimate
             `(M - W) / n_0`, `M = Σ_k n_k (m_k - m)(m_k - m)ᵀ / (K - 1)`, m the mean of all rows and
             `n_0 = (n - Σ_k n_k² / n) / (K - 1)`; negative eigenvalues, relative to W, become 0.
-            K counts the classes with rows.
+            K counts the classes with rows, and n is the weight of all rows.
         within: W, in the same forms. None for the pooled covariance, with the divisor n - K.
+
+    Derivatives by whole matrices exist unless two eigenvalues of `W⁻¹ B` above 0 are equal: they
+    are NaN there. With numbers or diagonals for both, they exist.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -96,6 +100,19 @@ class TwoCovariance(Prior):
                 wrong.append(f"{name} of the prior is {value}, expected positive {definite}")
         return wrong
 
+    def check_determined(self, stats: Moments) -> None:
+        """Raise if concrete statistics do not tell the numbers that are left to them."""
+        if is_traced(stats):
+            return
+        classes = int((np.asarray(counts(stats)) > 0).any(-1).sum())
+        if self.between is None and classes < 2:
+            raise ValueError(
+                f"between is None, and {classes} class has rows: two or more tell how class means "
+                "vary; give more classes, or a number or matrix as between"
+            )
+        if self.within is None:
+            check_within(stats, "within is None")
+
     def strength(self, stats: Moments) -> dict[str, Array]:
         """No coordinates: `fit_prior` maximises the evidence by EM."""
         return {}
@@ -104,6 +121,11 @@ class TwoCovariance(Prior):
         return self
 
     def resolved(self, stats: Moments) -> TwoCovariance:
+        if not self.is_complete:
+            raise ValueError(
+                "rows with missing cells do not tell the numbers of TwoCovariance: give mean, "
+                "between and within, such as those that fit_prior finds on complete rows"
+            )
         return self
 
     def with_numbers_of(self, used: Any) -> TwoCovariance:
@@ -147,6 +169,31 @@ class TwoCovariance(Prior):
             between_classes(stats, within, structure.is_spherical), within, covariance, False
         )
         return found, jnp.isfinite(found.ratio).all()
+
+
+def check_within(stats: Moments, why: str) -> None:
+    """Raise if the rows of concrete statistics do not determine a covariance within classes."""
+    shrunk = 'fit(lda(K, shrinkage="ledoit-wolf"), x, y).conditional.covariances[0]'
+    advice = f"give within and between as numbers, such as within={shrunk}"
+    pooled = stats.pool_classes()
+    count = np.asarray(counts(stats), np.float64)
+    free = (count.sum(0) - (count > 0).sum(0)).min()
+    d = stats.mean.shape[-1]
+    least = d if stats.is_full else 1
+    if free < least:
+        raise ValueError(
+            f"{why}: {count.sum(0).max():g} rows of {(count > 0).any(-1).sum()} classes do not "
+            f"determine the covariance of {d} features within classes, which takes {least} rows "
+            f"more than classes: use more rows or fewer features, or {advice}"
+        )
+    size = np.asarray(count.sum(0) * np.square(stats.mean).max(0) + pooled.diagonal[0])
+    eps = np.finfo(size.dtype).eps
+    still = np.flatnonzero(np.asarray(pooled.diagonal[0]) <= eps**2 * size)
+    if len(still):
+        raise ValueError(
+            f"{why}: features {still.tolist()} do not vary within classes, so that their variance "
+            f"there is 0: leave them out, or {advice}"
+        )
 
 
 def within_classes(stats: Moments, spherical: bool) -> Float[Array, "..."]:
@@ -198,10 +245,10 @@ def _in_shape(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Arra
     return broadcast_to_last_axes(value, shape, dtype, name)
 
 
-def _is_positive(matrix: np.ndarray, strictly: bool) -> bool:
-    if not np.isfinite(matrix).all():
+def _is_positive(matrix: Any, strictly: bool) -> bool:
+    if not (np.isfinite(matrix).all() and is_covariance(matrix)):
         return False
-    if np.abs(matrix - matrix.T).max() > 1e-5 * np.abs(matrix).max():
-        return False
-    values = np.linalg.eigvalsh(matrix)
-    return bool(values[0] > 0 if strictly else values[0] >= -1e-5 * np.abs(values).max())
+    variance = np.diagonal(matrix)
+    sd = np.sqrt(np.where(variance > 0, variance, 1))
+    least = np.linalg.eigvalsh(matrix / (sd[:, None] * sd[None]))[0]
+    return bool(least > 0 and (variance > 0).all() if strictly else least >= -1e-5)

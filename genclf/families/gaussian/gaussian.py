@@ -201,7 +201,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         """The names of the concrete hyper-parameters that regularise."""
         prior = self.prior
         is_open = isinstance(prior, TwoCovariance) and not prior.is_complete
-        return rules_in_use(self) + ["a TwoCovariance without numbers"] * is_open
+        rule = "a TwoCovariance without numbers (fit_prior finds some)"
+        return rules_in_use(self) + [rule] * is_open
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
         """The estimate from the statistics; if `prefers_rows`, in the row space."""
@@ -235,6 +236,9 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         A class without weight takes the mean and the covariance of all classes together: its
         prior is zero, so they only have to be finite.
         """
+        if isinstance(self.prior, TwoCovariance):
+            found = self._given(stats).update(stats)
+            return self._params(found.mean, found.pencil.scale, found.rounding)
         stats, ddof = self._with_prior(stats)
         params = self.of_covariances(stats, self._covariance(stats, ddof))
         if self.soft_threshold is None:
@@ -295,7 +299,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         if self.prior is None:
             return params.log_lik(self.prior_stats(stats))
         if isinstance(self.prior, TwoCovariance):
-            return self._given(stats).log_prob({"mean": params.mean})
+            own = {"mean": params.mean, "rounding": params.rounding}
+            return self._given(stats).log_prob(own)
         pseudo, others = pseudo_and_others(self._given(stats), stats)
         there = Moments(others, params.mean, jnp.zeros_like(stats.scatter))
         return params.log_lik(pseudo) + params.log_lik(there)
@@ -396,9 +401,13 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             )
         if wrong := self.problems(stats.mean.shape[-1]):
             raise ValueError("; ".join(wrong))
+        if isinstance(self.prior, TwoCovariance) and not self.prior.is_complete:
+            self.prior.check_determined(stats)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
-        """Means, plus d(d+1)/2, d or 1 numbers for each covariance."""
+        """Means, plus d(d+1)/2, d or 1 numbers for each covariance that is not given."""
+        if isinstance(self.prior, TwoCovariance) and self.prior.is_complete:
+            return num_classes * d
         copies = 1 if self.shared else num_classes
         return num_classes * d + copies * self.structure.num_parameters(d)
 

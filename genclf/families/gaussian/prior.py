@@ -64,7 +64,9 @@ def _(posterior: NormalDistribution) -> Density:
     d = posterior.mean.shape[-1]
     rotation = pencil.rotation
     rotation = jnp.eye(d, dtype=spread.dtype) if rotation is None else rotation
-    centre = posterior.mean.mean(0)
+    # The centre that is subtracted has to be the one that is stored, to the last bit: a mean of
+    # means may be computed twice, in two ways.
+    centre = posterior.mean[0]
     deviation = posterior.mean - centre[None]
     if posterior.rounding is not None:
         deviation = deviation + posterior.rounding

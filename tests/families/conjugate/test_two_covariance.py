@@ -245,14 +245,22 @@ def test_singular_counts_and_wrong_numbers_are_named():
     gaussian = lambda **prior: gcf.Gaussian(shared=True, prior=gcf.TwoCovariance(**prior))  # noqa: E731
     few = X[[0, 1, 5]], np.arange(3)
     open_ = gcf.Classifier(gaussian(), 3)
-    with pytest.raises(ValueError, match=r"within is not positive definite.*more rows than class"):
-        gcf.log_evidence(open_, *few)
-    with pytest.raises(ValueError, match="within is not positive definite"):
-        gcf.validate(open_, *few)
+    for function in (gcf.log_evidence, gcf.fit_prior, gcf.validate):
+        with pytest.raises(ValueError, match="3 rows of 3 classes do not determine the covariance"):
+            function(open_, *few)
+    still = np.where(np.arange(D) == 2, 1.0, X)
+    for prior in ({}, {"mean": 0.0, "between": 1.0, "within": 1.0}):
+        with pytest.raises(ValueError, match=r"features \[2\] do not vary within classes"):
+            gcf.fit_prior(gcf.Classifier(gaussian(**prior), K), still, Y)
+    with pytest.raises(ValueError, match="between is None, and 1 class has rows"):
+        gcf.log_evidence(gcf.Classifier(gaussian(), 1), X, 0 * Y)
     given = {"mean": 0.0, "between": 1.0, "within": 1.0}
     for wrong, text in [
         ({"within": 0.0}, "within of the prior is 0.0, expected positive definite"),
         ({"between": -1.0}, "between of the prior is -1.0, expected positive semi-definite"),
+        ({"between": np.array([-1e-6, 1, 1, 1, 1])}, "between of the prior is .*semi-definite"),
+        ({"between": np.diag([-1.0, 1, 1, 1, 1e10])}, "between of the prior is"),
+        ({"within": np.eye(D) + np.eye(D, k=1)}, "within of the prior is"),
         ({"between": np.ones((2, 3))}, r"between of the prior has shape \(2, 3\)"),
         ({"within": np.eye(4)}, r"within has shape \(4, 4\), expected"),
         ({"mean": np.zeros((K, D))}, r"mean has shape \(7, 5\), expected"),
@@ -275,6 +283,76 @@ def test_singular_counts_and_wrong_numbers_are_named():
     columns = gcf.Independent(gaussian(**given))
     with pytest.raises(ValueError, match="one TwoCovariance in Independent"):
         gcf.fit_prior(gcf.Classifier(columns, K), X, Y)
+
+
+def test_wrong_matrices_are_nan_under_jit():
+    def mean(between, within):
+        prior = gcf.TwoCovariance(MEAN, between, within)
+        return gcf.fit(gcf.Classifier(gcf.Gaussian(shared=True, prior=prior), K), X, Y)
+
+    of = jax.jit(lambda b, w: mean(b, w).conditional.mean)
+    assert_finite(of(BETWEEN, WITHIN))
+    for between, within in [
+        (np.diag([-1.0, 1, 1, 1, 1e10]), WITHIN),
+        (np.eye(D) + 0.5 * np.eye(D, k=1), WITHIN),
+        (BETWEEN, np.eye(D) + 0.5 * np.eye(D, k=1)),
+        (BETWEEN, -WITHIN),
+    ]:
+        assert np.isnan(of(between, within)).all()
+
+
+def test_units_of_features_do_not_matter():
+    units = np.array([1.0, 1e-8, 1e8, 1e-3, 1e3])
+    scaled = [a * units * units[:, None] for a in (BETWEEN, WITHIN)]
+    clf, *_ = model("full", inference="predictive")
+    prior = gcf.TwoCovariance(MEAN * units, *scaled)
+    other = replace(clf, family=replace(clf.family, prior=prior))
+    found = gcf.log_posterior(gcf.fit(other, X * units, Y), X * units)
+    np.testing.assert_allclose(found, gcf.log_posterior(gcf.fit(clf, X, Y), X), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["full", "diag"])
+@pytest.mark.parametrize("inference", ["map", "predictive"])
+def test_a_common_offset_costs_no_digits_in_float32(name, inference):
+    clf, *_ = model(name, inference=inference)
+    far = (X + 1e6).astype(np.float32)
+    at = lambda dtype: np.round(MEAN + 1e6, 1).astype(dtype)  # noqa: E731
+
+    def score(dtype):
+        prior = replace(clf.family.prior, mean=at(np.float32).astype(dtype))
+        own = replace(clf, family=replace(clf.family, prior=prior))
+        return np.asarray(gcf.log_joint(gcf.fit(own, far.astype(dtype), Y), far.astype(dtype)))
+
+    expected = score(np.float64)
+    with jax.enable_x64(False):
+        np.testing.assert_allclose(score(np.float32), expected, atol=1e-3)
+
+
+def test_rounding_of_a_singular_between_is_no_other_direction():
+    v = np.array([1.0, 2, -1, 0, 1])
+    hidden = np.where(np.arange(len(Y)) % 3 == 0, -1, Y)
+    with jax.enable_x64(False):
+        prior = gcf.TwoCovariance(
+            *(np.asarray(a, np.float32) for a in (1e4, np.outer(v, v), WITHIN))
+        )
+        clf = gcf.Classifier(gcf.Gaussian(shared=True, prior=prior), K)
+        found = gcf.em(clf, (X + 1e4).astype(np.float32), hidden)
+    assert np.isfinite(np.asarray(found.objective)[: int(found.steps)]).all()
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+def test_the_search_starts_from_numbers_of_any_form(covariance):
+    ends = []
+    forms = [(None, None), (1.3, 0.7)]
+    forms += [(np.full(D, 1.3), np.full(D, 0.7))] * (covariance != "spherical")
+    forms += [(BETWEEN, WITHIN), (2.0, WITHIN)] * (covariance == "full")
+    for between, within in forms:
+        prior = gcf.TwoCovariance(0.0 if within is not None else None, between, within)
+        clf = gcf.Classifier(gcf.Gaussian(covariance, shared=True, prior=prior), K)
+        found = gcf.fit_prior(clf, X, Y)
+        assert found.converged
+        ends.append(float(found.log_evidence))
+    np.testing.assert_allclose(ends, ends[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
