@@ -17,7 +17,7 @@ from genclf.classifier.classifier import Classifier, ClassifierStats
 from genclf.families.base import Family
 from genclf.families.combined.combinator import leaf_families
 from genclf.families.combined.priors import check_proper
-from genclf.families.conjugate.normal import NormalDistribution
+from genclf.families.conjugate.normal import NormalDistribution, mean_deviations
 from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.parts import over_parts
 from genclf.sums.relabelling import relabelled
@@ -123,8 +123,7 @@ def _of_known_covariance(
     """
 
     def coordinates(s: Moments) -> tuple[Array, Array]:
-        low = 0 if s.rounding is None else s.rounding[1]
-        z = prior.pencil.coordinates(s.mean - prior.mean[:1] + low)
+        z = prior.pencil.coordinates(mean_deviations(s, prior.mean[0]))
         return z, jnp.broadcast_to(s.per_feature(s.count), z.shape)
 
     (of_first, size), (z, count) = coordinates(first), coordinates(second)

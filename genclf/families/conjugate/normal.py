@@ -82,8 +82,7 @@ class NormalDistribution(Conjugate):
         S is the scatter of the rows about the means of their classes, and z_k the coordinates of
         the mean of class k.
         """
-        low = 0 if stats.rounding is None else stats.rounding[1]
-        z = self.pencil.coordinates(stats.mean - self.mean + low)
+        z = self.pencil.coordinates(mean_deviations(stats, self.mean))
         count = jnp.broadcast_to(stats.per_feature(stats.count), z.shape)
         growth = count * jnp.broadcast_to(self.ratio, z.shape)
         terms = jnp.log1p(growth) + count * z * z / (1 + growth)
@@ -149,3 +148,9 @@ class NormalDistribution(Conjugate):
             "mean": central(level, lambda p: self.mean + spread * quantile("ndtri", p)),
             "variance": Interval(known, known),
         }
+
+
+def mean_deviations(stats: Moments, centre: Float[Array, "... d"]) -> Float[Array, "K d"]:
+    """The means of the classes about a centre, or about one of each class."""
+    deviation = stats.mean - jnp.broadcast_to(centre, stats.mean.shape)
+    return deviation if stats.rounding is None else deviation + stats.rounding[1]

@@ -16,7 +16,7 @@ from genclf.arguments.hyperparameters import is_concrete
 from genclf.covariance.pencil import Pencil, is_covariance, pencil_of
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import Prior, broadcast_to_last_axes
-from genclf.families.conjugate.normal import NormalDistribution
+from genclf.families.conjugate.normal import NormalDistribution, mean_deviations
 from genclf.numerics.namespace import Array, is_traced
 from genclf.numerics.products import matmul
 from genclf.sums.statistics import Moments, divide
@@ -100,7 +100,7 @@ class TwoCovariance(Prior):
                 wrong.append(f"{name} of the prior is {value}, expected positive {definite}")
         return wrong
 
-    def check_determined(self, stats: Moments) -> None:
+    def check_determined(self, stats: Moments, spherical: bool) -> None:
         """Raise if concrete statistics do not tell the numbers that are left to them."""
         if is_traced(stats):
             return
@@ -111,7 +111,8 @@ class TwoCovariance(Prior):
                 "vary; give more classes, or a number or matrix as between"
             )
         if self.within is None:
-            check_within(stats, "within is None")
+            shrunk = 'fit(lda(K, shrinkage="ledoit-wolf"), x, y).conditional.covariances[0]'
+            check_within(stats, spherical, "within is None", f", or give within, such as {shrunk}")
 
     def strength(self, stats: Moments) -> dict[str, Array]:
         """No coordinates: `fit_prior` maximises the evidence by EM."""
@@ -130,8 +131,8 @@ class TwoCovariance(Prior):
 
     def with_numbers_of(self, used: Any) -> TwoCovariance:
         """This prior, with the numbers of the distribution in place of None."""
-        pencil, xp = used.pencil, jnp
-        ratios = {"between": used.ratio[0], "within": xp.ones_like(used.ratio[0])}
+        pencil = used.pencil
+        ratios = {"between": used.ratio[0], "within": jnp.ones_like(used.ratio[0])}
         own = {name: getattr(self, name) for name in ratios}
         found = {
             k: pencil.covariance_of(r) if own[k] is None else own[k] for k, r in ratios.items()
@@ -143,7 +144,7 @@ class TwoCovariance(Prior):
         num_classes, d = stats.mean.shape
         pencil, is_valid = self._pencil(stats, covariance)
         if self.mean is None:
-            mean = pencil.back(overall_coordinates(stats, pencil)[None])[0]
+            mean = overall_mean(stats, pencil)
         else:
             mean = broadcast_to_last_axes(self.mean, (d,), stats.mean.dtype, "mean")
         ratio = jnp.broadcast_to(pencil.ratio, (num_classes, *pencil.ratio.shape))
@@ -171,10 +172,8 @@ class TwoCovariance(Prior):
         return found, jnp.isfinite(found.ratio).all()
 
 
-def check_within(stats: Moments, why: str) -> None:
+def check_within(stats: Moments, spherical: bool, why: str, advice: str = "") -> None:
     """Raise if the rows of concrete statistics do not determine a covariance within classes."""
-    shrunk = 'fit(lda(K, shrinkage="ledoit-wolf"), x, y).conditional.covariances[0]'
-    advice = f"give within and between as numbers, such as within={shrunk}"
     pooled = stats.pool_classes()
     count = np.asarray(counts(stats), np.float64)
     free = (count.sum(0) - (count > 0).sum(0)).min()
@@ -184,15 +183,15 @@ def check_within(stats: Moments, why: str) -> None:
         raise ValueError(
             f"{why}: {count.sum(0).max():g} rows of {(count > 0).any(-1).sum()} classes do not "
             f"determine the covariance of {d} features within classes, which takes {least} rows "
-            f"more than classes: use more rows or fewer features, or {advice}"
+            f"more than classes: use more rows or fewer features{advice}"
         )
     size = np.asarray(count.sum(0) * np.square(stats.mean).max(0) + pooled.diagonal[0])
     eps = np.finfo(size.dtype).eps
     still = np.flatnonzero(np.asarray(pooled.diagonal[0]) <= eps**2 * size)
-    if len(still):
+    if len(still) == d or (len(still) and not spherical):
         raise ValueError(
             f"{why}: features {still.tolist()} do not vary within classes, so that their variance "
-            f"there is 0: leave them out, or {advice}"
+            f"there is 0: leave them out{advice}"
         )
 
 
@@ -230,13 +229,14 @@ def counts(stats: Moments) -> Float[Array, "K d"]:
     return jnp.broadcast_to(stats.per_feature(stats.count), stats.mean.shape)
 
 
-def overall_coordinates(stats: Moments, pencil: Pencil) -> Float[Array, "d"]:
-    """The coordinates of the generalised-least-squares mean of all classes."""
+def overall_mean(stats: Moments, pencil: Pencil) -> Float[Array, "d"]:
+    """The generalised-least-squares mean of all classes."""
     count = counts(stats)
+    middle = divide((count * stats.mean).sum(0), count.sum(0))
     weight = count / (1 + count * jnp.broadcast_to(pencil.ratio, stats.mean.shape))
     total = weight.sum(0)
-    weighted = (weight * pencil.coordinates(stats.mean)).sum(0)
-    return weighted / jnp.where(total > 0, total, jnp.nan)
+    weighted = (weight * pencil.coordinates(mean_deviations(stats, middle))).sum(0)
+    return middle + pencil.back((weighted / jnp.where(total > 0, total, jnp.nan))[None])[0]
 
 
 def _in_shape(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:

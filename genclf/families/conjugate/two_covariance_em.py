@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 
 from genclf.covariance.pencil import Pencil, pencil_of
 from genclf.covariance.scales import Covariance
-from genclf.families.conjugate.two_covariance import TwoCovariance, counts, overall_coordinates
+from genclf.families.conjugate.normal import mean_deviations
+from genclf.families.conjugate.two_covariance import TwoCovariance, counts, overall_mean
 from genclf.numerics import loops
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.namespace import Array
@@ -91,8 +92,8 @@ def _step(state: _State, stats: Moments, unit: Array, floor: Array) -> _State:
     """The derivatives at these numbers, and the numbers after a step."""
     pencil = state.pencil
     sums = _Sums(pencil)
-    mean, count = overall_coordinates(stats, pencil), counts(stats)
-    delta = pencil.coordinates(stats.mean) - mean[None]
+    mean, count = overall_mean(stats, pencil), counts(stats)
+    delta = pencil.coordinates(mean_deviations(stats, mean))
     ratio = jnp.broadcast_to(pencil.ratio, mean.shape)
     root, present = jnp.sqrt(ratio), count > 0
     total = sums.number(count)
@@ -119,8 +120,8 @@ def _step(state: _State, stats: Moments, unit: Array, floor: Array) -> _State:
     rest = rest - sums.diagonal(count + jnp.where(present, variance - 1, 0))
     largest = jnp.maximum(sums.largest_slope(slope, unit, floor), jnp.abs(rest).max())
     return _State(
-        pencil.back(mean[None])[0],
-        _scored(new, pencil.back(mean[None]), stats, floor),
+        mean,
+        _scored(new, mean, stats, floor),
         0.5 * largest / count.sum(0).max(),
         state.steps + 1,
     )
@@ -129,7 +130,7 @@ def _step(state: _State, stats: Moments, unit: Array, floor: Array) -> _State:
 def _scored(pencil: Pencil, mean: Array, stats: Moments, floor: Array) -> Pencil:
     """The ratios of highest evidence, given their directions and W: steps of Fisher scoring."""
     sums, count = _Sums(pencil), counts(stats)
-    z, ratio = pencil.coordinates(stats.mean - mean), pencil.ratio
+    z, ratio = pencil.coordinates(mean_deviations(stats, mean)), pencil.ratio
     for _ in range(_SCORING_STEPS):
         share = count / (1 + count * jnp.broadcast_to(ratio, z.shape))
         slope = sums.vector((share * z) ** 2 - share)

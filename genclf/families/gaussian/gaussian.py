@@ -402,7 +402,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         if wrong := self.problems(stats.mean.shape[-1]):
             raise ValueError("; ".join(wrong))
         if isinstance(self.prior, TwoCovariance) and not self.prior.is_complete:
-            self.prior.check_determined(stats)
+            self.prior.check_determined(stats, self.structure.is_spherical)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """Means, plus d(d+1)/2, d or 1 numbers for each covariance that is not given."""

@@ -311,6 +311,20 @@ def test_units_of_features_do_not_matter():
     np.testing.assert_allclose(found, gcf.log_posterior(gcf.fit(clf, X, Y), X), atol=1e-9)
 
 
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+def test_an_offset_costs_the_search_no_digits_in_float32(covariance):
+    clf = gcf.Classifier(gcf.Gaussian(covariance, shared=True, prior=gcf.TwoCovariance()), K)
+    far = (X + 1e5).astype(np.float32)
+    expected = gcf.fit_prior(clf, far.astype(np.float64), Y)
+    with jax.enable_x64(False):
+        found = gcf.fit_prior(clf, far, Y)
+    assert found.converged
+    np.testing.assert_allclose(found.log_evidence, expected.log_evidence, rtol=1e-5)
+    for name in ("between", "within"):
+        a, b = (getattr(f.classifier.family.prior, name) for f in (found, expected))
+        np.testing.assert_allclose(a, b, atol=1e-2 * np.abs(b).max())
+
+
 @pytest.mark.parametrize("name", ["full", "diag"])
 @pytest.mark.parametrize("inference", ["map", "predictive"])
 def test_a_common_offset_costs_no_digits_in_float32(name, inference):
