@@ -24,7 +24,7 @@ class Pencil(ShowsNumbers):
 
     Attributes:
         scale: L, as in `GaussianParams`: (1, d, d), (1, d) or (1, 1).
-        rotation: U, (d, d); None if both covariances are diagonal.
+        rotation: U, (d, d); None unless the covariance is "full".
         ratio: ψ, (d,); one number for a spherical covariance.
         covariance: "full", "diag" or "spherical".
     """
@@ -89,8 +89,10 @@ def pencil_of(
         scale = jnp.sqrt(jnp.where(variance > 0, variance, jnp.nan))
         ratio = other / variance
         is_valid = (ratio >= 0).all() & (variance > 0).all()
-        scale = jnp.diag(scale) if structure.is_full else scale
-        return Pencil(scale[None], None, jnp.where(ratio < 0, 0, ratio), covariance), is_valid
+        ratio, rotation = jnp.where(ratio < 0, 0, ratio), None
+        if structure.is_full:
+            scale, rotation = jnp.diag(scale), jnp.eye(len(ratio), dtype=ratio.dtype)
+        return Pencil(scale[None], rotation, ratio, covariance), is_valid
     sd = jnp.sqrt(jnp.diagonal(within))
     # The factor of the correlations: very different units cost no precision.
     factor = sd[:, None] * cholesky(within / (sd[:, None] * sd[None]))

@@ -63,10 +63,6 @@ class _Spread(NamedTuple):
             high = xp.where(empty[:, None], diagonal(other[0]), high)
         return divide(high, _broadcast(self.divisor, high))
 
-    def replaced(self) -> Pair:
-        """The scatters of all classes."""
-        return replaced(self.scatter, self.instead)
-
 
 def estimate_covariance(
     stats: Moments, rule: Regularisation, *, spherical: bool, shared: bool
@@ -227,7 +223,7 @@ def _mixed(own: _Spread, pooled: _Spread, pooling: Scalar) -> _Spread:
     xp = namespace(own.divisor)
     towards = xp.asarray(pooling, own.divisor.dtype)
     share = xp.broadcast_to(divide(towards, pooled.divisor), own.divisor.shape)
-    scatter = own.replaced()
+    scatter = replaced(own.scatter, own.instead)
     others = jax.tree.map(lambda a, b: xp.broadcast_to(a, b.shape), pooled.scatter, scatter)
     # A class without a divisor has no own covariance; at pooling = 1 its weight is 0.
     of_own = xp.where(towards == 1, 0, divide(1 - towards, own.divisor))

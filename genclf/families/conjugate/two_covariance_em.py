@@ -61,9 +61,6 @@ def of_highest_evidence(
     """
     start = prior.resolve(stats, covariance, True)
     pencil, count = start.pencil, counts(stats)
-    if pencil.rotation is None and pencil.structure.is_full:
-        eye = jnp.eye(stats.mean.shape[-1], dtype=stats.mean.dtype)
-        pencil = replace(pencil, rotation=eye)
     # A ratio is in units of 1 / n_0, n_0 a typical number of rows of a class.
     unit = count.sum() / (count**2).sum()
     # Ratios above 0, though only just, let EM turn the directions in which B is singular.

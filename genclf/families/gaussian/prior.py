@@ -53,17 +53,14 @@ def predictive_density(posterior: Conjugate) -> Density:
 
 @predictive_density.register
 def _(posterior: NormalDistribution) -> Density:
-    pencil, structure = posterior.pencil, posterior.structure
+    pencil = posterior.pencil
     spread = jnp.sqrt(1 + posterior.ratio)
-    if not structure.is_full:
+    if pencil.rotation is None:  # the covariance is diagonal
         spread = spread * pencil.scale
         form = {"covariance": pencil.covariance, "shared": False, "missing": "error"}
         return GaussianParams.of_fields(
             mean=posterior.mean, scale=spread, rounding=posterior.rounding, **form
         )
-    d = posterior.mean.shape[-1]
-    rotation = pencil.rotation
-    rotation = jnp.eye(d, dtype=spread.dtype) if rotation is None else rotation
     # The centre that is subtracted has to be the one that is stored, to the last bit: a mean of
     # means may be computed twice, in two ways.
     centre = posterior.mean[0]
@@ -78,7 +75,7 @@ def _(posterior: NormalDistribution) -> Density:
         missing="error",
         rounding=None,
     )
-    return TwoCovarianceParams(inside, centre, pencil.scale[0], rotation)
+    return TwoCovarianceParams(inside, centre, pencil.scale[0], pencil.rotation)
 
 
 def pseudo_moments(

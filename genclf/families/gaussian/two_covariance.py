@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Float, Int, Shaped
 
-from genclf.arguments.parameters import Parameter
 from genclf.covariance.scales import SCALES
 from genclf.families.base import Density
 from genclf.families.gaussian.params import GaussianParams
@@ -34,10 +33,6 @@ class TwoCovarianceParams(Density):
     centre: Float[Array, "d"]
     scale: Float[Array, "d d"]
     rotation: Float[Array, "d d"]
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return {}
 
     @property
     def num_features(self) -> int:
