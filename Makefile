@@ -54,7 +54,7 @@ test-cpus: $(VENV)/.test ## the laws, with the rounding of x86 processors with s
 	done
 
 # One file or two for each package that genclf uses. Figures are compared with those of the newest matplotlib, not here.
-OF_OLD := $(addprefix tests/,house/test_import.py house/test_readme.py fitting/test_prior_shift.py roads/test_constrained.py \
+OF_OLD := $(addprefix tests/,house/test_import.py house/test_readme.py select/test_label_shift.py roads/test_constrained.py \
     laws/test_story.py multivariate/test_ranking.py files/test_files.py sklearn/test_mixed_tables.py text/test_text.py \
     tables/test_compare_tables.py stream/test_host_scores.py cli/test_cli.py plot/test_plot.py)
 

@@ -22,6 +22,7 @@ from .bayes.posterior import (
     posterior as posterior,
     predictive as predictive,
 )
+from .classifier.calibrated import CalibratedParams as CalibratedParams
 from .classifier.classifier import Classifier as Classifier, ClassifierParams as ClassifierParams
 from .classifier.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
 from .classifier.estimation import (
@@ -106,7 +107,6 @@ from .files.save import load as load, save as save
 from .fitting.condition import Conditional as Conditional, condition as condition
 from .fitting.em import EMSolution as EMSolution, em as em
 from .fitting.fit import fit as fit
-from .fitting.label_shift import adapt_prior as adapt_prior
 from .fitting.softmax import (
     SoftmaxParams as SoftmaxParams,
     SoftmaxRegression as SoftmaxRegression,
@@ -150,17 +150,37 @@ from .select.bootstrap import Bootstrap as Bootstrap, bootstrap as bootstrap
 from .select.calibration import Calibration as Calibration, calibration as calibration
 from .select.cross_validation import (
     CrossValidation as CrossValidation,
+    Members as Members,
     cross_validate as cross_validate,
 )
 from .select.folds import folds as folds, kfold as kfold
+from .select.label_shift import AdaptedPrior as AdaptedPrior, adapt_prior as adapt_prior
 from .select.learning_curve import (
     LearningCurve as LearningCurve,
     learning_curve as learning_curve,
 )
 from .select.leave_one_out import leave_one_out as leave_one_out
+from .select.membership.coverage import (
+    Coverage as Coverage,
+    Share as Share,
+    coverage as coverage,
+    novelty as novelty,
+)
+from .select.membership.distance import distance as distance
+from .select.membership.f_test import FTest as FTest
+from .select.membership.folds_test import FoldsTest as FoldsTest
+from .select.membership.typicality import (
+    typicality as typicality,
+    typicality_test as typicality_test,
+)
 from .select.permutation import (
     PermutationTest as PermutationTest,
     permutation_test as permutation_test,
+)
+from .select.recalibration import (
+    Recalibration as Recalibration,
+    recalibrate as recalibrate,
+    with_calibration as with_calibration,
 )
 from .select.score import score as score
 from .select.tune import Tuning as Tuning, tune as tune

@@ -151,11 +151,13 @@ OPTIONAL_NON_NEGATIVE = _numbers(">= 0, a finite number, or None", _not_negative
 FLAG = Domain("True or False", lambda value: isinstance(value, bool | np.bool_))
 
 
-def one_of(*names: str) -> Domain:
+def one_of(*names: str, optional: bool = False) -> Domain:
     """The domain of these words."""
-    words = ", ".join(repr(name) for name in names[:-1])
+    *words, last = [*map(repr, names), *["None"] * optional]
     return Domain(
-        f"{words} or {names[-1]!r}", lambda value: isinstance(value, str) and value in names
+        f"{', '.join(words)} or {last}",
+        lambda value: isinstance(value, str) and value in names,
+        optional=optional,
     )
 
 

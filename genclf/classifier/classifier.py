@@ -220,6 +220,9 @@ class ClassifierParams(Fitted):
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         return self.with_log_prior(self.conditional.discriminant(x))
 
+    def under(self, log_prior: Float[Array, "K"]) -> ClassifierParams:
+        return eqx.tree_at(lambda p: p.log_prior, self, log_prior)
+
     def reduced(
         self, x: PyTree, reduce: Callable[[Array], Array], normalised: bool = False
     ) -> Array:

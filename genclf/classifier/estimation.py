@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +17,7 @@ from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.conversion import host_or_device
 from genclf.classifier.labels import AnyArray
+from genclf.classifier.model import Fitted, require_prior
 from genclf.classifier.rows import Rows, check_rows
 from genclf.families.base import Parametric
 from genclf.families.capabilities import (
@@ -32,6 +33,8 @@ from genclf.families.parts import over_parts
 from genclf.numerics.namespace import Array, is_traced
 from genclf.sums.sparse import HostRows, Sparse, SparseRows
 from genclf.sums.statistics import ClassifierStats
+
+P = TypeVar("P", bound=Fitted)
 
 
 @checked_arguments(x=host_or_device)
@@ -171,21 +174,24 @@ def check_posterior(clf: Classifier, stats: ClassifierStats) -> None:
     check_proper(posteriors(clf.family, stats.conditional), stats, "posterior", "the predictive")
 
 
-@checked_arguments
-def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> ClassifierParams:
+@checked_arguments(any_model=True)
+def with_prior(params: P, class_prior: Float[ArrayLike, "K"]) -> P:
     """The same class densities under another class prior, e.g. of another population.
 
+    Calibrated posteriors change by the same factors, `q'(k | x) ∝ q(k | x) π'_k / π_k`.
+
     Args:
-        params: a fitted classifier.
+        params: a fitted classifier, or one with calibrated posteriors.
         class_prior: class probabilities, shape (K,), >= 0 with sum 1.
 
     Returns:
-        `ClassifierParams`; in traced code an invalid prior becomes NaN. A class of prior 0 keeps
-        it, since the params may have no valid density for it.
+        Params of the same type; in traced code an invalid prior becomes NaN. A class of prior 0
+        keeps it, since the params may have no valid density for it.
 
     Raises:
         ValueError: `class_prior` is not K numbers; or, outside traced code, some are negative,
-            their sum is not 1, or a class of prior 0 would get a higher one.
+            their sum is not 1, or a class of prior 0 would get a higher one; or the params are
+            those of a softmax regression, which has no class prior.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -194,6 +200,7 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
         >>> print(jnp.exp(gcf.with_prior(params, jnp.array([0.5, 0.5])).log_prior))
         [0.5 0.5]
     """
+    require_prior(params, "with_prior")
     class_prior = numbers(class_prior)
     num_classes = len(params.log_prior)
     problem = PROBABILITIES.problem(class_prior, "class_prior")
@@ -210,7 +217,7 @@ def with_prior(params: ClassifierParams, class_prior: Float[ArrayLike, "K"]) -> 
             )
     log_prior = log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))
     log_prior = jnp.where(impossible, -jnp.inf, log_prior)
-    return eqx.tree_at(lambda p: p.log_prior, params, log_prior)
+    return params.under(log_prior)
 
 
 def fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:

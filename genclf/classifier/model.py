@@ -3,7 +3,7 @@
 import abc
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
@@ -18,10 +18,25 @@ from genclf.families.support import Support
 from genclf.numerics.namespace import Array
 from genclf.numerics.row_blocks import MANY_CLASSES, reduce_scores
 
+F = TypeVar("F", bound="Fitted")
 _valid_models, _valid_params = Remembered(), Remembered()  # each object is checked once
 
 
-class Fitted(ShowsNumbers):
+class TakesExamples(ShowsNumbers):
+    """A result that is applied to examples, whose features it knows."""
+
+    @property
+    @abc.abstractmethod
+    def support(self) -> PyTree[Support]:
+        """What one example may hold, in the structure of x."""
+
+    @property
+    @abc.abstractmethod
+    def num_features(self) -> PyTree[int]:
+        """Number of features of one example, in the structure of x."""
+
+
+class Fitted(TakesExamples):
     """Fitted params: scores of K classes, `p(y=k | x) = softmax_k(discriminant(x))`."""
 
     generative: ClassVar[bool] = True
@@ -39,16 +54,6 @@ class Fitted(ShowsNumbers):
     def num_classes(self) -> int:
         """K."""
 
-    @property
-    @abc.abstractmethod
-    def support(self) -> PyTree[Support]:
-        """What one example may hold, in the structure of x."""
-
-    @property
-    @abc.abstractmethod
-    def num_features(self) -> PyTree[int]:
-        """Number of features of one example, in the structure of x."""
-
     @abc.abstractmethod
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
         """`log p(y=k | x)` up to a term that all classes share."""
@@ -57,6 +62,10 @@ class Fitted(ShowsNumbers):
         """`reduce(discriminant(x))`, for a function of the scores of each row."""
         rows = lambda x: reduce(self.discriminant(x))  # noqa: E731
         return reduce_scores(rows, x, self.num_classes, MANY_CLASSES)
+
+    def under(self: F, log_prior: Float[Array, "K"]) -> F:
+        """The same params under another class prior; see `require_prior`."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
@@ -81,7 +90,7 @@ _FIRST = {
     **dict.fromkeys(("fit", "stats", "estimate", "em", "diagnose", "validate", "certify"), "clf"),
     **dict.fromkeys(("fit_gradient", "fit_lagrange", "posterior", "predictive"), "clf"),
     **dict.fromkeys(("predict", "log_joint", "log_posterior", "log_marginal"), "params"),
-    **dict.fromkeys(("log_lik", "adapt_prior", "condition", "with_prior"), "params"),
+    **dict.fromkeys(("log_lik", "adapt_prior", "condition", "with_prior", "distance"), "params"),
     "sample": "key",
 }
 
@@ -146,9 +155,21 @@ class Solution(ShowsNumbers):
 def require_generative(given: object, function: str) -> None:
     """Raise if `given` is a model or params of p(y | x) alone, without a density of x."""
     if isinstance(given, Model | Fitted) and not given.generative:
+        hint = "or fit a Classifier, such as genclf.lda"
+        if getattr(vars(given).get("params"), "generative", False):
+            hint = "or give its field `params`, the classifier that was calibrated"
         raise ValueError(
             f"{function} needs p(x, y), and {type(given).__name__} is a model of p(y | x) alone: "
-            "use predict, log_posterior or discriminant, or fit a Classifier, such as genclf.lda"
+            f"use predict, log_posterior or discriminant, {hint}"
+        )
+
+
+def require_prior(params: Fitted, function: str) -> None:
+    """Raise if the params are of p(y | x) without a class prior that could be replaced."""
+    if "log_prior" not in vars(params):
+        raise ValueError(
+            f"{function} needs a class prior, which {type(params).__name__} does not have: fit a "
+            "Classifier, such as genclf.lda, or calibrate the posteriors (with_calibration)"
         )
 
 

@@ -16,7 +16,7 @@ from genclf.arguments.module import Module
 from genclf.arguments.remembered import Remembered
 from genclf.classifier.conversion import float_dtype, widen
 from genclf.classifier.labels import AnyArray, check_supervised, valid_labels, valid_weights
-from genclf.classifier.model import Fitted, Model
+from genclf.classifier.model import Fitted, Model, TakesExamples
 from genclf.families.base import Density, Scalar
 from genclf.families.structure import named_arrays
 from genclf.numerics.namespace import Array
@@ -152,7 +152,7 @@ def check_supervised_rows(
     check_supervised(y, weights, model.num_classes)
 
 
-def check_examples(params: Model | Fitted | Density, x: PyTree) -> None:
+def check_examples(params: Model | TakesExamples | Density, x: PyTree) -> None:
     """Raise unless x holds examples with the number of features that the params were fitted to."""
     batch, of_fit = None, _num_features.of(params, attrgetter("num_features"))
     if not isinstance(of_fit, dict) and isinstance(x, AnyArray) and x.shape[-1:] == (of_fit,):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +16,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.conversion import one_array
-from genclf.classifier.model import Fitted, require_generative
+from genclf.classifier.model import Fitted, require_prior
 from genclf.classifier.padding import by_rows
 from genclf.classifier.plain_checks import refuse
 from genclf.families.base import Params
@@ -98,7 +97,7 @@ def log_posterior(
 
     Raises:
         ValueError: x or log_prior has another shape, log_prior is NaN or +inf, or the params are
-            those of p(y | x) alone, which have no prior.
+            those of a softmax regression, which has no prior.
 
     Example:
         Bayes' worked example: a school with 60% boys, all in trousers, and half the girls.
@@ -113,10 +112,10 @@ def log_posterior(
     """
     if log_prior is None:
         return by_rows(log_posteriors, params, x)
-    require_generative(params, "log_posterior with a log_prior")
+    require_prior(params, "log_posterior with a log_prior")
     never = jnp.isneginf(params.log_prior)
-    uniform = eqx.tree_at(lambda p: p.log_prior, params, jnp.where(never, -jnp.inf, 0.0))
-    score = by_rows(discriminants, uniform, x)
+    uniform = jnp.where(never, -jnp.inf, jnp.zeros_like(params.log_prior))
+    score = by_rows(discriminants, params.under(uniform), x)
     return _with_priors(score, _row_priors(log_prior, score.shape))
 
 

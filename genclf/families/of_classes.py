@@ -12,11 +12,11 @@ from jaxtyping import Int
 
 from genclf.arguments.reprs import dims_of
 from genclf.families.base import Density
-from genclf.numerics.namespace import namespace
+from genclf.numerics.namespace import Array, namespace
 
 
 @singledispatch
-def of_classes(given: Any, index: Int[np.ndarray, "_"]) -> Any:
+def of_classes(given: Any, index: Int[np.ndarray, "_"] | Array) -> Any:
     """The densities, or scores, of these classes, in this order; see `genclf.relabel`.
 
     By default the arrays whose first annotated axis is K, or "one_or_K", are indexed, and others

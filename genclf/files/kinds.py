@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.presets import (
     bernoulli_nb,
@@ -44,6 +45,9 @@ from genclf.families.gaussian.student_t import StudentTParams
 from genclf.families.gaussian.two_covariance import TwoCovarianceParams
 from genclf.families.kernels.kernel_density import KernelDensity, KernelDensityParams
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
+from genclf.select.membership.f_test import FTest
+from genclf.select.membership.folds_test import FoldsTest
+from genclf.select.recalibration import Recalibration
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 from genclf.tables.columns import Column
 from genclf.tables.model import TableModel
@@ -59,6 +63,7 @@ _KINDS = (
     *(IndependentParams, KernelDensityParams, MixtureParams, MultinomialParams),
     *(NegativeBinomialParams, PoissonParams, ProductParams, RowSpaceParams, StudentTParams),
     *(TwoCovarianceParams, VonMisesFisherParams),
+    *(CalibratedParams, Recalibration, FTest, FoldsTest),
     *(TableModel, Column, Vocabulary),
 )
 KINDS: dict[str, type] = {kind.__name__: kind for kind in _KINDS}

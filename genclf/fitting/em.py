@@ -41,7 +41,7 @@ _TOL_OF_FIT = 1e-8  # of `fit`, which should be more precise
 
 
 class EMSolution(Solution):
-    """The result of `em` and `adapt_prior`.
+    """The result of `em`; that of `adapt_prior` adds an interval.
 
     Attributes:
         params: the fitted classifier.
@@ -49,8 +49,7 @@ class EMSolution(Solution):
             of every step, shape (max_steps,). The last step's entry belongs to `params`; later
             entries are NaN.
         converged: whether the last step gained no more than the tolerance. If EM is slow, the
-            maximum may still be further away than that. For `adapt_prior`: whether the mean
-            log-likelihood is within the tolerance of its maximum.
+            maximum may still be further away than that.
         steps: number of steps.
         values: final objective of each restart, shape (restarts,); the other attributes are those
             of the best restart.

@@ -1,4 +1,4 @@
-"""Model selection: cross-validation, tuning, calibration, permutation tests, bootstrap.
+"""Held-out rows: cross-validation, tuning, calibration, tests, label shift, membership in classes.
 
 docs/design/select.md explains the design decisions.
 """

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from genclf.arguments.domains import whole
 from genclf.arguments.reprs import ShowsNumbers
@@ -115,13 +115,23 @@ def _check(log_p: Array, y: Array, weights: Array | None) -> None:
         return
     counts = np.ones(n) if weights is None else np.asarray(weights)
     check_labels(y, num_classes, unlabelled=False, used=counts != 0)
+    check_probabilities(np.asarray(log_p), counts != 0)
+
+
+def check_probabilities(log_p: Float[np.ndarray, "n K"], used: Bool[np.ndarray, "n"]) -> None:
+    """Raise for a row in use whose probabilities do not sum to 1."""
     with np.errstate(over="ignore"):
         sums = np.exp(np.asarray(log_p, np.float64)).sum(1)
-    for row in np.flatnonzero((np.abs(sums - 1) > _TOLERANCE) & (counts != 0))[:1]:
+    for row in np.flatnonzero((np.abs(sums - 1) > _TOLERANCE) & used)[:1]:
         raise ValueError(
             f"log_posterior[{row}] has probabilities that sum to {sums[row]:.4g}, expected 1: give "
             "logarithms of probabilities, as genclf.log_posterior returns them"
         )
+
+
+def sums_to_one(log_p: Float[Array, "n K"]) -> Bool[Array, "n"]:
+    """Which rows are logarithms of probabilities."""
+    return jnp.abs(jnp.exp(log_p).sum(1) - 1) <= _TOLERANCE
 
 
 @partial(compiled, static_argnums=3)
@@ -135,7 +145,7 @@ def _calibration(log_p: Array, y: Array, weights: Array | None, num_bins: int) -
     log_p = jnp.where(counts[:, None], log_p, -jnp.log(jnp.asarray(num_classes, dtype)))
     p = jnp.exp(log_p)
     known = (y >= 0) & (y < num_classes)
-    valid = known & (jnp.abs(p.sum(1) - 1) <= _TOLERANCE) & valid_weights(weight)
+    valid = known & sums_to_one(log_p) & valid_weights(weight)
     weight = jnp.where(jnp.where(counts, valid, True).all(), weight, jnp.nan)
     total = weight.sum()
 

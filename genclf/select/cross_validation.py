@@ -33,6 +33,20 @@ from genclf.select.groups import checked_folds
 from genclf.sums.merging import merged
 
 
+class Members(ShowsNumbers):
+    """How likely each row is in its own class, under the fit without its fold.
+
+    Attributes:
+        log_density: `log p(x_n | y_n)`, (n,); NaN for rows that were never held out.
+        y: labels, (n,).
+        weight: weights, (n,); 0 for rows that are never held out, or have no label.
+    """
+
+    log_density: Float[Array, "n"]
+    y: Int[Array, "n"]
+    weight: Float[Array, "n"]
+
+
 class CrossValidation(ShowsNumbers):
     """Posteriors of rows by models that were not trained on them.
 
@@ -44,15 +58,19 @@ class CrossValidation(ShowsNumbers):
             `leave_one_out`.
         diagnosis: `diagnose` for the training rows of each fold, all arrays with a first axis of
             length F; None unless requested.
+        members: what `typicality` compares other rows with; None unless requested.
     """
 
     log_posterior: Float[Array, "n K"]
     folds: Int[np.ndarray, "n"]
     params: Any
     diagnosis: Diagnosis | None = None
+    members: Members | None = None
 
 
-@checked_arguments(any_model=True, labels="supervised", folds=checked_folds, diagnosed=FLAG)
+@checked_arguments(
+    any_model=True, labels="supervised", folds=checked_folds, diagnosed=FLAG, members=FLAG
+)
 def cross_validate(
     clf: Model,
     x: PyTree,
@@ -61,6 +79,7 @@ def cross_validate(
     weights: ArrayLike | None = None,
     *,
     diagnosed: bool = False,
+    members: bool = False,
 ) -> CrossValidation:
     """Fit without each fold in turn, and score its rows.
 
@@ -77,6 +96,8 @@ def cross_validate(
             every training set, -2 for rows that are not used.
         weights: weight of each row in the fits, >= 0, (n,); None for ones.
         diagnosed: whether to diagnose the fit of each fold, for models with p(x | y).
+        members: whether to keep the log-density of each row in its class, for `typicality`. Fits
+            are then not in the row space, so that their params take rows as they are.
 
     Returns:
         `CrossValidation`. Params of fits in the row space are for coordinates in that
@@ -93,7 +114,7 @@ def cross_validate(
         >>> print(gcf.score(cv, vowel.y_train).round(2), cv.params.conditional.mean.shape)
         0.93 (10, 11, 10)
     """
-    to_model, rows = in_row_space(clf, x)
+    to_model, rows = (lambda clf: clf, x) if members else in_row_space(clf, x)
     if len(folds) != len(y):
         raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
     data = data_of(x, y, folds, weights)
@@ -102,7 +123,16 @@ def cross_validate(
     if diagnosed:
         require_generative(clf, "a diagnosis")
         reasons = _diagnoses(clf, data)
-    return CrossValidation(found, folds, params, reasons)
+    held = None
+    if members:
+        require_generative(clf, "cross_validate with members")
+        if y.ndim == 2:
+            raise ValueError(
+                f"y has shape {y.shape}, expected one label for each row: a row with several "
+                "responsibilities is no member of one class"
+            )
+        held = Members(_own_densities(params, data), data.y, data.counts)
+    return CrossValidation(found, folds, params, reasons, held)
 
 
 def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
@@ -138,6 +168,19 @@ def by_refit(clf: Model, data: Data, w: Array, held: Array) -> tuple[Array, PyTr
     """The log-posteriors of the rows held out, by a fit with these weights; and its params."""
     params = fitted(clf, data.x, data.y, w)
     return log_posteriors(params, take(data.x, held)), params
+
+
+@partial(compiled, fast_compile=2**17)
+def _own_densities(params: ClassifierParams, data: Data) -> Float[Array, "n"]:
+    """`log p(x_n | y_n)` of all rows, each by the fit without its fold."""
+
+    def one(fold: tuple[ClassifierParams, Array]) -> Array:
+        params, held = fold
+        label = jnp.maximum(take(data.y, held), 0).astype(jnp.int32)
+        score = params.conditional.log_prob(take(data.x, held))
+        return jnp.take_along_axis(score, label[:, None], 1)
+
+    return data.in_row_order(lax.map(one, (params, data.rows)))[:, 0]
 
 
 @partial(compiled, fast_compile=2**17)

@@ -92,25 +92,35 @@ def score(
     References:
         scikit-learn's metrics of the same names; Brier with `scale_by_half=False`.
     """
+    rows = held_out_rows(found, y, weights, "found")
+    check_one_per_row(y.shape, by=by)
+    num_groups = 0 if by is None else int(np.max(np.asarray(by))) + 1
+    return _score(score_function(metric), num_groups, *rows, by)
+
+
+def held_out_rows(
+    found: CrossValidation | ArrayLike, y: Array, weights: Array | None, name: str
+) -> tuple[Float[Array, "n K"], Int[Array, "n"], Float[Array, "n"]]:
+    """The log-posteriors of rows, their labels, and their weights: 0 for rows that do not count.
+
+    Raise unless the shapes and labels fit; `name` is that of the argument `found`.
+    """
     if isinstance(found, CrossValidation):
         log_p, held = found.log_posterior, jnp.asarray(found.folds >= 0)
     else:
-        log_p = as_arrays(found, "found")
+        log_p = as_arrays(found, name)
         held = jnp.ones(log_p.shape[:1], bool)
     if log_p.ndim != 2 or y.shape != log_p.shape[:1] or not jnp.issubdtype(y.dtype, jnp.integer):
         raise ValueError(
-            f"found has log-posteriors of shape {log_p.shape}, and y the shape {y.shape} and dtype "
-            f"{y.dtype}; expected (n, K) and n integer labels"
+            f"{name} has log-posteriors of shape {log_p.shape}, and y the shape {y.shape} and "
+            f"dtype {y.dtype}; expected (n, K) and n integer labels"
         )
-    check_one_per_row(y.shape, weights=weights, by=by)
+    check_one_per_row(y.shape, weights=weights)
     check_labels(y, log_p.shape[1])
     check_minus_one(y, weights, log_p.shape[1])
     y = widen(y)
-    function = score_function(metric)
     weight = jnp.ones(y.shape, log_p.dtype) if weights is None else weights.astype(log_p.dtype)
-    weight = jnp.where(held & (y != -1), weight, 0)
-    num_groups = 0 if by is None else int(np.max(np.asarray(by))) + 1
-    return _score(function, num_groups, log_p, y, weight, by)
+    return log_p, y, jnp.where(held & (y != -1), weight, 0)
 
 
 def score_function(metric: object) -> ScoreFunction:

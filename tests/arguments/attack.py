@@ -39,6 +39,8 @@ CENTROIDS = gcf.nearest_shrunken_centroids(K, soft_threshold=0.5)
 FOLDS = np.arange(N) % 3
 STATS = gcf.stats(CLF, X, Y)
 BATCHED = jax.tree.map(lambda a: jnp.stack([a, a]), STATS)
+HELD = np.log(np.linspace(0.1, 0.9, N * K).reshape(N, K))
+HELD = (HELD - np.logaddexp.reduce(HELD, 1, keepdims=True)).astype(np.float32)
 TOKENS = gcf.Tokens(jnp.zeros((N, 2), jnp.int32), jnp.ones((N, 2), bool), D)
 
 BATCH = {"a": X[:, 0], "b": X[:, 1], "y": Y}
@@ -95,8 +97,22 @@ RIGHT = {
         "unlabelled_weight": 1.0, "max_steps": 3, "tol": 1e-3, "init": "random", "restarts": 1,
     },
     "adapt_prior": {
-        "params": PARAMS, "x": X, "weights": np.ones(N, np.float32), "max_steps": 3, "tol": 1e-3
+        "params": PARAMS, "x": X, "weights": np.ones(N, np.float32), "method": "confusion",
+        "learned": HELD, "y": Y, "max_steps": 3, "tol": 1e-3, "key": KEY, "num_draws": 2,
     },
+    "recalibrate": {
+        "log_posterior": HELD, "y": Y, "bias": True, "weights": np.ones(N, np.float32),
+        "folds": FOLDS,
+    },
+    "with_calibration": {"params": PARAMS, "recalibration": gcf.recalibrate(HELD, Y)},
+    "distance": {"params": PARAMS, "x": X},
+    "typicality": {"clf": CLF, "learned": STATS, "x": X, "method": "f"},
+    "typicality_test": {"clf": CLF, "learned": STATS, "method": "f"},
+    "coverage": {
+        "p": np.full((N, K), 0.5, np.float32), "y": Y, "alpha": 0.1,
+        "weights": np.ones(N, np.float32),
+    },
+    "novelty": {"p": np.full((N, K), 0.5, np.float32), "alpha": 0.1},
     "validate": {"model": CLF, "x": X, "y": Y, "weights": np.ones(N), "latent": False},
     "diagnose": {"clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32)},
     "posterior": {"clf": PROPER, "stats": STATS},
@@ -125,7 +141,7 @@ RIGHT = {
     "folds": {"splits": [(np.arange(3), np.arange(3, N))], "num_rows": None},
     "cross_validate": {
         "clf": CLF, "x": X, "y": Y, "folds": FOLDS, "weights": np.ones(N, np.float32),
-        "diagnosed": False,
+        "diagnosed": False, "members": False,
     },
     "leave_one_out": {
         "clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32), "batch_size": None

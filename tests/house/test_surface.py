@@ -37,9 +37,23 @@ SIGNATURES = {
         "init": "k-means++", "restarts": 1,
     },
     "adapt_prior": {
-        "params": REQUIRED, "x": REQUIRED, "*": None, "weights": None,
-        "max_steps": 1000, "tol": 1e-6,
+        "params": REQUIRED, "x": REQUIRED, "*": None, "weights": None, "method": "likelihood",
+        "learned": None, "y": None, "max_steps": 1000, "tol": 1e-6, "key": None, "num_draws": 200,
     },
+    "recalibrate": {
+        "log_posterior": REQUIRED, "y": REQUIRED, "*": None, "bias": True, "weights": None,
+        "folds": None,
+    },
+    "with_calibration": {"params": REQUIRED, "recalibration": REQUIRED},
+    "distance": {"params": REQUIRED, "x": REQUIRED},
+    "typicality": {
+        "clf": REQUIRED, "learned": REQUIRED, "x": REQUIRED, "*": None, "method": None
+    },
+    "typicality_test": {"clf": REQUIRED, "learned": REQUIRED, "*": None, "method": None},
+    "coverage": {
+        "p": REQUIRED, "y": REQUIRED, "*": None, "alpha": 0.05, "weights": None
+    },
+    "novelty": {"p": REQUIRED, "*": None, "alpha": 0.05},
     "condition": {"params": REQUIRED, "x": REQUIRED, "y": None},
     "sample": {"key": REQUIRED, "params": REQUIRED, "shape": ()},
     "with_prior": {"params": REQUIRED, "class_prior": REQUIRED},

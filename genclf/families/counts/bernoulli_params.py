@@ -18,6 +18,7 @@ from genclf.families.conjugate.beta import zeros_of
 from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
 from genclf.families.missing import Missing, is_missing
+from genclf.families.mode import mode
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics.logarithms import log_sigmoid, safe_log, times_log
 from genclf.numerics.namespace import Array, namespace
@@ -203,3 +204,14 @@ class BernoulliParams(CountParams):
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Int[Array, "*shape d"]:
         """Independent 0/1 draws with probabilities p_yj."""
         return jax.random.bernoulli(key, self.probs[y]).astype(jnp.int32)
+
+
+@mode.register
+def _(density: BernoulliParams) -> Array:
+    one = (density.logits > 0).astype(density.logits.dtype)
+    if density.threshold is None:
+        return one
+    # One unit above or below the threshold, or more where rounding would hide a unit.
+    threshold = jnp.asarray(density.threshold, one.dtype)
+    unit = jnp.maximum(1, 4 * jnp.finfo(one.dtype).eps * jnp.abs(threshold))
+    return threshold + (2 * one - 1) * unit

@@ -20,6 +20,7 @@ from genclf.arguments.static import static
 from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
 from genclf.families.missing import MayMiss, Missing, is_missing
+from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import safe_log, times_log
 from genclf.numerics.namespace import Array, namespace, on_host
@@ -271,3 +272,9 @@ def indicator_columns(x: Array, num_values: tuple[int, ...]) -> Float[Array, "*b
     # An invalid code, such as NaN or a fraction, equals no value.
     value = np.concatenate([np.arange(v) for v in num_values])
     return (code == last_axis(value, code)).astype(jnp.result_type(float))
+
+
+@mode.register
+def _(density: CategoricalParams) -> Array:
+    tables = [density.table(column) for column in range(density.num_features)]
+    return jnp.stack([table.argmax(-1) for table in tables], -1).astype(jnp.int32)

@@ -14,6 +14,7 @@ from genclf.arguments.static import static
 from genclf.families.capabilities import HasTerms
 from genclf.families.counts.events import EVENTS, counted
 from genclf.families.missing import MayMiss, Missing
+from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics import loops
 from genclf.numerics.log_pochhammer import log_rising_sums, rising_table
@@ -121,3 +122,8 @@ class NegativeBinomialParams(MayMiss, HasTerms):
         key_rate, key_count = jax.random.split(key)
         log_rate = jax.random.loggamma(key_rate, self.shape[y]) - jnp.log(self.rate[y])
         return jax.random.poisson(key_count, jnp.exp(log_rate))
+
+
+@mode.register
+def _(density: NegativeBinomialParams) -> Array:
+    return jnp.floor(jnp.maximum(density.shape - 1, 0) / density.rate)

@@ -18,6 +18,7 @@ from genclf.families.counts.events import EVENTS, counted
 from genclf.families.counts.negative_binomial import NegativeBinomialParams
 from genclf.families.counts.smoothed import CountParams, Smoothed
 from genclf.families.missing import CODE, MISSING, Missing
+from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import gammaln, safe_log, times_log
 from genclf.numerics.namespace import Array, namespace
@@ -268,3 +269,8 @@ class Poisson(Smoothed):
     def _roots(self, x: Array) -> tuple[Array, Array]:
         counts, seen = counted(x, self)
         return jnp.sqrt(jnp.where(counts > 0, counts, 0)), seen
+
+
+@mode.register
+def _(density: PoissonParams) -> Array:
+    return jnp.floor(density.rate)

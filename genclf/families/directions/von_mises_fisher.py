@@ -15,6 +15,7 @@ from genclf.arguments.domains import FLAG, NON_NEGATIVE, NON_NEGATIVES, Scalar
 from genclf.arguments.static import static
 from genclf.families.base import Params
 from genclf.families.capabilities import HasLinearForm, HasTerms, Latent
+from genclf.families.mode import mode
 from genclf.families.support import Support, nan_outside_support
 from genclf.numerics import loops
 from genclf.numerics.bessel import log_bessel_and_ratios
@@ -290,3 +291,8 @@ class VonMisesFisher(Latent):
     def distance(self, x: Array, seed: Array) -> Float[Array, "n"]:
         """1 minus the cosine."""
         return 1 - matmul(x, seed)
+
+
+@mode.register
+def _(density: VonMisesFisherParams) -> Array:
+    return density.mean_direction

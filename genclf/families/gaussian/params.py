@@ -32,6 +32,7 @@ from genclf.families.gaussian.marginal import (
 from genclf.families.gaussian.terms import independent_terms, shared_terms, terms_of_seen
 from genclf.families.given import mean_and_factor
 from genclf.families.missing import MayMiss, Missing
+from genclf.families.mode import deviance, mode
 from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
 from genclf.numerics.compensated import zero_low
@@ -39,6 +40,7 @@ from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.namespace import Array, constant, namespace
 from genclf.numerics.products import einsum
 from genclf.numerics.scores.cells import common_norms
+from genclf.numerics.scores.distances import distances
 from genclf.numerics.scores.gaussian import GaussianScores
 from genclf.numerics.scores.means import Means
 from genclf.numerics.scores.shared_scale import linear_form
@@ -263,3 +265,16 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         """`mean_y + L_y ε` with standard normal ε."""
         noise = jax.random.normal(key, (*y.shape, self.mean.shape[-1]), self.mean.dtype)
         return self.mean[y] + self.structure.noise(noise, self.scale, y)
+
+
+@mode.register
+def _(density: GaussianParams) -> Array:
+    return density.mean
+
+
+@deviance.register
+def _(density: GaussianParams, x: PyTree) -> Float[Array, "*batch K"]:
+    """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)`, of the observed cells."""
+    if density.may_miss:
+        return deviance.dispatch(object)(density, x)
+    return distances(x, density.scores.means, density.scale, density.structure)

@@ -26,6 +26,7 @@ from genclf.families.base import Condition, Density, Params, Wrapping
 from genclf.families.capabilities import HasLinearForm, HasTerms
 from genclf.families.gaussian.params import GaussianParams, describe_moments
 from genclf.families.gaussian.terms import shared_terms
+from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.namespace import Array
@@ -303,3 +304,8 @@ def _in_units(family: Any, x: Array, w: ClassWeights) -> tuple[Array, Array, Arr
     share = jnp.where(varies, 1, jnp.maximum(shrinkage, jnp.finfo(stats.mean.dtype).eps ** (2 / 3)))
     num_varying = jnp.maximum(varies.sum(), 1).astype(shrinkage.dtype)
     return jnp.sqrt(found.variance[0] / share), shrinkage, num_varying
+
+
+@mode.register
+def _(density: RowSpaceParams) -> Array:
+    return density.mean

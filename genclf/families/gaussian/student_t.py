@@ -10,6 +10,7 @@ from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
 from genclf.covariance.scales import SCALES, Covariance, Scale, finite
 from genclf.families.base import Density
+from genclf.families.mode import mode
 from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
 from genclf.numerics.logarithms import log_pochhammer
@@ -141,3 +142,8 @@ class StudentTParams(Density):
         gamma = jax.random.gamma(key_chi, jnp.broadcast_to(half, chances), dtype=dtype)
         noise = noise * jnp.sqrt(half / gamma * self.inflation[y][..., None])
         return self.mean[y] + self.structure.noise(noise, self.scale, y)
+
+
+@mode.register
+def _(density: StudentTParams) -> Array:
+    return density.mean

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int, Shaped
 from genclf.covariance.scales import SCALES
 from genclf.families.base import Density
 from genclf.families.gaussian.params import GaussianParams
+from genclf.families.mode import mode
 from genclf.families.support import FINITE, Support
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
@@ -57,6 +58,14 @@ class TwoCovarianceParams(Density):
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """`centre + L U z`, z drawn from the density of the coordinates."""
-        z: Any = self.inside.sample(key, y)
+        return self.rows(self.inside.sample(key, y))
+
+    def rows(self, z: Any) -> Float[Array, "*batch d"]:
+        """`centre + L U z`: the rows with coordinates z."""
         moved = matmul(matmul(z, self.rotation.T), self.scale.T)
         return broadcast_rows(self.centre, moved) + moved
+
+
+@mode.register
+def _(density: TwoCovarianceParams) -> Array:
+    return density.rows(density.inside.mean)

@@ -1,0 +1,142 @@
+"""Typicality by cross-validation: the rank of a row among the members of each class."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, PyTree
+
+from genclf.arguments.domains import NON_NEGATIVES, Domain
+from genclf.arguments.sharding import compiled
+from genclf.families.support import Support
+from genclf.numerics import loops
+from genclf.select.cross_validation import CrossValidation
+from genclf.select.membership.rows import MembershipTest
+
+
+class FoldsTest(MembershipTest):
+    """p-values by folds, as `typicality_test` returns it; call it with rows.
+
+    Attributes:
+        conditional: the densities of the fit without each fold, with a first axis of length F.
+        score: the log-density of each member in its class under the fit without its fold, in the
+            order of folds, classes and scores; rows that are no members come last, (n,).
+        before: the weight of the members before each of them, and of all, (n + 1,).
+        start: the first member of each class of each fold, (F, K).
+        end: one after the last, (F, K).
+        count: the weight of the members of each class, (K,).
+    """
+
+    domains: ClassVar = {
+        **dict.fromkeys(("before", "start", "end", "count"), NON_NEGATIVES),
+        "score": Domain("numbers", lambda given: True),
+    }
+
+    conditional: Any
+    score: Float[Array, "n"]
+    before: Float[Array, "n_plus_1"]
+    start: Int[Array, "F K"]
+    end: Int[Array, "F K"]
+    count: Float[Array, "K"]
+
+    @property
+    def _one_fold(self) -> Any:
+        return jax.tree.map(lambda a: a[0], self.conditional)
+
+    @property
+    def support(self) -> PyTree[Support]:
+        return self._one_fold.support
+
+    @property
+    def num_features(self) -> PyTree[int]:
+        return self._one_fold.num_features
+
+    @property
+    def num_classes(self) -> int:
+        return self.count.shape[-1]
+
+    def p_values(self, x: PyTree) -> Float[Array, "*batch K"]:
+
+        def add(total: Array, fold: tuple[Any, Array, Array]) -> tuple[Array, None]:
+            density, start, end = fold
+            score = density.log_prob(x)
+            start, end = (jnp.broadcast_to(a, score.shape) for a in (start, end))
+            last = _first_above(lax.stop_gradient(score), self.score, start, end)
+            less = self.before[last] - self.before[start]
+            return total + jnp.where(jnp.isnan(score), jnp.nan, less), None
+
+        one = jax.eval_shape(lambda x: self._one_fold.log_prob(x), x)
+        total = jnp.ones(one.shape, one.dtype)
+        each = self.conditional, self.start, self.end
+        total, _ = loops.scan(add, total, each)
+        # A class without members has no p-value.
+        count = jnp.where(self.count > 0, 1 + self.count, jnp.nan)
+        return total / jnp.broadcast_to(count, total.shape)
+
+
+def _first_above(
+    score: Float[Array, "..."],
+    among: Float[Array, "n"],
+    start: Int[Array, "..."],
+    end: Int[Array, "..."],
+) -> Int[Array, "..."]:
+    """The first place in `start..end` whose number is above the score; `end` if there is none."""
+
+    def halve(ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = (low + high) // 2
+        above = among[middle] > score
+        inside = low < high
+        return jnp.where(inside & ~above, middle + 1, low), jnp.where(inside & above, middle, high)
+
+    return loops.while_loop(lambda ends: (ends[0] < ends[1]).any(), halve, (start, end))[0]
+
+
+def folds_test(found: CrossValidation) -> FoldsTest:
+    """The test; raise unless members were kept, and each class has one."""
+    if found.members is None or found.params is None:
+        raise ValueError(
+            "learned has no members: give genclf.cross_validate(clf, x, y, folds, members=True)"
+        )
+    made = _folds_test(found.params, found.members, jnp.asarray(found.folds))
+    if not isinstance(made.count, jax.core.Tracer):
+        for k in np.flatnonzero(np.isnan(np.asarray(made.count)))[:1]:
+            raise ValueError(
+                f"a member of class {k} has no log-density: its cells are outside the support of "
+                "the model, or the fit without its fold is NaN"
+            )
+    return made
+
+
+@partial(compiled, fast_compile=2**17)
+def _folds_test(params: Any, members: Any, folds: Array) -> FoldsTest:
+    num_folds, num_classes = params.log_prior.shape
+    score, weight = members.log_density, members.weight
+    is_member = weight != 0
+    label, folds = members.y.astype(jnp.int32), folds.astype(jnp.int32)
+    pair = jnp.where(is_member, folds * num_classes + label, num_folds * num_classes)
+    score = jnp.where(is_member, score, jnp.inf)
+    order = jnp.lexsort((score, pair))
+    ends = jnp.searchsorted(
+        pair[order], jnp.arange(num_folds * num_classes + 1, dtype=jnp.int32)
+    ).astype(jnp.int32)
+    sorted_weight = jnp.where(is_member, weight, 0)[order]
+    before = jnp.concatenate([jnp.zeros(1, weight.dtype), jnp.cumsum(sorted_weight)])
+    shape = num_folds, num_classes
+    hot = jax.nn.one_hot(jnp.where(is_member, label, -1), num_classes, dtype=weight.dtype)
+    # A member without a density would be below or above all others.
+    weighed = jnp.where(is_member & jnp.isnan(score), jnp.nan, weight)
+    count = jnp.where(hot > 0, weighed[:, None], 0).sum(0)
+    return FoldsTest(
+        params.conditional,
+        score[order],
+        before,
+        ends[:-1].reshape(shape),
+        ends[1:].reshape(shape),
+        count,
+    )
