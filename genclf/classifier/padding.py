@@ -62,7 +62,7 @@ def by_rows(
     return jax.device_put(cut[0] if len(cut) == 1 else np.concatenate(cut))
 
 
-def _densities(params: Any) -> Density:
+def _densities(params: Any) -> Any:
     """The class densities of params, or of those that were calibrated."""
     return params.conditional
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
 from genclf.arguments.domains import Domain
+from genclf.classifier.calibrated import CalibratedParams, with_slope_and_bias
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.model import Fitted, require_prior
 from genclf.classifier.scores import discriminants
+from genclf.select.membership.rows import MembershipTest
 from genclf.stream.batches import ArrowTable, Batches
 from genclf.stream.files import ROWS
 from genclf.stream.on_device import arrays_of
@@ -28,27 +33,43 @@ from genclf.tables.place import Place
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
 
 
-@checked_arguments(schema=SCHEMA, prediction=NAME, posterior=OPTIONAL_NAME)
+@checked_arguments(
+    any_model=True,
+    schema=SCHEMA,
+    prediction=NAME,
+    posterior=OPTIONAL_NAME,
+    typicality=Domain(
+        "what genclf.typicality_test returns, or None",
+        lambda given: isinstance(given, MembershipTest),
+        optional=True,
+    ),
+)
 def predict_batches(
-    params: ClassifierParams,
+    params: Fitted,
     batches: Batches,
     schema: Schema,
     *,
     prediction: str = "prediction",
     posterior: str | None = None,
+    typicality: MembershipTest | None = None,
 ) -> Iterator[ArrowTable]:
     """The rows of a stream with a further column, the most probable class of each.
+
+    With `typicality` there is a column of that name too: p-values that the row is of each class, a
+    list in the order of the classes. `genclf.novelty` of a table's p-values is the share of its
+    rows that are typical of no class, for an alarm.
 
     Reads and scores at most 65,536 rows at a time. NumPy scores what `genclf.partial` sums by
     NumPy, in float64; JAX scores other models, in the dtype of its setting.
 
     Args:
-        params: a fitted classifier.
+        params: a fitted classifier, perhaps with calibrated posteriors.
         batches: files or batches, as `fit_batches` takes them; they need no labels.
         schema: how the model reads the columns.
         prediction: the name of the column of classes; null for a row that has no posterior.
         posterior: the name of a column of `p(y=k | x)`, a list in the order of the classes; None
             for no such column.
+        typicality: from `genclf.typicality_test`; None for no such column.
 
     Returns:
         An iterator of tables of Arrow, with all columns of the batches; those of CSV that the
@@ -70,11 +91,35 @@ def predict_batches(
         ...     print(table["prediction"].to_pylist())
         ['high', 'low']
     """
+    require_prior(params, "predict_batches")
+    tested = None
+    if typicality is not None:
+        if typicality.num_classes != params.num_classes:
+            raise ValueError(
+                f"typicality is of {typicality.num_classes} classes, but params of "
+                f"{params.num_classes}: expected a test of the same classes"
+            )
+        tested = partial(_tested, typicality)
+    return _predicted(
+        Predictor(schema, _scores(params, schema), prediction, posterior, tested), batches
+    )
+
+
+def _scores(params: Any, schema: Schema) -> Callable[[Rows], Float[np.ndarray, "n K"]]:
+    """The discriminants of rows, by NumPy if it can."""
+    if isinstance(params, CalibratedParams):
+        own = jax.tree.map(np.asarray, (params.slope, params.bias))
+        return partial(_calibrated, _scores(params.params, schema), own)
     try:
-        scored = host_scores(params, schema).discriminant
+        return host_scores(params, schema).discriminant
     except NeedsJax:
-        scored = partial(_scored, params)
-    return _predicted(Predictor(schema, scored, prediction, posterior), batches)
+        return partial(_scored, params)
+
+
+def _calibrated(
+    scored: Callable[[Rows], Any], slope_and_bias: tuple[Any, Any], rows: Rows
+) -> Float[np.ndarray, "n K"]:
+    return np.asarray(with_slope_and_bias(scored(rows), *slope_and_bias))
 
 
 def _scored(params: ClassifierParams, rows: Rows) -> Float[np.ndarray, "n K"]:
@@ -83,6 +128,13 @@ def _scored(params: ClassifierParams, rows: Rows) -> Float[np.ndarray, "n K"]:
         return np.zeros((0, len(params.log_prior)))
     x = arrays_of(rows)[0]
     return np.asarray(by_pieces(discriminants, params, x), np.float64)
+
+
+def _tested(test: MembershipTest, rows: Rows) -> Float[np.ndarray, "n K"]:
+    """The p-values, by JAX."""
+    if not len(rows.label):
+        return np.zeros((0, test.num_classes))
+    return np.asarray(test(arrays_of(rows)[0]), np.float64)
 
 
 def _predicted(predictor: Predictor, batches: Batches) -> Iterator[ArrowTable]:

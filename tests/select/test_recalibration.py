@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, sparse
 from scipy.special import log_softmax
 
 import genclf as gcf
@@ -270,3 +270,14 @@ def test_they_are_saved_and_have_no_density(lda, tmp_path):
         gcf.with_calibration(gcf.fit(gcf.lda(3), X, np.minimum(Y, 2)), cal)
     with pytest.raises(ValueError, match="needs a class prior, which SoftmaxParams does not"):
         gcf.with_prior(gcf.fit(gcf.SoftmaxRegression(11, l2=0.1), X, Y), np.ones(11) / 11)
+
+
+def test_sparse_rows_too():
+    words = np.random.default_rng(0).poisson(0.7, (61, 13)).astype(float)
+    labels = np.arange(61) % 3
+    clf = gcf.multinomial_nb(3)
+    cv = gcf.cross_validate(clf, words, labels, np.arange(61) % 5)
+    found = gcf.with_calibration(gcf.fit(clf, words, labels), gcf.recalibrate(cv, labels))
+    expected = gcf.log_posterior(found, words)
+    rows = sparse.csr_array(words)
+    np.testing.assert_allclose(gcf.log_posterior(found, rows), expected, atol=1e-10)

@@ -230,6 +230,40 @@ def test_predictions_of_a_stream_are_those_of_its_rows(name, tmp_path, x64):
         next(predict_batches(params, table.drop_columns(names[0]), schema))
 
 
+@pytest.mark.parametrize("name", ["shared", "mixture"])
+def test_streams_take_calibrated_posteriors_and_p_values(name, x64):
+    families = FAMILIES | {"mixture": (gcf.Mixture(gcf.Gaussian(), 2), "a b")}
+    family, columns = families[name]
+    params, schema, rows = read(family, columns)
+    x, y, _ = arrays_of(rows)
+    cal = gcf.recalibrate(gcf.log_posterior(params, x), y)
+    calibrated, clf = gcf.with_calibration(params, cal), gcf.Classifier(family, 3)
+    if name == "shared":
+        test = gcf.typicality_test(clf, gcf.stats(clf, x, y))
+    else:
+        folds = np.arange(len(y)) % 3
+        test = gcf.typicality_test(clf, gcf.cross_validate(clf, x, y, folds, members=True))
+    names = [column.name for column in schema.columns]
+    table = pa.table({key: pa.array(TABLE[key], from_pandas=True) for key in names})
+    more = {"posterior": "p", "typicality": test}
+    batches = [table.slice(0, 0), table.slice(0, 61), table.slice(61)]
+    found = pa.concat_tables(predict_batches(calibrated, batches, schema, **more))
+    x = arrays_of(schema.read(table, Place("all"), labelled=False))[0]
+    np.testing.assert_allclose(found["typicality"].to_pylist(), test(x), rtol=1e-9)
+    expected = np.exp(np.asarray(gcf.log_posterior(calibrated, x)))
+    np.testing.assert_allclose(found["p"].to_pylist(), expected, 1e-9, 1e-12)
+    code = np.asarray(gcf.predict(calibrated, x))
+    assert found["prediction"].to_pylist() == [("u", "v", "w")[k] for k in code]
+    with pytest.raises(ValueError, match="column 'typicality': exists already"):
+        next(predict_batches(params, found.drop_columns(["prediction", "p"]), schema, **more))
+    with pytest.raises(ValueError, match="posterior is 'typicality', the name of the column of"):
+        predict_batches(params, [], schema, posterior="typicality", typicality=test)
+    two = gcf.lda(2)
+    with pytest.raises(ValueError, match="typicality is of 2 classes, but params of 3"):
+        other = gcf.typicality_test(two, gcf.stats(two, np.eye(7)[:, :2], np.arange(7) % 2))
+        predict_batches(params, [], schema, typicality=other)
+
+
 def test_params_of_another_schema_predict_no_stream(x64):
     params, schema, _ = read(*FAMILIES["shared"])
     _, other, _ = read(*FAMILIES["mixed"])
