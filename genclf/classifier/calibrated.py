@@ -13,17 +13,7 @@ from genclf.arguments.domains import LOGARITHMS
 from genclf.classifier.model import Fitted
 from genclf.families.support import Support
 from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.row_blocks import broadcast_rows
-
-
-def with_slope_and_bias(
-    score: Float[Array, "*batch K"], slope: Float[Array, ""], bias: Float[Array, "K"]
-) -> Float[Array, "*batch K"]:
-    """`slope · score + bias`; -inf for a class that is impossible, by its score or its bias."""
-    xp = namespace(score, slope, bias)
-    bias = broadcast_rows(bias, score)
-    never = xp.isneginf(score) | xp.isneginf(bias)
-    return xp.where(never, -xp.inf, slope * xp.where(never, 0, score) + bias)
+from genclf.numerics.scores.posterior import with_slope_and_bias
 
 
 class CalibratedParams(Fitted):

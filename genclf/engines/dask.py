@@ -8,6 +8,7 @@ from genclf.arguments.domains import Domain, shown
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
+from genclf.classifier.model import Fitted
 from genclf.engines.arguments import check_names, check_recipes
 from genclf.engines.partitions import Predicting, part_of_partition
 from genclf.stream.part import Part, merged
@@ -84,9 +85,11 @@ def fit(clf: Classifier, df: DataFrame | list[Delayed], schema: Schema) -> Class
     return estimate(clf, check_sums(partial(schema, df), schema).stats)
 
 
-@checked_arguments(schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME)
+@checked_arguments(
+    any_model=True, schema=SCHEMA, df=_DATAFRAME, prediction=NAME, posterior=OPTIONAL_NAME
+)
 def predict(
-    params: ClassifierParams,
+    params: Fitted,
     df: DataFrame,
     schema: Schema,
     *,

@@ -13,7 +13,7 @@ from jaxtyping import Float, PyTree
 
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
 from genclf.arguments.sharding import compiled
-from genclf.classifier.calibrated import CalibratedParams, with_slope_and_bias
+from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional_key
 from genclf.classifier.conversion import one_array
 from genclf.classifier.labels import valid_weights
@@ -28,6 +28,7 @@ from genclf.fitting.em_convergence import FixedPoint, fixed_point
 from genclf.numerics.logarithms import safe_log
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
+from genclf.numerics.scores.posterior import with_slope_and_bias
 from genclf.numerics.simplex import least_squares
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.score import held_out_rows

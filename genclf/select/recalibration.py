@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, PyTree
 from genclf.arguments.domains import FINITE_OR_NAN, FLAG, LOGARITHMS, NOT_NEGATIVE_OR_NAN, Domain
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier.calibrated import CalibratedParams, with_slope_and_bias
+from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, float_dtype
 from genclf.classifier.labels import valid_weights
@@ -22,6 +22,7 @@ from genclf.classifier.model import Fitted
 from genclf.fitting.slope_and_bias import Problem, minimum
 from genclf.numerics.logarithms import safe_log
 from genclf.numerics.namespace import Array, is_traced
+from genclf.numerics.scores.posterior import with_slope_and_bias
 from genclf.select.calibration import check_probabilities, sums_to_one
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.groups import checked_folds

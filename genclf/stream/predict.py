@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
 from genclf.arguments.domains import Domain
-from genclf.classifier.calibrated import CalibratedParams, with_slope_and_bias
 from genclf.classifier.checked_arguments import checked_arguments
-from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, require_prior
 from genclf.classifier.scores import discriminants
 from genclf.select.membership.rows import MembershipTest
@@ -105,27 +101,18 @@ def predict_batches(
     )
 
 
-def _scores(params: Any, schema: Schema) -> Callable[[Rows], Float[np.ndarray, "n K"]]:
+def _scores(params: Fitted, schema: Schema) -> Callable[[Rows], Float[np.ndarray, "n K"]]:
     """The discriminants of rows, by NumPy if it can."""
-    if isinstance(params, CalibratedParams):
-        own = jax.tree.map(np.asarray, (params.slope, params.bias))
-        return partial(_calibrated, _scores(params.params, schema), own)
     try:
         return host_scores(params, schema).discriminant
     except NeedsJax:
         return partial(_scored, params)
 
 
-def _calibrated(
-    scored: Callable[[Rows], Any], slope_and_bias: tuple[Any, Any], rows: Rows
-) -> Float[np.ndarray, "n K"]:
-    return np.asarray(with_slope_and_bias(scored(rows), *slope_and_bias))
-
-
-def _scored(params: ClassifierParams, rows: Rows) -> Float[np.ndarray, "n K"]:
+def _scored(params: Fitted, rows: Rows) -> Float[np.ndarray, "n K"]:
     """The discriminants, by JAX."""
     if not len(rows.label):
-        return np.zeros((0, len(params.log_prior)))
+        return np.zeros((0, params.num_classes))
     x = arrays_of(rows)[0]
     return np.asarray(by_pieces(discriminants, params, x), np.float64)
 

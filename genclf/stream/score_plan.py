@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
 import jax
 import numpy as np
 
+from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.model import Fitted, require_prior
 from genclf.families.base import Density
 from genclf.families.combined.product import ProductParams
 from genclf.families.counts.bernoulli_params import BernoulliParams
@@ -31,13 +34,13 @@ from genclf.stream.scoring import (
 from genclf.tables.columns import Column
 
 
-@checked_arguments(schema=SCHEMA)
-def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
+@checked_arguments(any_model=True, schema=SCHEMA)
+def host_scores(params: Fitted, schema: Schema) -> HostScores:
     """An object that scores the rows of a schema under these params, on machines without JAX.
 
     Args:
         params: a fitted classifier of `Gaussian`, `Categorical`, `Bernoulli`, `Multinomial` and
-            `Poisson` densities, or of a `Product` of them.
+            `Poisson` densities, or of a `Product` of them; perhaps with calibrated posteriors.
         schema: how it reads the columns.
 
     Returns:
@@ -46,6 +49,12 @@ def host_scores(params: ClassifierParams, schema: Schema) -> HostScores:
     Raises:
         ValueError: the params do not fit the schema, or only JAX can score them.
     """
+    require_prior(params, "host_scores")
+    if isinstance(params, CalibratedParams):
+        own = jax.tree.map(lambda a: np.asarray(a, np.float64), (params.slope, params.bias))
+        return replace(host_scores(params.params, schema), calibration=own)
+    if not isinstance(params, ClassifierParams):
+        raise NeedsJax(f"params of {type(params).__name__}")
     if params.log_prior.shape != (len(schema.classes),):
         raise ValueError(
             f"params.log_prior has shape {params.log_prior.shape}, but the schema has "

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 
 from genclf.numerics.scores.counts import log_poisson
 from genclf.numerics.scores.linear import LinearScore
+from genclf.numerics.scores.posterior import with_slope_and_bias
 from genclf.stream.rows import Rows
 
 _BLOCK = 4096  # rows that are scored at once
@@ -128,24 +129,38 @@ class HostScores:
     Attributes:
         log_prior: log class probabilities, (K,).
         parts: the density of each part of the model; a model without parts has the key None.
+        calibration: slope and biases of calibrated posteriors; None if they are not calibrated.
     """
 
     log_prior: Float[np.ndarray, "K"]
     parts: dict[str | None, PartScores]
+    calibration: tuple[Any, Any] | None = None
 
     def log_joint(self, rows: Rows) -> Float[np.ndarray, "n K"]:
         """`log p(x, y=k)`, as `genclf.log_joint` in float64.
 
         Args:
             rows: rows, as `Schema.read` gives them.
+
+        Raises:
+            ValueError: the posteriors are calibrated, so they are not those of a density.
         """
+        if self.calibration is not None:
+            raise ValueError(
+                "log_joint needs p(x, y), and the posteriors of these scores are calibrated: make "
+                "them of `params.params`, the classifier that was calibrated"
+            )
         return self._summed(rows, lambda part: part.log_prob)
 
     def discriminant(self, rows: Rows) -> Float[np.ndarray, "n K"]:
         """`log p(x, y=k)` up to a term that all classes share, as `genclf.discriminant`."""
-        return self._summed(rows, lambda part: part.discriminant)
+        score = self._summed(rows, lambda part: part.discriminant)
+        if self.calibration is None:
+            return score
+        calibrated: Any = with_slope_and_bias(score, *self.calibration)
+        return calibrated
 
-    def _summed(self, rows: Rows, score: Callable[[Any], Callable]) -> np.ndarray:
+    def _summed(self, rows: Rows, score: Callable[[Any], Callable]) -> Any:
         found = np.tile(self.log_prior, (len(rows.label), 1))
         with np.errstate(all="ignore"):
             for start in range(0, len(found), _BLOCK):

@@ -252,6 +252,13 @@ def test_streams_take_calibrated_posteriors_and_p_values(name, x64):
     np.testing.assert_allclose(found["typicality"].to_pylist(), test(x), rtol=1e-9)
     expected = np.exp(np.asarray(gcf.log_posterior(calibrated, x)))
     np.testing.assert_allclose(found["p"].to_pylist(), expected, 1e-9, 1e-12)
+    if name == "shared":
+        own = host_scores(calibrated, schema)
+        rows = schema.read(table, Place("all"), labelled=False)
+        p = np.exp(normalised(own.discriminant(rows)))
+        np.testing.assert_allclose(p, expected, 1e-9, 1e-12)
+        with pytest.raises(ValueError, match="the posteriors of these scores are calibrated"):
+            own.log_joint(rows)
     code = np.asarray(gcf.predict(calibrated, x))
     assert found["prediction"].to_pylist() == [("u", "v", "w")[k] for k in code]
     with pytest.raises(ValueError, match="column 'typicality': exists already"):
