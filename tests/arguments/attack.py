@@ -384,7 +384,8 @@ NOT_CALLED = {
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
     "CrossValidation", "PermutationTest", "Searchlight", "Tuning", "Bootstrap",
     "ClassifierStats", "Comparison", "Explanation", "ModelScore", "TableModel",
-    "Part", "PlainSums", "Schema",
+    "Part", "PlainSums", "Schema", "AdaptedPrior", "Recalibration", "Coverage", "Share",
+    "FTest", "FoldsTest", "Members",
 }  # fmt: skip
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith(("Params", "Solution"))}
 

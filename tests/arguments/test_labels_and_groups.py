@@ -31,7 +31,7 @@ RIGHT = {
     "by": GROUPS, "key": KEY, "clf": gcf.gaussian_nb(K), "model": gcf.lda(K),
     "models": {"a": gcf.lda(K)}, "sizes": [20], "neighbours": [[0, 1], [1]], "num_folds": 2,
     "num_rows": N, "predicted": Y, "statistic": lambda w: w[:3], "splits": np.arange(N) % 3,
-    "log_posterior": LOG_P, "found": LOG_P, "feature": 0,
+    "log_posterior": LOG_P, "found": LOG_P, "feature": 0, "p": np.exp(LOG_P),
     "clf_of": lambda ridge: gcf.lda(K, ridge=ridge), "grid": {"ridge": [0.1, 1.0]},
 }  # fmt: skip
 QUICK = {"clf": gcf.bernoulli_nb(K), "x": BITS, "metric": "accuracy", "num": 3}
@@ -39,6 +39,7 @@ MORE = {
     "permutation_test": QUICK, "searchlight": QUICK | {"key": KEY},
     "sliding": QUICK | {"key": KEY, "x": BITS[..., None]},
     "bootstrap": {"num": 3},
+    "adapt_prior": {"method": "confusion", "learned": LOG_P},
     "densities": {"x": X},
     "folds": {"num_rows": N},
 }  # fmt: skip

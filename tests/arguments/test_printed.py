@@ -65,6 +65,7 @@ def results():
     held_out = gcf.log_posterior(params, x)
     table = {"ridge": (0.1, 1.0), "score": np.array([0.3, 0.4])}
     half = jnp.full((), 0.5)
+    members = gcf.Members(jnp.zeros(len(y)), y, jnp.ones(len(y)))
     smoothed = gcf.multinomial_nb(2, prior=gcf.Dirichlet(1.0))
     of_words = gcf.stats(gcf.multinomial_nb(2), jnp.array([[3, 1], [0, 2]]), jnp.array([0, 1]))
 
@@ -89,7 +90,10 @@ def results():
         gcf.PermutationTest(half, jnp.arange(3.0), half),
         gcf.Searchlight(jnp.arange(20.0), None, None, None),
         gcf.LearningCurve(jnp.array([20, 40]), {"lda": jnp.ones((2, 3))}),
-        made(gcf.calibration, held_out, y),
+        made(gcf.calibration, held_out, y), made(gcf.recalibrate, held_out, y),
+        made(gcf.adapt_prior, params, x), made(gcf.novelty, jnp.exp(held_out)),
+        made(gcf.coverage, jnp.exp(held_out), y), gcf.typicality_test(clf, stats), members,
+        gcf.typicality_test(clf, gcf.CrossValidation(held_out, folds, several, None, members)),
         gcf.bootstrap(KEY, lambda w: w.sum(), 11, num=3),
         gcf.explain(params, x), made(gcf.discriminant_axes, params), made(gcf.manova, stats),
         scores, gcf.FeatureRanking(np.arange(5), np.ones(5), np.ones(5)), made(gcf.row_space, x),

@@ -12,7 +12,7 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, float_dtype, widen
-from genclf.classifier.labels import check_labels, valid_weights
+from genclf.classifier.labels import check_labels, check_minus_one, valid_weights
 from genclf.select.groups import check_one_per_row
 
 _Z = 1.959963984540054  # of a normal distribution: 95 % of it are within
@@ -81,7 +81,8 @@ def coverage(
         invalid in traced code.
 
     Raises:
-        ValueError: a shape does not fit, alpha is not from 0 to 1, or a label is no class.
+        ValueError: a shape does not fit, alpha is not from 0 to 1, or a label is no class; or y
+            contains -1 and lacks a class, so -1 may be meant as a class.
 
     Example:
         >>> import jax.numpy as jnp, genclf as gcf
@@ -100,6 +101,7 @@ def coverage(
         )
     check_labels(y, p.shape[1])
     check_one_per_row(y.shape, weights=weights)
+    check_minus_one(y, weights, p.shape[1])
     return _coverage(p, y, weights, alpha)
 
 

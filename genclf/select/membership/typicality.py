@@ -81,10 +81,10 @@ def typicality(
         >>> x = jnp.array([[-1.0], [0.0], [1.0], [9.0], [10.0], [11.0]])
         >>> clf, y = gcf.lda(2), jnp.array([0, 0, 0, 1, 1, 1])
         >>> p = gcf.typicality(clf, gcf.stats(clf, x, y), jnp.array([[0.5], [5.0], [12.0]]))
-        >>> print(p.round(3))
-        [[0.685 0.001]
-         [0.012 0.012]
-         [0.    0.158]]
+        >>> print(p.round(2))
+        [[0.69 0.  ]
+         [0.01 0.01]
+         [0.   0.16]]
         >>> print(p > 0.05)  # the second row is of neither class
         [[ True False]
          [False False]
