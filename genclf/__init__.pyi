@@ -30,7 +30,6 @@ from .classifier.estimation import (
     estimate as estimate,
     pool_classes as pool_classes,
     stats as stats,
-    with_prior as with_prior,
 )
 from .classifier.explanation import Explanation as Explanation, explain as explain
 from .classifier.forms import (
@@ -42,6 +41,7 @@ from .classifier.forms import (
     quadratic_form as quadratic_form,
 )
 from .classifier.model import Solution as Solution
+from .classifier.other_priors import with_prior as with_prior
 from .classifier.plain_sums import from_sums as from_sums, to_sums as to_sums
 from .classifier.presets import (
     bernoulli_nb as bernoulli_nb,

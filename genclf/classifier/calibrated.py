@@ -67,12 +67,13 @@ class CalibratedParams(Fitted):
         return self.params.conditional
 
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
-        return self._calibrated(self.params.discriminant(x))
+        return self.calibrated(self.params.discriminant(x))
 
     def reduced(self, x: PyTree, reduce: Callable[[Array], Array]) -> Array:
-        return self.params.reduced(x, lambda score: reduce(self._calibrated(score)))
+        return self.params.reduced(x, lambda score: reduce(self.calibrated(score)))
 
-    def _calibrated(self, score: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
+    def calibrated(self, score: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
+        """`slope · score + bias`, of scores or log-posteriors under `params`."""
         return with_slope_and_bias(score, self.slope, self.bias)
 
     def _scaled(self, tree: PyTree) -> PyTree:
@@ -80,11 +81,11 @@ class CalibratedParams(Fitted):
 
     def linear(self) -> tuple[PyTree, Float[Array, "K"]]:
         coef, intercept = self.params.linear()
-        return self._scaled(coef), self._calibrated(intercept)
+        return self._scaled(coef), self.calibrated(intercept)
 
     def quadratic(self) -> tuple[Array, Array, Array]:
         matrix, coef, intercept = self.params.quadratic()
-        return self.slope * matrix, self.slope * coef, self._calibrated(intercept)
+        return self.slope * matrix, self.slope * coef, self.calibrated(intercept)
 
     def terms(self, x: PyTree, y: Array, other: Array) -> tuple[PyTree, Array]:
         terms, constant = self.params.terms(x, y, other)

@@ -112,11 +112,12 @@ def _checked(
     return checked
 
 
-def _optional(check: Check) -> Check:
+def optional(check: Check) -> Check:
+    """The check of an argument that may also be None."""
     return lambda value, name: None if value is None else check(value, name)
 
 
-optional_key = _optional(random_key)
+optional_key = optional(random_key)
 
 
 def statistics(value: object, name: str) -> ClassifierStats:
@@ -137,7 +138,7 @@ def statistics(value: object, name: str) -> ClassifierStats:
 _CHECKS: dict[str, Check | Domain] = {
     "x": as_arrays,
     "y": one_array,
-    "weights": _optional(one_array),
+    "weights": optional(one_array),
     "stats": statistics,
     "key": random_key,
     "shape": draw_shape,

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, PyTree
 from genclf.arguments.domains import draw_shape, random_key
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.labels import check_labels
@@ -55,7 +55,7 @@ class Conditional(ShowsNumbers):
         return _sample(self, random_key(key, "key"), draw_shape(shape, "shape"))
 
 
-@checked_arguments(y=lambda y, name: None if y is None else as_arrays(y, name))
+@checked_arguments(y=optional(as_arrays))
 def condition(params: ClassifierParams, x: PyTree, y: ArrayLike | None = None) -> Conditional:
     """Impute: the distribution of the missing cells of x, given the observed ones and y if known.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,12 @@ from jaxtyping import Float, PyTree
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier.calibrated import CalibratedParams
-from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional_key
+from genclf.classifier.checked_arguments import (
+    ArrayLike,
+    checked_arguments,
+    optional,
+    optional_key,
+)
 from genclf.classifier.conversion import one_array
 from genclf.classifier.labels import valid_weights
 from genclf.classifier.model import Fitted, require_prior
@@ -24,15 +29,15 @@ from genclf.families.base import Scalar
 from genclf.families.conjugate.class_prior import ClassPrior
 from genclf.families.structure import named_arrays
 from genclf.fitting.em import EMSolution
-from genclf.fitting.em_convergence import FixedPoint, fixed_point
+from genclf.fitting.em_convergence import FixedPoint
 from genclf.numerics.logarithms import safe_log
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
-from genclf.numerics.scores.posterior import with_slope_and_bias
 from genclf.numerics.simplex import least_squares
 from genclf.select.cross_validation import CrossValidation
+from genclf.select.mixing_shares import Rows, likeliest
 from genclf.select.score import held_out_rows
-from genclf.sums.statistics import Sums, divide
+from genclf.sums.statistics import divide
 
 _INTERVAL = 0.025, 0.975  # shares of the draws below the ends
 
@@ -58,7 +63,7 @@ class AdaptedPrior(EMSolution):
     any_model=True,
     method=one_of("likelihood", "confusion"),
     learned=None,
-    y=lambda y, name: None if y is None else one_array(y, name),
+    y=optional(one_array),
     max_steps=whole(1),
     tol=NON_NEGATIVE,
     key=optional_key,
@@ -152,26 +157,8 @@ def adapt_prior(
             "as params"
         )
     if isinstance(learned, CrossValidation) and isinstance(params, CalibratedParams):
-        log_p = jax.nn.log_softmax(with_slope_and_bias(log_p, params.slope, params.bias), -1)
+        log_p = jax.nn.log_softmax(params.calibrated(log_p), -1)
     return _by_confusion(params, x, weights, (log_p, label, weight), key, num_draws)
-
-
-class _Rows(NamedTuple):
-    """Class densities of the rows, divided by the largest one of the row.
-
-    Attributes:
-        ratio: p(x_n | k) divided by its largest value over classes of prior > 0; 0 in a class of
-            prior 0.
-        log_top: logarithm of that largest value.
-        weight: weight of each row.
-    """
-
-    ratio: Float[Array, "n K"]
-    log_top: Float[Array, "n"]
-    weight: Float[Array, "n"]
-
-    def log_lik(self, prior: Float[Array, "K"]) -> Float[Array, ""]:
-        return (self.weight * (jnp.log(matmul(self.ratio, prior)) + self.log_top)).sum()
 
 
 @partial(compiled, static_argnums=(5, 6))
@@ -187,16 +174,10 @@ def _by_likelihood(
     score, weight = _scores(params, x, weights, log_joints if params.generative else log_posteriors)
     # A class of prior 0 has score -inf and keeps it: subtracting log 0 would give NaN.
     own_prior = jnp.where(jnp.isneginf(params.log_prior), 0, params.log_prior)
-    density = score - own_prior[None]
-    log_top = lax.stop_gradient(density.max(1))
-    ratio = jnp.exp(density - log_top[:, None])
-    # Rounding in the sums hides smaller gains.
-    tol = jnp.maximum(jnp.asarray(tol, score.dtype), 100 * jnp.finfo(score.dtype).eps)
+    rows = Rows.of(score - own_prior[None], weight)
 
     def solved(weight: Array) -> FixedPoint:
-        start, rows = jnp.exp(params.log_prior) * weight.sum(), _Rows(ratio, log_top, weight)
-        first = Sums(start, start)
-        return fixed_point(_step, rows, first, weight.sum(), tol, max_steps, jump=_jump, gap=_gap)
+        return likeliest(rows._replace(weight=weight), jnp.exp(params.log_prior), tol, max_steps)
 
     def drawn(key: Array) -> Array:
         count = solved(_drawn(key, weight)).state.count
@@ -287,46 +268,3 @@ def _interval(
         return None
     found = lax.map(drawn, jax.random.split(key, num_draws))
     return jnp.quantile(found, jnp.asarray(_INTERVAL, found.dtype), axis=0)
-
-
-def _step(rows: _Rows, counts: Sums) -> tuple[Array, Sums]:
-    """The log-likelihood, and the expected counts of the classes."""
-    prior = counts.count / counts.count.sum()
-    slope = matmul(rows.weight / matmul(rows.ratio, prior), rows.ratio)
-    return rows.log_lik(prior), Sums(prior * slope, prior * slope)
-
-
-def _gap(counts: Sums, following: Sums) -> Float[Array, ""]:
-    """An upper bound on the gain in mean log-likelihood of any other prior.
-
-    With `g_k = Σ_n w_n p(x_n | k) / p(x_n) / Σ w` the bound is `max_k g_k - 1`: the log-likelihood
-    is concave with gradient g, so a prior π' gains at most `Σ_k (π'_k - π_k) g_k`.
-    """
-    share, next_share = (c.count / c.count.sum() for c in (counts, following))
-    return divide(next_share, share).max() - 1
-
-
-def _jump(rows: _Rows, counts: Sums, following: Sums) -> Sums:
-    """The expected counts, or those of an interior-point Newton step if they are better.
-
-    Newton's equations for `Σ π = 1, π >= 0`, with `1 - g_k` for the multiplier of `π_k >= 0`, are
-    solved for the relative change of each π_k.
-    """
-    total = counts.count.sum()
-    prior, expected = counts.count / total, following.count / total
-    slope = divide(expected, prior)
-    share = rows.ratio * prior[None] / matmul(rows.ratio, prior)[:, None]
-    curvature = matmul((rows.weight / total)[None] * share.T, share)
-    # A class of prior 0 keeps it; with the ridge, classes of equal densities can be solved.
-    ridge = jnp.finfo(prior.dtype).eps + prior * jnp.maximum(1 - slope, 0)
-    ridge = jnp.where(prior == 0, 1, ridge)
-    both = jnp.stack([expected, prior], 1)
-    to_slope, to_sum = jnp.linalg.solve(curvature + jnp.diag(ridge), both).T
-    change = to_slope - to_sum * matmul(prior, to_slope) / matmul(prior, to_sum)
-    longest = jnp.minimum(1, 0.99 / jnp.maximum(-change.min(), 1e-30))
-    newton = prior * (1 + longest * change)
-    newton = newton / newton.sum()
-    # Near the maximum rounding hides which is higher; there the Newton step is the better one.
-    least = rows.log_lik(expected / expected.sum())
-    better = rows.log_lik(newton) >= least - 4 * jnp.finfo(least.dtype).eps * jnp.abs(least)
-    return jax.tree.map(lambda a: jnp.where(better, total * newton, a), following)

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Bool, Float, Int, PyTree
+from jaxtyping import Bool, Float, PyTree
 
 from genclf.arguments.domains import FINITE_OR_NAN, FLAG, LOGARITHMS, NOT_NEGATIVE_OR_NAN, Domain
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier.calibrated import CalibratedParams
-from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional
 from genclf.classifier.conversion import as_arrays, float_dtype
 from genclf.classifier.labels import valid_weights
 from genclf.classifier.model import Fitted
@@ -94,11 +94,7 @@ def _applied(log_p: Array, slope: Array, bias: Array) -> Array:
     return jax.nn.log_softmax(with_slope_and_bias(log_p, slope, bias), -1)
 
 
-def _optional_folds(value: object, name: str) -> Int[np.ndarray, "n"] | None:
-    return None if value is None else checked_folds(value, name)
-
-
-@checked_arguments(log_posterior=None, bias=FLAG, folds=_optional_folds)
+@checked_arguments(log_posterior=None, bias=FLAG, folds=optional(checked_folds))
 def recalibrate(
     log_posterior: CrossValidation | Float[ArrayLike, "n K"],
     y: ArrayLike,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from genclf.arguments.domains import Domain
 from genclf.classifier.checked_arguments import checked_arguments
@@ -95,7 +96,7 @@ def predict_batches(
                 f"typicality is of {typicality.num_classes} classes, but params of "
                 f"{params.num_classes}: expected a test of the same classes"
             )
-        tested = partial(_tested, typicality)
+        tested = partial(_by_jax, typicality, typicality.num_classes)
     return _predicted(
         Predictor(schema, _scores(params, schema), prediction, posterior, tested), batches
     )
@@ -106,22 +107,16 @@ def _scores(params: Fitted, schema: Schema) -> Callable[[Rows], Float[np.ndarray
     try:
         return host_scores(params, schema).discriminant
     except NeedsJax:
-        return partial(_scored, params)
+        return partial(_by_jax, partial(by_pieces, discriminants, params), params.num_classes)
 
 
-def _scored(params: Fitted, rows: Rows) -> Float[np.ndarray, "n K"]:
-    """The discriminants, by JAX."""
+def _by_jax(
+    function: Callable[[PyTree], Any], num_classes: int, rows: Rows
+) -> Float[np.ndarray, "n K"]:
+    """The numbers that a function of arrays gives for the rows."""
     if not len(rows.label):
-        return np.zeros((0, params.num_classes))
-    x = arrays_of(rows)[0]
-    return np.asarray(by_pieces(discriminants, params, x), np.float64)
-
-
-def _tested(test: MembershipTest, rows: Rows) -> Float[np.ndarray, "n K"]:
-    """The p-values, by JAX."""
-    if not len(rows.label):
-        return np.zeros((0, test.num_classes))
-    return np.asarray(test(arrays_of(rows)[0]), np.float64)
+        return np.zeros((0, num_classes))
+    return np.asarray(function(arrays_of(rows)[0]), np.float64)
 
 
 def _predicted(predictor: Predictor, batches: Batches) -> Iterator[ArrowTable]:

@@ -13,7 +13,7 @@ import numpy as np
 from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.model import Fitted, require_prior
+from genclf.classifier.model import Fitted
 from genclf.families.base import Density
 from genclf.families.combined.product import ProductParams
 from genclf.families.counts.bernoulli_params import BernoulliParams
@@ -49,7 +49,6 @@ def host_scores(params: Fitted, schema: Schema) -> HostScores:
     Raises:
         ValueError: the params do not fit the schema, or only JAX can score them.
     """
-    require_prior(params, "host_scores")
     if isinstance(params, CalibratedParams):
         own = jax.tree.map(lambda a: np.asarray(a, np.float64), (params.slope, params.bias))
         return replace(host_scores(params.params, schema), calibration=own)

@@ -271,6 +271,19 @@ def test_streams_take_calibrated_posteriors_and_p_values(name, x64):
         predict_batches(params, [], schema, typicality=other)
 
 
+def test_jax_scores_a_calibrated_softmax_regression(x64):
+    _, schema, rows = read(*FAMILIES["shared"])
+    x, y, _ = arrays_of(rows)
+    params = gcf.fit(gcf.SoftmaxRegression(3, l2=0.1), x, y)
+    calibrated = gcf.with_calibration(params, gcf.recalibrate(gcf.log_posterior(params, x), y))
+    names = [column.name for column in schema.columns]
+    table = pa.table({key: pa.array(TABLE[key], from_pandas=True) for key in names})
+    found = pa.concat_tables(predict_batches(calibrated, table, schema, posterior="p"))
+    x = arrays_of(schema.read(table, Place("all"), labelled=False))[0]
+    expected = np.exp(np.asarray(gcf.log_posterior(calibrated, x)))
+    np.testing.assert_allclose(found["p"].to_pylist(), expected, 1e-9, 1e-12)
+
+
 def test_params_of_another_schema_predict_no_stream(x64):
     params, schema, _ = read(*FAMILIES["shared"])
     _, other, _ = read(*FAMILIES["mixed"])

@@ -277,4 +277,4 @@ def _(density: GaussianParams, x: PyTree) -> Float[Array, "*batch K"]:
     """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)`, of the observed cells."""
     if density.may_miss:
         return deviance.dispatch(object)(density, x)
-    return distances(x, density.scores.means, density.scale, density.structure)
+    return jnp.maximum(distances(x, density.scores.means, density.scale, density.structure), 0)

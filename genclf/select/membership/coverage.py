@@ -13,6 +13,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, float_dtype, widen
 from genclf.classifier.labels import check_labels, check_minus_one, valid_weights
+from genclf.numerics.namespace import is_traced
 from genclf.select.groups import check_one_per_row
 
 _Z = 1.959963984540054  # of a normal distribution: 95 % of it are within
@@ -141,7 +142,7 @@ def _checked_p(p: Array) -> Array:
             f"p has shape {p.shape} and dtype {p.dtype}, expected (n, K) p-values, as "
             "genclf.typicality returns them"
         )
-    if not isinstance(p, jax.core.Tracer):
+    if not is_traced(p):
         for row, k in np.argwhere((np.asarray(p) < 0) | (np.asarray(p) > 1))[:1]:
             raise ValueError(f"p[{row}, {k}] is {p[row, k]:.6g}, expected a p-value from 0 to 1")
     return p.astype(float_dtype(p))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-import jax.numpy as jnp
 from jaxtyping import Float, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.conversion import maybe_sparse
-from genclf.classifier.padding import by_rows
 from genclf.families.mode import deviance
 from genclf.numerics.namespace import Array
-from genclf.sums.sparse import is_sparse
+from genclf.select.membership.rows import by_rows_on_device
 
 
 @checked_arguments(x=None)
@@ -48,9 +45,9 @@ def distance(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch K"]:
     References:
         Mahalanobis (1936), "On the generalised distance in statistics".
     """
-    return by_rows(_distances, params, maybe_sparse(x, "x") if is_sparse(x) else x, "log_prob")
+    return by_rows_on_device(_distances, params, x)
 
 
 @partial(compiled, batch_of=1)
 def _distances(params: ClassifierParams, x: PyTree) -> Array:
-    return jnp.maximum(deviance(params.conditional, x), 0)
+    return deviance(params.conditional, x)

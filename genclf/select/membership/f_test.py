@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
@@ -18,8 +17,8 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.rules import rules_in_use
 from genclf.families.mode import deviance
-from genclf.families.support import Support
 from genclf.numerics.beta_prime import upper_tail
+from genclf.numerics.namespace import is_traced
 from genclf.select.membership.rows import MembershipTest
 
 _SINGULAR = 0.5  # features by which the mean squared distance of the rows themselves may fall short
@@ -47,19 +46,15 @@ class FTest(MembershipTest):
     half_dof: Float[Array, "one_or_K"]
 
     @property
-    def support(self) -> PyTree[Support]:
-        return self.conditional.support
-
-    @property
-    def num_features(self) -> PyTree[int]:
-        return self.conditional.num_features
+    def density(self) -> GaussianParams:
+        return self.conditional
 
     @property
     def num_classes(self) -> int:
         return self.factor.shape[-1]
 
     def p_values(self, x: PyTree) -> Float[Array, "*batch K"]:
-        squared = jnp.maximum(deviance(self.conditional, x), 0)
+        squared = deviance(self.conditional, x)
         half_d = jnp.full_like(self.half_dof, 0.5 * self.conditional.num_features)
         tail = upper_tail(self.half_dof, half_d)
         return tail(squared * jnp.broadcast_to(self.factor, squared.shape))
@@ -130,7 +125,7 @@ def _check_determined(
     found: FTest, stats: ClassifierStats, is_singular: Array, d: int, family: Gaussian
 ) -> None:
     """Raise if concrete rows of a class that has some do not determine its covariance."""
-    if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves((found, stats))):
+    if is_traced(found, stats):
         return
     count = np.asarray(stats.count)
     for k in np.flatnonzero(np.asarray(is_singular) & (count > 0))[:1]:

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import NON_NEGATIVES, Domain
 from genclf.arguments.sharding import compiled
-from genclf.families.support import Support
 from genclf.numerics import loops
+from genclf.numerics.namespace import is_traced
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.membership.rows import MembershipTest
 
@@ -45,16 +45,9 @@ class FoldsTest(MembershipTest):
     count: Float[Array, "K"]
 
     @property
-    def _one_fold(self) -> Any:
+    def density(self) -> Any:
+        """Those of the fit without the first fold."""
         return jax.tree.map(lambda a: a[0], self.conditional)
-
-    @property
-    def support(self) -> PyTree[Support]:
-        return self._one_fold.support
-
-    @property
-    def num_features(self) -> PyTree[int]:
-        return self._one_fold.num_features
 
     @property
     def num_classes(self) -> int:
@@ -70,7 +63,7 @@ class FoldsTest(MembershipTest):
             less = self.before[last] - self.before[start]
             return total + jnp.where(jnp.isnan(score), jnp.nan, less), None
 
-        one = jax.eval_shape(lambda x: self._one_fold.log_prob(x), x)
+        one = jax.eval_shape(lambda x: self.density.log_prob(x), x)
         total = jnp.ones(one.shape, one.dtype)
         each = self.conditional, self.start, self.end
         total, _ = loops.scan(add, total, each)
@@ -104,7 +97,7 @@ def folds_test(found: CrossValidation) -> FoldsTest:
             "learned has no members: give genclf.cross_validate(clf, x, y, folds, members=True)"
         )
     made = _folds_test(found.params, found.members, jnp.asarray(found.folds))
-    if not isinstance(made.count, jax.core.Tracer):
+    if not is_traced(made.count):
         for k in np.flatnonzero(np.isnan(np.asarray(made.count)))[:1]:
             raise ValueError(
                 f"a member of class {k} has no log-density: its cells are outside the support of "
@@ -128,10 +121,10 @@ def _folds_test(params: Any, members: Any, folds: Array) -> FoldsTest:
     sorted_weight = jnp.where(is_member, weight, 0)[order]
     before = jnp.concatenate([jnp.zeros(1, weight.dtype), jnp.cumsum(sorted_weight)])
     shape = num_folds, num_classes
-    hot = jax.nn.one_hot(jnp.where(is_member, label, -1), num_classes, dtype=weight.dtype)
     # A member without a density would be below or above all others.
     weighed = jnp.where(is_member & jnp.isnan(score), jnp.nan, weight)
-    count = jnp.where(hot > 0, weighed[:, None], 0).sum(0)
+    # Rows that are no members may have the label -1; their weight is 0.
+    count = jnp.zeros(num_classes, weight.dtype).at[jnp.maximum(label, 0)].add(weighed)
     return FoldsTest(
         params.conditional,
         score[order],
