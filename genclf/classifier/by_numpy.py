@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PyTree
 
+from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate_of
 from genclf.classifier.model import Fitted
@@ -46,7 +47,8 @@ def sums_by_numpy(clf: Any, x: PyTree) -> bool:
 
 def scores_by_numpy(params: Any, x: PyTree) -> bool:
     """Whether NumPy scores these rows."""
-    if not isinstance(params, ClassifierParams) or not by_numpy(params.conditional):
+    own = params.params if isinstance(params, CalibratedParams) else params
+    if not isinstance(own, ClassifierParams) or not by_numpy(own.conditional):
         return False
     return _size(x) <= _MOST
 
@@ -126,11 +128,17 @@ def log_posterior_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"
     return normalised(discriminant_by_numpy(params, x))
 
 
+def densities_by_numpy(params: ClassifierParams, x: PyTree) -> Float[np.ndarray, "n K"]:
+    """`log p(x | y=k)` of rows."""
+    with np.errstate(all="ignore"):
+        return np.asarray(params.conditional.log_prob(_rows(x)))
+
+
 def log_marginal_by_numpy(params: ClassifierParams, x: PyTree) -> Float[np.ndarray, "n"]:
     """`genclf.log_marginal` of rows."""
+    density: Any = densities_by_numpy(params, x)
     with np.errstate(all="ignore"):
-        joint = params.with_log_prior(params.conditional.log_prob(_rows(x)))
-        return np.asarray(logsumexp(joint))
+        return np.asarray(logsumexp(params.with_log_prior(density)))
 
 
 def _rows(x: PyTree) -> PyTree:

@@ -247,6 +247,12 @@ def log_joints(params: ClassifierParams, x: PyTree) -> Array:
 
 
 @partial(compiled, batch_of=1)
+def log_densities(params: ClassifierParams, x: PyTree) -> Array:
+    """`log p(x | y=k)`."""
+    return params.conditional.log_prob(x)
+
+
+@partial(compiled, batch_of=1)
 def discriminants(params: Fitted, x: PyTree) -> Array:
     """`discriminant` of checked arguments."""
     return params.discriminant(x)

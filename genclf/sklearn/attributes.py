@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
 from jaxtyping import Float, PyTree, Shaped
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from genclf.classifier.by_numpy import by_numpy
+from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.forms import linear_form
 from genclf.classifier.model import Fitted, Model, check_hyperparameters
@@ -18,12 +21,25 @@ from genclf.fitting.softmax import SoftmaxParams
 from genclf.stream.pieces import on_host
 from genclf.sums.statistics import ClassifierStats
 
+F = TypeVar("F", bound=Callable)
+
 _linear_form = jax.jit(linear_form)
 
 if TYPE_CHECKING:  # the types of the params and of the model depend on the estimator
     from typing import Any as AnyFitted, Any as AnyModel
 else:
     AnyFitted, AnyModel = Fitted, Model
+
+
+def only_if(flag: str, problem: str) -> Callable[[F], F]:
+    """A decorator for a method that exists only if the flag of the estimator is set."""
+
+    def check(self: Any) -> bool:
+        if not getattr(self, flag):
+            raise AttributeError(f"{type(self).__name__} {problem}")
+        return True
+
+    return available_if(check)
 
 
 class Attributes:
@@ -69,6 +85,12 @@ class Attributes:
     def _check_fitted(self) -> None:
         if "params_" not in vars(self):  # scikit-learn's check alone takes as long as a score
             check_is_fitted(self)
+
+    @property
+    def _generative_params(self) -> Any:
+        """The params of p(x, y), which are not calibrated."""
+        params = self.params_
+        return params.params if isinstance(params, CalibratedParams) else params
 
     @property
     def _form(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -141,13 +163,14 @@ class Attributes:
 
 def _linear_scores(params: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
     """`linear_form`, None if the scores are not linear in the rows."""
-    if isinstance(params, SoftmaxParams):
-        is_linear = params.matrix is None
+    inner = params.params if isinstance(params, CalibratedParams) else params
+    if isinstance(inner, SoftmaxParams):
+        is_linear = inner.matrix is None
     else:
-        is_linear = has(params.conditional, HasLinearForm)
+        is_linear = has(inner.conditional, HasLinearForm)
     if not is_linear:
         return None
-    own = isinstance(params, ClassifierParams) and by_numpy(params.conditional)
+    own = isinstance(inner, ClassifierParams) and by_numpy(inner.conditional)
     with np.errstate(all="ignore"):
         coef, intercept = params.linear() if own else on_host(_linear_form(params))
     # Categorical scores have one coefficient per value, so there are more of them than columns.

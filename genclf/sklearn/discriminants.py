@@ -15,6 +15,7 @@ from genclf.multivariate.axes import discriminant_axes, transform
 from genclf.sklearn.family_estimator import FamilyEstimator
 from genclf.sklearn.labels import Labels
 from genclf.sklearn.types import (
+    Calibrate,
     Flag,
     Missing,
     Number,
@@ -42,6 +43,8 @@ class _Covariances(FamilyEstimator):
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.shrinkage = shrinkage
@@ -49,7 +52,7 @@ class _Covariances(FamilyEstimator):
         self.ridge = ridge
         self.ddof = ddof
         self.missing = missing
-        super().__init__(class_prior, class_alpha, semi_supervised)
+        super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
 
     @property
     def _accepts_missing(self) -> bool:
@@ -76,10 +79,16 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         class_alpha: smoothing of the class prior, >= 0.
         n_components: number of axes of `transform`, at most min(K - 1, d); None for all.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
         coef_, intercept_: those of the scores, as `genclf.linear_form`; for two classes, their
             difference.
 
@@ -110,6 +119,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         class_alpha: Number = 0.0,
         n_components: Whole | None = None,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         super().__init__(
@@ -121,6 +132,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
             class_prior=class_prior,
             class_alpha=class_alpha,
             semi_supervised=semi_supervised,
+            calibrate=calibrate,
+            conformal=conformal,
         )
         self.n_components = n_components
 
@@ -142,7 +155,9 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         for row, column in np.argwhere(np.isnan(x)):
             raise ValueError(f"X[{row}, {column}] is missing, but an axis needs all cells of a row")
         with jax.enable_x64(True):
-            return np.asarray(transform(discriminant_axes(self.params_), x, self._n_features_out))
+            return np.asarray(
+                transform(discriminant_axes(self._generative_params), x, self._n_features_out)
+            )
 
     def _estimate(self, x: PyTree, labels: Labels, *more: Any, **how: Any) -> None:
         classes, d = len(labels.classes), x.shape[1]
@@ -178,10 +193,16 @@ class QuadraticDiscriminant(_Covariances):
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -211,10 +232,16 @@ class RegularizedDiscriminant(FamilyEstimator):
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
 
     Example:
         >>> import genclf as gcf
@@ -240,12 +267,14 @@ class RegularizedDiscriminant(FamilyEstimator):
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.pooling = pooling
         self.shrinkage = shrinkage
         self.target = target
-        super().__init__(class_prior, class_alpha, semi_supervised)
+        super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
 
 
 class GaussianNB(FamilyEstimator):
@@ -259,10 +288,16 @@ class GaussianNB(FamilyEstimator):
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -283,8 +318,10 @@ class GaussianNB(FamilyEstimator):
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.ridge = ridge
         self.ddof = ddof
-        super().__init__(class_prior, class_alpha, semi_supervised)
+        super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import abc
-import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
 from jaxtyping import Bool, PyTree, Shaped
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 
 # This class has no public name, and `check_param_validation` of scikit-learn accepts no other.
-from sklearn.utils._param_validation import InvalidParameterError
-
-from genclf.arguments.domains import FLAG, Domain, shown
-from genclf.arguments.hyperparameters import Declared
 from genclf.classifier.by_numpy import fit_by_numpy, sums_by_numpy
-from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated
-from genclf.classifier.model import Model, check_hyperparameters
+from genclf.classifier.model import check_hyperparameters
 from genclf.families.capabilities import is_additive
-from genclf.families.combined.combinator import any_prefers_rows
 from genclf.families.structure import widths
 from genclf.fitting.em import em
 from genclf.fitting.fit import fit
+from genclf.sklearn.attributes import only_if
+from genclf.sklearn.held_out import HeldOutFits, is_sum
 from genclf.sklearn.labels import (
     Labels,
     check_lengths,
@@ -37,7 +30,8 @@ from genclf.sklearn.labels import (
     encoded,
     indices_in,
 )
-from genclf.sklearn.predictions import Predictions, only_if
+from genclf.sklearn.parameters import Parameters, warn_unless
+from genclf.sklearn.predictions import Predictions
 from genclf.sklearn.rows import checked_rows, weights_in
 from genclf.sklearn.types import LabelsLike, RowsLike, WeightsLike
 from genclf.stream.pieces import merged, on_host, padded, removed, statistics
@@ -46,25 +40,13 @@ from genclf.tables.features import rows_of
 
 E = TypeVar("E", bound="Estimator")
 
-_OF_CLASSES: Mapping[str, Domain] = {
-    "class_alpha": Classifier.domains["class_alpha"],
-    "class_prior": Domain(
-        "probabilities of the classes, as an array, or by label in a dict or a Series; or None",
-        lambda given: isinstance(given, Mapping) or np.ndim(given) > 0,
-        optional=True,
-    ),
-    "semi_supervised": FLAG,
-}
 
-
-class Estimator(Predictions, ClassifierMixin, BaseEstimator):
+class Estimator(Predictions, HeldOutFits, Parameters, ClassifierMixin, BaseEstimator):
     """A classifier of scikit-learn that wraps a model of this library.
 
     All numbers are computed in float64 whatever JAX's setting, and all attributes are NumPy arrays.
     """
 
-    _kind: ClassVar[type[Declared]] = Classifier  # declares the domains of most parameters
-    _domains: ClassVar[Mapping[str, Domain]] = {}  # of other parameters
     _input_tags: ClassVar[Mapping[str, bool]] = {}  # of X, for scikit-learn
     _scores_poorly: ClassVar[bool] = False  # on the rows of scikit-learn's checks
     _has_partial_fit: ClassVar[bool] = True
@@ -97,32 +79,6 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         tags.input_tags = replace(tags.input_tags, **given)
         tags.classifier_tags.poor_score = self._scores_poorly
         return tags
-
-    @classmethod
-    @cache  # reading the signature takes as long as a fit of a few rows
-    def _get_param_names(cls) -> list[str]:
-        return super()._get_param_names()
-
-    @property
-    def _parameter_constraints(self) -> dict[str, list[Any]]:
-        """The names of parameters, without constraints: `_validate_params` has their domains."""
-        return {name: [] for name in self.get_params(deep=False)}
-
-    def _validate_params(self) -> None:
-        """Raise for a parameter outside its domain."""
-        domains = {**_OF_CLASSES, **self._kind.domains, **self._domains}
-        for name in self._parameter_constraints:
-            value, domain = getattr(self, name), domains.get(name)
-            if domain is None or (value is None and domain.optional):
-                continue
-            simple = isinstance(value, str | int | float)  # for others JAX's setting matters
-            with nullcontext() if simple else jax.enable_x64(True):
-                if domain.problem(value, name) is None:
-                    continue
-            raise InvalidParameterError(
-                f"The {name!r} parameter of {type(self).__name__} must be {domain.expected}. "
-                f"Got {shown(value)} instead."
-            )
 
     def fit(self: E, X: RowsLike, y: LabelsLike, sample_weight: WeightsLike = None) -> E:
         """Fit the model.
@@ -163,6 +119,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
                 class, or y has a label that is not among the classes; a row has no label.
         """
         self._validate_params()
+        self._refuse_folds("partial_fit")
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes is None in the first call of partial_fit: give all classes")
@@ -202,6 +159,7 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
                 as that can be told, or no row would be left.
         """
         self._check_fitted()
+        self._refuse_folds("forget")
         before = self._kept("taken out of")
         return self._learn(
             X, y, sample_weight, self.classes_, before, self._cache.get("peak", before)
@@ -240,8 +198,8 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         x = self._training_rows(X, y, used, reset=before is None)
         if not used.all():
             labels, w = labels._replace(number=labels.number[used]), w[used]
-        if hasattr(self, "n_iter_"):
-            del self.n_iter_
+        for name in {"n_iter_", "recalibration_", "_membership"} & vars(self).keys():
+            delattr(self, name)  # of an earlier fit
         with jax.enable_x64(True):
             self._estimate(x, labels, w, before, peak, parts=classes is not None)
         return self
@@ -275,8 +233,9 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
             )
         if before is not None:
             clf.family.check_stats(before.conditional)  # a parameter may have changed
+        held = self._held_out(clf, x, labels, w)
         stats = None
-        if parts or (whole and _is_sum(clf, x)):
+        if parts or (whole and is_sum(clf, x)):
             if sums_by_numpy(clf, x):
                 stats, params = fit_by_numpy(clf, x, labels.number, w, before, peak)
             else:
@@ -291,6 +250,8 @@ class Estimator(Predictions, ClassifierMixin, BaseEstimator):
         else:
             params = on_host(self._fit_rows(clf, *padded(x, labels.number, w)))
         self._check_divisor(params, labels.classes)
+        if held is not None:
+            params = self._with_folds(clf, params, held)
         self._fitted_model, self._stats, self.params_ = clf, stats, params
         self._cache: dict[str, Any] = {} if peak is None else {"peak": peak}
         self.classes_ = labels.classes
@@ -323,15 +284,3 @@ def _check_rest(stats: Any) -> None:
 
 def _count(x: PyTree) -> int:
     return jax.tree.leaves(x)[0].shape[0]
-
-
-def _is_sum(clf: Model, x: PyTree) -> bool:
-    """Whether the fit is an estimate from statistics that add up."""
-    family = getattr(clf, "family", None)
-    return family is not None and is_additive(family) and not any_prefers_rows(family, x)
-
-
-def warn_unless(converged: Any, message: str) -> None:
-    """Issue scikit-learn's `ConvergenceWarning`, unless the iterations converged."""
-    if not converged:
-        warnings.warn(f"{message}, before it converged", ConvergenceWarning, stacklevel=5)

@@ -13,7 +13,7 @@ from genclf.classifier.classifier import Classifier
 from genclf.families.base import Family
 from genclf.sklearn.estimator import Estimator
 from genclf.sklearn.labels import prior_by_label
-from genclf.sklearn.types import Flag, Number, PriorLike
+from genclf.sklearn.types import Calibrate, Flag, Number, PriorLike
 
 
 class FamilyEstimator(Estimator):
@@ -22,11 +22,20 @@ class FamilyEstimator(Estimator):
     _kind: ClassVar[type[Family]]
     _fixed: ClassVar[Mapping[str, Any]] = {}  # hyper-parameters that users do not set
 
-    def __init__(self, class_prior: PriorLike, class_alpha: Number, semi_supervised: Flag):
+    def __init__(
+        self,
+        class_prior: PriorLike,
+        class_alpha: Number,
+        semi_supervised: Flag,
+        calibrate: Calibrate,
+        conformal: Flag,
+    ):
         """Keep the parameters, which `fit` checks."""
         self.class_prior = class_prior
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised
+        self.calibrate = calibrate
+        self.conformal = conformal
 
     def _family(self) -> Family:
         """The family, built from the parameters that share a name with its hyper-parameters."""

@@ -20,11 +20,13 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.fitting.em import em
 from genclf.fitting.fit import fit
 from genclf.fitting.softmax import SoftmaxRegression as SoftmaxModel
-from genclf.sklearn.estimator import Estimator, warn_unless
+from genclf.sklearn.estimator import Estimator
 from genclf.sklearn.family_estimator import FamilyEstimator
 from genclf.sklearn.labels import Labels
+from genclf.sklearn.parameters import warn_unless
 from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import (
+    Calibrate,
     Covariance,
     Features,
     Flag,
@@ -55,12 +57,18 @@ class MixtureDiscriminant(FamilyEstimator):
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
         random_state: a seed for the random starts.
 
     Attributes:
         classes_: the classes, sorted, (K,).
         n_iter_: number of steps of EM from the best start.
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
 
     Example:
         >>> import numpy as np
@@ -98,6 +106,8 @@ class MixtureDiscriminant(FamilyEstimator):
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
         random_state: Whole = 0,
     ):
         """Keep the parameters, which `fit` checks."""
@@ -108,7 +118,7 @@ class MixtureDiscriminant(FamilyEstimator):
         self.num_restarts = num_restarts
         self.max_steps = max_steps
         self.tol = tol
-        super().__init__(class_prior, class_alpha, semi_supervised)
+        super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
         self.random_state = random_state
 
     def _family(self) -> Mixture:
@@ -166,10 +176,14 @@ class SoftmaxRegression(Estimator):
     Args:
         l2: weight of the penalty, >= 0; 0 is maximum likelihood.
         features: "linear" or "quadratic".
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        params_: the fitted `genclf.SoftmaxParams`, of NumPy arrays.
+        params_: the fitted `genclf.SoftmaxParams`, of NumPy arrays; with `calibrate`, they are the
+            `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
         coef_, intercept_: those of the scores; for two classes, their difference.
 
     Example:
@@ -184,10 +198,17 @@ class SoftmaxRegression(Estimator):
     _generative: ClassVar[bool] = False
     _kind: ClassVar = SoftmaxModel
 
-    def __init__(self, l2: Number = 0.01, *, features: Features = "linear"):
+    def __init__(
+        self,
+        l2: Number = 0.01,
+        *,
+        features: Features = "linear",
+        calibrate: Calibrate = None,
+    ):
         """Keep the parameters, which `fit` checks."""
         self.l2 = l2
         self.features = features
+        self.calibrate = calibrate
 
     def _model(self, classes: Shaped[np.ndarray, "K"]) -> SoftmaxModel:
         return SoftmaxModel(len(classes), self.l2, self.features)
@@ -206,10 +227,16 @@ class GenerativeClassifier(Estimator):
             of classes to one, such as `genclf.lda`. With `missing="marginalize"`, NaN in X is a
             missing cell.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        params_: the fitted params, of NumPy arrays.
+        params_: the fitted params, of NumPy arrays; with `calibrate`, they are the `params` of
+            `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
 
     Example:
         >>> import genclf as gcf
@@ -234,10 +261,14 @@ class GenerativeClassifier(Estimator):
         model: ModelLike = lda,
         *,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.model = model
         self.semi_supervised = semi_supervised
+        self.calibrate = calibrate
+        self.conformal = conformal
 
     @property
     def _accepts_missing(self) -> bool:

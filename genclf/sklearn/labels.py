@@ -49,7 +49,7 @@ def encoded(y: LabelsLike, unlabelled: bool, classes: np.ndarray | None = None) 
     if classes is not None:
         index = indices_in(classes, found)
         if (index < 0).any():
-            strange = _plain(found[index.argmin()])
+            strange = plain(found[index.argmin()])
             raise ValueError(
                 f"y has the label {strange!r}, expected one of the classes {classes}; "
                 "partial_fit adds classes, if its argument classes has them and the earlier ones"
@@ -110,7 +110,7 @@ def prior_by_label(
     absent = [label for label in classes if label not in of_label]
     strange = [label for label in of_label.keys() - set(classes) if of_label[label] != 0]
     if absent or strange:
-        which = f"lacks {_plain(absent[0])!r}" if absent else f"has {_plain(strange[0])!r}"
+        which = f"lacks {plain(absent[0])!r}" if absent else f"has {plain(strange[0])!r}"
         raise ValueError(
             f"class_prior is read by label and {which}, expected a probability for each of the "
             f"classes {classes}; an array has them in that order"
@@ -202,12 +202,12 @@ def _of_one_kind(labels: Shaped[np.ndarray, "n"]) -> Shaped[np.ndarray, "n"]:
 
 def _two_kinds(name: str, one: object, of: str, other: object) -> ValueError:
     return ValueError(
-        f"{name} has the label {_plain(one)!r} and {of} has {_plain(other)!r}, expected labels of "
+        f"{name} has the label {plain(one)!r} and {of} has {plain(other)!r}, expected labels of "
         "one kind: numbers, strings or another type"
     )
 
 
-def _plain(label: object) -> object:
+def plain(label: object) -> object:
     """A scalar of NumPy as Python's, which prints without its type."""
     return label.item() if isinstance(label, np.generic) else label
 

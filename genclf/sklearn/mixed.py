@@ -19,6 +19,7 @@ from genclf.sklearn.family_estimator import FamilyEstimator
 from genclf.sklearn.labels import check_lengths
 from genclf.sklearn.rows import checked_rows
 from genclf.sklearn.types import (
+    Calibrate,
     Flag,
     Kinds,
     LabelsLike,
@@ -77,12 +78,18 @@ class MixedNB(FamilyEstimator):
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
         columns_: how each column is read: its name, its kind, its values or words, and what it
             holds or why it was dropped. A word that is not in the training texts is ignored.
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
 
     Example:
         >>> import pandas as pd
@@ -123,6 +130,8 @@ class MixedNB(FamilyEstimator):
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
@@ -130,7 +139,7 @@ class MixedNB(FamilyEstimator):
         self.kinds = kinds
         self.missing = missing
         self.unseen = unseen
-        super().__init__(class_prior, class_alpha, semi_supervised)
+        super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
 
     def _training_rows(
         self, X: RowsLike, y: LabelsLike, used: Bool[np.ndarray, "n"], *, reset: bool

@@ -16,7 +16,7 @@ from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
 from genclf.sklearn.family_estimator import FamilyEstimator
 from genclf.sklearn.rows import checked_rows
-from genclf.sklearn.types import Flag, Number, NumValues, PriorLike, RowsLike
+from genclf.sklearn.types import Calibrate, Flag, Number, NumValues, PriorLike, RowsLike
 
 
 class _Positive(FamilyEstimator):
@@ -42,10 +42,16 @@ class BernoulliNB(FamilyEstimator):
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
         coef_, intercept_: those of the scores, as `genclf.linear_form`; for two classes, their
             difference.
 
@@ -71,11 +77,13 @@ class BernoulliNB(FamilyEstimator):
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.binarize = binarize
-        super().__init__(class_prior, class_alpha, semi_supervised)
+        super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         x = checked_rows(self, X, reset=reset, dtype="numeric", accept_sparse="csr")
@@ -112,10 +120,16 @@ class MultinomialNB(_Positive):
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
         coef_, intercept_: those of the scores, as `genclf.linear_form`; for two classes, their
             difference.
 
@@ -139,11 +153,13 @@ class MultinomialNB(_Positive):
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.presence = presence
-        super().__init__(class_prior, class_alpha, semi_supervised)
+        super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
 
     def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
         how = dict(dtype=np.float64, accept_sparse="csr", ensure_non_negative=True)
@@ -163,11 +179,17 @@ class CategoricalNB(_Positive):
             Series is read by label; None to learn them.
         class_alpha: smoothing of the class prior, >= 0.
         semi_supervised: whether None, NaN and -1 in y stand for no label.
+        calibrate: "temperature", or "bias" for a bias per class too: posteriors are calibrated on
+            rows that a fit without them scored, in ten folds; see `genclf.recalibrate`.
+        conformal: whether `typicality` compares rows with the training rows, in the same folds: for
+            any model, where its F distribution without them is for Gaussian classes alone.
 
     Attributes:
         classes_: the classes, sorted, (K,).
         num_values_: V of each feature, (d,).
-        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays.
+        params_: the fitted `genclf.ClassifierParams`, of NumPy arrays; with `calibrate`, they are
+            the `params` of `genclf.CalibratedParams`.
+        recalibration_: the `genclf.Recalibration`, with `calibrate`: what it gained, and its error.
 
     Example:
         >>> from genclf.sklearn import CategoricalNB
@@ -196,11 +218,13 @@ class CategoricalNB(_Positive):
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,
+        calibrate: Calibrate = None,
+        conformal: Flag = False,
     ):
         """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.num_values = num_values
-        super().__init__(class_prior, class_alpha, semi_supervised)
+        super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
 
     def _family(self) -> Categorical:
         values = tuple(self.num_values_.tolist())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree, Shaped
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
 from genclf.classifier.by_numpy import (
     discriminant_by_numpy,
@@ -22,35 +20,18 @@ from genclf.classifier.by_numpy import (
 from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_marginals, log_posteriors, sample
 from genclf.numerics.scores.posterior import normalised
-from genclf.sklearn.attributes import Attributes
+from genclf.sklearn.attributes import only_if
 from genclf.sklearn.labels import check_lengths, numbers_in
+from genclf.sklearn.membership import Membership
 from genclf.sklearn.types import LabelsLike, RowsLike, Seed, WeightsLike
 from genclf.stream.pieces import by_pieces, on_host
 from genclf.sums.sparse import is_sparse
 
-F = TypeVar("F", bound=Callable)
 
-
-def only_if(flag: str, problem: str) -> Callable[[F], F]:
-    """A decorator for a method that exists only if the flag of the estimator is set."""
-
-    def check(self: Any) -> bool:
-        if not getattr(self, flag):
-            raise AttributeError(f"{type(self).__name__} {problem}")
-        return True
-
-    return available_if(check)
-
-
-class Predictions(Attributes, abc.ABC):
+class Predictions(Membership):
     """The methods of a fitted estimator that take or draw rows."""
 
-    _generative: ClassVar[bool] = True
     _has_log_odds: bool = True
-
-    @abc.abstractmethod
-    def _rows(self, X: RowsLike, *, reset: bool = False) -> PyTree:
-        """The rows as the model takes them; raise for invalid ones."""
 
     def _scores(self, X: RowsLike) -> Float[np.ndarray, "n K"]:
         """Log-posteriors of the rows, or linear scores, which differ by a constant for each row.
@@ -69,7 +50,7 @@ class Predictions(Attributes, abc.ABC):
         if scores_by_numpy(self.params_, x):
             scores = discriminant_by_numpy(self.params_, x)
         else:
-            scores = self._computed(log_posteriors, x)
+            scores = self._computed(log_posteriors, self.params_, x)
         if len(rows := np.flatnonzero(~_is_decided(scores))):
             raise ValueError(f"row {rows[0]} of X {self._why_undecided(x, int(rows[0]))}")
         return scores
@@ -89,12 +70,14 @@ class Predictions(Attributes, abc.ABC):
             "float64; give X in other units, or leave out far rows"
         )
 
-    def _computed(self, function: Any, x: PyTree, form: str = "discriminant") -> np.ndarray:
+    def _computed(
+        self, function: Any, params: PyTree, x: PyTree, form: str = "discriminant"
+    ) -> np.ndarray:
         """The values of a compiled function of params and rows; see `by_rows` for `form`."""
         with jax.enable_x64(True):
-            if "params" not in self._cache:
-                self._cache["params"] = jax.device_put(self.params_)
-            return by_pieces(function, self._cache["params"], x, form)
+            if function not in self._cache:
+                self._cache[function] = jax.device_put(params)
+            return by_pieces(function, self._cache[function], x, form)
 
     def predict(self, X: RowsLike) -> Shaped[np.ndarray, "n"]:
         """The most probable class of each row.
@@ -212,9 +195,10 @@ class Predictions(Attributes, abc.ABC):
         return self._log_marginal(self._rows(X))
 
     def _log_marginal(self, x: PyTree) -> Float[np.ndarray, "n"]:
-        if scores_by_numpy(self.params_, x):
-            return log_marginal_by_numpy(self.params_, x)
-        return self._computed(log_marginals, x, "log_prob")
+        params = self._generative_params
+        if scores_by_numpy(params, x):
+            return log_marginal_by_numpy(params, x)
+        return self._computed(log_marginals, params, x, "log_prob")
 
     @only_if("_generative", "has no density of rows")
     def sample(
@@ -232,7 +216,8 @@ class Predictions(Attributes, abc.ABC):
         self._check_fitted()
         seed = check_random_state(random_state).randint(2**31)
         with jax.enable_x64(True):
-            x, y = on_host(sample(jax.random.key(seed), self.params_, (n_samples,)))
+            drawn = sample(jax.random.key(seed), self._generative_params, (n_samples,))
+            x, y = on_host(drawn)
         return x, self.classes_[y]
 
 

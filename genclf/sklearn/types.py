@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     Flag: TypeAlias = bool
     Shrinkage: TypeAlias = float | Method | None
     Seed: TypeAlias = int | np.random.RandomState | None
+    Calibrate: TypeAlias = Literal["temperature", "bias"] | None
 else:
     RowsLike = LabelsLike = WeightsLike = PriorLike = Kinds = NumValues = object
-    ModelLike = Number = Whole = Flag = Shrinkage = Seed = object
+    ModelLike = Number = Whole = Flag = Shrinkage = Seed = Calibrate = object
     Covariance = Features = Missing = Target = object

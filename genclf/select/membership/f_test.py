@@ -24,6 +24,12 @@ from genclf.select.membership.rows import MembershipTest
 _SINGULAR = 0.5  # features by which the mean squared distance of the rows themselves may fall short
 
 
+_BY_FOLDS = (
+    'use method="folds" with genclf.cross_validate(clf, x, y, folds, members=True), which takes any'
+    " model"
+)
+
+
 class FTest(MembershipTest):
     """p-values under normality, as `typicality_test` returns it; call it with rows.
 
@@ -60,36 +66,34 @@ class FTest(MembershipTest):
         return tail(squared * jnp.broadcast_to(self.factor, squared.shape))
 
 
-def f_test(clf: Classifier, stats: ClassifierStats) -> FTest:
-    """The test; raise for a model without one, or for rows that do not determine it."""
+def f_test(clf: Classifier, stats: ClassifierStats, instead: str = _BY_FOLDS) -> FTest:
+    """The test; raise for a model without one, or for rows that do not determine it.
+
+    Args:
+        clf: the model.
+        stats: its statistics.
+        instead: what an error says to do.
+    """
     family = clf.family
     if not isinstance(family, Gaussian):
         raise ValueError(
             f'typicality by "f" needs a Gaussian family, and this one is {type(family).__name__}: '
-            f"{_BY_FOLDS}"
+            f"{instead}"
         )
     rules = [name for name in rules_in_use(family) if name != "ddof"]
     if used := rules + ["prior"] * (family.prior is not None):
         raise ValueError(
-            f"with {' and '.join(used)} the distances have no F distribution: {_BY_FOLDS}"
+            f"with {' and '.join(used)} the distances have no F distribution: {instead}"
         )
     if family.may_miss:
-        raise ValueError(f"with missing cells the distances have no F distribution: {_BY_FOLDS}")
+        raise ValueError(f"with missing cells the distances have no F distribution: {instead}")
     check_statistics(clf, stats)
     d = stats.conditional.mean.shape[-1]
     if family.structure.is_product and not family.structure.is_spherical and d > 1:
-        raise ValueError(
-            f'with covariance="diag" the distances have no F distribution: {_BY_FOLDS}'
-        )
+        raise ValueError(f'with covariance="diag" the distances have no F distribution: {instead}')
     found, is_singular = _f_test(clf, stats)
-    _check_determined(found, stats, is_singular, d, family)
+    _check_determined(found, stats, is_singular, d, family, instead)
     return found
-
-
-_BY_FOLDS = (
-    'use method="folds" with genclf.cross_validate(clf, x, y, folds, members=True), which takes any'
-    " model"
-)
 
 
 @compiled
@@ -122,7 +126,12 @@ def _f_test(clf: Classifier, stats: ClassifierStats) -> tuple[FTest, Array]:
 
 
 def _check_determined(
-    found: FTest, stats: ClassifierStats, is_singular: Array, d: int, family: Gaussian
+    found: FTest,
+    stats: ClassifierStats,
+    is_singular: Array,
+    d: int,
+    family: Gaussian,
+    instead: str,
 ) -> None:
     """Raise if concrete rows of a class that has some do not determine its covariance."""
     if is_traced(found, stats):
@@ -137,5 +146,5 @@ def _check_determined(
         raise ValueError(
             f"the rows of {of} do not determine a covariance of {d} features: they have the weight "
             f"{have:.6g}, where at least {need} is needed, or features that are constant or "
-            f"linearly dependent; leave these out, or {_BY_FOLDS}"
+            f"linearly dependent; leave these out, or {instead}"
         )

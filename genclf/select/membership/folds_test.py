@@ -18,6 +18,8 @@ from genclf.numerics.namespace import is_traced
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.membership.rows import MembershipTest
 
+_ROUNDING = 64  # units in the last place by which two programs may differ for one row
+
 
 class FoldsTest(MembershipTest):
     """p-values by folds, as `typicality_test` returns it; call it with rows.
@@ -59,7 +61,7 @@ class FoldsTest(MembershipTest):
             density, start, end = fold
             score = density.log_prob(x)
             start, end = (jnp.broadcast_to(a, score.shape) for a in (start, end))
-            last = _first_above(lax.stop_gradient(score), self.score, start, end)
+            last = _first_above(_rounded_up(lax.stop_gradient(score)), self.score, start, end)
             less = self.before[last] - self.before[start]
             return total + jnp.where(jnp.isnan(score), jnp.nan, less), None
 
@@ -70,6 +72,12 @@ class FoldsTest(MembershipTest):
         # A class without members has no p-value.
         count = jnp.where(self.count > 0, 1 + self.count, jnp.nan)
         return total / jnp.broadcast_to(count, total.shape)
+
+
+def _rounded_up(score: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The score plus what rounding may take from it, so that equal rows have equal scores."""
+    slack = _ROUNDING * jnp.finfo(score.dtype).eps * jnp.maximum(jnp.abs(score), 1)
+    return jnp.where(jnp.isfinite(score), score + slack, score)
 
 
 def _first_above(
