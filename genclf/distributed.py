@@ -31,6 +31,7 @@ from genclf.arguments.domains import NON_NEGATIVE, POSITIVE, Domain
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
+from genclf.classifier.pieces import cut, merged
 from genclf.engines.barriers import Barriers, agreed
 from genclf.engines.local_rows import array_rows, form_of, own_devices, sum_rows, sums_over
 from genclf.engines.rank_files import RankFiles
@@ -39,7 +40,6 @@ from genclf.stream.convert import as_host, as_stats
 from genclf.stream.on_device import arrays_of, as_part, checked_pieces, no_sums
 from genclf.stream.part import Part
 from genclf.stream.partial import check_schema, warn_of_precision
-from genclf.stream.pieces import cut, merged
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_file, is_unnamed
 from genclf.sums.host import HostClassifier

@@ -12,11 +12,20 @@ import numpy as np
 from genclf.cli.files import InputError, read_table
 from genclf.cli.report import open_console, progress, say, section, show_table
 from genclf.cli.text_tables import HOLES
+from genclf.files.save import save
+from genclf.tables.candidates import PRIOR
 from genclf.tables.comparison import Comparison, compare
 from genclf.tables.rules import RULES
 from genclf.tables.trials import ModelScore
 
 HEADERS = "model", "looks at", "log-loss", "±", "Brier", "accuracy", "±", "bal. acc."
+GAINS = "model", "log-loss", "calibrated", "gain", "±", "temperature"
+CALIBRATED = (
+    "The log-loss after a temperature and a bias for each class, fitted to the held-out rows of "
+    "the other folds (genclf.recalibrate). A gain below two of its standard errors over the folds "
+    "may as well be a loss for other rows. Above 1, the temperature says that posteriors were too "
+    "near 0 and 1. It has no maximum where no row is on the wrong side."
+)
 RARE = 0.1  # share of a class below which average precision tells more than the area,
 RARELY = 0.5  # if it is below this part of an equal share
 
@@ -44,6 +53,7 @@ def print_comparison(options: Namespace) -> None:
                 weights=options.weights,
                 missing=options.missing,
                 num_folds=options.folds,
+                conformal=options.save is not None,
                 seed=seed,
                 progress=advance,
             )
@@ -82,6 +92,8 @@ def print_comparison(options: Namespace) -> None:
     )
     rank, lines = ranks(found.shares), lines_of(found)
     show_table(console, (*HEADERS[:2], *(f">{name}" for name in (*HEADERS[2:], rank))), lines)
+    section(console, "Calibrated posteriors", CALIBRATED)
+    show_table(console, (*GAINS[:1], *(f">{name}" for name in GAINS[1:])), gains_of(found))
     for note in found.notes:
         console.print()
         say(console, note)
@@ -90,9 +102,22 @@ def print_comparison(options: Namespace) -> None:
 
         names = {"title": Path(path).name, "label": label, "seed": seed}
         remarks = table.remarks
-        write_page(options.html, found, table.columns, (*HEADERS, rank), lines, remarks, **names)
+        calibrated = GAINS, gains_of(found), CALIBRATED
+        headers = *HEADERS, rank
+        write_page(options.html, found, table.columns, headers, lines, remarks, calibrated, **names)
         console.print()
         say(console, f"The report is in {options.html}.")
+    if options.save is not None:
+        try:
+            save(options.save, found.best)
+        except OSError as error:
+            raise InputError(f"{options.save}: {error.strerror}") from None
+        console.print()
+        say(
+            console,
+            f"{found.best.name}, fitted to all rows, is in {options.save}: python -m genclf "
+            f"predict {options.save} FILE.",
+        )
 
 
 def _hint(columns: Any, label: str) -> str:
@@ -119,6 +144,22 @@ def lines_of(found: Comparison) -> list[tuple[str, ...]]:
     is_rare = _has_rare(found.shares)
     return [
         _line(score, score.average_precision if is_rare else score.auc) for score in found.models
+    ]
+
+
+def gains_of(found: Comparison) -> list[tuple[str, ...]]:
+    """The rows of the table of calibrated posteriors: of the models that can be calibrated."""
+    return [
+        (
+            score.model,
+            f"{score.log_loss:.3f}",
+            f"{score.log_loss_calibrated:.3f}",
+            f"{score.log_loss - score.log_loss_calibrated:+.3f}",
+            f"{score.gain_error:.3f}",
+            f"{score.temperature:.2f}" if np.isfinite(score.temperature) else "no maximum",
+        )
+        for score in found.models
+        if score.model != PRIOR and np.isfinite(score.log_loss_calibrated)
     ]
 
 

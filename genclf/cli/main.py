@@ -1,4 +1,4 @@
-"""The command line: `python -m genclf` and `python -m genclf compare FILE --label COLUMN`."""
+"""The command line: `python -m genclf`, and its commands `compare` and `predict`."""
 
 from __future__ import annotations
 
@@ -18,29 +18,41 @@ _EPILOG = """\
 examples:
   python -m genclf                                   the models on the shipped data
   python -m genclf compare iris.csv --label species  the models on a file of yours
-  python -m genclf compare iris.csv --label species --html iris.html
+  python -m genclf compare iris.csv --label species --html iris.html --save iris.genclf
+  python -m genclf predict iris.genclf more.csv --output classes.csv
 """
 _COMPARE = """\
 Reads the type of each column, fits every model that applies, and prints the cross-validated
 log-loss and accuracy of each, best first.
 """
+_PREDICT = """\
+Writes the rows of a file as CSV, with the class that a saved model predicts, p(class | row), and,
+if the model has them, p-values that the row is of each class. The classes whose p-value is above
+alpha are the set of the row; an empty set says that the row is typical of none of them.
+"""
 _EXTRA = ("narwhals", "pandas", "rich", "sklearn")
 _OF_PAGE = ("jinja2", "matplotlib")
+_OF_FILES = ("safetensors",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit code, which is 2 for a user error."""
     args = _parser().parse_args(argv)
+    saves = args.command == "predict" or getattr(args, "save", None)
     needed = _EXTRA + (_OF_PAGE if getattr(args, "html", None) else ())
+    needed += _OF_FILES if saves else ()
     if missing := [name for name in needed if find_spec(name) is None]:
         return _fail(f'the command line needs {", ".join(missing)}: pip install "genclf[cli]"')
     from genclf.cli.compare import print_comparison
     from genclf.cli.demo import demo
     from genclf.cli.files import InputError
+    from genclf.cli.predict import write_predictions
 
     try:
         if args.command == "compare":
             print_comparison(args)
+        elif args.command == "predict":
+            write_predictions(args)
         else:
             demo()
     except InputError as error:
@@ -80,27 +92,53 @@ def _parser() -> argparse.ArgumentParser:
         default="ignore",
         help="whether a missing category is ignored, or a value (ignore)",
     )
-    compare.add_argument(
+    compare.add_argument("--folds", type=_folds, default=10, help="number of folds (10)")
+    compare.add_argument("--seed", type=_seed, default=0, help="seed of the shuffle (0)")
+    _add_reading(compare)
+    compare.add_argument("--html", metavar="PAGE", help="also write an HTML page, with figures")
+    compare.add_argument("--save", metavar="MODEL", help="also write the best model, for predict")
+    predict = commands.add_parser(
+        "predict", help="predict the rows of a file by a saved model", description=_PREDICT
+    )
+    predict.add_argument("model", metavar="MODEL", help="a file of compare --save or genclf.save")
+    predict.add_argument("file", metavar="FILE", help="the rows, in a file as for compare")
+    predict.add_argument("--output", metavar="CSV", help="the file to write (standard output)")
+    predict.add_argument(
+        "--alpha", type=_share, default=0.05, help="share of rows whose set lacks their class (.05)"
+    )
+    _add_reading(predict)
+    return parser
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    """How a file of CSV is read."""
+    parser.add_argument(
         "--holes",
         metavar="SPELLINGS",
         type=lambda text: text.split(","),
         help="spellings of a missing cell in CSV (?,NA,N/A,NaN,nan,null; an empty cell always is)",
     )
-    compare.add_argument(
+    parser.add_argument(
         "--no-header",
         dest="header",
         action="store_false",
         help="the first line is a row; columns are named 1, 2, 3 and so on",
     )
-    compare.add_argument("--folds", type=_folds, default=10, help="number of folds (10)")
-    compare.add_argument("--seed", type=_seed, default=0, help="seed of the shuffle (0)")
-    compare.add_argument(
+    parser.add_argument(
         "--sep",
         type=_separator,
         help=r"separator of CSV (found out if not given); '\t' is a tab",
     )
-    compare.add_argument("--html", metavar="PAGE", help="also write an HTML page, with figures")
-    return parser
+
+
+def _share(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return found
 
 
 def _kind(text: str) -> tuple[str, str]:

@@ -42,7 +42,8 @@ def write_page(
     table: Any,
     headers: Sequence[str],
     lines: Iterable[Sequence[str]],
-    remarks: Sequence[str] = (),
+    remarks: Sequence[str],
+    gains: tuple[Sequence[str], Sequence[Sequence[str]], str],
     **names: object,
 ) -> None:
     """Write the page; `InputError` if the file cannot be written.
@@ -54,6 +55,7 @@ def write_page(
         headers: the headers of the table of models.
         lines: its rows, as they are printed.
         remarks: how the file was read.
+        gains: headers, rows and explanation of the table of calibrated posteriors.
         **names: title, label and seed.
     """
     mpl.use("agg")  # no window
@@ -66,6 +68,7 @@ def write_page(
         figures=list(_figures(found, cells)),
         checks=_checks(found, cells),
         remarks=remarks,
+        gains=gains,
         version=version("genclf"),
         **names,
     )
@@ -78,12 +81,15 @@ def write_page(
 def _figures(found: Comparison, cells: CellsOf) -> Iterator[tuple[str, str, str]]:
     """Name, SVG in base64, and caption of each figure."""
     names = [str(name) for name in found.shares]
-    ax = plot.reliability(found.log_posterior, found.y)
+    after = found.log_posterior_calibrated
+    calibrated = None if np.isnan(after).any() else after
+    ax = plot.reliability(found.log_posterior, found.y, calibrated=calibrated)
     yield (
         "reliability",
         _drawn(ax),
         "Reliability: on the diagonal, the predicted probability equals the accuracy. The rows are "
-        "held-out rows; bars are 95 % intervals.",
+        "held-out rows; bars are 95 % intervals. Calibrated: a temperature and a bias for each "
+        "class, fitted to the other folds.",
     )
     decided = ~np.isnan(found.log_posterior).any(1)
     predicted = found.log_posterior[decided].argmax(1)

@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import stats
 from genclf.classifier.labels import check_labels
-from genclf.stream.pieces import ArrayRows, padded
+from genclf.classifier.pieces import ArrayRows, padded
 from genclf.sums.sparse import holds_sparse, is_sparse
 from genclf.sums.statistics import ClassifierStats
 

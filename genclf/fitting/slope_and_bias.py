@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -57,8 +58,11 @@ class Problem(NamedTuple):
         gauge = self.is_biased * (self.is_biased * at[1:]).mean() + (1 - self.is_biased) * at[1:]
         return jnp.concatenate([of_slope[None], of_bias + gauge])
 
-    def evaluate(self, at: Float[Array, "K1"]) -> tuple[Array, Array, Array]:
-        """The value, the gradient, and Newton's step."""
+    def evaluate(self, at: Float[Array, "K1"]) -> tuple[Array, Array, Array, Array]:
+        """The value, the gradient, Newton's step, and whether all rows are on the right side.
+
+        If they are, a multiple of (β, b) is better, so there is no minimum.
+        """
         share, loss = self.shares(at)
         gradient = self._gradient(at, share)
         weighted = self.w[:, None] * share
@@ -75,7 +79,10 @@ class Problem(NamedTuple):
         first = jnp.concatenate([(curvature * (1 + jitter) + least)[None], mixed])
         rest = jnp.concatenate([mixed[:, None], both + jitter * jnp.diag(jnp.diagonal(both))], 1)
         step = -jnp.linalg.solve(jnp.concatenate([first[None], rest]), gradient)
-        return (self.w * loss).sum(), gradient, step
+        counts = self.w > 0
+        has_rival = (self.possible.sum(1) > 1) & counts
+        separates = jnp.where(counts, loss < math.log(2), True).all() & has_rival.any()
+        return (self.w * loss).sum(), gradient, step, separates
 
 
 class _Search(NamedTuple):
@@ -86,6 +93,7 @@ class _Search(NamedTuple):
         value: the objective there.
         gain: what Newton's step promises to gain, twice.
         step: Newton's step there.
+        separates: whether it shows that there is no minimum.
         size: the part of the step to try next.
         evaluations: number of evaluations so far.
     """
@@ -94,6 +102,7 @@ class _Search(NamedTuple):
     value: Float[Array, ""]
     gain: Float[Array, ""]
     step: Float[Array, "K1"]
+    separates: Bool[Array, ""]
     size: Float[Array, ""]
     evaluations: Int[Array, ""]
 
@@ -125,13 +134,17 @@ def minimum(
 def _is_minimum(found: _Search) -> Array:
     # Without a minimum, value and promised gain fall at the same rate.
     eps = float(jnp.finfo(found.value.dtype).eps)
-    return found.gain <= eps * found.value
+    return (found.gain <= eps * found.value) & ~found.separates
 
 
 def _search(problem: Problem, start: Array) -> _Search:
     def evaluated(at: Array, count: Array) -> _Search:
-        value, gradient, step = problem.evaluate(at)
-        return _Search(at, value, -(gradient * step).sum(), step, jnp.ones_like(value), count)
+        value, gradient, step, separates = problem.evaluate(at)
+        gain = -(gradient * step).sum()
+        # Where the shares are 0 and 1 to the last digit, the Hessian is 0: this is no minimum.
+        solved = jnp.isfinite(step).all() & jnp.isfinite(gain)
+        gain, step = jnp.where(solved, gain, jnp.inf), jnp.where(solved, step, 0)
+        return _Search(at, value, gain, step, separates, jnp.ones_like(value), count)
 
     # One evaluation per iteration, accepted or not: under vmap, searches do not wait for each
     # other's line search.
@@ -143,6 +156,7 @@ def _search(problem: Problem, start: Array) -> _Search:
         return jax.tree.map(partial(jnp.where, lower), new, shorter)
 
     def cond(at: _Search) -> Array:
-        return ~_is_minimum(at) & (at.evaluations < _MAX_STEPS) & jnp.isfinite(at.value)
+        goes_on = jnp.isfinite(at.value) & jnp.isfinite(at.gain) & (at.gain > 0)
+        return ~_is_minimum(at) & (at.evaluations < _MAX_STEPS) & goes_on
 
     return loops.while_loop(cond, body, evaluated(start, jnp.ones((), jnp.int32)))

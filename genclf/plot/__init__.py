@@ -11,6 +11,10 @@ from genclf.plot.densities import densities as densities
 from genclf.plot.discriminant_space import axes as axes
 from genclf.plot.ellipses import ellipses as ellipses
 from genclf.plot.evidence import explanation as explanation, log_odds as log_odds
+from genclf.plot.membership import (
+    typical_regions as typical_regions,
+    typicality as typicality,
+)
 from genclf.plot.pairs import pairs as pairs
 from genclf.plot.planes import boundary as boundary
 from genclf.plot.posteriors import class_posterior as class_posterior, simplex as simplex
@@ -40,4 +44,6 @@ __all__ = [
     "regions",
     "reliability",
     "simplex",
+    "typical_regions",
+    "typicality",
 ]

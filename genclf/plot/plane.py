@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from genclf.arguments.domains import shown
 from genclf.classifier.classifier import ClassifierParams
-from genclf.classifier.model import Fitted
+from genclf.classifier.model import Fitted, TakesExamples
 from genclf.classifier.scores import discriminant
 from genclf.plot.classes import DASHES, Style, drawn_rows, tints
 
@@ -43,7 +43,7 @@ class Plane(NamedTuple):
     scores: Float[np.ndarray, "K b a"]
 
 
-def view_of(params: Fitted, x: np.ndarray, ax: Axes) -> View:
+def view_of(params: TakesExamples, x: np.ndarray, ax: Axes) -> View:
     """Limits of the rows and of what the axes show already.
 
     If there are neither rows nor earlier layers, the limits of a sample from the model.
@@ -71,12 +71,17 @@ def set_view(ax: Axes, view: View) -> None:
     ax.set(xlim=(view.low[0], view.high[0]), ylim=(view.low[1], view.high[1]))
 
 
-def plane_of(params: Fitted, view: View) -> Plane:
-    """The scores on a grid that covers the view, and what lies just beyond it."""
+def grid_of(view: View) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, "n 2"]]:
+    """The values of both features, and the points, of a grid that goes just beyond the view."""
     beyond = _BEYOND * (view.high - view.low)
     ends = zip(view.low - beyond, view.high + beyond, strict=True)
     across, up = (np.linspace(*pair, _STEPS) for pair in ends)
-    points = np.stack(np.meshgrid(across, up), -1).astype(np.float32).reshape(-1, 2)
+    return across, up, np.stack(np.meshgrid(across, up), -1).astype(np.float32).reshape(-1, 2)
+
+
+def plane_of(params: Fitted, view: View) -> Plane:
+    """The scores on a grid that covers the view, and what lies just beyond it."""
+    across, up, points = grid_of(view)
     scores = np.asarray(discriminant(params, points), float).T.reshape(-1, _STEPS, _STEPS)
     if np.isnan(scores).all():
         raise ValueError(

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from genclf.arguments.domains import FLAG
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
-from genclf.classifier.model import Fitted
+from genclf.classifier.model import Fitted, TakesExamples
 from genclf.plot.classes import (
     AX,
     as_text,
@@ -22,7 +22,7 @@ from genclf.plot.classes import (
 from genclf.plot.plane import draw_edges, fill_regions, name_axes, plane_of, set_view, view_of
 
 
-def check_plane(params: Fitted, name: str) -> None:
+def check_plane(params: TakesExamples, name: str) -> None:
     """Raise unless these params are of two features."""
     if params.num_features != 2:
         raise ValueError(

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import Domain, shown, whole
-from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional
 from genclf.classifier.conversion import as_arrays
 from genclf.plot.classes import AX, as_text, labels, names_of, new_axes, styles_of
 from genclf.select.calibration import calibration
 from genclf.select.groups import distinct
 from genclf.select.learning_curve import LearningCurve
+from genclf.select.membership.coverage import Share
 from genclf.select.permutation import PermutationTest
 from genclf.select.tune import Tuning
 
@@ -25,9 +27,16 @@ def _a(kind: type, source: str) -> Domain:
     )
 
 
-@checked_arguments(log_posterior=as_arrays, num_bins=whole(1), ax=AX)
+@checked_arguments(
+    log_posterior=as_arrays, calibrated=optional(as_arrays), num_bins=whole(1), ax=AX
+)
 def reliability(
-    log_posterior: ArrayLike, y: ArrayLike, *, num_bins: int = 10, ax: Axes | None = None
+    log_posterior: ArrayLike,
+    y: ArrayLike,
+    *,
+    calibrated: ArrayLike | None = None,
+    num_bins: int = 10,
+    ax: Axes | None = None,
 ) -> Axes:
     """Reliability diagram: the accuracy of the most probable class against its probability.
 
@@ -39,6 +48,7 @@ def reliability(
         log_posterior: log-posteriors of rows that the model was not fitted to, shape (n, K), such
             as `CrossValidation.log_posterior`.
         y: labels, integers 0..K-1, shape (n,).
+        calibrated: calibrated log-posteriors of the same rows, (n, K), to draw beside them.
         num_bins: B >= 1.
         ax: axes to draw in; None for new ones.
 
@@ -54,35 +64,44 @@ def reliability(
         >>> data = gcf.datasets.load_vowel()
         >>> x, y = data.x_train, data.y_train
         >>> cv = gcf.cross_validate(gcf.qda(11), x, y, gcf.kfold(jax.random.key(0), y, 5))
-        >>> ax = plot.reliability(cv.log_posterior, y)
+        >>> after = gcf.recalibrate(cv, y)(cv.log_posterior)
+        >>> ax = plot.reliability(cv.log_posterior, y, calibrated=after)
 
     References:
         Wilson (1927), "Probable inference, the law of succession, and statistical inference".
     """
-    error = calibration(log_posterior, y, num_bins=num_bins).expected_error
-    p, ax = np.exp(np.asarray(log_posterior)), new_axes(ax)
-    confidence, hit = p.max(1), p.argmax(1) == np.asarray(y)
-    bin_of = np.searchsorted(np.arange(1, num_bins) / num_bins, confidence)
-    count = np.bincount(bin_of, minlength=num_bins)
-    used = np.flatnonzero(count)
-    mean, share = (np.bincount(bin_of, a)[used] / count[used] for a in (confidence, hit))
-    low, high = _wilson(share, count[used])
+    ax = new_axes(ax)
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-    ax.vlines(mean, low, high, color="0.4")
-    ax.scatter(mean, share, 200 * count[used] / count.sum() + 12, color="#4477AA", zorder=3)
+    error = _points(ax, log_posterior, y, num_bins, "#4477AA", "o", "as fitted")
+    title = f"expected calibration error {error:.3f}"
+    if calibrated is not None:
+        after = _points(ax, calibrated, y, num_bins, "#EE6677", "s", "calibrated")
+        title += f", calibrated {after:.3f}"
+        ax.legend(loc="upper left")
     ax.set(
         xlabel="probability of the most probable class", ylabel="share of rows where it is right",
-        xlim=(0, 1.02), ylim=(0, 1.02), title=f"expected calibration error {float(error):.3f}",
+        xlim=(0, 1.02), ylim=(0, 1.02), title=title,
     )  # fmt: skip
     return ax
 
 
-def _wilson(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of the 95 % score interval of a share of n rows."""
-    z = 1.959964
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return middle - half, middle + half
+def _points(
+    ax: Axes, log_posterior: Any, y: Any, num_bins: int, colour: str, marker: str, name: str
+) -> float:
+    """Draw the points of a reliability diagram, and return the expected calibration error."""
+    error = calibration(log_posterior, y, num_bins=num_bins).expected_error
+    p = np.exp(np.asarray(log_posterior))
+    confidence, hit = p.max(1), p.argmax(1) == np.asarray(y)
+    bin_of = np.searchsorted(np.arange(1, num_bins) / num_bins, confidence)
+    count = np.bincount(bin_of, minlength=num_bins)
+    used = np.flatnonzero(count)
+    total, right = (np.bincount(bin_of, a)[used] for a in (confidence, hit))
+    share = Share.of(jnp.asarray(right), jnp.asarray(count[used], float))
+    mean = total / count[used]
+    ax.vlines(mean, share.lower, share.upper, color=colour, alpha=0.6)
+    size = 200 * count[used] / count.sum() + 12
+    ax.scatter(mean, share.value, size, color=colour, marker=marker, label=name, zorder=3)
+    return float(error)
 
 
 @checked_arguments(curve=_a(LearningCurve, "learning_curve"), ax=AX)

@@ -26,7 +26,7 @@ from genclf.numerics.scores.posterior import with_slope_and_bias
 from genclf.select.calibration import check_probabilities, sums_to_one
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.groups import checked_folds
-from genclf.select.score import held_out_rows, log_loss
+from genclf.select.score import held_out_rows
 
 _GROUPS = 10  # of folds, at most, each left out of a calibration in turn
 
@@ -155,11 +155,15 @@ def recalibrate(
         raise ValueError(f"folds has length {len(folds)}, expected {len(label)}: one for each row")
     if not is_traced(log_p, label, weight):
         _check_rows(np.asarray(log_p), np.asarray(label), np.asarray(weight))
-    num_groups, group = 0, None
-    if folds is not None:
-        num_groups = min(int(folds.max()) + 1, _GROUPS)
-        group = jnp.asarray(np.where(folds < 0, folds, folds % _GROUPS))
-    return _recalibrated(log_p, label, weight, group, bias, num_groups)
+    num_groups, group = groups_of(folds)
+    return recalibrated(log_p, label, weight, group, bias, num_groups)[0]
+
+
+def groups_of(folds: np.ndarray | None) -> tuple[int, Array | None]:
+    """The number of groups that a calibration leaves out in turn, and the group of each row."""
+    if folds is None:
+        return 0, None
+    return min(int(folds.max()) + 1, _GROUPS), jnp.asarray(np.where(folds < 0, -1, folds % _GROUPS))
 
 
 def _check_rows(log_p: np.ndarray, y: np.ndarray, w: np.ndarray) -> None:
@@ -182,9 +186,10 @@ def _check_rows(log_p: np.ndarray, y: np.ndarray, w: np.ndarray) -> None:
 
 
 @partial(compiled, static_argnums=(4, 5), fast_compile=2**17)
-def _recalibrated(
+def recalibrated(
     log_p: Array, y: Array, weight: Array, group: Array | None, bias: bool, num_groups: int
-) -> Recalibration:
+) -> tuple[Recalibration, Float[Array, "n K"]]:
+    """The calibration, and the posteriors of each row by the one without its group."""
     dtype = float_dtype(log_p)
     num_classes = log_p.shape[1]
     counts = weight != 0
@@ -214,32 +219,36 @@ def _recalibrated(
         of_class = jnp.where(present | (not bias), at[1:], -jnp.inf)
         return at[0], of_class, log_prior, converged
 
-    def loss(slope: Array, of_class: Array, w: Array) -> Array:
-        return log_loss(_applied(log_p, slope, of_class), label, w)
-
-    slope, of_class, log_prior, converged = fitted(w)
-    nested = error = jnp.asarray(jnp.nan, dtype)
-    if group is not None:
-
-        def one(of: Array) -> tuple[Array, Array, Array]:
-            slope, of_class, *_ = fitted(jnp.where(group == of, 0, w))
-            held = jnp.where(group == of, w, 0)
-            return held.sum(), loss(slope, of_class, held), log_loss(log_p, label, held)
-
-        size, after, before = lax.map(one, jnp.arange(num_groups, dtype=group.dtype))
-        nested = jnp.where(size > 0, size * after, 0).sum() / size.sum()
-        error = (before - after).std(ddof=1) / num_groups**0.5
-    nan = jnp.where(is_valid, jnp.asarray(0, dtype), jnp.nan)
-    return Recalibration(
-        slope + nan,
-        of_class + nan,
-        log_prior + nan,
-        converged & is_valid,
-        log_loss(log_p, label, w),
-        loss(slope, of_class, w),
-        nested,
-        error,
+    groups = jnp.arange(num_groups, dtype=jnp.int32)
+    group = jnp.full(len(w), -1, jnp.int32) if group is None else group.astype(jnp.int32)
+    without = jnp.where(group[None] == groups[:, None], 0, w[None])
+    slope, of_class, log_prior, converged = lax.map(fitted, jnp.concatenate([w[None], without]))
+    # Each row by the calibration without its group; a row of none, by that of all rows.
+    nested = jax.vmap(_applied)(log_p, slope[1 + group], of_class[1 + group])
+    before, after = (_losses(p, label, counts) for p in (log_p, nested))
+    held = jnp.where(group >= 0, w, 0)
+    size, gained = (
+        jnp.zeros(num_groups, dtype).at[group].add(a, mode="drop", wrap_negative_indices=False)
+        for a in (held, held * (before - after))
     )
+    nan = jnp.where(is_valid, jnp.asarray(0, dtype), jnp.nan)
+    found = Recalibration(
+        slope[0] + nan,
+        of_class[0] + nan,
+        log_prior[0] + nan,
+        converged[0] & is_valid,
+        (w * before).sum() / w.sum(),
+        (w * _losses(_applied(log_p, slope[0], of_class[0]), label, counts)).sum() / w.sum(),
+        (held * after).sum() / held.sum(),
+        (gained / size).std(ddof=1) / max(num_groups, 1) ** 0.5,
+    )
+    return found, nested + nan
+
+
+def _losses(log_p: Array, label: Array, counts: Array) -> Array:
+    """`-log p(y | x)` of each row; 0 for one that does not count."""
+    own = jnp.take_along_axis(log_p, label[:, None], 1)[:, 0]
+    return jnp.where(counts, -own, 0)
 
 
 @checked_arguments(
@@ -285,6 +294,6 @@ def with_calibration(params: Fitted, recalibration: Recalibration) -> Calibrated
 
 
 def _dtype(params: PyTree) -> jnp.dtype:
-    """The dtype of the scores."""
-    leaves = [a.dtype for a in jax.tree.leaves(params) if hasattr(a, "dtype")]
-    return jnp.result_type(*(a for a in leaves if jnp.issubdtype(a, jnp.floating)))
+    """The dtype of the scores: the widest, also of NumPy arrays that are wider than JAX's."""
+    dtypes = [a.dtype for a in jax.tree.leaves(params) if hasattr(a, "dtype")]
+    return max((a for a in dtypes if jnp.issubdtype(a, jnp.floating)), key=lambda a: a.itemsize)

@@ -16,9 +16,9 @@ from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.forms import linear_form
 from genclf.classifier.model import Fitted, Model, check_hyperparameters
+from genclf.classifier.pieces import on_host
 from genclf.families.capabilities import HasLinearForm, has
 from genclf.fitting.softmax import SoftmaxParams
-from genclf.stream.pieces import on_host
 from genclf.sums.statistics import ClassifierStats
 
 F = TypeVar("F", bound=Callable)

@@ -17,12 +17,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from genclf.classifier.by_numpy import fit_by_numpy, sums_by_numpy
 from genclf.classifier.estimation import estimated
 from genclf.classifier.model import check_hyperparameters
+from genclf.classifier.pieces import merged, on_host, padded, removed, rows_of, statistics
 from genclf.families.capabilities import is_additive
 from genclf.families.structure import widths
 from genclf.fitting.em import em
 from genclf.fitting.fit import fit
+from genclf.select.cross_validation import has_statistics
 from genclf.sklearn.attributes import only_if
-from genclf.sklearn.held_out import HeldOutFits, is_sum
+from genclf.sklearn.held_out_fits import HeldOutFits
 from genclf.sklearn.labels import (
     Labels,
     check_lengths,
@@ -34,9 +36,7 @@ from genclf.sklearn.parameters import Parameters, warn_unless
 from genclf.sklearn.predictions import Predictions
 from genclf.sklearn.rows import checked_rows, weights_in
 from genclf.sklearn.types import LabelsLike, RowsLike, WeightsLike
-from genclf.stream.pieces import merged, on_host, padded, removed, statistics
 from genclf.sums.relabelling import relabelled
-from genclf.tables.features import rows_of
 
 E = TypeVar("E", bound="Estimator")
 
@@ -235,7 +235,7 @@ class Estimator(Predictions, HeldOutFits, Parameters, ClassifierMixin, BaseEstim
             clf.family.check_stats(before.conditional)  # a parameter may have changed
         held = self._held_out(clf, x, labels, w)
         stats = None
-        if parts or (whole and is_sum(clf, x)):
+        if parts or (whole and has_statistics(clf, x)):
             if sums_by_numpy(clf, x):
                 stats, params = fit_by_numpy(clf, x, labels.number, w, before, peak)
             else:

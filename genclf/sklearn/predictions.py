@@ -18,13 +18,13 @@ from genclf.classifier.by_numpy import (
     scores_by_numpy,
 )
 from genclf.classifier.explanation import Explanation, class_index, explain
+from genclf.classifier.pieces import by_pieces, on_host
 from genclf.classifier.scores import log_marginals, log_posteriors, sample
 from genclf.numerics.scores.posterior import normalised
 from genclf.sklearn.attributes import only_if
 from genclf.sklearn.labels import check_lengths, numbers_in
 from genclf.sklearn.membership import Membership
 from genclf.sklearn.types import LabelsLike, RowsLike, Seed, WeightsLike
-from genclf.stream.pieces import by_pieces, on_host
 from genclf.sums.sparse import is_sparse
 
 

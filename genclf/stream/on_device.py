@@ -15,12 +15,12 @@ from jaxtyping import Array, PyTree
 
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import stats
+from genclf.classifier.pieces import merged, padded, statistics
 from genclf.families.structure import named_arrays
 from genclf.fitting.e_step import Expectation
 from genclf.stream.batches import Batches
 from genclf.stream.convert import as_host
 from genclf.stream.part import Part
-from genclf.stream.pieces import merged, padded, statistics
 from genclf.stream.reading import pieces
 from genclf.stream.schema import Rows, Schema
 from genclf.sums.blocks import Hard

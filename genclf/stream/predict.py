@@ -13,13 +13,13 @@ from jaxtyping import Float, PyTree
 from genclf.arguments.domains import Domain
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.model import Fitted, require_prior
+from genclf.classifier.pieces import by_pieces
 from genclf.classifier.scores import discriminants
 from genclf.select.membership.rows import MembershipTest
 from genclf.stream.batches import ArrowTable, Batches
 from genclf.stream.files import ROWS
 from genclf.stream.on_device import arrays_of
 from genclf.stream.partial import NAME, SCHEMA
-from genclf.stream.pieces import by_pieces
 from genclf.stream.predicting import Predictor
 from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema

@@ -16,10 +16,10 @@ from genclf.classifier.by_numpy import (
     terms_by_numpy,
 )
 from genclf.classifier.classifier import Classifier
+from genclf.classifier.pieces import rows_of
 from genclf.tables.candidates import Candidate
 from genclf.tables.columns import Column
 from genclf.tables.design import design_matrix
-from genclf.tables.features import rows_of
 from genclf.tables.frames import CellsOf
 from genclf.tables.held_out import HeldOut, scored
 from genclf.tables.training_words import of_all_words

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import jax
 import numpy as np
 from jaxtyping import Float, Int, PyTree
 
-from genclf.arguments.domains import shown, whole
+from genclf.arguments.domains import FLAG, shown, whole
 from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.sharding import compiled
 from genclf.classifier.by_numpy import fit_by_numpy, sums_by_numpy
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
+from genclf.classifier.pieces import on_host
 from genclf.fitting.fit import fitted
 from genclf.select.chunks import PROGRESS, Progress
+from genclf.select.cross_validation import has_statistics
+from genclf.select.fold_fits import estimates_without, fits_without, held_out
+from genclf.select.membership.folds_test import FoldsTest
+from genclf.select.membership.typicality import typicality_test
+from genclf.select.recalibration import Recalibration
 from genclf.tables.arrays import column_in, numbers_in
 from genclf.tables.baselines import on_columns, on_terms
+from genclf.tables.calibrated import calibrations
 from genclf.tables.candidates import candidates
 from genclf.tables.choices import MISSING
 from genclf.tables.columns import Column
@@ -53,6 +61,9 @@ class Comparison:
         y: their classes, 0..K-1, shape (n,).
         log_posterior: `log p(class | row)` under the model of `best`, fitted without the row's
             fold, shape (n, K): for `genclf.score` and `genclf.plot.reliability`.
+        recalibration: what `genclf.recalibrate` finds for `log_posterior`; to use it, give
+            `genclf.with_calibration(best.params, recalibration)` as the params of `best`.
+        log_posterior_calibrated: `log_posterior` by the calibration without the row's fold, (n, K).
     """
 
     columns: tuple[Column, ...]
@@ -66,6 +77,8 @@ class Comparison:
     rows: Int[np.ndarray, "n"]
     y: Int[np.ndarray, "n"]
     log_posterior: Float[np.ndarray, "n K"]
+    recalibration: Recalibration
+    log_posterior_calibrated: Float[np.ndarray, "n K"]
 
     def __repr__(self) -> str:
         best = next(model for model in self.models if model.model == self.best.name)
@@ -88,6 +101,7 @@ def _name(given: Any, name: str) -> Hashable:
     kinds=kind_of(Mapping, such_as='{"age": "numeric"}', optional=True),
     missing=MISSING,
     num_folds=whole(2),
+    conformal=FLAG,
     seed=whole(0, 2**32 - 1),
     progress=PROGRESS,
 )
@@ -100,6 +114,7 @@ def compare(
     weights: Hashable = None,
     missing: Literal["ignore", "value"] = "ignore",
     num_folds: int = 10,
+    conformal: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -141,6 +156,8 @@ def compare(
         missing: "ignore" integrates out a missing cell of a categorical column; with "value" it is
             one more value, for cells whose absence tells something about the class.
         num_folds: number of folds, stratified; at most the size of the largest class is used.
+        conformal: whether `best` keeps the training rows' log-densities in the same folds, for
+            its `typicality` and `predict_set`.
         seed: seed of the shuffle of the folds.
         progress: called with the number of models done and the total.
 
@@ -190,11 +207,20 @@ def compare(
         trials += on_columns(used, columns, y, folds, w) + on_terms(tried[-1], x, y, folds, w)
         trials.sort(key=lambda trial: trial.rank)
         # The class prior has scores.
-        first = next(trial for trial in trials if trial.family is not None)
+        best = next(i for i, trial in enumerate(trials) if trial.family is not None)
+        first = trials[best]
         assert trials[0].scores is not None and first.scores is not None
         clf, own = Classifier(of_all_words(first.family), len(count)), first.columns
-        params = _fit(clf, features_of(used, own, None, learning=True), y, w)
-    models = tuple(trial.score(trials[0].scores) for trial in trials)
+        x = features_of(used, own, None, learning=True)
+        params = _fit(clf, x, y, w)
+        membership = _membership(clf, x, y, w, folds) if conformal else None
+        calibrated = calibrations(trials, y, folds, w)
+    models = tuple(
+        trial.score(trials[0].scores, None if one is None else one.map)
+        for trial, one in zip(trials, calibrated, strict=True)
+    )
+    of_best = calibrated[best]
+    assert of_best is not None
     notes = table_notes(usable, used, columns, requested, num_folds)
     notes += column_remarks(used, columns, y, w) + score_notes(
         trials, models, misfits(used, columns)
@@ -204,7 +230,7 @@ def compare(
         columns=columns,
         models=models,
         notes=tuple(notes),
-        best=TableModel(first.model, clf, params, usable.classes, own),
+        best=TableModel(first.model, clf, params, usable.classes, own, membership),
         shares=dict(zip(usable.names, shares, strict=True)),
         num_rows=len(y),
         num_folds=num_folds,
@@ -215,6 +241,8 @@ def compare(
         rows=rows,
         y=y,
         log_posterior=first.scores.log_posterior,
+        recalibration=of_best.map,
+        log_posterior_calibrated=of_best.log_posterior,
     )
 
 
@@ -226,6 +254,18 @@ def _fit(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> Classifier
     if sums_by_numpy(clf, x):
         return fit_by_numpy(clf, x, y, w)[1]
     return jax.tree.map(np.asarray, _fit_once(clf, dense(x), y, w))
+
+
+def _membership(
+    clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray, folds: np.ndarray
+) -> FoldsTest:
+    """`genclf.typicality_test` by the fits without each fold."""
+    if has_statistics(clf, x):
+        fits = estimates_without(clf, x, y, w, folds)
+    else:
+        fits = fits_without(partial(_fit, clf), x, y, w, folds)
+    held = held_out(fits, x, y, w, folds, num_classes=clf.num_classes, members=True)
+    return on_host(typicality_test(clf, held.found))
 
 
 def _weights(cells: CellsOf, name: Hashable) -> np.ndarray:

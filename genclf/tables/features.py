@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from jaxtyping import PyTree
 
 from genclf.families.base import Family
@@ -40,8 +39,3 @@ def may_be_missing(family: Family) -> bool:
 def dense(x: PyTree) -> PyTree:
     """The rows as arrays, for compiled code."""
     return jax.tree.map(lambda a: a.toarray() if is_sparse(a) else a, x, is_leaf=is_sparse)
-
-
-def rows_of(x: PyTree, rows: np.ndarray) -> PyTree:
-    """Some rows of arrays, or of sparse matrices."""
-    return jax.tree.map(lambda a: a[rows], x, is_leaf=is_sparse)

@@ -23,6 +23,7 @@ from genclf.classifier.by_numpy import (
 )
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
+from genclf.classifier.pieces import rows_of
 from genclf.classifier.scores import log_posterior
 from genclf.families.capabilities import is_hidden
 from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
@@ -33,7 +34,7 @@ from genclf.select.cross_validation import cross_validate
 from genclf.select.data import Data, data_of, take
 from genclf.select.folds import folds as folds_of
 from genclf.select.learning_curve import standard_error
-from genclf.tables.features import dense, rows_of
+from genclf.tables.features import dense
 from genclf.tables.training_words import of_all_words
 
 EM_TOL = 1e-8  # gain in the mean log-likelihood per row, as in `fit`

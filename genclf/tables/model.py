@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
-from jaxtyping import Float, PyTree, Shaped
+from jaxtyping import Bool, Float, PyTree, Shaped
 
+from genclf.arguments.domains import SHARE, shown
 from genclf.arguments.reprs import summary
 from genclf.classifier.by_numpy import (
     fit_by_numpy,
@@ -17,10 +18,12 @@ from genclf.classifier.by_numpy import (
     scores_by_numpy,
     sums_by_numpy,
 )
+from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_posterior
 from genclf.fitting.fit import fit
+from genclf.select.membership.folds_test import FoldsTest
 from genclf.tables.arrays import terms_of_columns
 from genclf.tables.columns import Column
 from genclf.tables.features import dense, features_of
@@ -36,16 +39,20 @@ class TableModel:
     Attributes:
         name: name of the model.
         classifier: the model.
-        params: its fitted params, arrays of NumPy in float64.
+        params: its fitted params, arrays of NumPy in float64, perhaps with calibrated posteriors.
         classes: the classes, in the order of the model, as the table holds them.
         columns: how the columns are read that the model uses.
+        membership: what `typicality` compares rows with; None unless `compare` was asked for it.
     """
 
     name: str
     classifier: Classifier
-    params: ClassifierParams
+    params: ClassifierParams | CalibratedParams
     classes: Shaped[np.ndarray, "K"]
     columns: tuple[Column, ...]
+    membership: FoldsTest | None = None
+
+    added_fields: ClassVar = {"membership": None}  # older files lack it
 
     def __repr__(self) -> str:
         return summary(self)
@@ -122,6 +129,37 @@ class TableModel:
         """
         return self.classes[self.predict_log_proba(table).argmax(1)]
 
+    def typicality(self, table: Frame) -> Float[np.ndarray, "n K"]:
+        """p-values that each row is of each class, by folds; see `genclf.typicality`.
+
+        Args:
+            table: as for `read`.
+
+        Raises:
+            ValueError: `compare` was not asked to keep what rows are compared with.
+        """
+        if self.membership is None:
+            raise ValueError(f"{self.name} has no members: give conformal=True to compare")
+        with jax.enable_x64(True):
+            return np.asarray(jax.device_put(self.membership)(self.read(table)))
+
+    def predict_set(self, table: Frame, alpha: float = 0.05) -> Bool[np.ndarray, "n K"]:
+        """Which classes each row may be of: those with `typicality(table) > alpha`.
+
+        A set lacks the class of the row with probability alpha; an empty set says that the row is
+        of none of the classes.
+
+        Args:
+            table: as for `read`.
+            alpha: the level, 0 to 1.
+
+        Raises:
+            ValueError: as for `typicality`; or alpha is not from 0 to 1.
+        """
+        if not SHARE.contains(alpha):
+            raise ValueError(f"alpha is {shown(alpha)}, expected {SHARE.expected}")
+        return self.typicality(table) > alpha
+
     def score(self, X: Frame, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose most probable class is their label in y."""
         return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
@@ -186,12 +224,12 @@ class TableModel:
         else:
             with jax.enable_x64(True):
                 self.params = jax.tree.map(np.asarray, fit(clf, x, number, sample_weight))
-        self.classifier, self.classes = clf, classes
+        self.classifier, self.classes, self.membership = clf, classes, None
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The fields, as parameters of an estimator."""
-        names = "name", "classifier", "params", "classes", "columns"
+        names = "name", "classifier", "params", "classes", "columns", "membership"
         return {name: getattr(self, name) for name in names}
 
     def set_params(self, **params: Any) -> TableModel:

@@ -91,6 +91,12 @@ def score_notes(
             "log-loss and Brier score over the folds, corrected for overlapping training sets): "
             f"{some(each)}."
         )
+    if better := [m for m in models if m.log_loss - m.log_loss_calibrated > 2 * m.gain_error]:
+        each = [f"{m.model} ({m.log_loss:.3f} to {m.log_loss_calibrated:.3f})" for m in better]
+        notes.append(
+            "Calibration lowers these log-losses by more than two standard errors of the gain: "
+            f'{some(each)}. See genclf.recalibrate, and calibrate="bias" of the estimators.'
+        )
     (prior,) = [model.log_loss for model in models if model.model == PRIOR]
     if worse := [m.model for m in models if m.model != PRIOR and m.log_loss > prior]:
         notes.append(

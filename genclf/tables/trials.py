@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from genclf.classifier.classifier import Classifier
 from genclf.families.base import Family
+from genclf.select.recalibration import Recalibration
 from genclf.tables.candidates import Candidate
 from genclf.tables.columns import Column
 from genclf.tables.held_out import HeldOut, held_out, p_value
@@ -33,6 +34,11 @@ class ModelScore(NamedTuple):
         auc: area under the ROC curve of the second class, or the mean of those of each class
             against the others.
         average_precision: average precision of the class of least weight against the others.
+        log_loss_calibrated: the log-loss after `recalibrate`, with a temperature and biases that
+            were fitted without the fold of the row; NaN if the log-loss is infinite.
+        gain_error: standard error over the folds of `log_loss - log_loss_calibrated`.
+        temperature: that of the calibration to all rows; above 1 the posteriors were too extreme.
+            NaN where larger biases are always better, so that there is no calibration.
         p_value: of the hypothesis that its log-loss and its Brier score are those of the best
             model, by paired t-tests over the folds (Nadeau & Bengio 2003), the smaller p-value
             times two; 1 for the best.
@@ -50,6 +56,9 @@ class ModelScore(NamedTuple):
     balanced_accuracy: float
     auc: float
     average_precision: float
+    log_loss_calibrated: float
+    gain_error: float
+    temperature: float
     p_value: float
     problem: str = ""
 
@@ -73,11 +82,12 @@ class Trial(NamedTuple):
     scores: HeldOut | None
     problem: str = ""
 
-    def score(self, best: HeldOut) -> ModelScore:
+    def score(self, best: HeldOut, calibrated: Recalibration | None) -> ModelScore:
         """The row of this model in the table of models, compared with the best one."""
-        if self.scores is None or self.problem:
+        if self.scores is None or calibrated is None:
             nothing = dict.fromkeys(ModelScore._fields[2:-1], nan)
             return ModelScore(self.model, self.features, **nothing, problem=self.problem)
+        ok = bool(calibrated.converged)
         overall, error = self.scores.overall, self.scores.error
         return ModelScore(
             model=self.model,
@@ -91,6 +101,9 @@ class Trial(NamedTuple):
             balanced_accuracy=self.scores.balanced_accuracy,
             auc=self.scores.auc,
             average_precision=self.scores.average_precision,
+            log_loss_calibrated=float(calibrated.log_loss_nested),
+            gain_error=float(calibrated.gain_error),
+            temperature=1 / slope if (slope := float(calibrated.slope)) and ok else nan,
             p_value=1.0 if self.scores is best else p_value(self.scores, best),
         )
 

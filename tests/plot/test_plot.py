@@ -47,6 +47,11 @@ def log_posterior():
     return np.asarray(gcf.log_posterior(gcf.fit(gcf.qda(K), X, Y), X))
 
 
+def p_values():
+    clf = gcf.qda(K)
+    return gcf.typicality(clf, gcf.stats(clf, X, Y), X)
+
+
 def curve():
     rng = np.random.default_rng(1)
     errors = {n: 0.2 + 1 / np.array([[5.0], [9], [20]]) + 0.05 * rng.random((3, 4)) for n in "ab"}
@@ -96,6 +101,16 @@ FIGURES = {
     ),
     "pairs": lambda fits, ax: plot.pairs(fits["qda"], X, Y)[0, 0],
     "reliability": lambda fits, ax: plot.reliability(log_posterior(), Y, ax=ax),
+    "reliability-calibrated": lambda fits, ax: plot.reliability(
+        log_posterior(),
+        Y,
+        calibrated=gcf.recalibrate(log_posterior(), Y, bias=False)(log_posterior()),
+        ax=ax,
+    ),
+    "typicality": lambda fits, ax: plot.typicality(p_values(), Y, class_names=NAMES, ax=ax),
+    "typical_regions": lambda fits, ax: plot.typical_regions(
+        gcf.typicality_test(gcf.qda(K), gcf.stats(gcf.qda(K), X, Y)), X, Y, alpha=0.1, ax=ax
+    ),
     "learning_curve": lambda fits, ax: plot.learning_curve(curve(), ax=ax),
     "cv_curve": lambda fits, ax: plot.cv_curve(tuning(), ax=ax),
     "null": lambda fits, ax: plot.null(permuted(), ax=ax),

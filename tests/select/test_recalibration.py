@@ -281,3 +281,20 @@ def test_sparse_rows_too():
     expected = gcf.log_posterior(found, words)
     rows = sparse.csr_array(words)
     np.testing.assert_allclose(gcf.log_posterior(found, rows), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_classes_that_are_apart_have_no_calibration(bias):
+    """No row is on the wrong side: the numbers are finite, and say so, also of the nested folds."""
+    y = np.arange(61) % 3
+    odds = np.where(y[:, None] == np.arange(3), 3.0, 0.0) + np.arange(61)[:, None] / 61
+    log_p = odds - np.logaddexp.reduce(odds, 1, keepdims=True)
+    for dtype in (np.float32, np.float64):
+        with jax.enable_x64(dtype is np.float64):
+            found = gcf.recalibrate(log_p.astype(dtype), y, bias=bias, folds=np.arange(61) % 5)
+        assert not found.converged
+        assert np.isfinite([found.slope, found.log_loss_after, found.log_loss_nested]).all()
+        assert found.log_loss_after < 1e-5
+    log_p[7] = log_p[8]  # one row on the wrong side, and there is one
+    assert gcf.recalibrate(log_p, y, bias=bias).converged
+    assert gcf.recalibrate(log_p, np.zeros(61, int), bias=True).converged  # of one class alone

@@ -165,10 +165,17 @@ def test_what_folds_cannot_do(name):
     with pytest.raises(ValueError, match="row 3 has no label, but calibrate and conformal"):
         labels = np.where(np.arange(61) == 3, None, y)
         estimators.GaussianNB(semi_supervised=True, **given).fit(x, labels)
-    with pytest.raises(ValueError, match=r"a row of class 'c'.*is -inf|a row of class"):
-        odd = np.zeros((61, 1))
-        odd[7] = 1  # the only row with this value
-        estimators.CategoricalNB(alpha=0, **given).fit(odd, y)
+
+
+def test_a_row_that_is_impossible_without_its_fold():
+    """No calibration has a finite log-loss, but a p-value is the least that there is."""
+    y = np.arange(61) % 3
+    odd = np.zeros((61, 1))
+    odd[7] = 1  # the only row with this value
+    with pytest.raises(ValueError, match=r"a row of class 1, number 7 .*has log p.*smooth"):
+        estimators.CategoricalNB(alpha=0, calibrate="bias").fit(odd, y)
+    found = estimators.CategoricalNB(alpha=0, conformal=True).fit(odd, y)
+    np.testing.assert_allclose(found.typicality(odd)[7], 1 / (np.bincount(y) + 1) + [0, 1 / 21, 0])
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.5, "x", np.nan])
@@ -178,10 +185,15 @@ def test_levels_are_checked(alpha):
         estimators.LinearDiscriminant().fit(x, y).predict_set(x, alpha)
 
 
-def test_a_calibration_without_a_maximum_warns():
+def test_posteriors_without_a_calibration_stay_as_they_are():
     x = np.concatenate([np.zeros(20), np.full(20, 10.0)])[:, None] + np.arange(40)[:, None] / 40
-    with pytest.warns(match="the calibration stopped, before it converged"):
-        estimators.LinearDiscriminant(calibrate="bias").fit(x, np.arange(40) // 20)
+    y = np.arange(40) // 20
+    found = estimators.LinearDiscriminant(calibrate="bias")
+    with pytest.warns(match="no calibration is the most likely one"):
+        found.fit(x, y)
+    assert not found.recalibration_.converged
+    plain = estimators.LinearDiscriminant().fit(x, y)
+    np.testing.assert_array_equal(found.predict_proba(x), plain.predict_proba(x))
 
 
 def test_states_go_through_files_and_refits(tmp_path):

@@ -1,5 +1,8 @@
 """The scores, the remarks and the weights of `compare`, beside scikit-learn and SciPy."""
 
+from dataclasses import replace
+
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,6 +45,31 @@ def found():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparison, "candidates", few)
         yield gcf.compare(table().drop(columns="w"), "y", num_folds=5)
+
+
+def test_calibrations_are_those_of_recalibrate(found):
+    """Each row by the calibration to the other folds, of the best model and of all others."""
+    best = next(model for model in found.models if model.model == found.best.name)
+    folds = stratified_folds(found.y, 5, 0)
+    with jax.enable_x64(True):
+        whole = gcf.recalibrate(found.log_posterior, found.y, folds=folds)
+        log_q = np.empty_like(found.log_posterior)
+        for fold in range(5):
+            label = np.where(folds == fold, -1, found.y)
+            log_q[folds == fold] = gcf.recalibrate(found.log_posterior, label)(
+                found.log_posterior[folds == fold]
+            )
+    np.testing.assert_allclose(found.log_posterior_calibrated, log_q, 1e-6, 1e-8)
+    for name in ("slope", "bias", "log_prior", "log_loss_nested", "gain_error"):
+        np.testing.assert_allclose(getattr(found.recalibration, name), getattr(whole, name), 1e-7)
+    loss = metrics.log_loss(found.y, np.exp(log_q))
+    assert best.log_loss_calibrated == pytest.approx(loss, rel=1e-6)
+    assert best.gain_error == pytest.approx(float(whole.gain_error))
+    assert best.temperature == pytest.approx(1 / float(whole.slope))
+    calibrated = gcf.with_calibration(found.best.params, found.recalibration)
+    p = replace(found.best, params=calibrated).predict_proba(table()[:7])
+    raw = found.best.log_posterior(table()[:7])
+    np.testing.assert_allclose(p, np.exp(found.recalibration(raw.astype(np.float32))), 1e-4)
 
 
 def test_scores_are_those_of_scikit_learn(found):

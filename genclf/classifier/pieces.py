@@ -16,7 +16,7 @@ from genclf.classifier.padding import by_rows, longer, pieces
 from genclf.families.tokens import is_dense
 from genclf.numerics.sizes import LARGEST, padded_size
 from genclf.sums import merging
-from genclf.sums.sparse import holds_sparse
+from genclf.sums.sparse import holds_sparse, is_sparse
 
 merged, removed = jax.jit(merging.merged), jax.jit(merging.removed)
 
@@ -58,6 +58,11 @@ def by_pieces(function: Any, params: PyTree, x: PyTree, form: str = "discriminan
         return np.asarray(by_rows(function, params, x, form))
     found = [np.asarray(function(params, own))[:rows] for own, rows in pieces(x, single=True)]
     return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def rows_of(x: PyTree, rows: np.ndarray) -> PyTree:
+    """Some rows of arrays, or of sparse matrices."""
+    return jax.tree.map(lambda a: a[rows], x, is_leaf=is_sparse)
 
 
 def on_host(tree: PyTree) -> PyTree:
