@@ -141,6 +141,11 @@ def typicality(
     ax.axhline(1, color="0.6", linewidth=1, zorder=0)
     if lost := int((np.isnan(own) & (y >= 0)).sum()):
         ax.plot([], [], " ", label=f"{lost} rows without a p-value")
-    ax.set(xlabel="p-value of the row's class", ylabel="density", xlim=(0, 1), ylim=(0, None))
-    ax.legend()
+    ax.set(
+        xlabel="p-value of the row's class",
+        ylabel="density",
+        xlim=(0, 1),
+        ylim=(0, 1.35 * ax.get_ylim()[1]),
+    )
+    ax.legend(loc="upper right", ncols=2)
     return ax
