@@ -37,30 +37,32 @@ class UpperTail(NamedTuple):
         below: the distance of two nodes below v = 0, (K,).
         above: that above it, (K,).
         cells: coefficients of a polynomial of degree 5 in each of M cells, from the lowest power;
-            half of them are below v = 0, (K, M, 6).
+            half of them are below v = 0, (6, K, M).
     """
 
     rate: Float[Array, "K"]
     below: Float[Array, "K"]
     above: Float[Array, "K"]
-    cells: Float[Array, "K M 6"]
+    cells: Float[Array, "6 K M"]
 
     def __call__(self, r: Float[Array, "*batch K"]) -> Float[Array, "*batch K"]:
         """The tails of r >= 0; NaN where r is."""
         some = r > 0
         rate, below, above = (jnp.broadcast_to(a, r.shape) for a in self[:3])
         v = jnp.log(jnp.where(some, r, 1) * rate)
-        size = self.cells.shape[1]
+        size = self.cells.shape[2]
         at = jnp.maximum(v / jnp.where(v < 0, below, above) + size // 2, 0)
         cell = jnp.clip(jnp.nan_to_num(lax.stop_gradient(at)), 0, size - 1).astype(jnp.int32)
         first = jnp.arange(len(self.rate), dtype=jnp.int32) * size
-        c = self.cells.reshape(-1, 6)[cell + jnp.broadcast_to(first, cell.shape)]
+        index = cell + jnp.broadcast_to(first, cell.shape)
+        # One coefficient at a time is read within the loop over numbers; six together are an array.
+        c = [each.reshape(-1).at[index].get(mode="promise_in_bounds") for each in self.cells]
         s = at - cell.astype(at.dtype)
         inside = jnp.minimum(s, 1)
-        log_p = c[..., 5]
+        log_p = c[5]
         for power in range(4, -1, -1):
-            log_p = log_p * inside + c[..., power]
-        slope = c[..., 1] + 2 * c[..., 2] + 3 * c[..., 3] + 4 * c[..., 4] + 5 * c[..., 5]
+            log_p = log_p * inside + c[power]
+        slope = c[1] + 2 * c[2] + 3 * c[3] + 4 * c[4] + 5 * c[5]
         beyond = jnp.where(s > 1, s - 1, 0)
         log_p = jnp.where(s > 1, log_p + beyond * slope, log_p)
         return jnp.where(some, jnp.exp(jnp.minimum(log_p, 0)), jnp.where(r == 0, 1.0, jnp.nan))
@@ -87,7 +89,7 @@ def upper_tail(a: Float[Array, "K"], b: Float[Array, "K"]) -> UpperTail:
     hazard = height / tail
     log_tail = jnp.log(tail) - jnp.log(tail[0] + before)[None]
     cells = _hermite(log_tail, -hazard, -hazard * (slope + hazard), width)
-    return UpperTail(jnp.where(valid, a / b, jnp.nan), below, above, jnp.moveaxis(cells, 1, 0))
+    return UpperTail(jnp.where(valid, a / b, jnp.nan), below, above, jnp.swapaxes(cells, 1, 2))
 
 
 class _Density(NamedTuple):
@@ -143,7 +145,7 @@ def _hermite(
     first: Float[Array, "M1 K"],
     second: Float[Array, "M1 K"],
     width: Float[Array, "M K"],
-) -> Float[Array, "M K 6"]:
+) -> Float[Array, "6 M K"]:
     """Polynomials on 0..1 with these values and derivatives at the two nodes of each cell."""
     rise = jnp.diff(value, axis=0)
     d0, d1 = first[:-1] * width, first[1:] * width
@@ -156,6 +158,5 @@ def _hermite(
             10 * rise - 6 * d0 - 4 * d1 - 1.5 * e0 + 0.5 * e1,
             -15 * rise + 8 * d0 + 7 * d1 + 1.5 * e0 - e1,
             6 * rise - 3 * (d0 + d1) - 0.5 * e0 + 0.5 * e1,
-        ],
-        -1,
+        ]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from genclf.classifier.conversion import as_arrays, float_dtype
 from genclf.classifier.labels import valid_weights
 from genclf.classifier.model import Fitted
 from genclf.fitting.slope_and_bias import Problem, minimum
+from genclf.numerics import loops
 from genclf.numerics.logarithms import safe_log
 from genclf.numerics.namespace import Array, is_traced
 from genclf.numerics.scores.posterior import with_slope_and_bias
@@ -204,7 +205,7 @@ def recalibrated(
     w = jnp.where(is_valid, weight.astype(dtype), jnp.nan)
     hot = jax.nn.one_hot(label, num_classes, dtype=dtype)
 
-    def fitted(w: Array) -> tuple[Array, Array, Array, Array]:
+    def fitted(start: Array, w: Array) -> tuple[Array, Array, Array, Array]:
         share = (w[:, None] * hot).sum(0) / w.sum()
         log_prior = safe_log(share)
         present = share > 0
@@ -212,17 +213,28 @@ def recalibrated(
         odds = jnp.where(possible, log_p - own, 0)
         is_biased = (present & bias).astype(dtype)
         problem = Problem(odds, possible, label, w / w.sum(), is_biased)
-        start = jnp.where(present & bias, log_prior, 0)
-        start = start - (is_biased * start).sum() / jnp.maximum(is_biased.sum(), 1)
-        start = jnp.concatenate([jnp.zeros(1, dtype), is_biased * start])
+        start = start.at[1:].add(-(is_biased * start[1:]).sum() / jnp.maximum(is_biased.sum(), 1))
+        start = start.at[1:].multiply(is_biased)
         at, converged = minimum(problem, lax.stop_gradient(start))
         of_class = jnp.where(present | (not bias), at[1:], -jnp.inf)
-        return at[0], of_class, log_prior, converged
+        return at, of_class, log_prior, converged
 
     groups = jnp.arange(num_groups, dtype=jnp.int32)
     group = jnp.full(len(w), -1, jnp.int32) if group is None else group.astype(jnp.int32)
     without = jnp.where(group[None] == groups[:, None], 0, w[None])
-    slope, of_class, log_prior, converged = lax.map(fitted, jnp.concatenate([w[None], without]))
+    share = (w[:, None] * hot).sum(0) / w.sum()
+    first = jnp.concatenate([jnp.zeros(1, dtype), jnp.where(share > 0, safe_log(share), 0)])
+
+    def next_group(state: tuple[Array, Array], w: Array) -> tuple[tuple[Array, Array], Any]:
+        is_first, start = state
+        at, *rest = fitted(start, w)
+        start = jnp.where(is_first, lax.stop_gradient(at), start)
+        return (jnp.zeros_like(is_first), start), (at[0], *rest)
+
+    # Without a group the minimum is close to that of all rows, which come first.
+    state = jnp.ones((), bool), lax.stop_gradient(first)
+    every = jnp.concatenate([w[None], without])
+    slope, of_class, log_prior, converged = loops.scan(next_group, state, every)[1]
     # Each row by the calibration without its group; a row of none, by that of all rows.
     nested = jax.vmap(_applied)(log_p, slope[1 + group], of_class[1 + group])
     before, after = (_losses(p, label, counts) for p in (log_p, nested))

@@ -60,9 +60,8 @@ class FoldsTest(MembershipTest):
         def add(total: Array, fold: tuple[Any, Array, Array]) -> tuple[Array, None]:
             density, start, end = fold
             score = density.log_prob(x)
-            start, end = (jnp.broadcast_to(a, score.shape) for a in (start, end))
             last = _first_above(_rounded_up(lax.stop_gradient(score)), self.score, start, end)
-            less = self.before[last] - self.before[start]
+            less = self.before[last] - jnp.broadcast_to(self.before[start], score.shape)
             return total + jnp.where(jnp.isnan(score), jnp.nan, less), None
 
         one = jax.eval_shape(lambda x: self.density.log_prob(x), x)
@@ -81,21 +80,27 @@ def _rounded_up(score: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def _first_above(
-    score: Float[Array, "..."],
+    score: Float[Array, "*batch K"],
     among: Float[Array, "n"],
-    start: Int[Array, "..."],
-    end: Int[Array, "..."],
-) -> Int[Array, "..."]:
-    """The first place in `start..end` whose number is above the score; `end` if there is none."""
+    start: Int[Array, "K"],
+    end: Int[Array, "K"],
+) -> Int[Array, "*batch K"]:
+    """The first place in `start..end` whose number is above the score; `end` if there is none.
 
-    def halve(ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = ends
-        middle = (low + high) // 2
-        above = among[middle] > score
-        inside = low < high
-        return jnp.where(inside & ~above, middle + 1, low), jnp.where(inside & above, middle, high)
+    Steps of halving length forward, each a single pass over the scores.
+    """
+    longest = jnp.left_shift(1, 32 - lax.clz((end - start).max(initial=0)))
+    end = jnp.broadcast_to(end, score.shape)
 
-    return loops.while_loop(lambda ends: (ends[0] < ends[1]).any(), halve, (start, end))[0]
+    def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        last, length = state  # the last place that is known not to be above the score
+        ahead = last + length
+        inside = jnp.minimum(ahead, len(among) - 1)
+        below = (ahead < end) & (among.at[inside].get(mode="promise_in_bounds") <= score)
+        return jnp.where(below, ahead, last), length // 2
+
+    before = jnp.broadcast_to(start - 1, score.shape)
+    return loops.while_loop(lambda state: state[1] > 0, step, (before, longest))[0] + 1
 
 
 def folds_test(found: CrossValidation) -> FoldsTest:
