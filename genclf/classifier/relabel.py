@@ -13,6 +13,7 @@ import numpy as np
 from genclf.arguments.arrays import refuse_mask
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import shown, whole
+from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.checked_arguments import ArrayLike
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, Model
@@ -21,7 +22,7 @@ from genclf.families.conjugate.dirichlet import Dirichlet
 from genclf.families.of_classes import of_classes
 from genclf.families.structure import nodes_of
 from genclf.numerics.logarithms import logsumexp
-from genclf.numerics.namespace import is_traced, namespace
+from genclf.numerics.namespace import Array, is_traced, namespace
 from genclf.sums.merging import check_statistics
 from genclf.sums.relabelling import ClassMap, is_injective, lost_classes, relabelled
 from genclf.sums.statistics import ClassifierStats, Moments, is_statistic, nan_if
@@ -153,15 +154,22 @@ def _params(params: Any, to: ClassMap, num_classes: int) -> Any:
         )
     index = np.empty(num_classes, int)
     index[kept] = np.flatnonzero(np.asarray(to) >= 0)
+    if isinstance(params, CalibratedParams):
+        inner = _params(params.params, to, num_classes)
+        bias, log_prior = params.bias[..., index], params.log_prior[..., index]
+        return CalibratedParams(inner, params.slope, bias, _of_sum_one(log_prior))
     found = of_classes(params, index)
-    if not isinstance(found, ClassifierParams):
+    if not isinstance(found, ClassifierParams) or len(kept) == len(to):
         return found
-    if len(kept) == len(to):
-        return found
-    total = logsumexp(found.log_prior)
+    return replace(found, log_prior=_of_sum_one(found.log_prior))
+
+
+def _of_sum_one(log_prior: Array) -> Array:
+    """The prior of a row of one of the classes kept; raise if all have the probability 0."""
+    total = logsumexp(log_prior)
     if not is_traced(total) and np.isneginf(total).any():
         raise ValueError("to leaves out every class that has a probability above 0")
-    return replace(found, log_prior=found.log_prior - total[..., None])
+    return log_prior - total[..., None]
 
 
 def _model(clf: Any, to: ClassMap, num_classes: int) -> Any:

@@ -175,3 +175,22 @@ def test_numpy_keeps_the_low_parts_of_float32():
     np.testing.assert_allclose(scatter[0, 0], ((exact - exact.mean()) ** 2).sum(), rtol=1e-7)
     mean = found.mean.astype(float) + found.rounding[1]
     np.testing.assert_allclose(mean[0, 0], exact.mean(), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("x64")
+def test_calibrated_params_are_reordered_and_left_out():
+    (model,) = [m for m in MODELS if m.name == "gaussian-diag"]
+    x, y = model.example("float64")
+    params = gcf.fit(model.classifier, x, y)
+    found = gcf.recalibrate(gcf.log_posterior(params, x), y)
+    params = gcf.with_calibration(params, found)
+    posterior = np.exp(gcf.log_posterior(params, x))
+    turned = np.exp(gcf.log_posterior(gcf.relabel(params, [2, 0, 1]), x))
+    np.testing.assert_allclose(turned, posterior[:, [1, 2, 0]], atol=1e-12)
+    kept = gcf.relabel(params, [1, -1, 0])
+    of_two = posterior[:, [2, 0]] / posterior[:, [2, 0]].sum(1, keepdims=True)
+    np.testing.assert_allclose(np.exp(gcf.log_posterior(kept, x)), of_two, atol=1e-12)
+    np.testing.assert_allclose(np.exp(kept.log_prior).sum(), 1)
+    np.testing.assert_allclose(
+        np.exp(gcf.log_posterior(gcf.with_prior(kept, kept.log_prior * 0 + 0.5), x)).sum(1), 1
+    )
