@@ -156,7 +156,7 @@ def gains_of(found: Comparison) -> list[tuple[str, ...]]:
             f"{score.log_loss_calibrated:.3f}",
             f"{score.log_loss - score.log_loss_calibrated:+.3f}",
             f"{score.gain_error:.3f}",
-            f"{score.temperature:.2f}" if np.isfinite(score.temperature) else "no maximum",
+            "no maximum" if np.isnan(score.temperature) else f"{score.temperature:.2f}",
         )
         for score in found.models
         if score.model != PRIOR and np.isfinite(score.log_loss_calibrated)

@@ -39,8 +39,9 @@ class Recalibration(ShowsNumbers):
     `q(k | x) ∝ exp(slope · log p(k | x) + bias_k)`. `with_calibration` puts it into params.
 
     Attributes:
-        slope: β, 1 over the temperature; 1 changes nothing, and below 1 posteriors become less
-            extreme. Below 0 the posteriors are worse than none: q reverses them.
+        slope: β >= 0, 1 over the temperature; 1 changes nothing, and below 1 posteriors become less
+            extreme. At 0 the posteriors are no better than none, and q is the shares of the classes
+            (with `bias=False`, it is the same for all).
         bias: b, (K,), with sum 0; all 0 with `bias=False`, and -inf for a class without rows.
         log_prior: logarithms of the shares of the classes among the rows, (K,).
         converged: whether the likelihood has its maximum at (β, b). It has none if larger β and b
@@ -48,7 +49,7 @@ class Recalibration(ShowsNumbers):
         log_loss_before: mean of `-log p(y | x)` over the rows, in nats.
         log_loss_after: mean of `-log q(y | x)`, over the same rows that (β, b) were fitted to.
         log_loss_nested: mean of `-log q(y | x)`, by a q for each fold that was fitted without it;
-            NaN if no folds are known.
+            NaN if no folds are known, and inf if all rows of a class are in one fold.
         gain_error: standard error over the folds of `gain`, sd / √F, where sd has the divisor
             F - 1; NaN as before. A gain below two of it may as well be a loss for other rows.
     """
@@ -106,10 +107,10 @@ def recalibrate(
 ) -> Recalibration:
     """Fit a temperature, and a bias for each class, to posteriors of rows that were held out.
 
-    `q(k | x) ∝ exp(β log p(k | x) + b_k)`, with (β, b) the maximum of `Σ_n w_n log q(y_n | x_n)`,
-    which is concave. It is found by Newton's method from β = 0, and has implicit derivatives. The
-    posteriors of rows that a model was fitted to are too extreme: calibrate those of
-    `cross_validate`.
+    `q(k | x) ∝ exp(β log p(k | x) + b_k)`, β >= 0, with (β, b) the maximum of
+    `Σ_n w_n log q(y_n | x_n)`, which is concave. It is found by Newton's method from β = 0, and has
+    implicit derivatives. The posteriors of rows that a model was fitted to are too extreme:
+    calibrate those of `cross_validate`.
 
     With biases the mean of q over the rows is the share of each class, `Σ_n w_n q(k | x_n) / W =
     n_k / W`.
@@ -216,6 +217,9 @@ def recalibrated(
         start = start.at[1:].add(-(is_biased * start[1:]).sum() / jnp.maximum(is_biased.sum(), 1))
         start = start.at[1:].multiply(is_biased)
         at, converged = minimum(problem, lax.stop_gradient(start))
+        # The objective is convex: if its minimum is below β = 0, that from 0 on is at 0.
+        is_worse = at[0] < 0
+        at, converged = jnp.where(is_worse, start, at), converged | is_worse
         of_class = jnp.where(present | (not bias), at[1:], -jnp.inf)
         return at, of_class, log_prior, converged
 

@@ -168,8 +168,10 @@ def _linear_scores(params: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
         is_linear = inner.matrix is None
     else:
         is_linear = has(inner.conditional, HasLinearForm)
-    if not is_linear:
-        return None
+    of_rows = getattr(inner, "conditional", None)
+    has_threshold = getattr(of_rows, "threshold", None) is not None
+    if not is_linear or has_threshold or getattr(of_rows, "presence", False):
+        return None  # what is linear in x > 0, or in x > threshold, is not so in x
     own = isinstance(inner, ClassifierParams) and by_numpy(inner.conditional)
     with np.errstate(all="ignore"):
         coef, intercept = params.linear() if own else on_host(_linear_form(params))

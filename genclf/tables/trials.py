@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import inf, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +38,8 @@ class ModelScore(NamedTuple):
             were fitted without the fold of the row; NaN if the log-loss is infinite.
         gain_error: standard error over the folds of `log_loss - log_loss_calibrated`.
         temperature: that of the calibration to all rows; above 1 the posteriors were too extreme.
-            NaN where larger biases are always better, so that there is no calibration.
+            inf if they are no better than none; NaN where larger biases are always better, so
+            that there is no calibration.
         p_value: of the hypothesis that its log-loss and its Brier score are those of the best
             model, by paired t-tests over the folds (Nadeau & Bengio 2003), the smaller p-value
             times two; 1 for the best.
@@ -87,7 +88,7 @@ class Trial(NamedTuple):
         if self.scores is None or calibrated is None:
             nothing = dict.fromkeys(ModelScore._fields[2:-1], nan)
             return ModelScore(self.model, self.features, **nothing, problem=self.problem)
-        ok = bool(calibrated.converged)
+        slope = float(calibrated.slope)
         overall, error = self.scores.overall, self.scores.error
         return ModelScore(
             model=self.model,
@@ -103,7 +104,7 @@ class Trial(NamedTuple):
             average_precision=self.scores.average_precision,
             log_loss_calibrated=float(calibrated.log_loss_nested),
             gain_error=float(calibrated.gain_error),
-            temperature=1 / slope if (slope := float(calibrated.slope)) and ok else nan,
+            temperature=(1 / slope if slope else inf) if calibrated.converged else nan,
             p_value=1.0 if self.scores is best else p_value(self.scores, best),
         )
 

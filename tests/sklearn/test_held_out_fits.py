@@ -232,3 +232,47 @@ def test_the_mixture_of_each_fold_starts_as_that_of_all_rows():
     with jax.enable_x64(True):
         expected = gcf.recalibrate(log_p, k, bias=False, folds=folds)
     np.testing.assert_allclose(found.recalibration_.slope, expected.slope, 1e-4)
+
+
+@pytest.mark.parametrize("how", [{}, {"calibrate": "bias"}])
+def test_words_that_are_present_count_once(how):
+    """Scores are linear in x > 0, not in x: counts and bits have the same posteriors."""
+    x, y = data(61)
+    given = [estimators.MultinomialNB(presence=True, **how)]
+    given += [
+        estimators.GenerativeClassifier(gcf.Classifier(family, 3), **how)
+        for family in (gcf.Multinomial(presence=True), gcf.Bernoulli(threshold=0.5))
+    ]
+    for one in given:
+        found = one.fit(x, y)
+        np.testing.assert_allclose(
+            found.predict_log_proba(x), found.predict_log_proba((x > 0).astype(float)), 1e-12
+        )
+        with jax.enable_x64(True):
+            of_params = np.asarray(gcf.log_posterior(found.params_, x))
+        np.testing.assert_allclose(found.predict_log_proba(x), of_params, 1e-9, 1e-12)
+        assert not hasattr(found, "coef_")
+
+
+def test_a_calibration_never_reverses_the_classes():
+    """Without signal, held-out posteriors of stratified folds are worse than none."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(20):
+        x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+        one = estimators.LinearDiscriminant(calibrate="temperature").fit(x, y)
+        assert (one.predict(x) == estimators.LinearDiscriminant().fit(x, y).predict(x)).all() or (
+            one.recalibration_.slope == 0
+        )
+        found.append(float(one.recalibration_.slope))
+        assert one.recalibration_.log_loss_after <= np.log(2) + 1e-12
+    assert min(found) == 0 < max(found)
+
+
+def test_weighted_p_values_are_at_most_1():
+    x, y = data(151)
+    found = estimators.GaussianNB(conformal=True).fit(x, y, np.full(151, 0.1))
+    p = found.typicality(np.vstack([found.means_, x]))
+    assert p.max() == 1
+    with jax.enable_x64(True):
+        gcf.novelty(p)

@@ -70,7 +70,7 @@ class FoldsTest(MembershipTest):
         total, _ = loops.scan(add, total, each)
         # A class without members has no p-value.
         count = jnp.where(self.count > 0, 1 + self.count, jnp.nan)
-        return total / jnp.broadcast_to(count, total.shape)
+        return jnp.minimum(total / jnp.broadcast_to(count, total.shape), 1)  # weights round
 
 
 def _rounded_up(score: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -68,8 +68,8 @@ def typicality(
         method: "f" or "folds"; None for the one that `learned` is for.
 
     Returns:
-        p-values from 0 to 1, shape (..., K); NaN for an example outside the support, and for a
-        class whose rows do not determine its density.
+        p-values from 0 to 1, shape (..., K); those of "f" are too large below 1e-30. NaN for an
+        example outside the support, and for a class whose rows do not determine its density.
 
     Raises:
         ValueError: "f" for a model without an F distribution (a diagonal covariance, a ridge,
