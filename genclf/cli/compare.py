@@ -150,17 +150,21 @@ def lines_of(found: Comparison) -> list[tuple[str, ...]]:
 def gains_of(found: Comparison) -> list[tuple[str, ...]]:
     """The rows of the table of calibrated posteriors: of the models that can be calibrated."""
     return [
-        (
-            score.model,
-            f"{score.log_loss:.3f}",
-            f"{score.log_loss_calibrated:.3f}",
-            f"{score.log_loss - score.log_loss_calibrated:+.3f}",
-            f"{score.gain_error:.3f}",
-            "no maximum" if np.isnan(score.temperature) else f"{score.temperature:.2f}",
-        )
+        (score.model, f"{score.log_loss:.3f}", *_gain(score))
         for score in found.models
         if score.model != PRIOR and np.isfinite(score.log_loss_calibrated)
     ]
+
+
+def _gain(score: ModelScore) -> tuple[str, str, str, str]:
+    if np.isnan(score.temperature):
+        return "", "", "", "no maximum"
+    return (
+        f"{score.log_loss_calibrated:.3f}",
+        f"{score.log_loss - score.log_loss_calibrated:+.3f}",
+        f"{score.gain_error:.3f}",
+        f"{score.temperature:.2f}",
+    )
 
 
 def _line(score: ModelScore, of_ranks: float) -> tuple[str, ...]:

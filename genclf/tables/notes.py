@@ -91,7 +91,8 @@ def score_notes(
             "log-loss and Brier score over the folds, corrected for overlapping training sets): "
             f"{some(each)}."
         )
-    gains = [m for m in models if m.model != PRIOR]  # which has none, up to rounding
+    # The class prior has no gain, up to rounding; nor has a model whose calibration has no maximum.
+    gains = [m for m in models if m.model != PRIOR and not np.isnan(m.temperature)]
     if better := [m for m in gains if m.log_loss - m.log_loss_calibrated > 2 * m.gain_error]:
         each = [f"{m.model} ({m.log_loss:.3f} to {m.log_loss_calibrated:.3f})" for m in better]
         notes.append(
