@@ -90,7 +90,7 @@ def stratified_folds(labels: Labels) -> Int[np.ndarray, "n"]:
     count = np.bincount(labels.number, minlength=len(labels.classes))
     for k in np.flatnonzero(count < 2)[:1]:
         raise ValueError(
-            f"class {plain(labels.classes[k])!r} has {count[k]} rows, but calibrate and conformal "
-            "need two or more of each class, since each is scored by a fit without it"
+            f"class {plain(labels.classes[k])!r} has one row, but calibrate and conformal need two "
+            "or more of each class, since each is scored by a fit without it"
         )
     return kfold(jax.random.key(0), labels.number, min(NUM_FOLDS, len(labels.number)))

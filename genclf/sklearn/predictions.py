@@ -75,9 +75,9 @@ class Predictions(Membership):
     ) -> np.ndarray:
         """The values of a compiled function of params and rows; see `by_rows` for `form`."""
         with jax.enable_x64(True):
-            if function not in self._cache:
-                self._cache[function] = jax.device_put(params)
-            return by_pieces(function, self._cache[function], x, form)
+            if form not in self._cache:
+                self._cache[form] = jax.device_put(params)
+            return by_pieces(function, self._cache[form], x, form)
 
     def predict(self, X: RowsLike) -> Shaped[np.ndarray, "n"]:
         """The most probable class of each row.

@@ -160,7 +160,7 @@ def test_what_folds_cannot_do(name):
         estimators.GaussianNB(**given).partial_fit(x, y, list("abc"))
     with pytest.raises(ValueError, match=f"{name} is .*forget cannot have it: use fit"):
         estimators.GaussianNB(**given).fit(x, y).forget(x[:1], y[:1])
-    with pytest.raises(ValueError, match="class 'z' has 1 rows, but calibrate and conformal"):
+    with pytest.raises(ValueError, match="class 'z' has one row, but calibrate and conformal"):
         estimators.GaussianNB(**given).fit(x, np.append(y[:-1], "z"))
     with pytest.raises(ValueError, match="row 3 has no label, but calibrate and conformal"):
         labels = np.where(np.arange(61) == 3, None, y)
@@ -194,6 +194,30 @@ def test_posteriors_without_a_calibration_stay_as_they_are():
     assert not found.recalibration_.converged
     plain = estimators.LinearDiscriminant().fit(x, y)
     np.testing.assert_array_equal(found.predict_proba(x), plain.predict_proba(x))
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        estimators.LinearDiscriminant(),
+        estimators.QuadraticDiscriminant(calibrate="bias", conformal=True),
+        estimators.QuadraticDiscriminant(missing="marginalize"),
+        estimators.GenerativeClassifier(gcf.Classifier(gcf.VonMisesFisher(), 3)),
+        estimators.SoftmaxRegression(calibrate="temperature"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_an_estimator_that_was_used_is_saved(one, tmp_path):
+    """What methods keep for the next call, by JAX too, is no part of the file."""
+    x, y = data(61)
+    x = (x + 1) / np.linalg.norm(x + 1, axis=1, keepdims=True)
+    one.fit(x, y)
+    for method in ("predict_proba", "score_samples", "typicality"):
+        if hasattr(one, method) and (method != "typicality" or getattr(one, "conformal", False)):
+            getattr(one, method)(x)
+    gcf.save(tmp_path / "a.gcf", one)
+    again = gcf.load(tmp_path / "a.gcf")
+    np.testing.assert_array_equal(again.predict_proba(x), one.predict_proba(x))
 
 
 def test_states_go_through_files_and_refits(tmp_path):
