@@ -180,6 +180,7 @@ RIGHT = {
     "compare": {
         "table": pd.DataFrame({"a": X[:, 0], "y": Y}), "label": "y", "num_folds": 2, "seed": 0,
         "progress": None, "drop": [], "kinds": None, "weights": None, "missing": "ignore",
+        "conformal": False,
     },
     "save": {"path": f"{tempfile.mkdtemp()}/a.genclf", "given": PARAMS},
     "load": {"path": SAVED},

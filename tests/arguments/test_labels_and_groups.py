@@ -42,6 +42,7 @@ MORE = {
     "adapt_prior": {"method": "confusion", "learned": LOG_P},
     "densities": {"x": X},
     "folds": {"num_rows": N},
+    "typical_regions": {"test": gcf.typicality_test(gcf.qda(K), gcf.stats(gcf.qda(K), X, Y))},
 }  # fmt: skip
 SPELLINGS = {
     "strings": lambda g: np.array(["a", "b", "c"])[g],
