@@ -206,7 +206,9 @@ def recalibrated(
     w = jnp.where(is_valid, weight.astype(dtype), jnp.nan)
     hot = jax.nn.one_hot(label, num_classes, dtype=dtype)
 
-    def fitted(start: Array, w: Array) -> tuple[Array, Array, Array, Array]:
+    def fitted(state: tuple[Array, Array], w: Array) -> tuple[tuple[Array, Array], Any]:
+        """(β, b) with these weights, begun at that of all rows, which come first."""
+        is_first, of_all = state
         share = (w[:, None] * hot).sum(0) / w.sum()
         log_prior = safe_log(share)
         present = share > 0
@@ -214,31 +216,27 @@ def recalibrated(
         odds = jnp.where(possible, log_p - own, 0)
         is_biased = (present & bias).astype(dtype)
         problem = Problem(odds, possible, label, w / w.sum(), is_biased)
-        start = start.at[1:].add(-(is_biased * start[1:]).sum() / jnp.maximum(is_biased.sum(), 1))
-        start = start.at[1:].multiply(is_biased)
-        at, converged = minimum(problem, lax.stop_gradient(start))
+
+        def centred(slope: Array, of_class: Array) -> Array:
+            mean = (is_biased * of_class).sum() / jnp.maximum(is_biased.sum(), 1)
+            return jnp.concatenate([slope[None], is_biased * (of_class - mean)])
+
         # The objective is convex: if its minimum is below β = 0, that from 0 on is at 0.
+        at_zero = centred(jnp.zeros((), dtype), jnp.where(present & bias, log_prior, 0))
+        start = jnp.where(is_first, at_zero, centred(of_all[0], of_all[1:]))
+        at, converged = minimum(problem, lax.stop_gradient(start))
         is_worse = at[0] < 0
-        at, converged = jnp.where(is_worse, start, at), converged | is_worse
+        at, converged = jnp.where(is_worse, at_zero, at), converged | is_worse
         of_class = jnp.where(present | (not bias), at[1:], -jnp.inf)
-        return at, of_class, log_prior, converged
+        of_all = jnp.where(is_first, lax.stop_gradient(at), of_all)
+        return (jnp.zeros_like(is_first), of_all), (at[0], of_class, log_prior, converged)
 
     groups = jnp.arange(num_groups, dtype=jnp.int32)
     group = jnp.full(len(w), -1, jnp.int32) if group is None else group.astype(jnp.int32)
     without = jnp.where(group[None] == groups[:, None], 0, w[None])
-    share = (w[:, None] * hot).sum(0) / w.sum()
-    first = jnp.concatenate([jnp.zeros(1, dtype), jnp.where(share > 0, safe_log(share), 0)])
-
-    def next_group(state: tuple[Array, Array], w: Array) -> tuple[tuple[Array, Array], Any]:
-        is_first, start = state
-        at, *rest = fitted(start, w)
-        start = jnp.where(is_first, lax.stop_gradient(at), start)
-        return (jnp.zeros_like(is_first), start), (at[0], *rest)
-
-    # Without a group the minimum is close to that of all rows, which come first.
-    state = jnp.ones((), bool), lax.stop_gradient(first)
+    state = jnp.ones((), bool), jnp.zeros(num_classes + 1, dtype)
     every = jnp.concatenate([w[None], without])
-    slope, of_class, log_prior, converged = loops.scan(next_group, state, every)[1]
+    slope, of_class, log_prior, converged = loops.scan(fitted, state, every)[1]
     # Each row by the calibration without its group; a row of none, by that of all rows.
     nested = jax.vmap(_applied)(log_p, slope[1 + group], of_class[1 + group])
     before, after = (_losses(p, label, counts) for p in (log_p, nested))

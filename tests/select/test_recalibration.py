@@ -298,3 +298,30 @@ def test_classes_that_are_apart_have_no_calibration(bias):
     log_p[7] = log_p[8]  # one row on the wrong side, and there is one
     assert gcf.recalibrate(log_p, y, bias=bias).converged
     assert gcf.recalibrate(log_p, np.zeros(61, int), bias=True).converged  # of one class alone
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("bias", [True, False])
+def test_posteriors_that_are_worse_than_none(bias):
+    """At slope 0 q is the shares of the classes, of each nested calibration its own."""
+    rng = np.random.default_rng(4)
+    y, folds = rng.integers(0, 3, 61), np.arange(61) % 5
+    odds = rng.normal(size=(61, 3)) - 0.3 * (y[:, None] == np.arange(3))
+    log_p = odds - np.logaddexp.reduce(odds, 1, keepdims=True)
+    found = gcf.recalibrate(log_p, y, bias=bias, folds=folds)
+    share = np.bincount(y) / 61
+    assert found.slope == 0 and found.converged
+    expected = np.log(share) - np.log(share).mean() if bias else np.zeros(3)
+    np.testing.assert_allclose(found.bias, expected, atol=1e-12)
+    losses = []
+    for fold in range(5):
+        one = gcf.recalibrate(log_p, np.where(folds == fold, -1, y), bias=bias)
+        losses.append(-np.asarray(one(log_p))[np.arange(61), y][folds == fold])
+    np.testing.assert_allclose(found.log_loss_nested, np.concatenate(losses).mean(), rtol=1e-9)
+
+    def first_bias(w):
+        return gcf.recalibrate(log_p, y, bias=bias, weights=w).bias[0]
+
+    w, step = jnp.ones(61), 1e-6 * jnp.eye(61)[3]
+    slope = (first_bias(w + step) - first_bias(w - step)) / 2e-6
+    np.testing.assert_allclose(jax.grad(first_bias)(w)[3], slope, rtol=1e-6, atol=1e-12)
