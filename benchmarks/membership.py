@@ -113,8 +113,9 @@ def on_file(path: str, save: str | None) -> None:
     ]
     rows = [np.array([rng.choice(test[y[test] == k]) for k in labels]) for labels in drawn]
     true = np.stack([np.bincount(labels, minlength=num_classes) / SIZE for labels in drawn])
-    kept: dict[str, np.ndarray] = {"y": y[train], "y_test": y[test], "folds": folds, "true": true}
-    kept["rows"] = np.stack([np.searchsorted(np.sort(test), r) for r in rows])
+    in_order = np.sort(test)
+    kept: dict[str, np.ndarray] = {"y": y[train], "y_test": y[in_order], "folds": folds}
+    kept |= {"true": true, "rows": np.searchsorted(in_order, np.stack(rows))}
     for name, make in MODELS.items():
         clf = make(num_classes)
         cv = gcf.cross_validate(clf, x[train], y[train], folds, members=True)
@@ -143,9 +144,8 @@ def on_file(path: str, save: str | None) -> None:
             ", ".join(f"{way} {error:.4f}" for way, error in errors.items()),
         )
         kept[f"{name}, held out"] = np.asarray(cv.log_posterior)
-        kept[f"{name}, test"] = np.asarray(gcf.log_posterior(params, x[np.sort(test)]))
+        kept[f"{name}, test"] = np.asarray(gcf.log_posterior(params, x[in_order]))
     if save is not None:
-        kept["y_test"] = y[np.sort(test)]
         np.savez(Path(save), **kept)
 
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PyTree
 
-from genclf.classifier.calibrated import CalibratedParams
+from genclf.classifier.calibrated import uncalibrated
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate_of
 from genclf.classifier.model import Fitted
@@ -47,7 +47,7 @@ def sums_by_numpy(clf: Any, x: PyTree) -> bool:
 
 def scores_by_numpy(params: Any, x: PyTree) -> bool:
     """Whether NumPy scores these rows."""
-    own = params.params if isinstance(params, CalibratedParams) else params
+    own = uncalibrated(params)
     if not isinstance(own, ClassifierParams) or not by_numpy(own.conditional):
         return False
     return _size(x) <= _MOST

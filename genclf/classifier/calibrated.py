@@ -99,3 +99,8 @@ class CalibratedParams(Fitted):
         bias = xp.where(never, -xp.inf, self.bias + ratio)
         where = lambda p: (p.bias, p.log_prior)  # noqa: E731
         return eqx.tree_at(where, self, (bias, xp.where(never, -xp.inf, log_prior)))
+
+
+def uncalibrated(params: Any) -> Any:
+    """The params without the calibration of their posteriors, if they have one."""
+    return params.params if isinstance(params, CalibratedParams) else params

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from genclf.cli.files import InputError, read_table
+from genclf.cli.files import InputError, table_of
 from genclf.cli.report import open_console, progress, say, section, show_table
-from genclf.cli.text_tables import HOLES
 from genclf.files.save import save
 from genclf.tables.candidates import PRIOR
 from genclf.tables.comparison import Comparison, compare
@@ -37,9 +36,7 @@ def print_comparison(options: Namespace) -> None:
         options: those of the command line, by their names.
     """
     path, label, seed = options.file, options.label, options.seed
-    holes = HOLES if options.holes is None else ("", *options.holes)
-    how: dict[str, Any] = {"separator": options.sep, "header": options.header, "holes": holes}
-    table = read_table(path, label, **how)
+    table = table_of(options, label)
     console = open_console()
     with progress(console) as bar:
         task = bar.add_task("fitting", total=None)
@@ -93,7 +90,8 @@ def print_comparison(options: Namespace) -> None:
     rank, lines = ranks(found.shares), lines_of(found)
     show_table(console, (*HEADERS[:2], *(f">{name}" for name in (*HEADERS[2:], rank))), lines)
     section(console, "Calibrated posteriors", CALIBRATED)
-    show_table(console, (*GAINS[:1], *(f">{name}" for name in GAINS[1:])), gains_of(found))
+    gains = gains_of(found)
+    show_table(console, (*GAINS[:1], *(f">{name}" for name in GAINS[1:])), gains)
     for note in found.notes:
         console.print()
         say(console, note)
@@ -102,7 +100,7 @@ def print_comparison(options: Namespace) -> None:
 
         names = {"title": Path(path).name, "label": label, "seed": seed}
         remarks = table.remarks
-        calibrated = GAINS, gains_of(found), CALIBRATED
+        calibrated = GAINS, gains, CALIBRATED
         headers = *HEADERS, rank
         write_page(options.html, found, table.columns, headers, lines, remarks, calibrated, **names)
         console.print()

@@ -11,6 +11,7 @@ import re
 import stat
 import tarfile
 import zipfile
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -37,6 +38,28 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def table_of(options: Namespace, label: str = "") -> FileTable:
+    """The table of the file that the command line names, read as its options say."""
+    holes = HOLES if options.holes is None else ("", *options.holes)
+    how: dict[str, Any] = {"separator": options.sep, "header": options.header, "holes": holes}
+    return read_table(options.file, label, **how)
+
+
+def check_outputs(options: Namespace) -> None:
+    """Raise `InputError` if a file to be written has no folder, or is one that is read."""
+    read = [os.path.realpath(getattr(options, name, "")) for name in ("file", "model")]
+    for name in ("html", "save", "output"):
+        path = getattr(options, name, None)
+        if not path:
+            continue
+        if os.path.realpath(path) in read:
+            raise InputError(f"{path}: is read, so --{name} cannot write it; give another name")
+        if os.path.isdir(path):
+            raise InputError(f"{path}: is a folder, expected the name of a file for --{name}")
+        if not os.path.isdir(os.path.dirname(path) or "."):
+            raise InputError(f"{path}: No such file or directory")
 
 
 def read_table(

@@ -38,20 +38,24 @@ _OF_FILES = ("safetensors",)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit code, which is 2 for a user error."""
     args = _parser().parse_args(argv)
-    saves = args.command == "predict" or getattr(args, "save", None)
+    has_file = args.command == "predict" or getattr(args, "save", None)
     needed = _EXTRA + (_OF_PAGE if getattr(args, "html", None) else ())
-    needed += _OF_FILES if saves else ()
+    needed += _OF_FILES if has_file else ()
     if missing := [name for name in needed if find_spec(name) is None]:
-        return _fail(f'the command line needs {", ".join(missing)}: pip install "genclf[cli]"')
+        extras = "cli,files" if has_file else "cli"
+        names = ", ".join(missing)
+        return _fail(f'the command line needs {names}: pip install "genclf[{extras}]"')
     from genclf.cli.compare import print_comparison
     from genclf.cli.demo import demo
-    from genclf.cli.files import InputError
-    from genclf.cli.predict import write_predictions
+    from genclf.cli.files import InputError, check_outputs
 
     try:
+        check_outputs(args)
         if args.command == "compare":
             print_comparison(args)
         elif args.command == "predict":
+            from genclf.cli.predict import write_predictions
+
             write_predictions(args)
         else:
             demo()

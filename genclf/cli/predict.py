@@ -11,8 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from genclf.cli.files import InputError, read_table
-from genclf.cli.text_tables import HOLES
+from genclf.cli.files import InputError, table_of
 from genclf.files.save import load
 from genclf.select.membership.coverage import novelty
 
@@ -27,9 +26,7 @@ def write_predictions(options: Namespace) -> None:
         options: those of the command line, by their names.
     """
     model = _model(options.model)
-    holes = HOLES if options.holes is None else ("", *options.holes)
-    how: dict[str, Any] = {"separator": options.sep, "header": options.header, "holes": holes}
-    table = read_table(options.file, "", **how)
+    table = table_of(options)
     given = table.columns
     frame = pd.DataFrame(given) if isinstance(given, dict) else nw.from_native(given).to_pandas()
     rows = _features(frame, model, options.file)

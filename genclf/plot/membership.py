@@ -14,10 +14,10 @@ from genclf.classifier.conversion import as_arrays
 from genclf.plot.classes import AX, labels, names_of, new_axes, rows_and_labels, scatter, styles_of
 from genclf.plot.plane import grid_of, name_axes, set_view, view_of
 from genclf.plot.planes import check_plane
+from genclf.select.membership.coverage import Z95
 from genclf.select.membership.rows import MembershipTest
 
 _TEST = Domain("what genclf.typicality_test returns", lambda a: isinstance(a, MembershipTest))
-_Z = 1.959963984540054  # of a normal distribution: 95 % of it are within
 
 
 @checked_arguments(test=_TEST, x=None, y=None, alpha=SHARE, ax=AX)
@@ -136,7 +136,7 @@ def typicality(
             line = {"color": style.colour, "linestyle": style.dash, "label": style.name}
             ax.stairs(height, edges, baseline=None, **line)
             fewest = min(fewest, len(of_class))
-    half = _Z * np.sqrt((num_bins - 1) / max(fewest, 1))
+    half = Z95 * np.sqrt((num_bins - 1) / max(fewest, 1))
     ax.axhspan(max(1 - half, 0), 1 + half, color="0.9", zorder=0, label=f"95 %, {fewest} rows")
     ax.axhline(1, color="0.6", linewidth=1, zorder=0)
     if lost := int((np.isnan(own) & (y >= 0)).sum()):

@@ -18,8 +18,8 @@ from jaxtyping import Float, Int, PyTree
 
 from genclf.classifier.by_numpy import (
     densities_by_numpy,
-    discriminant_by_numpy,
     estimate_by_numpy,
+    log_posterior_by_numpy,
     scores_by_numpy,
     statistics_by_numpy,
     sums_by_numpy,
@@ -35,7 +35,6 @@ from genclf.classifier.pieces import (
     statistics,
 )
 from genclf.classifier.scores import log_densities, log_posteriors
-from genclf.numerics.scores.posterior import normalised
 from genclf.select.cross_validation import CrossValidation, Members
 from genclf.sums import merging
 
@@ -85,14 +84,17 @@ def held_out(
     for fold, params in enumerate(fits):
         rows = np.flatnonzero(folds == fold)
         part = rows_of(x, rows)
-        if scores_by_numpy(params, part):
-            log_p[rows] = normalised(discriminant_by_numpy(params, part))
+        own = scores_by_numpy(params, part)
+        if own:
+            log_p[rows] = log_posterior_by_numpy(params, part)
         else:
             log_p[rows] = by_pieces(log_posteriors, params, part)
         if members:
             kept.append(params)
-            own = scores_by_numpy(params, part)
-            every = densities_by_numpy(params, part) if own else _densities(params, part)
+            if own:
+                every = densities_by_numpy(params, part)
+            else:
+                every = by_pieces(log_densities, params, part, "log_prob")
             density[rows] = every[np.arange(len(rows)), y[rows]]
     log_p, y, w = padded(log_p, y, w)
     more = len(w) - len(folds)
@@ -104,10 +106,6 @@ def held_out(
         without = jax.tree.map(lambda *a: np.stack(a), *kept)
     found = CrossValidation(jnp.asarray(log_p), folds, without, members=of_rows)
     return HeldOut(found, y, w)
-
-
-def _densities(params: PyTree, x: PyTree) -> Float[np.ndarray, "n K"]:
-    return by_pieces(log_densities, params, x, "log_prob")
 
 
 def estimates_without(
@@ -127,13 +125,13 @@ def estimates_without(
     with np.errstate(all="ignore"):
         before = [None, *accumulate(each[:-1], merge)]
         after = [None, *accumulate(each[:0:-1], merge)][::-1]
-    for one, other in zip(before, after, strict=True):
+    for around in zip(before, after, strict=True):
+        with np.errstate(all="ignore"):
+            stats = reduce(merge, [part for part in around if part is not None])
         if by_numpy:
-            last = one if other is None else other
-            yield estimate_by_numpy(clf, last, None if last is one else one)[1]
+            yield estimate_by_numpy(clf, stats)[1]
         else:
-            both = [part for part in (one, other) if part is not None]
-            yield on_host(estimated(clf, reduce(merge, both)))
+            yield on_host(estimated(clf, stats))
 
 
 def fits_without(

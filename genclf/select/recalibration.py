@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, PyTree
 from genclf.arguments.domains import FINITE_OR_NAN, FLAG, LOGARITHMS, NOT_NEGATIVE_OR_NAN, Domain
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier.calibrated import CalibratedParams
+from genclf.classifier.calibrated import CalibratedParams, uncalibrated
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional
 from genclf.classifier.conversion import as_arrays, float_dtype
 from genclf.classifier.labels import valid_weights
@@ -299,7 +299,7 @@ def with_calibration(params: Fitted, recalibration: Recalibration) -> Calibrated
             f"recalibration.bias has shape {recalibration.bias.shape}, expected "
             f"({params.num_classes},): one number per class of params"
         )
-    params = params.params if isinstance(params, CalibratedParams) else params
+    params = uncalibrated(params)
     dtype = _dtype(params)
     slope, bias, log_prior = (
         a.astype(dtype) for a in (recalibration.slope, recalibration.bias, recalibration.log_prior)

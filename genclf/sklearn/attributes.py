@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from genclf.classifier.by_numpy import by_numpy
-from genclf.classifier.calibrated import CalibratedParams
+from genclf.classifier.calibrated import uncalibrated
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.forms import linear_form
 from genclf.classifier.model import Fitted, Model, check_hyperparameters
@@ -89,8 +89,7 @@ class Attributes:
     @property
     def _generative_params(self) -> Any:
         """The params of p(x, y), which are not calibrated."""
-        params = self.params_
-        return params.params if isinstance(params, CalibratedParams) else params
+        return uncalibrated(self.params_)
 
     @property
     def _form(self) -> tuple[np.ndarray, np.ndarray] | None:
@@ -163,7 +162,7 @@ class Attributes:
 
 def _linear_scores(params: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
     """`linear_form`, None if the scores are not linear in the rows."""
-    inner = params.params if isinstance(params, CalibratedParams) else params
+    inner = uncalibrated(params)
     if isinstance(inner, SoftmaxParams):
         is_linear = inner.matrix is None
     else:

@@ -19,7 +19,7 @@ from genclf.select.membership.folds_test import FoldsTest
 from genclf.select.membership.typicality import typicality_test
 from genclf.select.recalibration import Recalibration, recalibrate, with_calibration
 from genclf.sklearn.labels import Labels, plain
-from genclf.sklearn.types import Calibrate
+from genclf.sklearn.types import Calibrate, Flag
 
 NUM_FOLDS = 10
 
@@ -27,7 +27,8 @@ NUM_FOLDS = 10
 class HeldOutFits:
     """An estimator that fits its model without each fold, if a parameter asks for it."""
 
-    calibrate: Calibrate
+    calibrate: Calibrate = None
+    conformal: Flag = False  # not of all estimators
     recalibration_: Recalibration
     _membership: FoldsTest
     _fit_rows: Any
@@ -35,7 +36,7 @@ class HeldOutFits:
     def _refuse_folds(self, method: str) -> None:
         """Raise if a fit needs all rows at once."""
         for name in ("calibrate", "conformal"):
-            if value := getattr(self, name, None):
+            if value := getattr(self, name):
                 raise ValueError(
                     f"{name} is {value!r} and needs folds of all rows, so {method} cannot have it: "
                     "use fit"
@@ -43,8 +44,7 @@ class HeldOutFits:
 
     def _held_out(self, clf: Any, x: PyTree, labels: Labels, w: np.ndarray) -> HeldOut | None:
         """The rows of each fold scored by the fit without it; None if no parameter asks for it."""
-        conformal = getattr(self, "conformal", False)
-        if self.calibrate is None and not conformal:
+        if self.calibrate is None and not self.conformal:
             return None
         folds = stratified_folds(labels)
         given = x, labels.number, w, folds
@@ -52,14 +52,14 @@ class HeldOutFits:
             fits = estimates_without(clf, *given)
         else:
             fits = fits_without(partial(self._fit_rows, clf), *given)
-        found = held_out(fits, *given, num_classes=len(labels.classes), members=conformal)
+        found = held_out(fits, *given, num_classes=len(labels.classes), members=self.conformal)
         if self.calibrate is not None:
             found.check_calibration([plain(label) for label in labels.classes])
         return found
 
     def _with_folds(self, clf: Any, params: Any, held: HeldOut) -> Any:
         """The params, calibrated if a parameter asks for it; what typicality needs is kept."""
-        if getattr(self, "conformal", False):
+        if self.conformal:
             self._membership = on_host(typicality_test(clf, held.found))
         if self.calibrate is None:
             return params

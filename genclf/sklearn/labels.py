@@ -44,8 +44,11 @@ def encoded(y: LabelsLike, unlabelled: bool, classes: np.ndarray | None = None) 
             of two kinds, or a label is not among the classes.
     """
     found, code, known = _read(y, unlabelled)
-    if found.dtype.kind == "f" and (found != np.floor(found)).any():
-        check_classification_targets(found[code])  # continuous numbers are not classes
+    if found.dtype.kind == "f":
+        if not np.isfinite(found).all():
+            raise ValueError("Input y contains infinity, which is not a class")
+        if (found != np.floor(found)).any():
+            check_classification_targets(found[code])  # continuous numbers are not classes
     if classes is not None:
         index = indices_in(classes, found)
         if (index < 0).any():

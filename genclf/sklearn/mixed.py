@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, PyTree
@@ -23,10 +23,12 @@ from genclf.sklearn.types import (
     Flag,
     Kinds,
     LabelsLike,
+    MissingCategory,
     Number,
     PriorLike,
     RowsLike,
     Seed,
+    UnseenCategory,
 )
 from genclf.tables.arrays import arrays_of, column_in, columns_in, terms_of_columns, texts_in
 from genclf.tables.choices import MISSING, UNSEEN
@@ -125,8 +127,8 @@ class MixedNB(FamilyEstimator):
         *,
         ridge: Number = 0.0,
         kinds: Kinds = None,
-        missing: Literal["ignore", "value"] = "ignore",
-        unseen: Literal["ignore", "other", "error"] | None = None,
+        missing: MissingCategory = "ignore",
+        unseen: UnseenCategory = None,
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
         semi_supervised: Flag = False,

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     Flag: TypeAlias = bool
     Shrinkage: TypeAlias = float | Method | None
     Seed: TypeAlias = int | np.random.RandomState | None
+    MissingCategory: TypeAlias = Literal["ignore", "value"]
+    UnseenCategory: TypeAlias = Literal["ignore", "other", "error"] | None
     Calibrate: TypeAlias = Literal["temperature", "bias"] | None
 else:
     RowsLike = LabelsLike = WeightsLike = PriorLike = Kinds = NumValues = object
     ModelLike = Number = Whole = Flag = Shrinkage = Seed = Calibrate = object
-    Covariance = Features = Missing = Target = object
+    Covariance = Features = Missing = Target = MissingCategory = UnseenCategory = object

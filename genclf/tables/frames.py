@@ -31,7 +31,8 @@ _EXPECTED = "a table of pandas, polars, Arrow or others, or a dict of columns"
 
 def is_table(given: object) -> bool:
     """Whether this is a table, or a dict of columns."""
-    return isinstance(given, Mapping) or _frame(given) is not None
+    is_sparse = hasattr(given, "tocsr")  # some of SciPy's sparse arrays are dicts of cells
+    return not is_sparse and (isinstance(given, Mapping) or _frame(given) is not None)
 
 
 def cells_of(given: object, name: str) -> CellsOf:

@@ -110,6 +110,25 @@ def test_what_cannot_be_predicted(folder, capsys, model, rows, message):
     assert message in captured.err and captured.err.count("\n") == 1
 
 
+def test_files_to_be_written_are_checked_before_the_work(folder, capsys, monkeypatch):
+    monkeypatch.setattr("genclf.cli.compare.compare", lambda *_, **__: pytest.fail("worked"))
+    monkeypatch.setattr("genclf.cli.predict.load", lambda *_: pytest.fail("read"))
+    rows, model = str(folder / "rows.csv"), str(folder / "mixed.genclf")
+    compare = ["compare", rows, "--label", "kind"]
+    predict = ["predict", model, rows]
+    lacking = str(folder / "no" / "such")
+    for arguments, message in [
+        ([*compare, "--save", lacking], f"{lacking}: No such file or directory"),
+        ([*compare, "--save", rows], f"{rows}: is read, so --save cannot write it"),
+        ([*compare, "--html", str(folder)], f"{folder}: is a folder, expected the name of a file"),
+        ([*predict, "--output", lacking], f"{lacking}: No such file or directory"),
+        ([*predict, "--output", rows], f"{rows}: is read, so --output cannot write it"),
+        ([*predict, "--output", model], f"{model}: is read, so --output cannot write it"),
+    ]:
+        assert main(arguments) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_levels_and_folders_are_checked(folder, capsys):
     given = [str(folder / "mixed.genclf"), str(folder / "rows.csv")]
     with pytest.raises(SystemExit):

@@ -357,3 +357,14 @@ def test_lengths_are_those_of_what_was_given(name):
     for rows in [x, of_table]:
         with pytest.raises(ValueError, match="X has 5 rows and y 4 labels"):
             getattr(estimators, name)().fit(rows, [0, 0, 1, 1], sample_weight=w)
+
+
+def test_infinity_is_not_a_class():
+    x, y = np.eye(4), np.array([0.0, 1, 0, np.inf])
+    with pytest.raises(ValueError, match="y contains infinity"):
+        estimators.GaussianNB().fit(x, y)
+
+
+def test_a_sparse_array_that_is_a_dict_of_cells_is_refused_as_sparse():
+    with pytest.raises(TypeError, match="Sparse data"):
+        estimators.MixedNB().fit(sp.dok_array(np.eye(4)), np.array([0, 1, 0, 1]))

@@ -50,6 +50,9 @@ LEFT_OUT = [  # of check_estimator, though it has them
     estimator_checks.check_param_validation,
     estimator_checks.check_inplace_ensure_writeable,
 ]
+BY_DESIGN = {  # a table's whole numbers may be categories, an array's are numbers
+    estimators.MixedNB: {"check_classifier_data_not_an_array": "an array is not a table"}
+}
 OF_TRANSFORMERS = [
     estimator_checks.check_transformer_get_feature_names_out,
     estimator_checks.check_transformer_get_feature_names_out_pandas,
@@ -86,9 +89,13 @@ def made(one):
 def test_check_estimator(one):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = estimator_checks.check_estimator(one(), on_fail=None, on_skip=None)
+        found = estimator_checks.check_estimator(
+            one(), expected_failed_checks=BY_DESIGN.get(one, {}), on_fail=None, on_skip=None
+        )
     assert len(found) > 60
-    assert [result["check_name"] for result in found if result["status"] != "passed"] == []
+    by_status = {result["check_name"]: result["status"] for result in found}
+    failed = {name for name, status in by_status.items() if status != "passed"}
+    assert failed == BY_DESIGN.get(one, {}).keys()
 
 
 @pytest.mark.slow("MixtureDiscriminant", "SoftmaxRegression")

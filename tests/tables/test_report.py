@@ -22,6 +22,7 @@ BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
 EVIL = "<script>alert('x')</script>"
+ROWS = (1 + 7) + (1 + 6) + (1 + 3)  # of scores, of calibrated posteriors, of columns
 
 
 def table(n=101):
@@ -60,6 +61,7 @@ def test_the_page_holds_everything_and_nothing_foreign(page):
         assert part in text
     assert EVIL not in text and "<b>dog" not in text and "&lt;b&gt;dog" in text
     assert not re.search(r"<script|<link[^>]+http|(src|href)=.?https?:", text)
+    assert text.count("<tr") == ROWS
     figures = dict(re.findall(r'<img id="([^"]+)".*?base64,([^"]+)"', text))
     assert {*figures} == {"reliability", "confusion", "evidence", "words of note"}
     for source in figures.values():
@@ -83,7 +85,7 @@ def test_a_browser_shows_it_without_an_error(page, tmp_path):
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr
     assert 'data-drawn="4"' in done.stdout
-    assert done.stdout.count("<tr") == 1 + 7 + 1 + 3
+    assert done.stdout.count("<tr") == ROWS
 
 
 def test_a_page_that_cannot_be_written(tmp_path, capsys, monkeypatch):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from genclf.arguments.domains import SHARE
 from genclf.arguments.reprs import ShowsNumbers
@@ -16,7 +18,7 @@ from genclf.classifier.labels import check_labels, check_minus_one, valid_weight
 from genclf.numerics.namespace import is_traced
 from genclf.select.groups import check_one_per_row
 
-_Z = 1.959963984540054  # of a normal distribution: 95 % of it are within
+Z95 = 1.959963984540054  # of a normal distribution: 95 % of it are within
 
 
 class Share(ShowsNumbers):
@@ -39,8 +41,8 @@ class Share(ShowsNumbers):
         """The share `part / count` of independent rows."""
         n = jnp.where(count > 0, count, jnp.nan)
         share = part / n
-        middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-        half = jnp.sqrt(share * (1 - share) / n + (_Z / (2 * n)) ** 2) * (_Z / (1 + _Z**2 / n))
+        middle = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+        half = jnp.sqrt(share * (1 - share) / n + (Z95 / (2 * n)) ** 2) * (Z95 / (1 + Z95**2 / n))
         return cls(share, jnp.maximum(middle - half, 0), jnp.minimum(middle + half, 1), count)
 
 
@@ -166,3 +168,8 @@ def _coverage(p: Array, y: Array, weights: Array | None, alpha: Array) -> Covera
     of_class = Share.of(jnp.where(inside, own, 0).sum(0), own.sum(0))
     size = (weight * inside.sum(1).astype(p.dtype)).sum() / weight.sum()
     return Coverage(of_class, _empty(p, weight, alpha), size, alpha)
+
+
+def sets_above(p: Float[np.ndarray, "n K"], alpha: Any) -> Bool[np.ndarray, "n K"]:
+    """The sets `p > alpha`; raise if alpha is not from 0 to 1."""
+    return p > SHARE.checked(alpha, "alpha")
