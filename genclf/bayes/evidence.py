@@ -146,7 +146,7 @@ def fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     check_proper(given, stats, "prior", "fit_prior")
     for part, s in leaf_families(clf.family, stats.conditional):
         if isinstance(part.given_prior, TwoCovariance) and not is_traced(s):
-            check_within(s, part.structure.is_spherical, "the evidence has no maximum")
+            check_within(s, part.arithmetic.is_spherical, "the evidence has no maximum")
     return _fit_prior(clf, stats)
 
 

@@ -58,7 +58,7 @@ def by_numpy(of: Any) -> bool:
     if isinstance(of, Product | ProductParams):
         return all(map(by_numpy, of.parts.values()))
     if isinstance(of, Gaussian | GaussianParams):
-        marginal = of.structure.is_full and of.may_miss
+        marginal = of.arithmetic.is_full and of.may_miss
         return not marginal and getattr(of, "prior", None) is None
     if isinstance(of, Multinomial | MultinomialParams):
         return not of.may_miss

@@ -229,7 +229,7 @@ def _products(family: Family, given: Any, shape: tuple[int, ...], of: str) -> tu
     """The products in the form of the family's scatter."""
     (*front, classes, d), name = shape, f"products{of}"
     shares = isinstance(family, SharesScatter) and family.shared  # type: ignore[attr-defined]
-    is_full = getattr(getattr(family, "structure", None), "is_full", False)
+    is_full = getattr(getattr(family, "arithmetic", None), "is_full", False)
     forms = ((d, d),) if is_full else ((d,), (d, d))
     own = (classes, 1) if shares else (classes,)
     shapes = [(*front, k, *more) for k in own for more in forms]

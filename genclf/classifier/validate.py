@@ -202,7 +202,7 @@ def _check_repeats(
 def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
     """Raise if rows are too few for a covariance, before a (d, d) array is allocated."""
     for family, rows in leaf_families(clf.family, x):
-        if not isinstance(family, Gaussian) or not family.structure.is_full:
+        if not isinstance(family, Gaussian) or not family.arithmetic.is_full:
             continue
         plain = not (family.heuristics() or family.prior is not None)
         n, d = (*np.shape(rows), 1)[:2]  # a column for `Independent`

@@ -35,19 +35,19 @@ class Pencil(ShowsNumbers):
     covariance: Covariance = static()
 
     @property
-    def structure(self) -> Scale:
+    def arithmetic(self) -> Scale:
         """The arithmetic of the square roots of both covariances."""
         return SCALES[self.covariance]
 
     def coordinates(self, deviation: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """`z = Uᵀ L⁻¹ δ` of each row."""
-        z = self.structure.whiten(self.structure.inverse(self.scale)[0], deviation)
+        z = self.arithmetic.whiten(self.arithmetic.inverse(self.scale)[0], deviation)
         return z if self.rotation is None else matmul(z, self.rotation)
 
     def back(self, z: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """The deviations `L U z` of each row."""
         z = z if self.rotation is None else matmul(z, self.rotation.T)
-        return matmul(z, self.scale[0].T) if self.structure.is_full else z * self.scale[0][None]
+        return matmul(z, self.scale[0].T) if self.arithmetic.is_full else z * self.scale[0][None]
 
     def basis(self) -> Float[Array, "d d"]:
         """`L U`, whose columns are the directions of the coordinates."""
@@ -55,7 +55,7 @@ class Pencil(ShowsNumbers):
 
     def covariance_of(self, ratio: Float[Array, "..."]) -> Float[Array, "..."]:
         """The covariance with these variances of the coordinates, in the shape of W."""
-        if not self.structure.is_full:
+        if not self.arithmetic.is_full:
             return self.scale[0] ** 2 * ratio
         basis = self.basis()
         return matmul(basis * ratio[None], basis.T)
@@ -79,18 +79,18 @@ def pencil_of(
         covariance: "full", "diag" or "spherical".
         diagonal: whether both are known to be diagonal.
     """
-    structure, eps = SCALES[covariance], jnp.finfo(within.dtype).eps
-    if not structure.is_full or diagonal:
+    arithmetic, eps = SCALES[covariance], jnp.finfo(within.dtype).eps
+    if not arithmetic.is_full or diagonal:
         variance, other = (
             (jnp.diagonal(within), jnp.diagonal(between))
-            if structure.is_full
+            if arithmetic.is_full
             else (within, between)
         )
         scale = jnp.sqrt(jnp.where(variance > 0, variance, jnp.nan))
         ratio = other / variance
         is_valid = (ratio >= 0).all() & (variance > 0).all()
         ratio, rotation = jnp.where(ratio < 0, 0, ratio), None
-        if structure.is_full:
+        if arithmetic.is_full:
             scale, rotation = jnp.diag(scale), jnp.eye(len(ratio), dtype=ratio.dtype)
         return Pencil(scale[None], rotation, ratio, covariance), is_valid
     sd = jnp.sqrt(jnp.diagonal(within))

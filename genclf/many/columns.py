@@ -37,7 +37,7 @@ def of_one_column(family: Family) -> Family | None:
         return None
     if isinstance(family, Gaussian):
         couples = family.shrinkage is not None or family.soft_threshold is not None
-        return family if family.structure.is_product and not couples else None
+        return family if family.arithmetic.is_product and not couples else None
     if isinstance(family, Categorical):
         return family if isinstance(family.num_values, int) else None
     return family if isinstance(family, Bernoulli | Poisson) else None

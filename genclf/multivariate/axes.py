@@ -214,7 +214,7 @@ def _axes(params: ClassifierParams) -> DiscriminantAxes:
     else:
         found = _in_space(params)
         coefficient, centre = found.coefficient, found.centre
-        deviation = given.structure.deviations(given.scale)[0]
+        deviation = given.arithmetic.deviations(given.scale)[0]
         deviation = jnp.broadcast_to(deviation, centre.shape)[:, None]
     standardised = coefficient * deviation
     largest = jnp.take_along_axis(standardised, jnp.abs(standardised).argmax(0)[None], 0)
@@ -236,8 +236,8 @@ def _whitened_means(params: ClassifierParams) -> tuple[Array, Array, Array, Arra
     centre = means.centre
     deviation = means.about(centre)
     shift = (share * deviation).sum(0, keepdims=True)
-    inverse = given.structure.inverse(given.scale)[0]
-    z = given.structure.whiten(inverse, deviation - shift)
+    inverse = given.arithmetic.inverse(given.scale)[0]
+    z = given.arithmetic.whiten(inverse, deviation - shift)
     _, size, direction = jnp.linalg.svd(jnp.sqrt(share) * z, full_matrices=False)
     return (centre + shift)[0], z, size, direction
 
@@ -247,8 +247,8 @@ def _in_space(params: ClassifierParams) -> DiscriminantAxes:
     centre, z, size, direction = _whitened_means(params)
     most = min(len(z) - 1, z.shape[1])
     direction, ratio = direction[:most], size[:most] ** 2
-    inverse = given.structure.inverse(given.scale)[0]
-    coefficient = given.structure.whiten(inverse.T, direction).T
+    inverse = given.arithmetic.inverse(given.scale)[0]
+    coefficient = given.arithmetic.whiten(inverse.T, direction).T
     return DiscriminantAxes(
         coefficient,
         coefficient,
@@ -267,7 +267,7 @@ def _reduced(params: ClassifierParams, num_axes: int) -> ClassifierParams:
         return replace(params, conditional=replace(given, inside=inside))
     centre, z, _, direction = _whitened_means(params)
     kept = matmul(matmul(z, direction[:num_axes].T), direction[:num_axes])
-    moved = given.structure.noise(kept, given.scale, jnp.zeros(len(z), jnp.int32))
+    moved = given.arithmetic.noise(kept, given.scale, jnp.zeros(len(z), jnp.int32))
     mean = centre[None] + moved
     rounding = None if given.rounding is None else jnp.zeros_like(given.rounding)
     return replace(params, conditional=replace(given, mean=mean, rounding=rounding))

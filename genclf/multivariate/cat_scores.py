@@ -165,7 +165,7 @@ def _about_all(given: GaussianParams, share: Float[Array, "K"]) -> Float[Array, 
 
 
 def _adjusted(given: GaussianParams, deviation: Float[Array, "K d"]) -> Float[Array, "K d"]:
-    if not given.structure.is_full:
+    if not given.arithmetic.is_full:
         return deviation / given.scale
     unit = jnp.sqrt((given.scale[0] ** 2).sum(-1))
     root = given.scale[0] / unit[:, None]

@@ -40,7 +40,7 @@ def standard_natural(like: GaussianParams) -> Natural:
     """Natural parameters of mean 0 and covariance I, for each class of `like`."""
     num_classes, d = like.mean.shape
     one = jnp.ones((num_classes, like.scale.shape[-1]), like.mean.dtype)
-    if like.structure.is_full:
+    if like.arithmetic.is_full:
         rows, columns = np.tril_indices(d)
         one = jnp.broadcast_to(jnp.asarray(rows == columns, one.dtype), (num_classes, len(rows)))
     return Natural(jnp.zeros_like(like.mean), one)
@@ -53,7 +53,7 @@ def of_natural(natural: Natural, reference: GaussianParams) -> GaussianParams:
     """
     num_classes, d = natural.eta.shape
     shared = reference.shared and len(natural.precision) == 1
-    if reference.structure.is_full:
+    if reference.arithmetic.is_full:
         covariance, _ = _inverse(_matrices(natural.precision, d))
         scale = cholesky(covariance)
         each = jnp.broadcast_to(covariance, (num_classes, d, d))
@@ -72,7 +72,7 @@ def log_lik(natural: Natural, reference: GaussianParams, stats: Moments) -> Floa
     """
     d = reference.mean.shape[1]
     centred = stats.mean - reference.mean
-    if not reference.structure.is_full:
+    if not reference.arithmetic.is_full:
         precision = jnp.broadcast_to(natural.precision, centred.shape)
         deviation = centred / reference.scale - natural.eta / precision
         about = stats.scatter / reference.scale**2 + stats.outer(stats.count, deviation)
@@ -116,7 +116,7 @@ def precision_multipliers(
     multipliers: Float[Array, "K_minus_1 p"], reference: GaussianParams
 ) -> Float[Array, "..."]:
     """Multipliers of `precision` in the units of the data, as matrices where it is full."""
-    if not reference.structure.is_full:
+    if not reference.arithmetic.is_full:
         return multipliers * reference.scale[:1] ** 2
     rows, columns = np.tril_indices(reference.mean.shape[-1])
     # An off-diagonal entry occurs twice in Λ, but once among the constraints.

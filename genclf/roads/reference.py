@@ -26,7 +26,7 @@ def standardise(reference: Params) -> Params:
 def _(reference: GaussianParams) -> GaussianParams:
     """Mean 0 and scale 1."""
     one = jnp.ones_like(reference.scale)
-    if reference.structure.is_full:
+    if reference.arithmetic.is_full:
         one = jnp.tril(jnp.triu(one))
     return replace(reference, mean=jnp.zeros_like(reference.mean), scale=one)
 
@@ -40,7 +40,7 @@ def transform(params: Params, reference: Params) -> AnyDensity:
 @transform.register
 def _(params: GaussianParams, reference: GaussianParams) -> GaussianParams:
     """Params of `m + L z`, z a draw: mean `m + L mean` and scale `L scale`."""
-    if params.structure.is_full:
+    if params.arithmetic.is_full:
         root = jnp.broadcast_to(reference.scale, (len(params.mean), *reference.scale.shape[1:]))
         moved = einsum("kij,kj->ki", root, params.mean)
         scale = matmul(reference.scale, params.scale)

@@ -57,7 +57,7 @@ def unpenalised_gaussian(clf: Model) -> Gaussian | None:
     if not isinstance(clf, Classifier) or clf.is_predictive:
         return None
     family, _ = gaussian_of(clf)
-    if family is None or not family.structure.is_full or family.prior is not None:
+    if family is None or not family.arithmetic.is_full or family.prior is not None:
         return None
     no_ridge = is_concrete(family.ridge) and bool(family.ridge == 0)
     identity = family.shrinkage is None or family.target == "identity"

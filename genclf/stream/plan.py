@@ -119,7 +119,7 @@ def recipe_of(family: Family, columns: Sequence[Column], sizes: tuple[int, ...])
 
 @recipe_of.register
 def _(family: Gaussian, columns: Sequence[Column], sizes: tuple[int, ...]) -> Recipe | None:
-    full, missing = family.structure.is_full, may_be_missing(family)
+    full, missing = family.arithmetic.is_full, may_be_missing(family)
     if family.needs_fourth or (full and missing):
         return None
     return OfMoments(full, family.shared, missing)

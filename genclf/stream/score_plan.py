@@ -120,7 +120,7 @@ class NeedsJax(ValueError):
 
 @part_scores.register
 def _(density: GaussianParams) -> PartScores:
-    if density.structure.is_full and density.may_miss:
+    if density.arithmetic.is_full and density.may_miss:
         raise NeedsJax("Gaussians of full covariance with missing cells")
     return density.scores
 

@@ -49,7 +49,7 @@ def _(params: IndependentParams, name: str, y: Array, x: PyTree) -> None:
 @sample_examples.register
 def _(params: GaussianParams, name: str, y: Array, x: PyTree) -> None:
     loc, scale = params.mean[y], _of_class(params.scale, y)
-    if params.structure.is_full:
+    if params.arithmetic.is_full:
         density = dist.MultivariateNormal(loc, scale_tril=scale)
     else:
         density = dist.Normal(loc, jnp.broadcast_to(scale, loc.shape)).to_event(1)
@@ -60,11 +60,11 @@ def _(params: GaussianParams, name: str, y: Array, x: PyTree) -> None:
 def _(params: StudentTParams, name: str, y: Array, x: PyTree) -> None:
     loc, scale, dof = params.mean[y], _of_class(params.scale, y), _of_class(params.dof, y)
     inflation = jnp.sqrt(params.inflation)[y][..., None]
-    if params.structure.is_product:
+    if params.arithmetic.is_product:
         scale = jnp.broadcast_to(scale * inflation, loc.shape)
         density = dist.StudentT(dof[..., None], loc, scale).to_event(1)
     else:
-        scale = params.structure.triangular(scale, loc.shape[-1])
+        scale = params.arithmetic.triangular(scale, loc.shape[-1])
         density = dist.MultivariateStudentT(dof, loc, scale * inflation[..., None])
     numpyro.sample(name, density, obs=x)
 

@@ -128,7 +128,7 @@ def _(node: BetaDistribution, prefix: str, _: object) -> dict[str, Array]:
 def _(node: NormalInverseWishartDistribution, prefix: str, _: object) -> dict[str, Array]:
     axes = node.kappa.ndim
     root_kappa = jnp.sqrt(node.kappa)[..., None]
-    if node.structure.is_full:
+    if node.arithmetic.is_full:
         density = dist.InverseWishart(node.dof, scale_matrix=node.scale).to_event(axes)
         scale = jnp.linalg.cholesky(numpyro.sample(prefix + "covariance", density))
         of_mean = dist.MultivariateNormal(node.mean, scale_tril=scale / root_kappa[..., None])

@@ -49,27 +49,27 @@ class NormalInverseWishartDistribution(Conjugate):
         return self.mean.shape[:-2]
 
     @property
-    def structure(self) -> Scale:
+    def arithmetic(self) -> Scale:
         """The arithmetic of square roots of the covariances."""
         return SCALES[self.covariance]
 
     @property
     def _p(self) -> int:
         """The dimension of one inverse Wishart variable."""
-        return self.structure.dimension(self.mean.shape[-1])
+        return self.arithmetic.dimension(self.mean.shape[-1])
 
     @property
     def _coordinates(self) -> int:
         """Number of features that one variance stands for."""
-        return self.structure.coordinates(self.mean.shape[-1])
+        return self.arithmetic.coordinates(self.mean.shape[-1])
 
     def _diagonal(self) -> Float[Array, "..."]:
-        return self.structure.diagonal(self.scale)
+        return self.arithmetic.diagonal(self.scale)
 
     def root(self) -> Float[Array, "..."]:
         """Square root of Ψ: Cholesky factor, or square roots; NaN if Ψ is not positive definite."""
         sd = jnp.sqrt(self._diagonal())
-        if not self.structure.is_full:
+        if not self.arithmetic.is_full:
             return sd
         # Factor the correlation matrix, so that very different units cost no precision.
         correlation = self.scale / (sd[..., :, None] * sd[..., None, :])
@@ -104,7 +104,7 @@ class NormalInverseWishartDistribution(Conjugate):
         of the posterior mode. The divisor of the mode is the merged count minus ddof.
         """
         num_classes, d = self.mean.shape
-        shape = (d, d) if self.structure.is_full else (d,)
+        shape = (d, d) if self.arithmetic.is_full else (d,)
         scatter = jnp.broadcast_to(self.scale / self._coordinates, (len(self.scale), *shape))
         means = num_classes if self.shared else 1
         kappa = self.kappa.sum() if self.shared else self.kappa
@@ -129,7 +129,7 @@ class NormalInverseWishartDistribution(Conjugate):
         """The merged counts and means, and what the data add to scale and dof."""
         merged = merge(Moments(self.kappa, self.mean, jnp.zeros_like(stats.scatter)), stats)
         scatter, count = merged.scatter, stats.count * self._coordinates
-        if self.structure.is_spherical:
+        if self.arithmetic.is_spherical:
             scatter = scatter.sum(-1, keepdims=True)
         return merged, scatter, count.sum(keepdims=True) if self.shared else count
 
@@ -141,7 +141,7 @@ class NormalInverseWishartDistribution(Conjugate):
     def _log_constant(self) -> Float[Array, ""]:
         """Log of the normalising constant, without the powers of 2π of the means."""
         d, p, half = self.mean.shape[-1], self._p, 0.5 * self.dof
-        if self.structure.is_full:
+        if self.arithmetic.is_full:
             log_det = 2 * jnp.log(jnp.diagonal(self.root(), axis1=-2, axis2=-1)).sum(-1)
             each = half * log_det - half * p * math.log(2) - multigammaln(half, p)
         else:
@@ -157,7 +157,7 @@ class NormalInverseWishartDistribution(Conjugate):
         """
         after, d = self.update(stats), self.mean.shape[-1]
         _, scatter, gained = self._added(stats)
-        if self.structure.is_full:
+        if self.arithmetic.is_full:
             inverse = inverse_lower(self.root())
             share = matmul(matmul(inverse, scatter), jnp.swapaxes(inverse, -1, -2))
             more = _log_det_identity_plus(share)
@@ -168,7 +168,7 @@ class NormalInverseWishartDistribution(Conjugate):
         less = jnp.arange(self._p, dtype=self.dof.dtype)[None]
         half = jnp.broadcast_to(0.5 * gained[:, None], (len(gained), self._p))
         gammas = log_pochhammer(0.5 * (self.dof[:, None] - less), half).sum(-1)
-        variables = 1 if self.structure.is_full else self.scale.shape[-1]
+        variables = 1 if self.arithmetic.is_full else self.scale.shape[-1]
         covariances = variables * gammas - 0.5 * self.dof * more - 0.5 * gained * size
         means = -0.5 * d * jnp.log1p(stats.count / self.kappa).sum()
         return covariances.sum() + means - 0.5 * d * math.log(math.pi) * stats.count.sum()
@@ -177,7 +177,7 @@ class NormalInverseWishartDistribution(Conjugate):
         """`log IW(Σ; ν, Ψ) + Σ_k log N(μ_k; mean_k, Σ / κ_k)`."""
         mean, scale, copies = arrays["mean"], arrays["scale"], len(self.mean)
         deviation, p = mean - self.mean, self._p
-        if self.structure.is_full:
+        if self.arithmetic.is_full:
             inverse = inverse_lower(scale)
             log_det = 2 * jnp.log(jnp.diagonal(scale, axis1=-2, axis2=-1)).sum(-1)
             trace = (matmul(inverse, self.root()) ** 2).sum((-2, -1))
@@ -203,7 +203,7 @@ class NormalInverseWishartDistribution(Conjugate):
         dtype, d = self.mean.dtype, self.mean.shape[-1]
         noise = jax.random.normal(key_mean, self.mean.shape, dtype)
         noise = noise / jnp.sqrt(self.kappa)[:, None]
-        if not self.structure.is_full:
+        if not self.arithmetic.is_full:
             degrees = jnp.broadcast_to(self.dof[:, None], self.scale.shape)
             scale = self.root() / jnp.sqrt(_chi_squared(key_chi, degrees))
             return {"mean": self.mean + scale * noise, "scale": scale}
@@ -234,9 +234,9 @@ def flat_prior(
 ) -> NormalInverseWishartDistribution:
     """The improper prior whose joint mode has the divisor count - ddof, with extra scatter."""
     num_classes, d = stats.mean.shape
-    structure = SCALES[covariance]
-    coordinates, p = structure.coordinates(d), structure.dimension(d)
-    if structure.is_spherical:
+    arithmetic = SCALES[covariance]
+    coordinates, p = arithmetic.coordinates(d), arithmetic.dimension(d)
+    if arithmetic.is_spherical:
         scatter = scatter.sum(-1, keepdims=True)
     means = num_classes if shared else 1
     dof = -coordinates * (jnp.asarray(ddof, stats.count.dtype) + means) - p - 1

@@ -43,9 +43,9 @@ class NormalDistribution(Conjugate):
         return self.mean.shape[:-2]
 
     @property
-    def structure(self) -> Scale:
+    def arithmetic(self) -> Scale:
         """The arithmetic of the square root of the covariance."""
-        return self.pencil.structure
+        return self.pencil.arithmetic
 
     @property
     def proper(self) -> Bool[Array, "K"]:
@@ -87,9 +87,9 @@ class NormalDistribution(Conjugate):
         growth = count * jnp.broadcast_to(self.ratio, z.shape)
         terms = jnp.log1p(growth) + count * z * z / (1 + growth)
         scale, d = self.pencil.scale, z.shape[-1]
-        own, common = self.structure.log_determinants(scale, d)
-        inverse = self.structure.inverse(scale)
-        traces = self.structure.traces(inverse, stats.pool_classes().scatter).sum()
+        own, common = self.arithmetic.log_determinants(scale, d)
+        inverse = self.arithmetic.inverse(scale)
+        traces = self.arithmetic.traces(inverse, stats.pool_classes().scatter).sum()
         norms = stats.count.sum() * (own.sum() + common + 0.5 * d * LOG_2PI)
         return -norms - 0.5 * (traces + terms.sum())
 
@@ -114,7 +114,7 @@ class NormalDistribution(Conjugate):
 
     def _log_volume(self, free: Bool[Array, "d"]) -> Float[Array, ""]:
         """Log-volume of the cube of unit coordinates in these directions."""
-        if not self.structure.is_full:
+        if not self.arithmetic.is_full:
             scale = jnp.broadcast_to(self.pencil.scale[0], free.shape)
             return jnp.where(free, jnp.log(scale), 0).sum()
         basis = self.pencil.basis()
@@ -138,12 +138,12 @@ class NormalDistribution(Conjugate):
     def interval(self, level: Array) -> dict[str, Interval]:
         """Each mean is normal; the variances are known, so both bounds of one are that number."""
         if self.pencil.rotation is None:
-            variance = self.structure.deviations(self.pencil.scale) ** 2 * self.ratio
+            variance = self.arithmetic.deviations(self.pencil.scale) ** 2 * self.ratio
         else:
             squares = matmul(self.pencil.scale[..., 0, :, :], self.pencil.rotation) ** 2
             variance = matmul(self.ratio, jnp.swapaxes(squares, -1, -2))
         spread = jnp.sqrt(jnp.broadcast_to(variance, self.mean.shape))
-        known = self.structure.deviations(self.pencil.scale) ** 2
+        known = self.arithmetic.deviations(self.pencil.scale) ** 2
         return {
             "mean": central(level, lambda p: self.mean + spread * quantile("ndtri", p)),
             "variance": Interval(known, known),

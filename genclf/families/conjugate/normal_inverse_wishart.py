@@ -130,8 +130,8 @@ class NormalInverseWishart(Prior):
         """The prior as a distribution; None is set from the statistics. NaN if it is invalid."""
         num_classes, d = stats.mean.shape
         dtype, copies = stats.mean.dtype, 1 if shared else num_classes
-        structure = SCALES[covariance]
-        p, shape = structure.dimension(d), structure.shape(d)
+        arithmetic = SCALES[covariance]
+        p, shape = arithmetic.dimension(d), arithmetic.shape(d)
         size = Magnitudes(stats)
         given = size.mean if self.mean is None else self.mean
         mean = broadcast_to_last_axes(given, (num_classes, d), dtype, "mean")
@@ -141,11 +141,11 @@ class NormalInverseWishart(Prior):
             variance = jnp.where(size.no_spread, size.square, size.total)
             variance = jnp.where(variance == 0, 1, variance)
             variance = variance * num_classes ** (-2 / d)
-            if structure.is_spherical:
+            if arithmetic.is_spherical:
                 variance = variance.mean(keepdims=True)
             scale = (dof[0] - p + 1) * variance
-            scale = jnp.diag(scale) if structure.is_full else scale
-        elif structure.is_full and jnp.ndim(self.scale) < 2:
+            scale = jnp.diag(scale) if arithmetic.is_full else scale
+        elif arithmetic.is_full and jnp.ndim(self.scale) < 2:
             scale = jnp.diag(broadcast_to_last_axes(self.scale, (d,), dtype, "scale"))
         else:
             scale = broadcast_to_last_axes(self.scale, shape, dtype, "scale")

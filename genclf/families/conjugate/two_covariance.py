@@ -152,8 +152,8 @@ class TwoCovariance(Prior):
         return NormalDistribution(mean, ratio, pencil)
 
     def _pencil(self, stats: Moments, covariance: Covariance) -> tuple[Pencil, Array]:
-        structure, d = SCALES[covariance], stats.mean.shape[-1]
-        shape = structure.shape(d)
+        arithmetic, d = SCALES[covariance], stats.mean.shape[-1]
+        shape = arithmetic.shape(d)
         given = {"within": self.within, "between": self.between}
         diagonal = all(value is not None and jnp.ndim(value) < 2 for value in given.values())
         forms = {
@@ -162,12 +162,12 @@ class TwoCovariance(Prior):
         }
         within = forms["within"]
         if within is None:
-            within = within_classes(stats, structure.is_spherical)
+            within = within_classes(stats, arithmetic.is_spherical)
         between = forms["between"]
         if between is not None:
             return pencil_of(between, within, covariance, diagonal)
         found, _ = pencil_of(
-            between_classes(stats, within, structure.is_spherical), within, covariance, False
+            between_classes(stats, within, arithmetic.is_spherical), within, covariance, False
         )
         return found, jnp.isfinite(found.ratio).all()
 

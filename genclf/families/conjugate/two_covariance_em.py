@@ -144,45 +144,45 @@ class _Sums:
     """
 
     def __init__(self, pencil: Pencil):
-        self.pencil, self.structure = pencil, pencil.structure
+        self.pencil, self.arithmetic = pencil, pencil.arithmetic
 
     def vector(self, each: Float[Array, "K d"]) -> Array:
         """The sum over classes, of each coordinate or, if spherical, of all."""
         found = each.sum(0)
-        return found.sum(keepdims=True) if self.structure.is_spherical else found
+        return found.sum(keepdims=True) if self.arithmetic.is_spherical else found
 
     def number(self, count: Float[Array, "K d"]) -> Array:
         """A sum of counts: one number, if all features have the same."""
-        return self.vector(count)[0] if self.structure.is_full else self.vector(count)
+        return self.vector(count)[0] if self.arithmetic.is_full else self.vector(count)
 
     def diagonal(self, each: Float[Array, "K d"]) -> Array:
         """The sum over classes as a diagonal matrix."""
-        return jnp.diag(self.vector(each)) if self.structure.is_full else self.vector(each)
+        return jnp.diag(self.vector(each)) if self.arithmetic.is_full else self.vector(each)
 
     def gram(self, a: Float[Array, "K d"], b: Float[Array, "K d"]) -> Array:
         """`Σ_k a_k b_kᵀ`."""
-        return matmul(a.T, b) if self.structure.is_full else self.vector(a * b)
+        return matmul(a.T, b) if self.arithmetic.is_full else self.vector(a * b)
 
     def product(self, a: Array, b: Array) -> Array:
         """`a bᵀ`."""
-        return matmul(a, b.T) if self.structure.is_full else a * b
+        return matmul(a, b.T) if self.arithmetic.is_full else a * b
 
     def right_divided(self, a: Array, b: Array) -> Array:
         """`a b⁻¹` for positive definite b."""
-        if not self.structure.is_full:
+        if not self.arithmetic.is_full:
             return a / b
         inverse = inverse_lower(cholesky(b))
         return matmul(matmul(a, inverse.T), inverse)
 
     def whitened(self, scatter: Array) -> Array:
         """A scatter in the coordinates."""
-        if self.structure.is_full:
+        if self.arithmetic.is_full:
             return self.pencil.coordinates(self.pencil.coordinates(scatter).T)
         return self.vector((scatter / self.pencil.scale[0] ** 2)[None])
 
     def back(self, covariance: Array) -> Array:
         """A covariance from that of the coordinates."""
-        if self.structure.is_full:
+        if self.arithmetic.is_full:
             return self.pencil.back(self.pencil.back(0.5 * (covariance + covariance.T)).T)
         return self.pencil.scale[0] ** 2 * covariance
 
@@ -194,9 +194,9 @@ class _Sums:
         """
         ratio = self.pencil.ratio
         null = _is_null(ratio, floor)
-        own = jnp.diagonal(slope) if self.structure.is_full else slope
+        own = jnp.diagonal(slope) if self.arithmetic.is_full else slope
         up = jnp.where(null & (floor > 0), jnp.maximum(own, 0) * unit, 0).max()
-        if not self.structure.is_full:
+        if not self.arithmetic.is_full:
             return jnp.maximum(up, jnp.abs(jnp.where(null, 0, slope * ratio)).max())
         root = jnp.sqrt(ratio)
         inside = jnp.where(null[:, None] & null[None], 0, root[:, None] * slope * root[None])

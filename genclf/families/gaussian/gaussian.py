@@ -176,9 +176,9 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         if self.needs_fourth:
             return fourth_moments(x, w, each=self.target == "diagonal")
         if not self.may_miss:
-            return moments(x, w, full=self.structure.is_full, pooled=self.shared)
+            return moments(x, w, full=self.arithmetic.is_full, pooled=self.shared)
         seen = ~namespace(x).isnan(x)
-        if not self.structure.is_full:
+        if not self.arithmetic.is_full:
             return self.pooled(moments_of_cells(x, seen, w))
         if x.shape[1] > 1:
             raise ValueError(
@@ -220,7 +220,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def is_equivariant(self) -> bool:
         """Whether rotated rows have the same scores, and every direction is shrunk."""
         shrinks = self.shrinkage is not None and self.target == "identity"
-        complete = self.structure.is_full and not self.may_miss
+        complete = self.arithmetic.is_full and not self.may_miss
         return shrinks and complete and self.prior is None
 
     def diagnose_rows(self, x: Shaped[Array, "n d"], w: ClassWeights) -> GaussianDiagnosis:
@@ -275,7 +275,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     def start(self, stats: Moments) -> GaussianParams:
         """The mean and the covariance of all examples together, in every class."""
         overall = pool(stats)
-        root = sqrt_total_covariance(overall, spherical=self.structure.is_spherical)
+        root = sqrt_total_covariance(overall, spherical=self.arithmetic.is_spherical)
         copies = 1 if self.shared else len(stats.count)
         return self._params(
             jnp.broadcast_to(overall.mean, stats.mean.shape),
@@ -349,7 +349,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     @property
     def _form(self) -> dict[str, bool]:
-        return {"spherical": self.structure.is_spherical, "shared": self.shared}
+        return {"spherical": self.arithmetic.is_spherical, "shared": self.shared}
 
     def regularisation(self) -> Regularisation:
         """The hyper-parameters of the covariances."""
@@ -375,16 +375,16 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def statistic(self, stats: Moments) -> str:
         d = stats.mean.shape[-1]
-        return describe_moments(d, self.structure, self.shared, self.may_miss)
+        return describe_moments(d, self.arithmetic, self.shared, self.may_miss)
 
     def check_stats(self, stats: PyTree) -> None:
-        if not isinstance(stats, Moments) or stats.is_full != self.structure.is_full:
+        if not isinstance(stats, Moments) or stats.is_full != self.arithmetic.is_full:
             forms = {True: "whole", False: "diagonal"}
             have = type(stats).__name__
             have += f" with {forms[stats.is_full]} ones" if isinstance(stats, Moments) else ""
             raise ValueError(
                 f"Gaussian({self.covariance!r}) estimates from Moments with "
-                f"{forms[self.structure.is_full]} scatters, and stats are {have}: make them with "
+                f"{forms[self.arithmetic.is_full]} scatters, and stats are {have}: make them with "
                 "this model"
             )
         if self.needs_fourth and not isinstance(stats, FourthMoments):
@@ -402,14 +402,14 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         if wrong := self.problems(stats.mean.shape[-1]):
             raise ValueError("; ".join(wrong))
         if isinstance(self.prior, TwoCovariance) and not self.prior.is_complete:
-            self.prior.check_determined(stats, self.structure.is_spherical)
+            self.prior.check_determined(stats, self.arithmetic.is_spherical)
 
     def num_parameters(self, num_classes: int, d: int) -> int:
         """Means, plus d(d+1)/2, d or 1 numbers for each covariance that is not given."""
         if isinstance(self.prior, TwoCovariance) and self.prior.is_complete:
             return num_classes * d
         copies = 1 if self.shared else num_classes
-        return num_classes * d + copies * self.structure.num_parameters(d)
+        return num_classes * d + copies * self.arithmetic.num_parameters(d)
 
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
         """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
@@ -425,4 +425,4 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         ]
         if isinstance(self.prior, TwoCovariance) and not self.shared:
             wrong.append("TwoCovariance is of classes with one covariance, expected shared=True")
-        return wrong + self.prior.problems(d if self.structure.is_full else 1)
+        return wrong + self.prior.problems(d if self.arithmetic.is_full else 1)

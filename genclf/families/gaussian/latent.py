@@ -47,19 +47,19 @@ class LatentGaussian(MayMiss, Latent, SharesScatter):
         missing: Missing
 
     @property
-    def structure(self) -> Scale:
+    def arithmetic(self) -> Scale:
         """The arithmetic of the square roots of its covariances."""
         return SCALES[self.covariance]
 
     @property
     def hidden(self) -> bool:
-        return self.may_miss and self.structure.is_full
+        return self.may_miss and self.arithmetic.is_full
 
     def complete(
         self, params: GaussianParams, x: Shaped[Array, "n d"]
     ) -> tuple[Float[Array, "n K"], Completed]:
         if not self.may_miss:
-            return params.log_prob(x), _Rows(x, params.mean, self.structure.is_full, self.shared)
+            return params.log_prob(x), _Rows(x, params.mean, self.arithmetic.is_full, self.shared)
         if not self.hidden or x.shape[1] == 1:
             return params.log_prob(x), Observed(self, x)
         return params.complete(x)

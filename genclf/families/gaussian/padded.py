@@ -17,7 +17,7 @@ from genclf.sums.statistics import Moments
 
 def can_pad(family: object) -> bool:
     """Whether `PaddedGaussian(family, d)` gives the scores of the family for its features alone."""
-    if not isinstance(family, Gaussian) or family.structure.is_spherical:
+    if not isinstance(family, Gaussian) or family.arithmetic.is_spherical:
         return False
     plain = family.prior is None and family.soft_threshold is None
     return plain and not family.may_miss
@@ -43,7 +43,7 @@ class PaddedGaussian(Wrapping):
         params = self.family.of_covariances(stats, found)
         is_feature = jnp.arange(stats.mean.shape[-1], dtype=jnp.int32) < self.num_features
         one = jnp.ones((1, len(is_feature)), params.scale.dtype)
-        if params.structure.is_full:
+        if params.arithmetic.is_full:
             is_feature, one = is_feature[:, None] & is_feature[None], jnp.eye(len(is_feature))[None]
         scale = jnp.where(is_feature[None], params.scale, one.astype(params.scale.dtype))
         return replace(params, scale=scale)

@@ -49,10 +49,10 @@ from genclf.sums.statistics import Moments
 Scores = Callable[[Array], Array]
 
 
-def describe_moments(d: int, structure: Scale, shared: bool, may_miss: bool) -> str:
+def describe_moments(d: int, arithmetic: Scale, shared: bool, may_miss: bool) -> str:
     """A description of what the `Moments` of a Gaussian of d features hold."""
-    spread = f"pooled {structure.spread}" if shared else structure.spread
-    by_cell = may_miss and not structure.is_full
+    spread = f"pooled {arithmetic.spread}" if shared else arithmetic.spread
+    by_cell = may_miss and not arithmetic.is_full
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
@@ -132,7 +132,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         return cls(mean, factor, "full", shared=np.ndim(covariance) == 2)
 
     @property
-    def structure(self) -> Scale:
+    def arithmetic(self) -> Scale:
         """The arithmetic of the scale."""
         return SCALES[self.covariance]
 
@@ -142,12 +142,12 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        scale = Parameter(self.structure.of_scale, event_ndim=self.structure.event_ndim)
+        scale = Parameter(self.arithmetic.of_scale, event_ndim=self.arithmetic.event_ndim)
         return {"mean": Parameter("real"), "scale": scale}
 
     @property
     def axes(self) -> dict[str, str]:
-        return {"scale": self.structure.axes(self.shared)}
+        return {"scale": self.arithmetic.axes(self.shared)}
 
     def _problems(self) -> list[str]:
         mean, low = np.abs(self.mean), 0 if self.rounding is None else np.abs(self.rounding)
@@ -156,21 +156,21 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     @property
     def coupled(self) -> bool:
-        return not self.structure.is_product
+        return not self.arithmetic.is_product
 
     @property
     def covariances(self) -> Float[Array, "*batch K d d"]:
-        """Covariance matrices Σ_k, shape (K, d, d), whatever the structure."""
+        """Covariance matrices Σ_k, shape (K, d, d), also of diagonals and spheres."""
         xp = namespace(self.mean)
         d = self.mean.shape[-1]
-        each = self.structure.matrices(xp.asarray(self.scale), d)  # of NumPy in an estimator
+        each = self.arithmetic.matrices(xp.asarray(self.scale), d)  # of NumPy in an estimator
         return xp.broadcast_to(each, (*self.mean.shape, d))
 
     @property
     def scores(self) -> GaussianScores:
         """The log-densities as functions of rows."""
         means = Means(self.mean, constant(self.rounding))
-        return GaussianScores(means, self.scale, self.structure, self.shared, self.may_miss)
+        return GaussianScores(means, self.scale, self.arithmetic, self.shared, self.may_miss)
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log N(x; μ_k, Σ_k) = -½ (x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k) - ½ log |2π Σ_k|`."""
@@ -190,8 +190,8 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         self, x: Shaped[Array, "*batch d"], y: Int[Array, "*batch"], other: Int[Array, "*batch"]
     ) -> Float[Array, "*batch d"]:
         """Terms that depend neither on the origin nor on the units of x; see `terms.py`."""
-        if not self.structure.is_full or self.num_features == 1:
-            scale = self.structure.diagonal(self.scale)
+        if not self.arithmetic.is_full or self.num_features == 1:
+            scale = self.arithmetic.diagonal(self.scale)
             return independent_terms(x, y, other, self.scores.means, scale, self.may_miss)
         if self.may_miss:
             return terms_of_seen(x, y, other, self.scores.means, self.covariances[0])
@@ -228,15 +228,15 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
     def linear(self) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
         """`Σ⁻¹ (μ_k - m)` and `-½ (μ_k - m)ᵀ Σ⁻¹ (μ_k + m)`, m the mean of the class means."""
         centre = self.mean.mean(0, keepdims=True)
-        inverse = self.structure.inverse(self.scale)[0]
-        coef, _ = linear_form(self.scores.means, inverse, self.structure, centre)
+        inverse = self.arithmetic.inverse(self.scale)[0]
+        coef, _ = linear_form(self.scores.means, inverse, self.arithmetic, centre)
         return coef, -0.5 * (coef * (self.mean + centre)).sum(-1)
 
     def quadratic(self) -> tuple[Float[Array, "K d d"], Float[Array, "K d"], Float[Array, "K"]]:
         """`-½ Σ_k⁻¹`, `Σ_k⁻¹ μ_k` and `-½ μ_kᵀ Σ_k⁻¹ μ_k - ½ log |2π Σ_k|`."""
         xp = namespace(self.mean)
         num_classes, d = self.mean.shape
-        precision = self.structure.precisions(self.structure.inverse(self.scale), d)
+        precision = self.arithmetic.precisions(self.arithmetic.inverse(self.scale), d)
         precision = xp.broadcast_to(precision, (num_classes, d, d))
         coef = einsum("kij,kj->ki", precision, self.mean)
         intercept = -0.5 * einsum("ki,ki->k", coef, self.mean) + sum(self.scores.log_norms())
@@ -244,12 +244,12 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
 
     @property
     def statistic(self) -> str:
-        return describe_moments(self.num_features, self.structure, self.shared, self.may_miss)
+        return describe_moments(self.num_features, self.arithmetic, self.shared, self.may_miss)
 
     def log_lik(self, stats: Moments) -> Float[Array, ""]:
         """`Σ_k count_k (-½ log |2π Σ_k|) - ½ tr Σ_k⁻¹ T_k`, T_k the scatter about mean_k."""
         xp = namespace(stats.mean)
-        inverse = self.structure.inverse(self.scale)
+        inverse = self.arithmetic.inverse(self.scale)
         if stats.of_cells:
             scale = xp.broadcast_to(self.scale, stats.mean.shape)
             norms = stats.count * (-xp.log(scale) - 0.5 * LOG_2PI)
@@ -259,12 +259,12 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         if stats.rounding is not None:
             centred = centred + stats.rounding[1]
         about_mean = stats.scatter + stats.outer(stats.count, centred)
-        return norms.sum() - 0.5 * self.structure.traces(inverse, about_mean).sum()
+        return norms.sum() - 0.5 * self.arithmetic.traces(inverse, about_mean).sum()
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
         """`mean_y + L_y ε` with standard normal ε."""
         noise = jax.random.normal(key, (*y.shape, self.mean.shape[-1]), self.mean.dtype)
-        return self.mean[y] + self.structure.noise(noise, self.scale, y)
+        return self.mean[y] + self.arithmetic.noise(noise, self.scale, y)
 
 
 @mode.register
@@ -277,4 +277,4 @@ def _(density: GaussianParams, x: PyTree) -> Float[Array, "*batch K"]:
     """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)`, of the observed cells."""
     if density.may_miss:
         return deviance.dispatch(object)(density, x)
-    return jnp.maximum(distances(x, density.scores.means, density.scale, density.structure), 0)
+    return jnp.maximum(distances(x, density.scores.means, density.scale, density.arithmetic), 0)

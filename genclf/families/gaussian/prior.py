@@ -36,7 +36,7 @@ def _(prior: NormalDistribution, stats: Moments) -> tuple[Moments, Array | float
     # Every class counts; the mean is known, and so is the covariance.
     count = stats.count + 1
     total = stats.per_feature(count).sum(0)
-    total = total[:, None] if prior.structure.is_full else total
+    total = total[:, None] if prior.arithmetic.is_full else total
     covariance = pencil.covariance_of(jnp.ones_like(pencil.ratio))
     covariance = jnp.broadcast_to(covariance, stats.scatter.shape[1:])
     low = posterior.rounding

@@ -34,15 +34,15 @@ def contradictions(family: Any) -> list[str]:
             "ridge and shrinkage are given, expected one of them",
         ),
         (
-            shrinks and family.structure.is_spherical,
+            shrinks and family.arithmetic.is_spherical,
             'shrinkage does not change a spherical covariance, expected "full" or "diag"',
         ),
         (
-            shrinks and family.structure.is_product and diagonal,
+            shrinks and family.arithmetic.is_product and diagonal,
             'target="diagonal" does not change a diagonal covariance, expected "identity"',
         ),
         (
-            method is not None and (not family.structure.is_full or family.may_miss),
+            method is not None and (not family.arithmetic.is_full or family.may_miss),
             f'{name} needs a full covariance and complete rows, expected covariance="full" and '
             'missing="error", or a number',
         ),
@@ -56,7 +56,7 @@ def contradictions(family: Any) -> list[str]:
         ),
         (
             family.soft_threshold is not None
-            and not (family.structure.is_product and family.shared and not family.may_miss),
+            and not (family.arithmetic.is_product and family.shared and not family.may_miss),
             "soft_threshold needs one variance for all classes and complete rows, expected "
             'covariance="diag", shared=True and missing="error"',
         ),

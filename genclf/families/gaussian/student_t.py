@@ -49,18 +49,18 @@ class StudentTParams(Density):
     shared: bool = static()
 
     @property
-    def structure(self) -> Scale:
+    def arithmetic(self) -> Scale:
         """The arithmetic of the scale."""
         return SCALES[self.covariance]
 
     @property
     def parameters(self) -> dict[str, Parameter]:
         positive = dict.fromkeys(("dof", "inflation"), Parameter("positive"))
-        return {"mean": Parameter("real"), "scale": Parameter(self.structure.of_scale), **positive}
+        return {"mean": Parameter("real"), "scale": Parameter(self.arithmetic.of_scale), **positive}
 
     @property
     def axes(self) -> dict[str, str]:
-        return {"scale": self.structure.axes(self.shared)}
+        return {"scale": self.arithmetic.axes(self.shared)}
 
     @property
     def support(self) -> Support:
@@ -69,15 +69,15 @@ class StudentTParams(Density):
     def _own(self, x: Array) -> tuple[Array, Array]:
         """The log-density of each class minus a term that all classes share, and that term."""
         d = self.mean.shape[-1]
-        p = 1 if self.structure.is_product else d
+        p = 1 if self.arithmetic.is_product else d
         dof = jnp.broadcast_to(self.dof, self.inflation.shape)
         # For one t variable: log Γ((ν+p)/2) - log Γ(ν/2) - p/2 log πν - p/2 log inflation.
         norm = log_pochhammer(0.5 * dof, jnp.full_like(dof, 0.5 * p))
         norm = norm - 0.5 * p * jnp.log(jnp.pi * dof * self.inflation)
-        own, common = self.structure.log_determinants(self.scale, d)
+        own, common = self.arithmetic.log_determinants(self.scale, d)
 
         first, power = 1 / (self.inflation * dof), -0.5 * (dof + p)
-        if self.structure.is_product:
+        if self.arithmetic.is_product:
             score = over_rows(lambda x: self._cells(x, first, power), x, 1, 8 * d)
         else:
             score = over_rows(lambda x: self._rows(x, first, power), x, 1, 8 * d)
@@ -87,10 +87,10 @@ class StudentTParams(Density):
         self, x: Shaped[Array, "n d"], first: Float[Array, "K"], power: Float[Array, "K"]
     ) -> Float[Array, "n K"]:
         def of_distances(x: Array) -> Array:
-            return distances(x, Means(self.mean), self.scale, self.structure) * first[None]
+            return distances(x, Means(self.mean), self.scale, self.arithmetic) * first[None]
 
         def far() -> Array:
-            share = far_row_factor(x, self.structure.deviations(self.scale))
+            share = far_row_factor(x, self.arithmetic.deviations(self.scale))
             log_q = jnp.log(of_distances(x * share)) - 2 * jnp.log(share)
             return finite(jnp.where(jnp.isfinite(q), jnp.log1p(q), log_q))
 
@@ -138,10 +138,10 @@ class StudentTParams(Density):
         shape, dtype = (*y.shape, self.mean.shape[-1]), self.mean.dtype
         noise = jax.random.normal(key_noise, shape, dtype)
         half = 0.5 * jnp.broadcast_to(self.dof, self.inflation.shape)[y][..., None]
-        chances = shape if self.structure.is_product else (*y.shape, 1)
+        chances = shape if self.arithmetic.is_product else (*y.shape, 1)
         gamma = jax.random.gamma(key_chi, jnp.broadcast_to(half, chances), dtype=dtype)
         noise = noise * jnp.sqrt(half / gamma * self.inflation[y][..., None])
-        return self.mean[y] + self.structure.noise(noise, self.scale, y)
+        return self.mean[y] + self.arithmetic.noise(noise, self.scale, y)
 
 
 @mode.register

@@ -29,17 +29,17 @@ class Densities(NamedTuple):
     unit: Float[Array, "d"]
 
 
-def in_units(means: Means, scale: Array, structure: Scale) -> Densities:
+def in_units(means: Means, scale: Array, arithmetic: Scale) -> Densities:
     """The densities of these means and scales."""
     d = means.high.shape[-1]
-    unit = unit_of(scale, structure, d)
-    root = structure.triangular(scale, d) / unit[None, :, None]
+    unit = unit_of(scale, arithmetic, d)
+    root = arithmetic.triangular(scale, d) / unit[None, :, None]
     return Densities(means, einsum("kij,klj->kil", root, root), unit)
 
 
-def unit_of(scale: Array, structure: Scale, d: int) -> Float[Array, "d"]:
+def unit_of(scale: Array, arithmetic: Scale, d: int) -> Float[Array, "d"]:
     """A typical deviation of each of d features: the mean over the classes."""
-    each = structure.deviations(scale)
+    each = arithmetic.deviations(scale)
     return namespace(each).broadcast_to(each, (len(each), d)).mean(0)
 
 

@@ -31,7 +31,7 @@ def distances(
     x: Shaped[Array, "*batch d"],
     means: Means,
     scale: Array,
-    structure: Scale,
+    arithmetic: Scale,
     reduce: Callable[[Array], Array] = lambda squared: squared,
     *,
     compared: bool = False,
@@ -44,37 +44,37 @@ def distances(
         x: examples.
         means: class means.
         scale: one for each class, or one for all.
-        structure: the arithmetic of the scale.
+        arithmetic: the arithmetic of the scale.
         reduce: a function of the distances of each row, whose result is returned instead of them.
         compared: whether the distances of a row are only compared with each other; if they
             overflow, those of the row shrunk towards 0 are returned.
     """
     xp = namespace(x, scale)
-    (num_classes, d), inverse = means.high.shape, structure.inverse(scale)
+    (num_classes, d), inverse = means.high.shape, arithmetic.inverse(scale)
     own = len(scale) > 1
 
     def in_range(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
         def rows(x: Array) -> Array:
             squared = f(x)
             overflows = ~xp.isfinite(squared).all()
-            far = lambda: f(shrink_far_rows(x, structure.deviations(scale)))  # noqa: E731
+            far = lambda: f(shrink_far_rows(x, arithmetic.deviations(scale)))  # noqa: E731
             return loops.cond(loops.any_member(overflows), far, lambda: squared)
 
         return rows if compared else f
 
     def one_by_one(x: Array) -> Array:
         if own:
-            return _from_each_class(x, means, inverse, structure)
-        return _from_all_means(x, means, inverse[0], structure)
+            return _from_each_class(x, means, inverse, arithmetic)
+        return _from_all_means(x, means, inverse[0], arithmetic)
 
     def found() -> Array:
-        size = 4 * d if own and structure.is_full else max(d, num_classes) // 2
+        size = 4 * d if own and arithmetic.is_full else max(d, num_classes) // 2
         by = lambda f: _by_blocks(in_range(f), x, means, reduce, size)  # noqa: E731
-        is_small = is_at_most(x.size * num_classes * (d if structure.is_full else 4), _QUICK)
-        if is_small or (own and structure.is_full):
+        is_small = is_at_most(x.size * num_classes * (d if arithmetic.is_full else 4), _QUICK)
+        if is_small or (own and arithmetic.is_full):
             return by(one_by_one)
         # The form does not depend on rows, so it is computed once, not in each block of them.
-        form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], structure)
+        form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], arithmetic)
         checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
         return loops.cond(loops.any_member(form.may_cancel), checked, unchecked)
 
@@ -104,22 +104,22 @@ def _by_blocks(
 
 
 def _from_each_class(
-    x: Float[Array, "n d"], means: Means, inverse: Array, structure: Scale
+    x: Float[Array, "n d"], means: Means, inverse: Array, arithmetic: Scale
 ) -> Float[Array, "n K"]:
     """Distances from differences of rows and means, if each class has its own scale."""
 
     def of_class(means: Means, inverse: Array) -> Array:
-        return structure.squared_lengths(inverse, from_one(x, means))
+        return arithmetic.squared_lengths(inverse, from_one(x, means))
 
     return over_classes(of_class, means, inverse, x=x)
 
 
 def _from_all_means(
-    x: Float[Array, "n d"], means: Means, inverse: Array, structure: Scale
+    x: Float[Array, "n d"], means: Means, inverse: Array, arithmetic: Scale
 ) -> Float[Array, "n K"]:
     """Distances from differences of rows and means, if the classes share a scale."""
     deviation = means.at(None).subtracted_from(x[:, None])
-    lengths = structure.squared_lengths(inverse, deviation.reshape(-1, x.shape[1]))
+    lengths = arithmetic.squared_lengths(inverse, deviation.reshape(-1, x.shape[1]))
     return lengths.reshape(deviation.shape[:2])
 
 
@@ -148,13 +148,13 @@ class _Shared(_Form):
     Since `|x-c|² <= 2 |x-μ_k|² + 2 |μ_k-c|²`, it cannot cancel if the classes are near the centre.
     """
 
-    def __init__(self, means: Means, inverse: Array, structure: Scale):
+    def __init__(self, means: Means, inverse: Array, arithmetic: Scale):
         """From the means and the inverse of the common scale."""
-        self.means, self.linear = means, SharedForm(means, inverse, structure)
+        self.means, self.linear = means, SharedForm(means, inverse, arithmetic)
         self.may_cancel = (-2 * self.linear.intercept).max() > _CANCELS / 2 * means.high.shape[1]
 
     def _lengths(self, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
-        return self.linear.structure.squared_lengths(self.linear.inverse, deviation)
+        return self.linear.arithmetic.squared_lengths(self.linear.inverse, deviation)
 
     def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
         z = x - self.means.centre

@@ -39,14 +39,14 @@ class GaussianScores:
     Attributes:
         means: class means.
         scale: a square root of the covariance, with a class axis of length K or 1.
-        structure: the arithmetic of the scale.
+        arithmetic: the arithmetic of the scale.
         shared: whether all classes have one covariance.
         may_miss: whether NaN is a missing cell, which is integrated out.
     """
 
     means: Means
     scale: Float[Array, "..."]
-    structure: Scale
+    arithmetic: Scale
     shared: bool
     may_miss: bool
 
@@ -56,7 +56,7 @@ class GaussianScores:
 
     def log_norms(self) -> tuple[Float[Array, "..."], Float[Array, ""]]:
         """`-½ log |2π Σ_k|` as two terms: one per class, without units, and one that all share."""
-        own, common = self.structure.log_determinants(self.scale, self._d)
+        own, common = self.arithmetic.log_determinants(self.scale, self._d)
         return -own, -common - 0.5 * self._d * LOG_2PI
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
@@ -103,13 +103,13 @@ class GaussianScores:
             half = -0.5 * squared
             return reduce(half + broadcast_rows(norms, half))
 
-        return distances(x, self.means, self.scale, self.structure, scores, compared=compared)
+        return distances(x, self.means, self.scale, self.arithmetic, scores, compared=compared)
 
     def _quadratic(self, x: Array) -> Array:
         return self._minus_common(x, compared=True)
 
     def _linear(self, x: Array, reduce: Scores = lambda score: score) -> Array:
-        return linear_scores(x, self.means, self.scale, self.structure, reduce)
+        return linear_scores(x, self.means, self.scale, self.arithmetic, reduce)
 
     def _marginal(
         self, x: Array, complete: Scores, seen: Scores, far: Scores, most: float = math.inf
@@ -123,22 +123,22 @@ class GaussianScores:
         def rows(x: Array) -> Array:
             return loops.cond(xp.isnan(x).any(), lambda: seen(x), lambda: complete(x))
 
-        by_blocks = lambda f: over_rows(f, x, 1, 2 * self.structure.row_size(self._d))  # noqa: E731
+        by_blocks = lambda f: over_rows(f, x, 1, 2 * self.arithmetic.row_size(self._d))  # noqa: E731
         scores = by_blocks(rows)
         is_far = ~xp.isfinite(scores).all(-1) | (scores.max(-1) <= -most)
         return of_far_rows(x, scores, is_far, lambda: by_blocks(far))
 
     def in_units(self) -> Densities:
-        """The densities in units of typical deviations, for any covariance structure."""
-        return in_units(self.means, self.scale, self.structure)
+        """The densities in units of typical deviations, for any covariance."""
+        return in_units(self.means, self.scale, self.arithmetic)
 
     @property
     def _unit(self) -> Float[Array, "d"]:
         """A typical deviation of each feature."""
-        return unit_of(self.scale, self.structure, self._d)
+        return unit_of(self.scale, self.arithmetic, self._d)
 
     def _seen(self, rows: Array) -> Array:
-        if self.structure.is_full:
+        if self.arithmetic.is_full:
             return marginal_scores(rows, self.in_units())
         return cell_scores(rows, self.means, self.scale, self._unit)
 
@@ -156,7 +156,7 @@ class GaussianScores:
         label = argmax(xp.where(xp.isnan(score), -xp.inf, score))
 
         def linear(rows: Array) -> Array:
-            if self.structure.is_full:
+            if self.arithmetic.is_full:
                 return linear_marginal_scores(rows, self.in_units(), label)
             return linear_cell_scores(rows, self.means, self.scale, label)
 

@@ -30,20 +30,20 @@ def own_of(score: Float[Array, "n K"], k: Int[Array, "n"]) -> Float[Array, "n 1"
 
 
 def linear_form(
-    means: Means, inverse: Array, structure: Scale, centre: Float[Array, "1 d"]
+    means: Means, inverse: Array, arithmetic: Scale, centre: Float[Array, "1 d"]
 ) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
     """(coef, intercept) of `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of x - c."""
-    z = structure.whiten(inverse, means.about(centre))
-    return structure.whiten(inverse.T, z), -0.5 * squares(z)
+    z = arithmetic.whiten(inverse, means.about(centre))
+    return arithmetic.whiten(inverse.T, z), -0.5 * squares(z)
 
 
 class SharedForm:
     """The scores of classes with one covariance, which are linear in x."""
 
-    def __init__(self, means: Means, inverse: Array, structure: Scale):
+    def __init__(self, means: Means, inverse: Array, arithmetic: Scale):
         """From the means and the inverse of the common scale."""
-        self.means, self.inverse, self.structure = means, inverse, structure
-        self.coef, self.intercept = linear_form(means, inverse, structure, means.centre)
+        self.means, self.inverse, self.arithmetic = means, inverse, arithmetic
+        self.coef, self.intercept = linear_form(means, inverse, arithmetic, means.centre)
 
     @property
     def are_far_apart(self) -> Bool[Array, ""]:
@@ -58,7 +58,7 @@ class SharedForm:
 
     def between(self) -> Float[Array, "K K"]:
         """`|μ_k - μ_l|²_Σ`."""
-        z = self.structure.whiten(self.inverse, self.means.about(self.means.centre))
+        z = self.arithmetic.whiten(self.inverse, self.means.about(self.means.centre))
         if on_host(z):
             found: Any = np.stack([squares(z - own[None]) for own in z])
             return found
@@ -76,7 +76,7 @@ def linear_scores(
     x: Shaped[Array, "*batch d"],
     means: Means,
     scale: Array,
-    structure: Scale,
+    arithmetic: Scale,
     reduce: Callable[[Array], Array],
 ) -> Array:
     """`reduce` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
@@ -85,8 +85,8 @@ def linear_scores(
     """
     xp = namespace(x, scale)
     centre = means.centre
-    form = SharedForm(means, structure.inverse(scale)[0], structure)
-    spread = structure.deviations(scale)[0] + xp.abs(means.about(centre)).max(0)
+    form = SharedForm(means, arithmetic.inverse(scale)[0], arithmetic)
+    spread = arithmetic.deviations(scale)[0] + xp.abs(means.about(centre)).max(0)
     x = x.astype(centre.dtype)
 
     intercept = form.intercept - matmul(form.coef, centre[0])

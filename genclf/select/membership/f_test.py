@@ -89,7 +89,7 @@ def f_test(clf: Classifier, stats: ClassifierStats, instead: str = _BY_FOLDS) ->
         raise ValueError(f"with missing cells the distances have no F distribution: {instead}")
     check_statistics(clf, stats)
     d = stats.conditional.mean.shape[-1]
-    if family.structure.is_product and not family.structure.is_spherical and d > 1:
+    if family.arithmetic.is_product and not family.arithmetic.is_spherical and d > 1:
         raise ValueError(f'with covariance="diag" the distances have no F distribution: {instead}')
     found, is_singular = _f_test(clf, stats)
     _check_determined(found, stats, is_singular, d, family, instead)
@@ -100,7 +100,7 @@ def f_test(clf: Classifier, stats: ClassifierStats, instead: str = _BY_FOLDS) ->
 def _f_test(clf: Classifier, stats: ClassifierStats) -> tuple[FTest, Array]:
     family = clf.family
     params = family.plain().estimate(stats.conditional)
-    structure, d = family.structure, params.num_features
+    arithmetic, d = family.arithmetic, params.num_features
     count = stats.count.astype(params.mean.dtype)
     classes = (count > 0).sum().astype(count.dtype)
     if family.shared:
@@ -110,11 +110,11 @@ def _f_test(clf: Classifier, stats: ClassifierStats) -> tuple[FTest, Array]:
         n, dof = count, count - 1
     # The mean squared distance of the rows themselves is d, unless a direction has no variance.
     scatter = stats.conditional.scatter
-    inside = structure.traces(structure.inverse(params.scale), scatter)
+    inside = arithmetic.traces(arithmetic.inverse(params.scale), scatter)
     weight = count.sum()[None] if family.shared else count
     inside = inside / jnp.where(weight > 0, weight, 1)
     short = jnp.broadcast_to(~(jnp.abs(inside - d) < _SINGULAR), count.shape)
-    if structure.is_spherical:
+    if arithmetic.is_spherical:
         a, factor = 0.5 * dof * d, count / (count + 1) / (n * d)
     else:
         a, factor = 0.5 * (dof - d + 1), count / (count + 1) / n
