@@ -64,6 +64,11 @@ from .classifier.scores import (
     sample as sample,
 )
 from .classifier.validate import validate as validate
+from .covariance.structures import (
+    Blocks as Blocks,
+    BlockToeplitz as BlockToeplitz,
+    LowRank as LowRank,
+)
 from .families.combined.independent import (
     Independent as Independent,
     IndependentParams as IndependentParams,
@@ -129,7 +134,10 @@ from .multivariate.axes import (
     transform as transform,
 )
 from .multivariate.cat_scores import CatScores as CatScores, cat_scores as cat_scores
+from .multivariate.crossnobis import crossnobis as crossnobis
+from .multivariate.eraser import Eraser as Eraser, eraser as eraser
 from .multivariate.manova import Manova as Manova, manova as manova
+from .multivariate.patterns import patterns as patterns
 from .multivariate.ranking import (
     FeatureRanking as FeatureRanking,
     ThresholdPath as ThresholdPath,

@@ -31,6 +31,7 @@ PRIORS: dict[type, dict] = {
         "pooling": None,
         "shrinkage": None,
         "soft_threshold": None,
+        "structure": None,
     },
     gcf.Bernoulli: {"prior": gcf.Beta(1.4, 2.3), "alpha": 1.0},
     gcf.Categorical: {"prior": gcf.Dirichlet(1.6), "alpha": 1.0},
@@ -151,7 +152,7 @@ class Model:
         clf = with_hyperparameters(self.classifier, lambda leaf: 0.0)
         # A shrinkage that the data tell is not a leaf, and a soft threshold of 0 does something.
         rules = (
-            {"shrinkage": None, "soft_threshold": None}
+            {"shrinkage": None, "soft_threshold": None, "structure": None}
             if hasattr(clf.family, "soft_threshold")
             else {}
         )
@@ -250,6 +251,14 @@ MODELS = [
     Model(
         "gaussian-ledoit-wolf", gcf.Gaussian(shared=True, shrinkage="ledoit-wolf"), reals, "linear"
     ),
+    Model(
+        "gaussian-toeplitz",
+        gcf.Gaussian(shared=True, structure=gcf.BlockToeplitz(D, 1)),
+        reals,
+        "linear",
+        generative=False,  # of the draws, the lags are scaled down once more
+    ),
+    Model("gaussian-low-rank", gcf.Gaussian(structure=gcf.LowRank(2)), reals, "quadratic"),
     Model("univariate", gcf.Gaussian(), real, "quadratic", prior={"class_alpha": 2.0}),
     Model("univariate-shared", gcf.Gaussian(shared=True), real, "linear"),
     Model("bernoulli", gcf.Bernoulli(), bits, "linear"),
@@ -312,6 +321,7 @@ def having(capability, models):
 TWINS = {
     "gaussian-ridge", "gaussian-diag-ridge", "gaussian-rda", "gaussian-diag-rda", "gaussian-oas",
     "gaussian-james-stein", "gaussian-ledoit-wolf", "gaussian-threshold",
+    "gaussian-toeplitz", "gaussian-low-rank",
     "univariate-shared", "bernoulli-0.3",
     "presence-tokens", "independent-bernoulli", "independent-categorical", "product-linear",
 }  # fmt: skip

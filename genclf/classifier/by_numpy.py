@@ -59,7 +59,9 @@ def by_numpy(of: Any) -> bool:
         return all(map(by_numpy, of.parts.values()))
     if isinstance(of, Gaussian | GaussianParams):
         marginal = of.arithmetic.is_full and of.may_miss
-        return not marginal and getattr(of, "prior", None) is None
+        structure = getattr(of, "structure", None)
+        own = structure is not None and not structure.takes_numpy
+        return not marginal and not own and getattr(of, "prior", None) is None
     if isinstance(of, Multinomial | MultinomialParams):
         return not of.may_miss
     return isinstance(of, _OF_COUNTS)

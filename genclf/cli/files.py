@@ -49,7 +49,8 @@ def table_of(options: Namespace, label: str = "") -> FileTable:
 
 def check_outputs(options: Namespace) -> None:
     """Raise `InputError` if a file to be written has no folder, or is one that is read."""
-    read = [os.path.realpath(getattr(options, name, "")) for name in ("file", "model")]
+    given = [getattr(options, name, "") for name in ("file", "model")]
+    read = {os.path.realpath(path) for path in given if os.path.exists(path)}
     for name in ("html", "save", "output"):
         path = getattr(options, name, None)
         if not path:

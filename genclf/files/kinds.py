@@ -20,6 +20,7 @@ from genclf.classifier.presets import (
 from genclf.covariance.fourth import FourthMoments
 from genclf.covariance.rotation import Rotation
 from genclf.covariance.shrinkage import Estimated
+from genclf.covariance.structures import Blocks, BlockToeplitz, LowRank
 from genclf.families.combined.independent import Independent, IndependentParams
 from genclf.families.combined.mixture import Mixture, MixtureParams
 from genclf.families.combined.product import Product, ProductParams
@@ -56,7 +57,7 @@ from genclf.text import Vocabulary
 _KINDS = (
     *(Classifier, ClassifierParams, SoftmaxRegression, SoftmaxParams),
     *(ClassifierStats, Sums, Moments, FourthMoments, Rotation, Estimated),
-    *(Beta, Dirichlet, Gamma, NormalInverseWishart, TwoCovariance),
+    *(Beta, Dirichlet, Gamma, NormalInverseWishart, TwoCovariance, Blocks, BlockToeplitz, LowRank),
     *(Bernoulli, Categorical, Columns, Gaussian, Independent, KernelDensity, Mixture),
     *(Multinomial, Poisson, Product, VonMisesFisher),
     *(BernoulliParams, CategoricalParams, DirichletMultinomialParams, GaussianParams),

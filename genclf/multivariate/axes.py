@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
@@ -15,13 +14,13 @@ from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
-from genclf.families.gaussian.gaussian import Gaussian
-from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceParams
+from genclf.multivariate.eraser import Eraser
+from genclf.multivariate.one_covariance import params_or_statistics, with_one_covariance
 from genclf.numerics.products import matmul
 from genclf.numerics.row_blocks import broadcast_rows
 from genclf.numerics.scores.means import Means
-from genclf.sums.statistics import ClassifierStats, Moments, divide
+from genclf.sums.statistics import ClassifierStats, divide
 
 
 class DiscriminantAxes(ShowsNumbers):
@@ -45,16 +44,6 @@ class DiscriminantAxes(ShowsNumbers):
     mean: Float[Array, "K m"]
     ratio: Float[Array, "m"]
     explained: Float[Array, "m"]
-
-
-def params_or_statistics(value: object, name: str) -> ClassifierParams | ClassifierStats:
-    """The argument; raise unless it is params or statistics of a classifier."""
-    if not isinstance(value, ClassifierParams | ClassifierStats):
-        raise ValueError(
-            f"{name} is {shown(value)}, expected params of Gaussian classes with one covariance, "
-            "or statistics of classes"
-        )
-    return value
 
 
 @checked_arguments(source=params_or_statistics)
@@ -93,17 +82,20 @@ def discriminant_axes(source: ClassifierParams | ClassifierStats) -> Discriminan
 
 @checked_arguments(axes=None)
 def transform(
-    axes: DiscriminantAxes, x: Shaped[ArrayLike, "*batch d"], num_axes: int | None = None
+    axes: DiscriminantAxes | Eraser,
+    x: Shaped[ArrayLike, "*batch d"],
+    num_axes: int | None = None,
 ) -> Float[Array, "*batch m"]:
-    """Scores on discriminant axes, `(x - centre) coefficient`.
+    """Scores on discriminant axes, `(x - centre) coefficient`; or rows with a trace erased.
 
     Args:
-        axes: from `discriminant_axes`.
+        axes: from `discriminant_axes`; or from `eraser`, whose `removed coefficientᵀ (x - centre)`
+            is subtracted from x.
         x: one example, or any leading batch axes.
-        num_axes: number of axes; all by default.
+        num_axes: number of axes; all by default, and for an eraser.
 
     Returns:
-        shape (..., num_axes).
+        shape (..., num_axes); of an eraser (..., d).
 
     Raises:
         ValueError: a shape is wrong, or `num_axes` is too large.
@@ -115,8 +107,12 @@ def transform(
         >>> print(gcf.transform(axes, vowel.x_test, num_axes=2).shape)
         (462, 2)
     """
-    if not isinstance(axes, DiscriminantAxes):
-        raise ValueError(f"axes is {shown(axes)}, expected the result of discriminant_axes")
+    if not isinstance(axes, DiscriminantAxes | Eraser):
+        raise ValueError(
+            f"axes is {shown(axes)}, expected the result of discriminant_axes or eraser"
+        )
+    if isinstance(axes, Eraser) and num_axes is not None:
+        raise ValueError(f"num_axes is {num_axes}, expected None for an eraser, which uses all")
     most = axes.coefficient.shape[-1]
     m = most if num_axes is None else whole_number(num_axes, "num_axes", 1)
     x, d = jnp.asarray(numbers(x)), len(axes.centre)
@@ -127,6 +123,8 @@ def transform(
             else (f"x has shape {x.shape}, expected (..., {d})")
         )
         raise ValueError(problem)
+    if isinstance(axes, Eraser):
+        return axes.erased(x.astype(axes.centre.dtype))
     centred = x.astype(axes.centre.dtype) - broadcast_rows(axes.centre, x)
     return matmul(centred, axes.coefficient[:, :m])
 
@@ -168,34 +166,6 @@ def reduced_rank(params: ClassifierParams, num_axes: int) -> ClassifierParams:
     if whole_number(num_axes, "num_axes", 1) > min(k - 1, d):
         raise ValueError(f"num_axes is {num_axes}, expected at most {min(k - 1, d)}: min(K - 1, d)")
     return _reduced(given, num_axes)
-
-
-def with_scatters(stats: ClassifierStats) -> Moments:
-    """The moments of the statistics; raise unless they have scatter matrices."""
-    moments = stats.conditional
-    if not isinstance(moments, Moments) or not moments.is_full:
-        raise ValueError(
-            "the statistics have no scatter matrix: make them with a full Gaussian, such as lda"
-        )
-    return moments
-
-
-def with_one_covariance(
-    source: ClassifierParams | ClassifierStats, **rules: Any
-) -> ClassifierParams:
-    """Params whose classes share a covariance; from statistics, they are estimated by the rules."""
-    if isinstance(source, ClassifierStats):
-        family = Gaussian(shared=True, **rules)
-        log_prior = jnp.log(divide(source.count, source.count.sum(keepdims=True)))
-        return ClassifierParams(log_prior, family.estimate(family.pooled(with_scatters(source))))
-    conditional = source.conditional
-    inside = conditional.inside if isinstance(conditional, RowSpaceParams) else conditional
-    if not isinstance(inside, GaussianParams) or not inside.shared:
-        raise ValueError(
-            f"discriminant axes need one shared covariance, but the params hold {shown(inside)}: "
-            "fit Gaussian(shared=True), such as lda"
-        )
-    return source
 
 
 @compiled

@@ -18,7 +18,11 @@ from genclf.classifier.classifier import ClassifierParams
 from genclf.covariance.fourth import FourthMoments
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceParams
-from genclf.multivariate.axes import params_or_statistics, with_one_covariance, with_scatters
+from genclf.multivariate.one_covariance import (
+    params_or_statistics,
+    with_one_covariance,
+    with_scatters,
+)
 from genclf.numerics.batched import eigh
 from genclf.numerics.products import matmul
 from genclf.numerics.scores.means import Means

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
-from genclf.multivariate.axes import with_scatters
+from genclf.multivariate.one_covariance import with_scatters
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.products import matmul
 from genclf.sums.statistics import ClassifierStats, Moments, divide

@@ -52,12 +52,14 @@ def has_downdates(clf: Model, y: Array) -> bool:
 def unpenalised_gaussian(clf: Model) -> Gaussian | None:
     """The Gaussian of a model with full covariances that are shrunk, if at all, to the identity.
 
-    None for other models, also for those with a prior, a ridge or missing cells.
+    None for other models, also for those with a prior, a ridge, a structure or missing cells.
     """
     if not isinstance(clf, Classifier) or clf.is_predictive:
         return None
     family, _ = gaussian_of(clf)
-    if family is None or not family.arithmetic.is_full or family.prior is not None:
+    if family is None or not family.arithmetic.is_full:
+        return None
+    if family.prior is not None or family.structure is not None:
         return None
     no_ridge = is_concrete(family.ridge) and bool(family.ridge == 0)
     identity = family.shrinkage is None or family.target == "identity"

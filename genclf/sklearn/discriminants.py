@@ -22,6 +22,7 @@ from genclf.sklearn.types import (
     PriorLike,
     RowsLike,
     Shrinkage,
+    StructureLike,
     Target,
     Whole,
 )
@@ -39,6 +40,7 @@ class _Covariances(FamilyEstimator):
         target: Target = "identity",
         ridge: Number = 0.0,
         ddof: Number = 0.0,
+        structure: StructureLike = None,
         missing: Missing = "error",
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
@@ -51,6 +53,7 @@ class _Covariances(FamilyEstimator):
         self.target = target
         self.ridge = ridge
         self.ddof = ddof
+        self.structure = structure
         self.missing = missing
         super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
 
@@ -72,6 +75,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         ridge: fraction of the pooled within-class variance of a feature that is added to its
             variance, >= 0; it cannot be combined with shrinkage.
         ddof: subtracted from the number of rows in the divisor.
+        structure: `genclf.BlockToeplitz(times, channels)`, `genclf.LowRank(r)`,
+            `genclf.Blocks(sizes)`, or a function of a covariance matrix; see `genclf.Gaussian`.
         missing: "error", or "marginalize": NaN in X is a missing cell and is integrated out; see
             `genclf.Gaussian`.
         class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a
@@ -114,6 +119,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         target: Target = "identity",
         ridge: Number = 0.0,
         ddof: Number = 0.0,
+        structure: StructureLike = None,
         missing: Missing = "error",
         class_prior: PriorLike = None,
         class_alpha: Number = 0.0,
@@ -128,6 +134,7 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
             target=target,
             ridge=ridge,
             ddof=ddof,
+            structure=structure,
             missing=missing,
             class_prior=class_prior,
             class_alpha=class_alpha,
@@ -187,6 +194,8 @@ class QuadraticDiscriminant(_Covariances):
         ridge: fraction of the pooled within-class variance of a feature that is added to its
             variance in each class, >= 0; it cannot be combined with shrinkage.
         ddof: subtracted from the number of rows in the divisors.
+        structure: `genclf.BlockToeplitz(times, channels)`, `genclf.LowRank(r)`,
+            `genclf.Blocks(sizes)`, or a function of a covariance matrix; see `genclf.Gaussian`.
         missing: "error", or "marginalize": NaN in X is a missing cell and is integrated out; see
             `genclf.Gaussian`.
         class_prior: probabilities of the classes, (K,), in the order of `classes_`; a dict or a

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from genclf.classifier.classifier import Classifier
     from genclf.covariance.scales import Covariance as Covariance
     from genclf.covariance.shrinkage import Method, Target as Target
+    from genclf.covariance.structures import Structure
     from genclf.families.missing import Missing as Missing
     from genclf.fitting.softmax import Features as Features
     from genclf.tables.frames import Frame
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     Whole: TypeAlias = int
     Flag: TypeAlias = bool
     Shrinkage: TypeAlias = float | Method | None
+    StructureLike: TypeAlias = Structure | Callable[..., ArrayLike] | None
     Seed: TypeAlias = int | np.random.RandomState | None
     MissingCategory: TypeAlias = Literal["ignore", "value"]
     UnseenCategory: TypeAlias = Literal["ignore", "other", "error"] | None
@@ -36,4 +38,5 @@ if TYPE_CHECKING:
 else:
     RowsLike = LabelsLike = WeightsLike = PriorLike = Kinds = NumValues = object
     ModelLike = Number = Whole = Flag = Shrinkage = Seed = Calibrate = object
-    Covariance = Features = Missing = Target = MissingCategory = UnseenCategory = object
+    Covariance = Features = Missing = Target = object
+    MissingCategory = UnseenCategory = StructureLike = object

@@ -16,6 +16,7 @@ from genclf.numerics.double import in_double, widen
 from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.numerics.row_blocks import map_in_blocks
+from genclf.sums.statistics import divide
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -51,6 +52,14 @@ class Covariances(NamedTuple):
     def sums(self) -> Pair:
         """The scatters of all classes and their low parts."""
         return replaced((self.scatter, self.low), self.instead)
+
+    def matrices(self) -> Array:
+        """The covariance matrices, in the precision of the dtype."""
+        xp = namespace(self.scatter)
+        share = divide(self.keep, self.divisor)[:, None, None]
+        eye = xp.eye(self.unit.shape[-1], dtype=self.unit.dtype)
+        added = xp.broadcast_to(self.added, self.unit.shape)
+        return self.sums()[0] * share + added[..., None] * eye[None]
 
     def correlation(self) -> Array:
         """The correlation matrices in float64; call it where `jax.enable_x64` is on."""

@@ -134,6 +134,9 @@ RIGHT = {
     "transform": {"axes": gcf.discriminant_axes(PARAMS), "x": X, "num_axes": 1},
     "reduced_rank": {"params": PARAMS, "num_axes": 1},
     "manova": {"stats": STATS},
+    "eraser": {"stats": STATS},
+    "patterns": {"source": PARAMS, "stats": STATS},
+    "crossnobis": {"stats_by_run": [STATS, STATS], "shrinkage": 0.1},
     "cat_scores": {"source": PARAMS, "count": np.full(K, 5, np.float32)},
     "rank_features": {"scores": gcf.cat_scores(PARAMS, np.full(K, 5, np.float32))},
     "threshold_path": {"clf": CENTROIDS, "stats": gcf.stats(CENTROIDS, X, Y), "num_thresholds": 3},
@@ -221,7 +224,7 @@ RIGHT = {
 SHAPED = {
     "Gaussian": (X, {"covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0,
                      "prior": None, "missing": "error", "pooling": 0.1, "shrinkage": 0.1,
-                     "target": "identity"}),
+                     "target": "identity", "structure": gcf.Blocks((1, D - 1))}),
     "Bernoulli": (COUNTS % 2, {"alpha": 1.0, "threshold": None, "prior": None, "missing": "error",
                                "missing_code": -1}),
     "Categorical": (COUNTS, {"num_values": 4, "alpha": 1.0, "unseen": "error", "prior": None,
@@ -243,6 +246,11 @@ PRIORS = {
         X, partial(gcf.Gaussian, shared=True), {"mean": 0.0, "between": 1.0, "within": 1.0}
     ),
 }  # fmt: skip
+STRUCTURES = {
+    "BlockToeplitz": {"times": D, "channels": 1, "taper": True},
+    "Blocks": {"sizes": (1, D - 1)},
+    "LowRank": {"r": 1},
+}
 PRESETS = {
     "lda": (X, {"ridge": 0.0}), "qda": (X, {"ridge": 0.1}), "gaussian_nb": (X, {"ridge": 0.1}),
     "rda": (X, {"pooling": 0.1, "shrinkage": 0.2}),
@@ -277,6 +285,9 @@ def calls():
     for name, (x, family, right) in PRIORS.items():
         make = lambda name=name, family=family, **kw: family(prior=getattr(gcf, name)(**kw))  # noqa: E731
         yield name, _fit_of(make, x), right
+    for name, right in STRUCTURES.items():
+        make = lambda name=name, **kw: gcf.Gaussian(structure=getattr(gcf, name)(**kw))  # noqa: E731
+        yield name, _fit_of(make, X), right
     common = {"num_classes": K, "class_alpha": 0.0, "prior": None, "inference": "map",
               "missing": "error"}  # fmt: skip
     for name, (x, right) in PRESETS.items():
@@ -381,7 +392,7 @@ def complaint(function, right, argument, bad):
 NOT_CALLED = {
     "Calibration", "Certificate", "Conditional", "Diagnosis", 
     "GaussianDiagnosis", "GaussianFeatures", 
-    "LearningCurve", "Posterior", "DiscriminantAxes", "Manova",
+    "LearningCurve", "Posterior", "DiscriminantAxes", "Eraser", "Manova",
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
     "CrossValidation", "PermutationTest", "Searchlight", "Tuning", "Bootstrap",
     "ClassifierStats", "Comparison", "Explanation", "ModelScore", "TableModel",

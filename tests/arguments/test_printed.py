@@ -96,6 +96,7 @@ def results():
         gcf.typicality_test(clf, gcf.CrossValidation(held_out, folds, several, None, members)),
         gcf.bootstrap(KEY, lambda w: w.sum(), 11, num=3),
         gcf.explain(params, x), made(gcf.discriminant_axes, params), made(gcf.manova, stats),
+        made(gcf.eraser, stats),
         scores, gcf.FeatureRanking(np.arange(5), np.ones(5), np.ones(5)), made(gcf.row_space, x),
         made(lambda s: gcf.threshold_path(centroids, s), gcf.stats(centroids, x, y)),
     ]  # fmt: skip

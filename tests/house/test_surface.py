@@ -120,8 +120,14 @@ SIGNATURES = {
     "Gaussian": {
         "covariance": "full", "shared": False, "ridge": 0.0, "ddof": 0.0, "prior": None,
         "missing": "error", "pooling": None, "shrinkage": None, "target": "identity",
-        "soft_threshold": None,
+        "soft_threshold": None, "structure": None,
     },
+    "BlockToeplitz": {"times": REQUIRED, "channels": REQUIRED, "taper": True},
+    "Blocks": {"sizes": REQUIRED},
+    "LowRank": {"r": REQUIRED},
+    "eraser": {"stats": REQUIRED},
+    "patterns": {"source": REQUIRED, "stats": None},
+    "crossnobis": {"stats_by_run": REQUIRED, "*": None, "shrinkage": None},
     "Bernoulli": {
         "alpha": 1.0, "threshold": None, "prior": None, "missing": "error", "missing_code": -1
     },

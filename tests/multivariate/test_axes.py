@@ -120,7 +120,7 @@ def test_axes_under_vmap_and_grad(data):
 def test_what_has_no_axes(data):
     x, y = data
     params = gcf.fit(gcf.lda(K), x, y)
-    with pytest.raises(ValueError, match="axes need one shared covariance"):
+    with pytest.raises(ValueError, match="expected one covariance that all classes share"):
         gcf.discriminant_axes(gcf.fit(gcf.qda(K), x, y))
     with pytest.raises(ValueError, match="the statistics have no scatter matrix"):
         gcf.discriminant_axes(gcf.stats(gcf.gaussian_nb(K), x, y))

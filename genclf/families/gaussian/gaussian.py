@@ -28,6 +28,7 @@ from genclf.covariance.regularise import (
 )
 from genclf.covariance.scales import Covariance
 from genclf.covariance.shrinkage import SHRINKAGE, Estimated, Method, Target, estimated
+from genclf.covariance.structures import STRUCTURE, Structure, as_structure, with_structure
 from genclf.families.base import Density, Params, Scalar
 from genclf.families.capabilities import (
     HasConjugatePrior,
@@ -110,6 +111,11 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             each covariance: "ledoit-wolf", "oas", or "james-stein" towards the diagonal. None: 0.
         target: "identity", `T = tr(Σ) / d · I`, which depends on the units of the features; or
             "diagonal", the variances, which shrinks only the correlations.
+        structure: a function of each full covariance, after pooling, ridge and shrinkage, to the
+            covariance that the density has: `BlockToeplitz(times, channels)`, `LowRank(r)`,
+            `Blocks(sizes)`, or a function of yours, of an array (d, d) to a symmetric one. JAX
+            compares functions by identity: define it once. Arguments of it that are to be traced
+            are those of a `jax.tree_util.Partial`. None: the covariance as it is.
         soft_threshold: Δ >= 0 of nearest shrunken centroids, for a shared diagonal covariance: a
             class mean becomes `μ_j + m_k (s_j + s_0) sign(d_kj) max(|d_kj| - Δ, 0)`, μ_j the mean
             of all rows, `d_kj = (μ_kj - μ_j) / (m_k (s_j + s_0))`, `m_k = √(1/n_k - 1/n)`, s_0 the
@@ -144,11 +150,14 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         "shrinkage": SHRINKAGE,
         "target": one_of("identity", "diagonal"),
         "soft_threshold": OPTIONAL_NON_NEGATIVE,
+        "structure": STRUCTURE,
         "prior": kind_of(
             NormalInverseWishart, TwoCovariance, such_as="NormalInverseWishart()", optional=True
         ),
         "missing": MISSING,
     }
+
+    added_fields: ClassVar = {"structure": None}  # older files lack it
 
     covariance: Covariance = static(default="full")
     shared: bool = static(default=False)
@@ -160,6 +169,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     shrinkage: Scalar | Method | Estimated | None = eqx.field(converter=estimated, default=None)
     target: Target = static(default="identity")
     soft_threshold: Scalar | None = None
+    structure: Structure | None = eqx.field(converter=as_structure, default=None)
 
     @property
     def support(self) -> Support:
@@ -221,7 +231,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         """Whether rotated rows have the same scores, and every direction is shrunk."""
         shrinks = self.shrinkage is not None and self.target == "identity"
         complete = self.arithmetic.is_full and not self.may_miss
-        return shrinks and complete and self.prior is None
+        return shrinks and complete and self.prior is None and self.structure is None
 
     def diagnose_rows(self, x: Shaped[Array, "n d"], w: ClassWeights) -> GaussianDiagnosis:
         return (
@@ -310,7 +320,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def conjugate_prior(self, stats: Moments) -> Conjugate:
         """The given prior; without one, the flat prior changed by ridge and ddof."""
-        rules = ("pooling", "shrinkage", "soft_threshold")
+        rules = ("pooling", "shrinkage", "structure", "soft_threshold")
         if used := [name for name in rules if getattr(self, name) is not None]:
             raise ValueError(
                 f"Gaussian has no conjugate prior that stands for {' and '.join(used)}: give "
@@ -338,14 +348,15 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def with_prior(self, prior: NormalInverseWishart | TwoCovariance | None) -> Gaussian:
         plain = replace(self, ridge=0.0, ddof=0.0, pooling=None, shrinkage=None)
-        return replace(plain, soft_threshold=None, prior=prior)
+        return replace(plain, structure=None, soft_threshold=None, prior=prior)
 
     def predictive(self, posterior: PyTree[Conjugate], stats: Moments) -> Density:
         """Student-t densities; Gaussian ones if the covariance is known."""
         return predictive_density(posterior)
 
     def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
-        return estimate_covariance(stats, self._regularisation(ddof), **self._form)
+        found = estimate_covariance(stats, self._regularisation(ddof), **self._form)
+        return found if self.structure is None else with_structure(found, self.structure)
 
     @property
     def _form(self) -> dict[str, bool]:
@@ -364,14 +375,19 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return Regularisation(ridge, ddof, self.pooling, estimated(self.shrinkage), self.target)
 
     def unpenalised(self) -> list[str]:
-        """A threshold; pooling or shrinkage of 1, which leave out a class's covariance.
+        """A structure or a threshold; a covariance that is known.
 
-        And a covariance that is known.
+        And a pooling or shrinkage of 1, which leave out a class's covariance.
         """
+        others = [
+            f"a {name} is given"
+            for name in ("structure", "soft_threshold")
+            if getattr(self, name) is not None
+        ]
         rules = [("pooling", self.pooling), ("shrinkage", self.shrinkage)]
         ones = [f"{name} is 1" for name, value in rules if is_concrete(value) and value == 1]
         known = ["the covariance is that of TwoCovariance"] * isinstance(self.prior, TwoCovariance)
-        return ones + ["a soft_threshold is given"] * (self.soft_threshold is not None) + known
+        return ones + others + known
 
     def statistic(self, stats: Moments) -> str:
         d = stats.mean.shape[-1]
@@ -409,7 +425,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         if isinstance(self.prior, TwoCovariance) and self.prior.is_complete:
             return num_classes * d
         copies = 1 if self.shared else num_classes
-        return num_classes * d + copies * self.arithmetic.num_parameters(d)
+        of_one = self.arithmetic if self.structure is None else self.structure
+        return num_classes * d + copies * of_one.num_parameters(d)
 
     def diagnose(self, stats: Moments) -> GaussianDiagnosis:
         """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
@@ -419,7 +436,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def problems(self, d: PyTree[int] | None = None) -> list[str]:
         if self.prior is None:
-            return contradictions(self)
+            own = self.structure
+            return contradictions(self) + ([] if own is None else own.problems(d))
         wrong = [
             f"{name} and a prior are given, expected one of them" for name in rules_in_use(self)
         ]

@@ -19,7 +19,8 @@ def can_pad(family: object) -> bool:
     """Whether `PaddedGaussian(family, d)` gives the scores of the family for its features alone."""
     if not isinstance(family, Gaussian) or family.arithmetic.is_spherical:
         return False
-    plain = family.prior is None and family.soft_threshold is None
+    rules = family.prior, family.soft_threshold, family.structure
+    plain = all(rule is None for rule in rules)
     return plain and not family.may_miss
 
 

@@ -16,7 +16,9 @@ def rules_in_use(family: Any) -> list[str]:
 
     names = ("ridge", "ddof", "pooling", "shrinkage")
     used = [name for name in names if in_use(getattr(family, name))]
-    return used + ["soft_threshold"] * (family.soft_threshold is not None)
+    return used + [
+        name for name in ("structure", "soft_threshold") if getattr(family, name) is not None
+    ]
 
 
 def contradictions(family: Any) -> list[str]:
@@ -28,6 +30,11 @@ def contradictions(family: Any) -> list[str]:
         (
             family.shared and family.pooling is not None,
             "pooling needs a covariance per class, expected shared=False",
+        ),
+        (
+            family.structure is not None and (not family.arithmetic.is_full or family.may_miss),
+            'a structure needs a full covariance and complete rows, expected covariance="full" and '
+            'missing="error"',
         ),
         (
             shrinks and "ridge" in used,

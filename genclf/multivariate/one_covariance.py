@@ -1,0 +1,52 @@
+"""Gaussian classes with one covariance, from params or statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from genclf.arguments.domains import shown
+from genclf.classifier.classifier import ClassifierParams
+from genclf.families.gaussian.gaussian import Gaussian
+from genclf.families.gaussian.params import GaussianParams
+from genclf.families.gaussian.row_space import RowSpaceParams
+from genclf.sums.statistics import ClassifierStats, Moments, divide
+
+
+def params_or_statistics(value: object, name: str) -> ClassifierParams | ClassifierStats:
+    """The argument; raise unless it is params or statistics of a classifier."""
+    if not isinstance(value, ClassifierParams | ClassifierStats):
+        raise ValueError(
+            f"{name} is {shown(value)}, expected params of Gaussian classes with one covariance, "
+            "or statistics of classes"
+        )
+    return value
+
+
+def with_scatters(stats: ClassifierStats) -> Moments:
+    """The moments of the statistics; raise unless they have scatter matrices."""
+    moments = stats.conditional
+    if not isinstance(moments, Moments) or not moments.is_full:
+        raise ValueError(
+            "the statistics have no scatter matrix: make them with a full Gaussian, such as lda"
+        )
+    return moments
+
+
+def with_one_covariance(
+    source: ClassifierParams | ClassifierStats, **rules: Any
+) -> ClassifierParams:
+    """Params whose classes share a covariance; from statistics, they are estimated by the rules."""
+    if isinstance(source, ClassifierStats):
+        family = Gaussian(shared=True, **rules)
+        log_prior = jnp.log(divide(source.count, source.count.sum(keepdims=True)))
+        return ClassifierParams(log_prior, family.estimate(family.pooled(with_scatters(source))))
+    conditional = source.conditional
+    inside = conditional.inside if isinstance(conditional, RowSpaceParams) else conditional
+    if not isinstance(inside, GaussianParams) or not inside.shared:
+        raise ValueError(
+            f"the params hold {shown(inside)}, expected one covariance that all classes share: fit "
+            "Gaussian(shared=True), such as lda"
+        )
+    return source
