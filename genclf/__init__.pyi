@@ -122,6 +122,7 @@ from .many.fits import (
     fit_many as fit_many,
     predict_many as predict_many,
 )
+from .many.generalise import generalise as generalise
 from .many.searchlight import (
     Searchlight as Searchlight,
     searchlight as searchlight,

@@ -27,13 +27,13 @@ class PlaceScores(NamedTuple):
     """Scores at all places.
 
     Attributes:
-        observed: the scores of the labels as given, (C,).
+        observed: the scores of the labels as given, (C,), or several at each place, (C, T).
         scores: the scores of the labels as given and then of permuted labels, all by one algorithm,
-            (C, 1 + num); None without permutations.
+            (C, 1 + num) or (C, 1 + num, T); None without permutations.
     """
 
-    observed: Float[Array, "C"]
-    scores: Float[Array, "C _"] | None
+    observed: Float[Array, "C *T"]
+    scores: Float[Array, "C _ *T"] | None
 
 
 def scan(
@@ -60,17 +60,10 @@ def scan(
         batch_size: number of places that a core works on at once; None for a default.
         progress: called with the number of places done and the total.
     """
-    count = len(jax.tree.leaves(places)[0])
     # The permutations at a place are computed as one batch.
     labellings = 0 if permuted is None else len(permuted.numbers)
-    each = len(data.y) * (width + labellings * clf.num_classes)
-    stacked, where = jax.ShapeDtypeStruct((count, each), jnp.float32), (clf, data, places)
-    size = sizes(count, stacked, batch_size, (data, permuted))
-
-    def run(scores: Callable[..., PyTree], *permuted: Permutations) -> PyTree:
-        of_chunk = partial(_at_places, at, function, scores, size, *where, permuted)
-        return over_chunks(of_chunk, count, size.chunk, progress)
-
+    each, where = len(data.y) * (width + labellings * clf.num_classes), (clf, data, places)
+    run = partial(at_all_places, at, function, each, where, batch_size, progress)
     observed = run(observed_score)
     if permuted is None:
         return PlaceScores(observed, None)
@@ -82,6 +75,24 @@ def scan(
     for place in np.flatnonzero(~np.asarray(exact).all(1) & ~np.isnan(np.asarray(observed))):
         scores = scores.at[place].set(again(jnp.int32(place))[0])
     return PlaceScores(observed, scores)
+
+
+def at_all_places(
+    at: At,
+    function: ScoreFunction,
+    each: int,
+    where: tuple[Model, Data, PyTree],
+    batch_size: int | None,
+    progress: Progress | None,
+    scores: Callable[..., PyTree],
+    *permuted: Permutations,
+) -> PyTree:
+    """`scores` at all places, with about `each` numbers in memory at a place."""
+    count = len(jax.tree.leaves(where[2])[0])
+    stacked = jax.ShapeDtypeStruct((count, each), jnp.float32)
+    size = sizes(count, stacked, batch_size, (where[1], permuted))
+    of_chunk = partial(_at_places, at, function, scores, size, *where, permuted)
+    return over_chunks(of_chunk, count, size.chunk, progress)
 
 
 @partial(compiled, static_argnums=(0, 1, 2, 3))

@@ -28,7 +28,7 @@ from genclf.select.groups import checked_folds, groups_of_rows
 from genclf.select.permutation import Permutations, lower_is_better, p_values, permutations_of
 from genclf.select.score import Score, ScoreFunction, number_function
 
-_CHECKS: dict[str, Any] = {
+CHECKS: dict[str, Any] = {
     "folds": checked_folds,
     "blocks": groups_of_rows,
     "num": whole(0),
@@ -39,26 +39,27 @@ _CHECKS: dict[str, Any] = {
 
 
 class Searchlight(ShowsNumbers):
-    """Cross-validated scores at C places, from `searchlight` or `sliding`.
+    """Cross-validated scores at C places, from `searchlight` or `sliding`; see `generalise`, too.
 
     Attributes:
-        score: the score at each place, (C,); NaN where a cell is invalid or the score does not
-            exist. As in `fit`, constant features do not affect the posterior, and `diagnose` finds
-            singular covariances.
+        score: the score at each place, (C,), or at each pair of times, (T, T); NaN where a cell is
+            invalid or the score does not exist. As in `fit`, constant features do not affect the
+            posterior, and `diagnose` finds singular covariances.
         p_value: `(b + 1) / (num + 1)`, where b is the number of permutations whose score at that
-            place is at least as good, (C,); None without permutations.
+            place is at least as good, (C,) or (T, T); None without permutations.
         p_corrected: the family-wise p-value: the same, where b counts the permutations whose best
-            score over all places is at least as good, (C,).
-        null: the scores of permuted labels, (num, C); each permutation is the same at all places.
+            score over all places is at least as good, (C,) or (T, T).
+        null: the scores of permuted labels, (num, C) or (num, T, T); each permutation is the same
+            at all places.
     """
 
-    score: Float[Array, "C"]
-    p_value: Float[Array, "C"] | None
-    p_corrected: Float[Array, "C"] | None
-    null: Float[Array, "num C"] | None
+    score: Float[Array, "*places"]
+    p_value: Float[Array, "*places"] | None
+    p_corrected: Float[Array, "*places"] | None
+    null: Float[Array, "num *places"] | None
 
 
-@checked_arguments(any_model=True, labels="supervised", neighbours=None, **_CHECKS)
+@checked_arguments(any_model=True, labels="supervised", neighbours=None, **CHECKS)
 def searchlight(
     clf: Model,
     x: Shaped[ArrayLike, "n D"],
@@ -132,10 +133,10 @@ def searchlight(
     function = number_function(metric, clf.num_classes, data)
     permuted = permutations_of(y, key, num, blocks, whole_blocks)
     found = scan_neighbourhoods(clf, function, data, permuted, index, batch_size, progress)
-    return _result(found, metric)
+    return result_of(found, metric)
 
 
-@checked_arguments(any_model=True, x=None, **_CHECKS)
+@checked_arguments(any_model=True, x=None, **CHECKS)
 def sliding(
     clf: Model,
     x: Shaped[ArrayLike, "n d T"],
@@ -188,17 +189,25 @@ def sliding(
     References:
         King & Dehaene (2014), "Characterizing the dynamics of mental representations".
     """
-    if np.ndim(x) != 3 or not np.shape(x)[2]:
-        raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
-    x = jnp.moveaxis(jnp.asarray(x), -1, 0)
-    check_supervised_rows(clf, x[0], y, weights)
-    _require_values(clf, x, y, weights)
+    x = times_first(clf, x, y, weights)
     data = labelled_data(x, y, folds, weights)
     function = number_function(metric, clf.num_classes, data)
     permuted = permutations_of(y, key, num, blocks, whole_blocks)
     times, width = jnp.arange(len(x)), x.shape[2]
     found = scan(_at_time, function, clf, data, permuted, times, width, batch_size, progress)
-    return _result(found, metric)
+    return result_of(found, metric)
+
+
+def times_first(
+    clf: Model, x: ArrayLike, y: ArrayLike, weights: ArrayLike | None
+) -> Float[Array, "T n d"]:
+    """The rows of each time; raise unless they are rows of the model at all times."""
+    if np.ndim(x) != 3 or not np.shape(x)[2]:
+        raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
+    found = jnp.moveaxis(jnp.asarray(x), -1, 0)
+    check_supervised_rows(clf, found[0], y, weights)
+    _require_values(clf, found, y, weights)
+    return found
 
 
 def _require_values(*given: PyTree) -> None:
@@ -206,12 +215,14 @@ def _require_values(*given: PyTree) -> None:
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
 
 
-def _result(found: PlaceScores, metric: Score | ScoreFunction) -> Searchlight:
+def result_of(found: PlaceScores, metric: Score | ScoreFunction) -> Searchlight:
+    """The scores, with p-values of each place and of the best of all."""
     if found.scores is None:
         return Searchlight(found.observed, None, None, None)
-    observed, null = found.scores[:, 0], found.scores[:, 1:].T
-    best = jnp.nanmin(null, 1) if lower_is_better(metric) else jnp.nanmax(null, 1)
-    every = jnp.broadcast_to(best[:, None], null.shape)
+    observed, null = found.scores[:, 0], jnp.moveaxis(found.scores[:, 1:], 1, 0)
+    places = tuple(range(1, null.ndim))
+    best = (jnp.nanmin if lower_is_better(metric) else jnp.nanmax)(null, places, keepdims=True)
+    every = jnp.broadcast_to(best, null.shape)
     return Searchlight(
         found.observed, p_values(observed, null, metric), p_values(observed, every, metric), null
     )

@@ -166,10 +166,12 @@ RIGHT = {
         "metric": "accuracy", "num": 2, "key": KEY, "blocks": None, "whole_blocks": False,
         "weights": np.ones(N, np.float32), "batch_size": None, "progress": None,
     },
-    "sliding": {
-        "clf": CLF, "x": X[..., None], "y": Y, "folds": FOLDS, "metric": "accuracy", "num": 2,
-        "key": KEY, "blocks": None, "whole_blocks": False, "weights": np.ones(N, np.float32),
-        "batch_size": None, "progress": None,
+    **{
+        name: {
+            "clf": CLF, "x": X[..., None], "y": Y, "folds": FOLDS, "metric": "accuracy", "num": 2,
+            "key": KEY, "blocks": None, "whole_blocks": False, "weights": np.ones(N, np.float32),
+            "batch_size": None, "progress": None,
+        } for name in ("sliding", "generalise")
     },
     "tune": {
         "clf_of": lambda ridge: gcf.lda(K, ridge=ridge), "grid": {"ridge": [0.1, 1.0]}, "x": X,
@@ -342,9 +344,12 @@ ACCEPTED = {
     ("score", "metric", "a class"),
     ("permutation_test", "metric", "a class"),
     ("searchlight", "metric", "a class"),
-    ("sliding", "metric", "a class"),
+    *((name, "metric", "a class") for name in ("sliding", "generalise")),
     *((name, "progress", "a class") for name in ("fit_many", "diagnose_many")),
-    *((name, "progress", "a class") for name in ("searchlight", "sliding", "tune", "bootstrap")),
+    *(
+        (name, "progress", "a class")
+        for name in ("searchlight", "sliding", "generalise", "tune", "bootstrap")
+    ),
     ("compare", "progress", "a class"),
     ("tune", "metric", "a class"),
     ("bootstrap", "statistic", "a class"),

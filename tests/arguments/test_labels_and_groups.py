@@ -38,6 +38,7 @@ QUICK = {"clf": gcf.bernoulli_nb(K), "x": BITS, "metric": "accuracy", "num": 3}
 MORE = {
     "permutation_test": QUICK, "searchlight": QUICK | {"key": KEY},
     "sliding": QUICK | {"key": KEY, "x": BITS[..., None]},
+    "generalise": QUICK | {"key": KEY, "x": BITS[..., None]},
     "bootstrap": {"num": 3},
     "adapt_prior": {"method": "confusion", "learned": LOG_P},
     "densities": {"x": X},
@@ -137,6 +138,7 @@ def call_of(home, name, argument, fitted):
     "genclf-permutation_test-by",
     "genclf-searchlight-blocks",
     "genclf-sliding-blocks",
+    "genclf-generalise-blocks",
 )
 @pytest.mark.parametrize(("home", "name", "argument"), CASES, ids=name_of)
 def test_values_are_numbered_or_refused(home, name, argument, fitted):

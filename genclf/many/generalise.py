@@ -1,0 +1,134 @@
+"""Generalisation across time: fits at each time, tested at every other."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Shaped
+
+from genclf.arguments.sharding import compiled
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
+from genclf.classifier.model import Model
+from genclf.classifier.scores import log_posteriors
+from genclf.many.scan import PlaceScores, at_all_places
+from genclf.many.searchlight import CHECKS, Searchlight, result_of, times_first
+from genclf.select.chunks import Progress
+from genclf.select.cross_validation import posteriors_of_folds
+from genclf.select.data import Data, labelled_data
+from genclf.select.permutation import Permutations, labelling, permutations_of
+from genclf.select.score import Score, ScoreFunction, number_function, score_of
+
+
+@checked_arguments(any_model=True, x=None, **CHECKS)
+def generalise(
+    clf: Model,
+    x: Shaped[ArrayLike, "n d T"],
+    y: ArrayLike,
+    folds: ArrayLike,
+    metric: Score | ScoreFunction = "balanced_accuracy",
+    *,
+    num: int = 0,
+    key: Array | None = None,
+    blocks: ArrayLike | None = None,
+    whole_blocks: bool = False,
+    weights: ArrayLike | None = None,
+    batch_size: int | None = None,
+    progress: Progress | None = None,
+) -> Searchlight:
+    """Cross-validate a model of each time on the features of every time.
+
+    Entry (s, t) is the score at time t of the fit at time s: in each fold, a model is fitted to the
+    training rows at s, and the rows held out are scored at t. On the diagonal it is `sliding`. A
+    model that is good at times other than its own has found what lasts; one that is not, what
+    changes.
+
+    Args:
+        clf: the model, a `Classifier` or `SoftmaxRegression`.
+        x: d features of n rows at T times, (n, d, T), such as sensors of a recording; the order of
+            axes of `Epochs.get_data()` in MNE.
+        y: labels 0..K-1 of all rows, (n,).
+        folds: the fold of each row, as for `cross_validate`.
+        metric: a name or a function, as for `score`; larger values of a function are better.
+        num: number of permutations, each of which refits all models; 0 for scores alone.
+        key: a `jax.random` key, for permutations.
+        blocks: the block of each row, (n,), as for `permutation_test`; labels are permuted within
+            blocks only.
+        whole_blocks: permute the labels of whole blocks instead; each block must have one label.
+        weights: weight of each row in fits and scores, >= 0, (n,); None for ones.
+        batch_size: number of training times that a core works on at once; None for a default.
+        progress: called with the number of training times done and the total.
+
+    Returns:
+        `Searchlight`, whose places are pairs of times, (T, T): training times in rows.
+
+    Raises:
+        ValueError: a shape is wrong, or permutations lack a key.
+
+    Example:
+        >>> import jax, numpy as np, genclf as gcf
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(2000) % 2
+        >>> x = rng.normal(size=(2000, 3, 4))
+        >>> x[:, 0, :2] += 2 * y[:, None]  # the same difference at the first two times
+        >>> x[:, 1, 2:] += 2 * y[:, None]  # and another one at the last two
+        >>> folds = gcf.kfold(jax.random.key(0), y, 5)
+        >>> print(np.asarray(gcf.generalise(gcf.lda(2), x, y, folds).score).round(1))
+        [[0.8 0.8 0.5 0.5]
+         [0.8 0.8 0.5 0.5]
+         [0.5 0.5 0.8 0.8]
+         [0.5 0.5 0.8 0.8]]
+
+    References:
+        King & Dehaene (2014), "Characterizing the dynamics of mental representations: the temporal
+        generalization method".
+    """
+    x = times_first(clf, x, y, weights)
+    data = labelled_data(x, y, folds, weights)
+    function = number_function(metric, clf.num_classes, data)
+    permuted = permutations_of(y, key, num, blocks, whole_blocks)
+    times, n, d = x.shape
+    where = clf, data, jnp.arange(times)
+    each = n * (d + times * clf.num_classes)
+    run = partial(at_all_places, _at_time, function, each, where, batch_size, progress)
+    observed = run(_everywhere)
+    if permuted is None:
+        return result_of(PlaceScores(observed, None), metric)
+    return result_of(PlaceScores(observed, run(_of_permuted, permuted)), metric)
+
+
+def _at_time(clf: Model, x: Array, time: Array) -> tuple[Model, Any]:
+    return clf, (x[time], x)
+
+
+@partial(compiled, static_argnums=(0, 1))
+def _everywhere(
+    function: ScoreFunction, num_groups: int, clf: Model, data: Data
+) -> Float[Array, "T"]:
+    """The scores at all times of the fits to one; x are the rows of that time and of each."""
+    own, every = data.x
+    _, params = posteriors_of_folds(clf, data._replace(x=own))
+
+    def one(fold: tuple[Any, Array]) -> Array:
+        params, held = fold
+        return log_posteriors(params, every.at[:, held].get(mode="clip"))
+
+    found = jnp.moveaxis(lax.map(one, (params, data.rows)), 1, 2)  # folds, rows, times, classes
+    ordered = data.in_row_order(found.reshape(*found.shape[:2], -1))
+    ordered = ordered.reshape(len(data.y), *found.shape[2:])
+    score = lambda p: score_of(function, num_groups, p, data.y, data.counts, data.by)  # noqa: E731
+    return jax.vmap(score, 1)(ordered)
+
+
+@partial(compiled, static_argnums=(0, 1))
+def _of_permuted(
+    function: ScoreFunction, num_groups: int, clf: Model, data: Data, permuted: Permutations
+) -> Float[Array, "num T"]:
+    def one(number: Array) -> Array:
+        y = labelling(permuted.key, number, permuted.labels)
+        return _everywhere(function, num_groups, clf, data._replace(y=y))
+
+    return lax.map(one, permuted.numbers)
