@@ -16,7 +16,11 @@ from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.multivariate.eraser import Eraser
-from genclf.multivariate.one_covariance import params_or_statistics, with_one_covariance
+from genclf.multivariate.one_covariance import (
+    about_their_mean,
+    params_or_statistics,
+    with_one_covariance,
+)
 from genclf.numerics.products import matmul
 from genclf.numerics.row_blocks import broadcast_rows
 from genclf.numerics.scores.means import Means
@@ -201,15 +205,12 @@ def _axes(params: ClassifierParams) -> DiscriminantAxes:
 
 def _whitened_means(params: ClassifierParams) -> tuple[Array, Array, Array, Array]:
     """The centre, the whitened means about it, and an SVD of these means weighted by the prior."""
-    given, share = params.conditional, jnp.exp(params.log_prior)[:, None]
-    means = Means(given.mean, given.rounding)
-    centre = means.centre
-    deviation = means.about(centre)
-    shift = (share * deviation).sum(0, keepdims=True)
+    given, share = params.conditional, jnp.exp(params.log_prior)
+    centre, deviation = about_their_mean(Means(given.mean, given.rounding), share)
     inverse = given.arithmetic.inverse(given.scale)[0]
-    z = given.arithmetic.whiten(inverse, deviation - shift)
-    _, size, direction = jnp.linalg.svd(jnp.sqrt(share) * z, full_matrices=False)
-    return (centre + shift)[0], z, size, direction
+    z = given.arithmetic.whiten(inverse, deviation)
+    _, size, direction = jnp.linalg.svd(jnp.sqrt(share)[:, None] * z, full_matrices=False)
+    return centre, z, size, direction
 
 
 def _in_space(params: ClassifierParams) -> DiscriminantAxes:

@@ -11,7 +11,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.covariance.regularise import Regularisation, estimate_covariance
 from genclf.covariance.scales import SCALES
-from genclf.multivariate.one_covariance import with_scatters
+from genclf.multivariate.one_covariance import about_their_mean, with_scatters
 from genclf.numerics.products import matmul
 from genclf.numerics.row_blocks import broadcast_rows
 from genclf.numerics.scores.means import Means
@@ -89,10 +89,9 @@ def _eraser(count: Array, moments: Moments) -> Eraser:
     found = estimate_covariance(together, Regularisation(), spherical=False, shared=True)
     total, triangular = found.square_root(), SCALES["full"]
     means = Means(moments.mean, None if low is None else low[1])
-    share = divide(count, jnp.broadcast_to(count.sum(), count.shape))[:, None]
-    deviation = means.about(means.centre)
-    shift = (share * deviation).sum(0, keepdims=True)
-    deviation = jnp.where(share > 0, jnp.sqrt(share) * (deviation - shift), 0)
+    share = divide(count, jnp.broadcast_to(count.sum(), count.shape))
+    centre, deviation = about_their_mean(means, share)
+    deviation = jnp.where(share[:, None] > 0, jnp.sqrt(share)[:, None] * deviation, 0)
     inverse = triangular.inverse(total)[0]
     # P is the projection onto the same span, whatever the square root of Σ: here a triangular one.
     z = triangular.whiten(inverse, deviation)
@@ -105,5 +104,5 @@ def _eraser(count: Array, moments: Moments) -> Eraser:
     return Eraser(
         jnp.where(varies, triangular.whiten(inverse.T, direction).T, 0),
         jnp.where(varies, matmul(total[0], direction.T), 0),
-        (means.centre + shift)[0],
+        centre,
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from genclf.arguments.domains import shown
 from genclf.classifier.classifier import ClassifierParams
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceParams
+from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import ClassifierStats, Moments, divide
 
 
@@ -50,3 +52,12 @@ def with_one_covariance(
             "Gaussian(shared=True), such as lda"
         )
     return source
+
+
+def about_their_mean(
+    means: Means, share: Float[Array, "K"]
+) -> tuple[Float[Array, "d"], Float[Array, "K d"]]:
+    """The mean of the class means with these shares, and the class means about it."""
+    deviation = means.about(means.centre)
+    shift = (share[:, None] * deviation).sum(0, keepdims=True)
+    return (means.centre + shift)[0], deviation - shift

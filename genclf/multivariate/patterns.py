@@ -14,7 +14,7 @@ from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted
 from genclf.families.gaussian.row_space import RowSpaceParams
-from genclf.multivariate.one_covariance import with_one_covariance, with_scatters
+from genclf.multivariate.one_covariance import about_their_mean, with_one_covariance, with_scatters
 from genclf.numerics.products import einsum, matmul
 from genclf.numerics.scores.means import Means
 from genclf.sums.merging import over_classes
@@ -105,11 +105,9 @@ def _of_params(params: ClassifierParams) -> Array:
         if given.rotation is None:
             return inside
         return matmul(inside, given.rotation.basis.T) * given.rotation.unit[None]
-    means = Means(given.mean, given.rounding)
-    share = jnp.exp(params.log_prior)[:, None]
-    deviation = means.about(means.centre)
-    deviation = deviation - (share * deviation).sum(0, keepdims=True)
-    total = given.covariances[0] + einsum("ki,kj->ij", share * deviation, deviation)
+    share = jnp.exp(params.log_prior)
+    _, deviation = about_their_mean(Means(given.mean, given.rounding), share)
+    total = given.covariances[0] + einsum("k,ki,kj->ij", share, deviation, deviation)
     return _patterns(params.linear()[0], total)
 
 

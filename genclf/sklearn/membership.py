@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
+from genclf.arguments.domains import SHARE
 from genclf.classifier.classifier import Classifier
-from genclf.select.membership.coverage import sets_above
 from genclf.select.membership.f_test import FTest, f_test
 from genclf.select.membership.folds_test import FoldsTest
 from genclf.sklearn.attributes import Attributes, only_if
@@ -77,4 +77,5 @@ class Membership(Attributes, abc.ABC):
         Raises:
             ValueError: as for `typicality`; or alpha is not from 0 to 1.
         """
-        return sets_above(self.typicality(X), alpha)
+        least = SHARE.checked(alpha, "alpha")
+        return self.typicality(X) > least

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, PyTree, Shaped
 
+from genclf.arguments.domains import SHARE
 from genclf.arguments.reprs import summary
 from genclf.classifier.by_numpy import (
     fit_by_numpy,
@@ -22,7 +23,6 @@ from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.explanation import Explanation, class_index, explain
 from genclf.classifier.scores import log_posterior
 from genclf.fitting.fit import fit
-from genclf.select.membership.coverage import sets_above
 from genclf.select.membership.folds_test import FoldsTest
 from genclf.tables.arrays import terms_of_columns
 from genclf.tables.columns import Column
@@ -156,7 +156,8 @@ class TableModel:
         Raises:
             ValueError: as for `typicality`; or alpha is not from 0 to 1.
         """
-        return sets_above(self.typicality(table), alpha)
+        least = SHARE.checked(alpha, "alpha")
+        return self.typicality(table) > least
 
     def score(self, X: Frame, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose most probable class is their label in y."""

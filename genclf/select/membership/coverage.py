@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from genclf.arguments.domains import SHARE
 from genclf.arguments.reprs import ShowsNumbers
@@ -168,8 +166,3 @@ def _coverage(p: Array, y: Array, weights: Array | None, alpha: Array) -> Covera
     of_class = Share.of(jnp.where(inside, own, 0).sum(0), own.sum(0))
     size = (weight * inside.sum(1).astype(p.dtype)).sum() / weight.sum()
     return Coverage(of_class, _empty(p, weight, alpha), size, alpha)
-
-
-def sets_above(p: Float[np.ndarray, "n K"], alpha: Any) -> Bool[np.ndarray, "n K"]:
-    """The sets `p > alpha`; raise if alpha is not from 0 to 1."""
-    return p > SHARE.checked(alpha, "alpha")
