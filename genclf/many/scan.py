@@ -67,8 +67,7 @@ def scan(
     observed = run(observed_score)
     if permuted is None:
         return PlaceScores(observed, None)
-    model, _ = at(clf, data.x, jax.tree.map(lambda a: a[0], places))
-    if not share_scatters(model):
+    if not share_scatters(*at(clf, data.x, jax.tree.map(lambda a: a[0], places))):
         return PlaceScores(observed, run(by_refits, permuted))
     scores, exact = run(by_rotations, permuted)
     again = partial(_at_places, at, function, by_refits, Sizes(1, 1), *where, (permuted,))

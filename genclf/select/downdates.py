@@ -22,7 +22,7 @@ from genclf.classifier.classifier import Classifier, ClassifierStats
 from genclf.classifier.model import Model
 from genclf.covariance.estimate import CovarianceEstimate
 from genclf.covariance.scales import SCALES
-from genclf.covariance.shrinkage import Estimated
+from genclf.covariance.shrinkage import Estimated, Target
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.padded import PaddedGaussian
 from genclf.families.gaussian.params import GaussianParams
@@ -41,7 +41,7 @@ def has_downdates(clf: Model, y: Array) -> bool:
     A ridge is relative to the d variances, as are the other targets, and leaving out a row changes
     them all.
     """
-    family = unpenalised_gaussian(clf)
+    family = unpenalised_gaussian(clf, "identity")
     if family is None or y.ndim != 1:
         return False
     given = not isinstance(family.shrinkage, Estimated) and family.pooling is None
@@ -49,8 +49,8 @@ def has_downdates(clf: Model, y: Array) -> bool:
     return given and (inside or isinstance(clf.family, Gaussian))
 
 
-def unpenalised_gaussian(clf: Model) -> Gaussian | None:
-    """The Gaussian of a model with full covariances that are shrunk, if at all, to the identity.
+def unpenalised_gaussian(clf: Model, *targets: Target) -> Gaussian | None:
+    """The Gaussian of a model with full covariances that are shrunk, if at all, to these targets.
 
     None for other models, also for those with a prior, a ridge, a structure or missing cells.
     """
@@ -62,8 +62,8 @@ def unpenalised_gaussian(clf: Model) -> Gaussian | None:
     if family.prior is not None or family.structure is not None:
         return None
     no_ridge = is_concrete(family.ridge) and bool(family.ridge == 0)
-    identity = family.shrinkage is None or family.target == "identity"
-    return family if no_ridge and identity and not family.may_miss else None
+    is_known = family.shrinkage is None or family.target in targets
+    return family if no_ridge and is_known and not family.may_miss else None
 
 
 def gaussian_of(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:

@@ -77,9 +77,10 @@ def permutation_test(
     """Test whether a cross-validated score is better than with labels independent of the rows.
 
     The folds stay, the labels are permuted, and the cross-validation is repeated. A Gaussian with
-    one full covariance, without a ridge, and unshrunk or shrunk towards the identity, is not
-    refitted: all labellings of a fold share its total scatter. In float32 its scores differ from
-    those of refits by rounding; scores that would lose precision are computed by refits.
+    one full covariance, without a ridge, is not refitted, also if its shrinkage is estimated: all
+    labellings of a fold share its total scatter. Towards the diagonal, this needs fewer features
+    than rows. In float32 its scores differ from those of refits by rounding; scores that would lose
+    precision are computed by refits.
 
     Args:
         key: a `jax.random` key.
@@ -127,7 +128,7 @@ def permutation_test(
     permuted = permutations_of(y, key, num, blocks, whole_blocks)
     assert permuted is not None  # num is at least 1
     given = function, num_groups, clf, data
-    if not share_scatters(clf):
+    if not share_scatters(clf, data.x):
         scores = by_refits(*given, permuted)
     else:
         together = batch_size or max(1, min(num, _LARGEST_BATCH // (len(y) * clf.num_classes)))

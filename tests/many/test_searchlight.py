@@ -23,6 +23,9 @@ NEIGHBOURS = [np.arange(max(0, i - 2), min(D, i + 3))[: 1 + i % 5] for i in rang
 MODELS = {
     "lda": gcf.lda(K),
     "lda-shrunk": gcf.lda(K, shrinkage=0.3),
+    "correlations": gcf.Classifier(
+        gcf.Gaussian(shared=True, shrinkage="james-stein", target="diagonal"), K
+    ),
     "qda": gcf.qda(K, shrinkage="oas"),
     "spheres": gcf.Classifier(gcf.Gaussian("spherical"), K),
     "nb": gcf.gaussian_nb(K),
@@ -92,7 +95,7 @@ def test_three_places_as_scikit_learn(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lda", "lda-shrunk", "nb"])
+@pytest.mark.parametrize("name", ["lda", "lda-shrunk", "correlations", "nb"])
 def test_permutations_are_the_same_at_all_places(name, x64):
     x, y = rows_of(name, "float64")
     key = jax.random.key(3)

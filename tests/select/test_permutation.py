@@ -8,19 +8,21 @@ import scipy.special
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import genclf as gcf
+from genclf.covariance.shrinkage import Estimated
 from genclf.families.gaussian.padded import PaddedGaussian
 from genclf.select import permutation
-from genclf.select.permuted_labels import (
-    Rotated,
-    estimated_shrinkage,
-    labelled,
-    posteriors,
-    rotated,
-    share_scatters,
-)
+from genclf.select.permuted_labels import posteriors, rotated, share_scatters
+from genclf.select.permuted_moments import Rotated, estimated_shrinkage, labelled
 from tests.registry import BY_NAME, MIXTURES, D, K, N
 
 NUM = 11
+
+
+def correlations(num_classes, shrinkage):
+    """A linear discriminant that shrinks the correlations."""
+    return gcf.Classifier(
+        gcf.Gaussian(shared=True, shrinkage=shrinkage, target="diagonal"), num_classes
+    )
 
 
 def scores_of_refits(clf, x, y, folds, metric, num, movable, weights=None, by=None):
@@ -44,6 +46,8 @@ def scores_of_refits(clf, x, y, folds, metric, num, movable, weights=None, by=No
         ("qda", gcf.qda(K)),
         ("oas", gcf.lda(K, shrinkage="oas")),
         ("ledoit-wolf", gcf.lda(K, shrinkage="ledoit-wolf")),
+        ("correlations", correlations(K, 0.3)),
+        ("james-stein", correlations(K, "james-stein")),
     ],
 )
 def test_each_permutation_is_cross_validated(name, clf, dtype):
@@ -68,7 +72,11 @@ def by_definition(clf, x, y, w, test):
     z = x - means[y]
     covariance = (w * z.T) @ z / (w.sum() - gaussian.ddof)
     s = gaussian.shrinkage or 0.0
+    if isinstance(s, Estimated):
+        s = shrinkage_by_definition(s.method, gaussian.target, x, y, w)
     target = np.trace(covariance) / d * np.eye(d)
+    if gaussian.target == "diagonal":
+        target = np.diag(np.diag(covariance))
     precision = np.linalg.inv((1 - s) * covariance + s * target)
     prior = np.bincount(y, w) / w.sum()
     apart = test[:, None] - means[None]
@@ -76,10 +84,25 @@ def by_definition(clf, x, y, w, test):
     return score - scipy.special.logsumexp(score, 1, keepdims=True)
 
 
-@pytest.mark.parametrize(("shrinkage", "ddof"), [(None, 0.0), (None, 2.0), (0.3, 2.0)])
-def test_posteriors_of_each_labelling(shrinkage, ddof, x64):
+@pytest.mark.parametrize(
+    ("target", "shrinkage", "ddof"),
+    [
+        ("identity", None, 0.0),
+        ("identity", None, 2.0),
+        ("identity", 0.3, 2.0),
+        ("identity", "ledoit-wolf", 0.0),
+        ("diagonal", 0.3, 2.0),
+        ("diagonal", 1.0, 0.0),
+        ("diagonal", "oas", 0.0),
+        ("diagonal", "ledoit-wolf", 0.0),
+        ("diagonal", "james-stein", 1.0),
+    ],
+)
+def test_posteriors_of_each_labelling(target, shrinkage, ddof, x64):
     x, y = BY_NAME["gaussian"].example("float64")
-    clf = gcf.Classifier(gcf.Gaussian(shared=True, ddof=ddof, shrinkage=shrinkage), K)
+    x = x * 10.0 ** np.arange(D)  # features of other units
+    family = gcf.Gaussian(shared=True, ddof=ddof, shrinkage=shrinkage, target=target)
+    clf = gcf.Classifier(family, K)
     labels = np.stack([y, np.roll(y, 1), np.roll(y, 5)])
     w = np.random.default_rng(0).uniform(0.5, 2, N) * (np.arange(N) % 5 > 0)
     test = np.flatnonzero(w == 0)
@@ -93,36 +116,55 @@ def test_posteriors_of_each_labelling(shrinkage, ddof, x64):
         np.testing.assert_allclose(log_p, expected, rtol=1e-9, atol=1e-9)
 
 
-def shrinkage_by_definition(method, x, y, w):
+def shrinkage_by_definition(method, target, x, y, w):
     """The intensity, from the deviations of rows from the means of their classes."""
     z, n, d = x.copy(), w.sum(), x.shape[1]
     for k in range(K):
         z[y == k] -= np.average(x[y == k], 0, w[y == k])
+    if target == "diagonal":
+        z = z / np.sqrt(np.average(z**2, 0, w))
     s = (w * z.T) @ z / n
-    squares, target = (s**2).sum(), np.trace(s) ** 2 / d
+    squares, mean = (s**2).sum(), np.trace(s) ** 2 / d
     if method == "oas":
-        return min(1, (squares / d**2 + target / d) / ((n + 1) * (squares - target) / d**2))
+        return min(1, (squares / d**2 + mean / d) / ((n + 1) * (squares - mean) / d**2))
     products = (w[:, None, None] * (z[:, :, None] * z[:, None]) ** 2).sum(0) / n
-    return min(1, (products - s**2).sum() / n / (squares - target))
+    if method == "james-stein":
+        off = ~np.eye(d, dtype=bool)
+        return min(1, (products - s**2)[off].sum() / (n - 1) / (s**2)[off].sum())
+    return min(1, (products - s**2).sum() / n / (squares - mean))
 
 
-@pytest.mark.parametrize("method", ["oas", "ledoit-wolf"])
-def test_the_shrinkage_of_each_labelling(method, x64):
+@pytest.mark.parametrize(
+    ("target", "method"),
+    [
+        ("identity", "oas"),
+        ("identity", "ledoit-wolf"),
+        ("diagonal", "oas"),
+        ("diagonal", "ledoit-wolf"),
+        ("diagonal", "james-stein"),
+    ],
+)
+def test_the_shrinkage_of_each_labelling(target, method, x64):
     x, y = BY_NAME["gaussian"].example("float64")
     labels = np.stack([y, np.roll(y, 1), np.roll(y, 2)])
     w = np.random.default_rng(0).uniform(0.5, 2, N) * (np.arange(N) % 5 > 0)
     z = x - np.average(x, 0, w)
+    if target == "diagonal":
+        z = z / np.sqrt(np.average(z**2, 0, w))
     spread, vector = np.linalg.eigh((w * z.T) @ z)
     fold = Rotated(*map(jnp.asarray, (z @ vector, spread, w, True)))
+    if target == "diagonal":
+        fold = fold._replace(vector=jnp.asarray(vector))
     of_labels = lambda y: estimated_shrinkage(method, fold, labelled(fold, y, K), D)  # noqa: E731
-    expected = [shrinkage_by_definition(method, x[w > 0], y[w > 0], w[w > 0]) for y in labels]
+    seen = w > 0
+    expected = [shrinkage_by_definition(method, target, x[seen], y[seen], w[seen]) for y in labels]
     np.testing.assert_allclose(jax.jit(of_labels)(labels), expected, rtol=1e-12)
 
 
 def test_a_class_that_no_row_of_a_fold_has(x64):
     """It has no mean and changes no scatter; no labelling is refitted for it."""
     rng = np.random.default_rng(0)
-    fold = Rotated(rng.normal(size=(N, D)), np.ones(D), np.ones(N), True)
+    fold = Rotated(*map(jnp.asarray, (rng.normal(size=(N, D)), np.ones(D), np.ones(N), True)))
     y = rng.integers(0, 2, (3, N))
     found, two = (labelled(fold, jnp.asarray(y), k) for k in (3, 2))
     np.testing.assert_array_equal(found.between[:, 2], 0)
@@ -150,17 +192,39 @@ def test_p_values_count_what_is_as_good(metric, dtype):
         assert round(float(count[0])) == sum(others) + 1
 
 
+@pytest.mark.parametrize("shrinkage", [0.3, "james-stein"])
+def test_a_feature_that_the_labels_explain(shrinkage, x64):
+    """Its variance within classes loses its digits, so the labels as given are refitted."""
+    rng = np.random.default_rng(0)
+    y, folds = np.arange(47) % 2, np.arange(47) // 16
+    x = rng.normal(size=(47, 5))
+    x[:, 1] = y + 1e-7 * x[:, 1]
+    clf, given = correlations(2, shrinkage), {"num": 2, "key": jax.random.key(0)}
+    one = gcf.searchlight(clf, x, y, [[0, 1, 2, 3, 4]], folds, "log_loss", **given)
+    fold = rotated(clf, jnp.asarray(x), jnp.ones(47))
+    _, exact = posteriors(clf, fold, jnp.arange(3), jnp.stack([y, rng.permutation(y)]))
+    assert exact.tolist() == [False, True]
+    movable = permutation.exchangeable(y, None, False)
+    expected = scores_of_refits(clf, x, y, folds, "log_loss", 2, movable)
+    np.testing.assert_allclose(one.null[:, 0], expected, rtol=1e-9)
+
+
 def test_which_models_need_no_refits():
     shared = lambda **given: gcf.Classifier(gcf.Gaussian(shared=True, **given), 2)  # noqa: E731
+    rows = jnp.zeros((11, 3))
     for shrinkage in (None, 0.2, 1.0, "oas", "ledoit-wolf"):
-        assert share_scatters(shared(shrinkage=shrinkage))
+        assert share_scatters(shared(shrinkage=shrinkage), rows)
+        assert share_scatters(shared(shrinkage=shrinkage), rows.T)
+        clf = correlations(2, shrinkage)
+        assert share_scatters(clf, rows)
+        assert share_scatters(clf, rows.T) == (shrinkage is None)
     for clf in (
         gcf.qda(2), gcf.SoftmaxRegression(2), gcf.multinomial_nb(2), shared(ridge=0.1),
         shared(covariance="diag"), shared(missing="marginalize"),
-        shared(shrinkage=0.2, target="diagonal"), shared(prior=gcf.NormalInverseWishart()),
+        shared(prior=gcf.NormalInverseWishart()),
         gcf.Classifier(gcf.Gaussian(shared=True), 2, inference="predictive"),
     ):  # fmt: skip
-        assert not share_scatters(clf)
+        assert not share_scatters(clf, rows)
 
 
 def test_columns_without_effect_are_no_reason_to_refit(x64):
