@@ -123,10 +123,15 @@ from .many.fits import (
     predict_many as predict_many,
 )
 from .many.generalise import generalise as generalise
+from .many.group_test import GroupTest as GroupTest, group_test as group_test
 from .many.searchlight import (
     Searchlight as Searchlight,
     searchlight as searchlight,
     sliding as sliding,
+)
+from .many.stable_features import (
+    StableFeatures as StableFeatures,
+    stable_features as stable_features,
 )
 from .multivariate.axes import (
     DiscriminantAxes as DiscriminantAxes,

@@ -21,6 +21,7 @@ from genclf.select.cross_validation import posteriors_of_folds
 from genclf.select.data import Data, labelled_data
 from genclf.select.permutation import Permutations, labelling, permutations_of
 from genclf.select.score import Score, ScoreFunction, number_function, score_of
+from genclf.select.splits import FoldsOrPairs
 
 
 @checked_arguments(any_model=True, x=None, **CHECKS)
@@ -28,9 +29,10 @@ def generalise(
     clf: Model,
     x: Shaped[ArrayLike, "n d T"],
     y: ArrayLike,
-    folds: ArrayLike,
+    folds: FoldsOrPairs,
     metric: Score | ScoreFunction = "balanced_accuracy",
     *,
+    test_on: ArrayLike | None = None,
     num: int = 0,
     key: Array | None = None,
     blocks: ArrayLike | None = None,
@@ -53,6 +55,7 @@ def generalise(
         y: labels 0..K-1 of all rows, (n,).
         folds: the fold of each row, as for `cross_validate`.
         metric: a name or a function, as for `score`; larger values of a function are better.
+        test_on: which rows are tested, a mask (n,), as for `permutation_test`; None: all.
         num: number of permutations, each of which refits all models; 0 for scores alone.
         key: a `jax.random` key, for permutations.
         blocks: the block of each row, (n,), as for `permutation_test`; labels are permuted within
@@ -87,9 +90,9 @@ def generalise(
         generalization method".
     """
     x = times_first(clf, x, y, weights)
-    data = labelled_data(x, y, folds, weights)
+    data = labelled_data(x, y, folds, weights, test_on)
     function = number_function(metric, clf.num_classes, data)
-    permuted = permutations_of(y, key, num, blocks, whole_blocks)
+    permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)
     times, n, d = x.shape
     where = clf, data, jnp.arange(times)
     each = n * (d + times * clf.num_classes)

@@ -24,12 +24,14 @@ from genclf.many.neighbours import Neighbours, padded_index
 from genclf.many.scan import At, PlaceScores, scan
 from genclf.select.chunks import PROGRESS, Progress
 from genclf.select.data import Data, labelled_data
-from genclf.select.groups import checked_folds, groups_of_rows
+from genclf.select.groups import groups_of_rows
 from genclf.select.permutation import Permutations, lower_is_better, p_values, permutations_of
 from genclf.select.score import Score, ScoreFunction, number_function
+from genclf.select.splits import FoldsOrPairs, checked_mask, folds_or_pairs
 
 CHECKS: dict[str, Any] = {
-    "folds": checked_folds,
+    "folds": folds_or_pairs,
+    "test_on": checked_mask,
     "blocks": groups_of_rows,
     "num": whole(0),
     "key": optional_key,
@@ -65,9 +67,10 @@ def searchlight(
     x: Shaped[ArrayLike, "n D"],
     y: ArrayLike,
     neighbours: Neighbours,
-    folds: ArrayLike,
+    folds: FoldsOrPairs,
     metric: Score | ScoreFunction = "balanced_accuracy",
     *,
+    test_on: ArrayLike | None = None,
     num: int = 0,
     key: Array | None = None,
     blocks: ArrayLike | None = None,
@@ -93,6 +96,7 @@ def searchlight(
             `radius_neighbors_graph` returns it.
         folds: the fold of each row, as for `cross_validate`.
         metric: a name or a function, as for `score`; larger values of a function are better.
+        test_on: which rows are tested, a mask (n,), as for `permutation_test`; None: all.
         num: number of permutations; 0 for scores alone.
         key: a `jax.random` key, for permutations.
         blocks: the block of each row, (n,), as for `permutation_test`; labels are permuted within
@@ -127,11 +131,11 @@ def searchlight(
         Kriegeskorte, Goebel & Bandettini (2006), "Information-based functional brain mapping";
         Nichols & Holmes (2002), "Nonparametric permutation tests for functional neuroimaging".
     """
-    _require_values(clf, x, y, weights)
+    require_values(clf, x, y, weights)
     index = padded_index(neighbours, x.shape[1])
-    data = labelled_data(x, y, folds, weights)
+    data = labelled_data(x, y, folds, weights, test_on)
     function = number_function(metric, clf.num_classes, data)
-    permuted = permutations_of(y, key, num, blocks, whole_blocks)
+    permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)
     found = scan_neighbourhoods(clf, function, data, permuted, index, batch_size, progress)
     return result_of(found, metric)
 
@@ -141,9 +145,10 @@ def sliding(
     clf: Model,
     x: Shaped[ArrayLike, "n d T"],
     y: ArrayLike,
-    folds: ArrayLike,
+    folds: FoldsOrPairs,
     metric: Score | ScoreFunction = "balanced_accuracy",
     *,
+    test_on: ArrayLike | None = None,
     num: int = 0,
     key: Array | None = None,
     blocks: ArrayLike | None = None,
@@ -161,6 +166,7 @@ def sliding(
         y: labels 0..K-1 of all rows, (n,).
         folds: the fold of each row, as for `cross_validate`.
         metric: a name or a function, as for `score`; larger values of a function are better.
+        test_on: which rows are tested, a mask (n,), as for `permutation_test`; None: all.
         num: number of permutations; 0 for scores alone.
         key: a `jax.random` key, for permutations.
         blocks: the block of each row, (n,), as for `permutation_test`; labels are permuted within
@@ -190,9 +196,9 @@ def sliding(
         King & Dehaene (2014), "Characterizing the dynamics of mental representations".
     """
     x = times_first(clf, x, y, weights)
-    data = labelled_data(x, y, folds, weights)
+    data = labelled_data(x, y, folds, weights, test_on)
     function = number_function(metric, clf.num_classes, data)
-    permuted = permutations_of(y, key, num, blocks, whole_blocks)
+    permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)
     times, width = jnp.arange(len(x)), x.shape[2]
     found = scan(_at_time, function, clf, data, permuted, times, width, batch_size, progress)
     return result_of(found, metric)
@@ -206,11 +212,12 @@ def times_first(
         raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
     found = jnp.moveaxis(jnp.asarray(x), -1, 0)
     check_supervised_rows(clf, found[0], y, weights)
-    _require_values(clf, found, y, weights)
+    require_values(clf, found, y, weights)
     return found
 
 
-def _require_values(*given: PyTree) -> None:
+def require_values(*given: PyTree) -> None:
+    """Raise for traced arguments."""
     if any(isinstance(a, Tracer) for a in jax.tree.leaves(given)):
         raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
 

@@ -29,7 +29,7 @@ from genclf.fitting.fit import fitted
 from genclf.multivariate.row_space import row_space
 from genclf.numerics import loops
 from genclf.select.data import Data, data_of, take
-from genclf.select.groups import checked_folds
+from genclf.select.splits import FoldsOrPairs, checked_mask, folds_or_pairs, splits_of
 from genclf.sums.merging import merged
 
 
@@ -53,7 +53,7 @@ class CrossValidation(ShowsNumbers):
     Attributes:
         log_posterior: the log-posteriors, (n, K), in the order of the rows; NaN for rows that were
             never held out.
-        folds: the fold of each row, (n,).
+        folds: the fold that tests each row, (n,); below 0 for rows that were never held out.
         params: the params of each fold, all leaves with a first axis of length F; None after
             `leave_one_out`.
         diagnosis: `diagnose` for the training rows of each fold, all arrays with a first axis of
@@ -69,15 +69,21 @@ class CrossValidation(ShowsNumbers):
 
 
 @checked_arguments(
-    any_model=True, labels="supervised", folds=checked_folds, diagnosed=FLAG, members=FLAG
+    any_model=True,
+    labels="supervised",
+    folds=folds_or_pairs,
+    test_on=checked_mask,
+    diagnosed=FLAG,
+    members=FLAG,
 )
 def cross_validate(
     clf: Model,
     x: PyTree,
     y: ArrayLike,
-    folds: ArrayLike,
+    folds: FoldsOrPairs,
     weights: ArrayLike | None = None,
     *,
+    test_on: ArrayLike | None = None,
     diagnosed: bool = False,
     members: bool = False,
 ) -> CrossValidation:
@@ -86,15 +92,19 @@ def cross_validate(
     A model with statistics is fitted for each fold from the merged statistics of the folds before
     it and after it. This takes one pass over the rows and no subtraction, so the results are those
     of refitting. With more features than rows and a shrinkage towards the identity, all fits are in
-    the row space. Other models are refitted, with weight 0 for the rows held out.
+    the row space. Other models, and all with `test_on` or pairs, are refitted, with weight 0 for
+    the rows held out.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
         x: rows, as for `fit`.
         y: labels, or responsibilities, as for `fit`.
         folds: the fold of each row, 0..F-1, (n,), from `kfold` or `genclf.folds`; -1 for rows in
-            every training set, -2 for rows that are not used.
+            every training set, -2 for rows that are not used. Or F pairs (train, test) of masks or
+            row numbers, such as `splitter.split(x, y)` yields; no row may be tested twice.
         weights: weight of each row in the fits, >= 0, (n,); None for ones.
+        test_on: which rows are tested, a mask (n,), such as those of another condition. The others
+            are trained on, but for those in the fold of the tested ones. None: all are both.
         diagnosed: whether to diagnose the fit of each fold, for models with p(x | y).
         members: whether to keep the log-density of each row in its class, for `typicality`. Fits
             are then not in the row space, so that their params take rows as they are.
@@ -115,9 +125,8 @@ def cross_validate(
         0.93 (10, 11, 10)
     """
     to_model, rows = (lambda clf: clf, x) if members else in_row_space(clf, x)
-    if len(folds) != len(y):
-        raise ValueError(f"folds has length {len(folds)}, expected {len(y)}: one for each row")
-    data = data_of(x, y, folds, weights)
+    splits = splits_of(folds, test_on, y, weights)
+    data = data_of(x, y, splits, weights)
     found, params = posteriors_of_folds(to_model(clf), data._replace(x=rows))
     reasons = None
     if diagnosed:
@@ -132,7 +141,7 @@ def cross_validate(
                 "responsibilities is no member of one class"
             )
         held = Members(_own_densities(params, data), data.y, data.counts)
-    return CrossValidation(found, folds, params, reasons, held)
+    return CrossValidation(found, splits.folds, params, reasons, held)
 
 
 def in_row_space(clf: Model, x: PyTree) -> tuple[Callable[[Any], Any], PyTree]:
@@ -160,14 +169,16 @@ def posteriors_of_folds(clf: Model, data: Data) -> tuple[Float[Array, "n K"], Py
     if isinstance(clf, Classifier) and has_statistics(clf, data.x):
         found, params = held_out_scores(clf, data, log_posteriors)
     else:
-        found, params = data.each_fold(partial(by_refit, clf, data))
+        found, params = data.each_fold(partial(by_refit, clf, data, log_posteriors))
     return data.in_row_order(found), params
 
 
-def by_refit(clf: Model, data: Data, w: Array, held: Array) -> tuple[Array, PyTree]:
-    """The log-posteriors of the rows held out, by a fit with these weights; and its params."""
+def by_refit(
+    clf: Model, data: Data, scores: Callable[..., Array], w: Array, held: Array
+) -> tuple[Array, PyTree]:
+    """The scores of the rows held out, by a fit with these weights; and its params."""
     params = fitted(clf, data.x, data.y, w)
-    return log_posteriors(params, take(data.x, held)), params
+    return scores(params, take(data.x, held)), params
 
 
 @partial(compiled, fast_compile=2**17)
@@ -192,6 +203,8 @@ def held_out_scores(
     clf: Classifier, data: Data, scores: Callable[[ClassifierParams, PyTree], Array]
 ) -> tuple[Array, ClassifierParams]:
     """The scores of the rows of each fold by the fit to all others, and the params."""
+    if data.trains is not None:
+        return data.each_fold(partial(by_refit, clf, data, scores))
     found = fold_statistics(clf, data)
     return scores_by_others(clf, found.rows, others(found.shared, found.each), scores)
 

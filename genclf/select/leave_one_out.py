@@ -28,6 +28,7 @@ from genclf.select.cross_validation import (
 from genclf.select.data import Data, data_of, take
 from genclf.select.downdates import has_downdates, without_each
 from genclf.select.left_out_words import can_leave_out_words, without_each_document
+from genclf.select.splits import splits_of
 from genclf.sums.merging import merged
 
 ClosedForm = Callable[..., tuple[Array, Array]]
@@ -78,7 +79,7 @@ def leave_one_out(
     to_model, x = in_row_space(clf, x)
     clf = to_model(clf)
     folds = np.arange(len(y), dtype=np.int32)
-    data = data_of(x, y, folds, weights)
+    data = data_of(x, y, splits_of(folds, None, y, weights), weights)
     if (closed_form := _closed_form(clf, x, y)) is not None:
         found, exact = _by_closed_form(closed_form, clf, data)
         again = np.flatnonzero(~np.asarray(exact))
@@ -138,5 +139,5 @@ def _without_each(clf: Classifier, data: Data, batch_size: int | None) -> Array:
 
 @compiled
 def _refitted(clf: Classifier, data: Data, held: Int[Array, "r"]) -> Array:
-    one = lambda row: by_refit(clf, data, data.w.at[row].set(0), row[None])[0][0]  # noqa: E731
+    one = lambda row: by_refit(clf, data, log_posteriors, data.w.at[row].set(0), row[None])[0][0]  # noqa: E731
     return lax.map(one, held)

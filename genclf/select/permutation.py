@@ -21,13 +21,13 @@ from genclf.select.cross_validation import has_statistics, in_row_space, posteri
 from genclf.select.data import Data, labelled_data
 from genclf.select.groups import (
     check_one_per_row,
-    checked_folds,
     first_of_groups,
     groups_of_rows,
     groups_to_score,
 )
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
 from genclf.select.score import Score, ScoreFunction, number_function, score_of
+from genclf.select.splits import FoldsOrPairs, checked_mask, folds_or_pairs
 
 _LARGEST_BATCH = 2**22  # numbers in the one-hot labels of a batch of permutations
 _REFITS = 8  # permutations whose statistics are computed by one product
@@ -53,7 +53,8 @@ class PermutationTest(ShowsNumbers):
 @checked_arguments(
     any_model=True,
     labels="supervised",
-    folds=checked_folds,
+    folds=folds_or_pairs,
+    test_on=checked_mask,
     by=groups_to_score,
     blocks=groups_of_rows,
     num=whole(1),
@@ -64,9 +65,10 @@ def permutation_test(
     clf: Model,
     x: PyTree,
     y: ArrayLike,
-    folds: ArrayLike,
+    folds: FoldsOrPairs,
     metric: Score | ScoreFunction = "balanced_accuracy",
     *,
+    test_on: ArrayLike | None = None,
     num: int = 1000,
     blocks: ArrayLike | None = None,
     whole_blocks: bool = False,
@@ -90,6 +92,8 @@ def permutation_test(
         folds: the fold of each row, as for `cross_validate`.
         metric: a name or a function, as for `score`, that gives one number; larger values of a
             function are better.
+        test_on: which rows are tested, a mask (n,), as for `cross_validate`. Labels are then
+            permuted among the tested rows, and among the others; whole blocks among all. None: all.
         num: number of permutations.
         blocks: the block of each row, (n,), such as runs of a recording: values of one kind, such
             as integers or strings. Labels are permuted within blocks only.
@@ -120,12 +124,12 @@ def permutation_test(
     """
     to_model, x = in_row_space(clf, x)
     clf = to_model(clf)
-    data, num_groups = labelled_data(x, y, folds, weights), 0
+    data, num_groups = labelled_data(x, y, folds, weights, test_on), 0
     check_one_per_row(y.shape, by=by)
     if by is not None:
         data, num_groups = data._replace(by=jnp.asarray(by)), int(np.max(by)) + 1
     function = number_function(metric, clf.num_classes, data)
-    permuted = permutations_of(y, key, num, blocks, whole_blocks)
+    permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)
     assert permuted is not None  # num is at least 1
     given = function, num_groups, clf, data
     if not share_scatters(clf, data.x):
@@ -228,15 +232,22 @@ class Permutations(NamedTuple):
 
 
 def permutations_of(
-    y: Array, key: Array | None, num: int, blocks: np.ndarray | None, whole: bool
+    y: Array,
+    key: Array | None,
+    num: int,
+    blocks: np.ndarray | None,
+    whole: bool,
+    test_on: np.ndarray | None = None,
 ) -> Permutations | None:
-    """`num` permutations of the labels; None if that is 0."""
+    """`num` permutations of the labels, in blocks and apart for tested rows; None if that is 0."""
     if num and key is None:
         raise ValueError(f"num is {num}, but key is None: give a jax.random key for permutations")
     if not num and (key is not None or blocks is not None or whole):
         raise ValueError("key, blocks or whole_blocks is given without permutations: give num")
     if key is None:
         return None
+    if test_on is not None and not whole:
+        blocks = test_on.astype(int) if blocks is None else 2 * blocks + test_on
     labels = exchangeable(np.asarray(y), blocks, whole)
     return Permutations(key, jnp.arange(AS_GIVEN, num), labels)
 

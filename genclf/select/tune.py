@@ -32,6 +32,7 @@ from genclf.select.learning_curve import standard_error
 from genclf.select.nested import TrainingStatistics, posteriors, posteriors_within, statistics_of
 from genclf.select.permutation import lower_is_better
 from genclf.select.score import Score, ScoreFunction, number_function, score_of
+from genclf.select.splits import splits_of
 
 
 class Tuning(ShowsNumbers):
@@ -139,7 +140,8 @@ def tune(
             f"folds has shape {folds.shape}, and y has {y.shape}; expected a fold and a label of "
             "each row"
         )
-    data = data_of(x, y, folds, weights, num_held_out=1 + nested)
+    splits = splits_of(folds, None, y, weights, num_held_out=1 + nested)
+    data = data_of(x, y, splits, weights)
     function = number_function(metric, models[0].num_classes, data)
     num_folds = len(data.rows)
     table = np.full((len(models), num_folds + 1), np.nan)

@@ -34,6 +34,7 @@ from genclf.select.cross_validation import cross_validate
 from genclf.select.data import Data, data_of, take
 from genclf.select.folds import folds as folds_of
 from genclf.select.learning_curve import standard_error
+from genclf.select.splits import Splits
 from genclf.tables.features import dense
 from genclf.tables.training_words import of_all_words
 
@@ -108,7 +109,8 @@ def held_out(
         return scored(*_by_numpy(clf, x, y, folds, w))
     singular, converged = np.zeros(num_folds, bool), np.ones(num_folds, bool)
     if isinstance(clf, Classifier) and is_hidden(clf.family):
-        data = data_of(jax.tree.map(jnp.asarray, dense(x)), jnp.asarray(y), folds, jnp.asarray(w))
+        rows, label, weight = jax.tree.map(jnp.asarray, (dense(x), y, w))
+        data = data_of(rows, label, Splits(folds, None), weight)
         log_p, singular, converged = map(np.asarray, _by_em(clf, data))
     else:
         found = cross_validate(clf, dense(x), y, folds, w, diagnosed=isinstance(clf, Classifier))

@@ -144,7 +144,7 @@ RIGHT = {
     "folds": {"splits": [(np.arange(3), np.arange(3, N))], "num_rows": None},
     "cross_validate": {
         "clf": CLF, "x": X, "y": Y, "folds": FOLDS, "weights": np.ones(N, np.float32),
-        "diagnosed": False, "members": False,
+        "test_on": None, "diagnosed": False, "members": False,
     },
     "leave_one_out": {
         "clf": CLF, "x": X, "y": Y, "weights": np.ones(N, np.float32), "batch_size": None
@@ -155,8 +155,8 @@ RIGHT = {
     },
     "permutation_test": {
         "key": KEY, "clf": CLF, "x": X, "y": Y, "folds": FOLDS, "metric": "accuracy", "num": 2,
-        "blocks": None, "whole_blocks": False, "by": None, "weights": np.ones(N, np.float32),
-        "batch_size": None,
+        "test_on": None, "blocks": None, "whole_blocks": False, "by": None,
+        "weights": np.ones(N, np.float32), "batch_size": None,
     },
     "fit_many": {"clf": CLF, "datasets": [(X, Y)], "batch_size": None, "progress": None},
     "diagnose_many": {"clf": CLF, "datasets": [(X, Y)], "batch_size": None, "progress": None},
@@ -164,14 +164,22 @@ RIGHT = {
     "searchlight": {
         "clf": CLF, "x": X, "y": Y, "neighbours": [[0, 1], [2]], "folds": FOLDS,
         "metric": "accuracy", "num": 2, "key": KEY, "blocks": None, "whole_blocks": False,
-        "weights": np.ones(N, np.float32), "batch_size": None, "progress": None,
+        "test_on": None, "weights": np.ones(N, np.float32), "batch_size": None, "progress": None,
     },
     **{
         name: {
             "clf": CLF, "x": X[..., None], "y": Y, "folds": FOLDS, "metric": "accuracy", "num": 2,
             "key": KEY, "blocks": None, "whole_blocks": False, "weights": np.ones(N, np.float32),
-            "batch_size": None, "progress": None,
+            "test_on": None, "batch_size": None, "progress": None,
         } for name in ("sliding", "generalise")
+    },
+    "group_test": {
+        "key": KEY, "metric": "accuracy", "num": 2,
+        "subjects": [gcf.PermutationTest(*map(jnp.asarray, (0.5, np.ones(3), 0.5)))] * 2,
+    },
+    "stable_features": {
+        "key": KEY, "clf": CLF, "x": X, "y": Y, "num_selected": 1, "num": 2,
+        "batch_size": None, "progress": None,
     },
     "tune": {
         "clf_of": lambda ridge: gcf.lda(K, ridge=ridge), "grid": {"ridge": [0.1, 1.0]}, "x": X,
@@ -344,11 +352,11 @@ ACCEPTED = {
     ("score", "metric", "a class"),
     ("permutation_test", "metric", "a class"),
     ("searchlight", "metric", "a class"),
-    *((name, "metric", "a class") for name in ("sliding", "generalise")),
+    *((name, "metric", "a class") for name in ("sliding", "generalise", "group_test")),
     *((name, "progress", "a class") for name in ("fit_many", "diagnose_many")),
     *(
         (name, "progress", "a class")
-        for name in ("searchlight", "sliding", "generalise", "tune", "bootstrap")
+        for name in ("searchlight", "sliding", "generalise", "tune", "bootstrap", "stable_features")
     ),
     ("compare", "progress", "a class"),
     ("tune", "metric", "a class"),
@@ -400,6 +408,7 @@ NOT_CALLED = {
     "LearningCurve", "Posterior", "DiscriminantAxes", "Eraser", "Manova",
     "Moments", "RowSpace", "Sums", "CatScores", "FeatureRanking", "ThresholdPath",
     "CrossValidation", "PermutationTest", "Searchlight", "Tuning", "Bootstrap",
+    "GroupTest", "StableFeatures",
     "ClassifierStats", "Comparison", "Explanation", "ModelScore", "TableModel",
     "Part", "PlainSums", "Schema", "AdaptedPrior", "Recalibration", "Coverage", "Share",
     "FTest", "FoldsTest", "Members",

@@ -40,6 +40,7 @@ MORE = {
     "sliding": QUICK | {"key": KEY, "x": BITS[..., None]},
     "generalise": QUICK | {"key": KEY, "x": BITS[..., None]},
     "bootstrap": {"num": 3},
+    "stable_features": {"clf": gcf.lda(K), "x": X, "num_selected": 1, "num": 2},
     "adapt_prior": {"method": "confusion", "learned": LOG_P},
     "densities": {"x": X},
     "folds": {"num_rows": N},

@@ -89,6 +89,8 @@ def results():
         gcf.Tuning(clf, clf, table, None, None, 0, 1, "log_loss"),
         gcf.PermutationTest(half, jnp.arange(3.0), half),
         gcf.Searchlight(jnp.arange(20.0), None, None, None),
+        gcf.GroupTest(jnp.arange(20.0), jnp.ones(20), jnp.ones(20)),
+        gcf.StableFeatures(jnp.ones(5), jnp.ones(5), jnp.arange(5)),
         gcf.LearningCurve(jnp.array([20, 40]), {"lda": jnp.ones((2, 3))}),
         made(gcf.calibration, held_out, y), made(gcf.recalibrate, held_out, y),
         made(gcf.adapt_prior, params, x), made(gcf.novelty, jnp.exp(held_out)),

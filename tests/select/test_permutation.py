@@ -381,8 +381,8 @@ def test_of_equal_labellings_none_is_worse(clf, metric, dtype):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(y=np.arange(N) % (K + 1) - 1), "expected one label 0..K-1 and one fold"),
-        (dict(folds=np.zeros(7, int)), "expected one label 0..K-1 and one fold"),
+        (dict(y=np.arange(N) % (K + 1) - 1), r"y\[0\] is -1, expected a label 0..K-1 of each row"),
+        (dict(folds=np.zeros(7, int)), "folds has length 7, expected 101"),
         (dict(blocks=np.arange(7)), "blocks has shape"),
         (dict(blocks=np.zeros(N, int), whole_blocks=True), "expected one label in each block"),
         (dict(whole_blocks=True), "without blocks"),
