@@ -60,7 +60,7 @@ nb_merge_streams = True
 
 # Nearly all the time of most pages is compilation. So it is quick rather than good, as in tests;
 # but not where a page iterates for long or compares times. Others that print one say so.
-COMPILED_WELL = ("latent", "searchlight", "three-roads")
+COMPILED_WELL = ("eeg", "genes", "latent", "searchlight", "three-roads")
 LONG = ("latent", "three-roads", "mixtures", "bayes", "generative-or-discriminative")
 # Sphinx gives a process a dozen pages at a time, and one process is left alone with the last ones.
 sphinx.builders.make_chunks = lambda docnames, nproc: [[docname] for docname in docnames]
