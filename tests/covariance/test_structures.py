@@ -93,6 +93,21 @@ def test_the_covariance_is_that_of_numpy(given, shared, shrinkage):
         )
 
 
+UNITS = {"toeplitz": np.tile([3.0, 0.01], T), "blocks": 10.0 ** np.arange(D), "low rank": 1e3}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_units_change_no_posterior(name, x64):
+    """Of channels, the same at all times; of every feature of a block; of all features together."""
+    x, y = rows()
+    structure, _ = STRUCTURES[name]
+    clf = gcf.Classifier(gcf.Gaussian(structure=structure), K)
+    want = gcf.log_posterior(gcf.fit(clf, x, y), x)
+    scaled = x * UNITS[name] + 7
+    found = gcf.log_posterior(gcf.fit(clf, scaled, y), scaled)
+    np.testing.assert_allclose(found, want, rtol=1e-7, atol=1e-9)
+
+
 def test_fewer_rows_than_features_need_no_other_rule():
     """Lags have more pairs than there are rows: the structure makes the covariance regular."""
     with jax.enable_x64(True):

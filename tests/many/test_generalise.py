@@ -69,6 +69,27 @@ def test_weights_rows_always_trained_on_and_rows_not_used():
         np.testing.assert_allclose(found.score, want, 1e-9)
 
 
+@pytest.mark.parametrize("clf", [gcf.lda(K), gcf.Classifier(gcf.Gaussian("diag", shared=True), K)])
+def test_an_offset_of_all_rows_costs_no_precision(clf):
+    x, y, folds = rows()
+    x = (np.round(256 * x) / 256).astype(np.float32)  # so that the sum is exact
+    want = gcf.generalise(clf, x, y, folds, "log_loss").score
+    found = gcf.generalise(clf, x + np.float32(4096), y, folds, "log_loss").score
+    np.testing.assert_allclose(found, want, rtol=1e-4)
+
+
+def test_classes_that_are_far_apart(dtype):
+    """Scores about the centre of the classes have lost the digits of the rows between them."""
+    x, y, folds = rows()
+    x = x.astype(dtype)
+    x[:, :, 2] += 5_000 * y[:, None]
+    x[7, :, 2] -= 2_500  # half-way
+    with jax.enable_x64(dtype == "float64"):
+        found = gcf.generalise(gcf.lda(K), x, y, folds, "log_loss")
+        want = by_loops(gcf.lda(K), x, y, folds, "log_loss")
+        np.testing.assert_allclose(found.score, want, rtol=1e-3 if dtype == "float32" else 1e-8)
+
+
 def test_the_accuracy_is_that_of_scikit_learn():
     x, y, folds = rows()
     found = gcf.generalise(gcf.lda(K), x, y, folds, "accuracy")
