@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from genclf.arguments.domains import shown, whole
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
@@ -167,6 +167,14 @@ def folds(
     return found
 
 
+def with_label_and_weight(y: AnyArray, weights: AnyArray | None) -> Bool[np.ndarray, "n"]:
+    """The rows that a fit learns from; traced weights are taken to be nonzero."""
+    used = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
+    if weights is not None and readable(weights):
+        used = used & (np.asarray(weights) != 0)
+    return used
+
+
 def check_training(
     folds: np.ndarray, y: AnyArray, weights: AnyArray | None, *, num_held_out: int = 1
 ) -> None:
@@ -180,9 +188,7 @@ def check_training(
     """
     if not readable(y):
         return
-    used = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
-    if weights is not None and readable(weights):
-        used = used & (np.asarray(weights) != 0)
+    used = with_label_and_weight(y, weights)
     where = np.unique(folds[used & (folds != UNUSED)])
     if ALWAYS_TRAIN not in where and len(where) <= num_held_out:
         which = " and ".join(map(str, where)) or "none"

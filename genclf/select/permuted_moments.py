@@ -94,10 +94,8 @@ def _of_covariances(method: str, fold: Rotated, at: Labelled) -> ShrinkageTerms:
     n, r = fold.weight.sum(), fold.rows.shape[1]
     mean = jnp.where(at.within > 0, at.within, 1) / r
     # |W|² = |T|² - 2 Σ_k b_kᵀ T b_k + |B Bᵀ|²
-    eigenvalues, b = (
-        fold.eigenvalues[None] / mean[:, None],
-        at.between / jnp.sqrt(mean)[:, None, None],
-    )
+    eigenvalues = fold.eigenvalues[None] / mean[:, None]
+    b = at.between / jnp.sqrt(mean)[:, None, None]
     whole, gram = (eigenvalues**2).sum(-1), einsum("pkd,pld->pkl", b, b)
     square = whole - 2 * (b**2 * eigenvalues[:, None]).sum((1, 2)) + (gram**2).sum((1, 2))
     square = jnp.where(square > 0.01 * whole, square, jnp.nan)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from genclf.arguments.domains import shown
 from genclf.classifier.checked_arguments import ArrayLike
 from genclf.classifier.labels import AnyArray, readable
-from genclf.select.folds import check_training
+from genclf.select.folds import check_training, with_label_and_weight
 from genclf.select.groups import (
     ALWAYS_TRAIN,
     UNUSED,
@@ -144,10 +144,7 @@ def _of_pairs(pairs: Pairs, n: int) -> Splits:
 def _check_trains(found: Splits, y: AnyArray, weights: AnyArray | None) -> None:
     if not readable(y) or found.trains is None:
         return
-    used = np.asarray(y) >= 0 if y.ndim == 1 else (np.asarray(y) != 0).any(-1)
-    if weights is not None and readable(weights):
-        used = used & (np.asarray(weights) != 0)
-    empty = ~(found.trains & used).any(1)
+    empty = ~(found.trains & with_label_and_weight(y, weights)).any(1)
     if empty.any():
         raise ValueError(
             f"fold {empty.argmax()} has nothing to learn from: none of its training rows has a "
