@@ -8,7 +8,8 @@ from jaxtyping import Bool, Float
 
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.static import static
-from genclf.covariance.scales import SCALES, Covariance, Scale
+from genclf.covariance.scale import Scale
+from genclf.covariance.scales import SCALES, Covariance
 from genclf.numerics.batched import cholesky, eigh, inverse_lower
 from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul

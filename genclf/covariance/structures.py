@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -17,8 +16,9 @@ from genclf.arguments.domains import FLAG, Domain, shown, whole
 from genclf.arguments.hyperparameters import Declared
 from genclf.arguments.static import static
 from genclf.covariance.estimate import CovarianceEstimate
+from genclf.covariance.leading import leading, low_rank_root
 from genclf.covariance.magnitudes import rounding_of
-from genclf.numerics import batched
+from genclf.covariance.scales import Form
 from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.sums.factors import Covariances, by_classes
@@ -37,10 +37,15 @@ class Structure(Declared):
     """A function of a covariance matrix, (d, d), to a symmetric one of the same shape."""
 
     takes_numpy: ClassVar[bool] = True
+    form: ClassVar[Form] = "full"
 
     @abc.abstractmethod
     def __call__(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:
         """The covariance with the structure."""
+
+    def root(self, found: CovarianceEstimate) -> Float[Array, "..."]:
+        """Square roots of the covariances with the structure, as `SCALES[self.form]` has them."""
+        return with_structure(found, self).square_root()
 
     @abc.abstractmethod
     def problems(self, d: int | None = None) -> list[str]:
@@ -175,13 +180,19 @@ class LowRank(Structure):
     """
 
     domains: ClassVar = {"r": whole(1)}
+    form: ClassVar = "low-rank"
 
     r: int = static()
 
     def __call__(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:
-        if on_host(covariance):
-            return _rebuilt(*batched.eigh(covariance[None]), self.r)
-        return _low_rank(covariance, self.r)
+        xp = namespace(covariance)
+        zero = xp.zeros((), covariance.dtype)
+        loadings, rest = leading(covariance, self.r, zero)
+        eye = xp.eye(len(covariance), dtype=covariance.dtype)
+        return matmul(loadings, loadings.T) + rest * eye
+
+    def root(self, found: CovarianceEstimate) -> Float[Array, "one_or_K d _"]:
+        return low_rank_root(found, self.r)
 
     def problems(self, d: int | None = None) -> list[str]:
         if d is None or self.r < d:
@@ -268,33 +279,3 @@ def with_structure(found: CovarianceEstimate, structure: Structure) -> Covarianc
         constant=xp.broadcast_to(singular, found.constant.shape),
         is_singular=singular,
     )
-
-
-def _rebuilt(value: Array, vector: Array, r: int) -> Array:
-    """The matrix whose d - r smallest eigenvalues are their mean."""
-    least, largest = value[0, :-r].mean(), value[0, -r:]
-    top = vector[0, :, -r:]
-    eye = namespace(value).eye(len(top), dtype=value.dtype)
-    return matmul(top * (largest - least)[None], top.T) + least * eye
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _low_rank(covariance: Array, r: int) -> Array:
-    return _rebuilt(*batched.eigh(covariance[None]), r)
-
-
-@_low_rank.defjvp
-def _(r: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # The derivative of an eigenvector is not finite at equal eigenvalues; that of the matrix is,
-    # unless the r-th and the next are equal.
-    value, vector = (a[0] for a in batched.eigh(primals[0][None]))
-    is_top = jnp.arange(len(value), dtype=jnp.int32) >= len(value) - r
-    kept = jnp.where(is_top, value, value[:-r].mean())
-    top, other = is_top[:, None], is_top[None]
-    gap = jnp.where(top != other, value[:, None] - value[None], 1)
-    slope = jnp.where(top != other, kept[:, None] - kept[None], (top & other).astype(kept.dtype))
-    slope = jnp.where(gap == 0, 0, slope / jnp.where(gap == 0, 1, gap))
-    turned = matmul(matmul(vector.T, tangents[0]), vector)
-    mean = jnp.diagonal(turned)[:-r].mean()
-    turned = slope * turned + jnp.diag(jnp.where(is_top, 0, mean))
-    return _rebuilt(value[None], vector[None], r), matmul(matmul(vector, turned), vector.T)

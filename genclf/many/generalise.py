@@ -17,7 +17,7 @@ from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import float_dtype
 from genclf.classifier.model import Fitted, Model
 from genclf.classifier.scores import log_posteriors
-from genclf.covariance.scales import finite
+from genclf.covariance.scale import finite
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.many.scan import PlaceScores, at_all_places
 from genclf.many.searchlight import CHECKS, Searchlight, result_of, times_first

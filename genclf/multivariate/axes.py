@@ -219,7 +219,7 @@ def _in_space(params: ClassifierParams) -> DiscriminantAxes:
     most = min(len(z) - 1, z.shape[1])
     direction, ratio = direction[:most], size[:most] ** 2
     inverse = given.arithmetic.inverse(given.scale)[0]
-    coefficient = given.arithmetic.whiten(inverse.T, direction).T
+    coefficient = given.arithmetic.weights(inverse, direction).T
     return DiscriminantAxes(
         coefficient,
         coefficient,

@@ -102,7 +102,7 @@ def _eraser(count: Array, moments: Moments) -> Eraser:
     # Rounding errors of a feature that does not vary would be all that varies in it.
     varies = ~found.is_singular[0][:, None]
     return Eraser(
-        jnp.where(varies, triangular.whiten(inverse.T, direction).T, 0),
+        jnp.where(varies, triangular.weights(inverse, direction).T, 0),
         jnp.where(varies, matmul(total[0], direction.T), 0),
         centre,
     )

@@ -50,7 +50,8 @@ def _(params: IndependentParams, name: str, y: Array, x: PyTree) -> None:
 def _(params: GaussianParams, name: str, y: Array, x: PyTree) -> None:
     loc, scale = params.mean[y], _of_class(params.scale, y)
     if params.arithmetic.is_full:
-        density = dist.MultivariateNormal(loc, scale_tril=scale)
+        root = params.arithmetic.triangular(scale, loc.shape[-1])
+        density = dist.MultivariateNormal(loc, scale_tril=root)
     else:
         density = dist.Normal(loc, jnp.broadcast_to(scale, loc.shape)).to_event(1)
     numpyro.sample(name, density, obs=x)

@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 
 from genclf.arguments.domains import Scalar
 from genclf.arguments.static import static
-from genclf.covariance.scales import SCALES, Covariance, Scale
+from genclf.covariance.scale import Scale
+from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.logarithms import LOG_2PI, log_pochhammer

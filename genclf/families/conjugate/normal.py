@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from genclf.covariance.pencil import Pencil
-from genclf.covariance.scales import Scale
+from genclf.covariance.scale import Scale
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.numerics.batched import cholesky
 from genclf.numerics.compensated import add_to, rounded, single

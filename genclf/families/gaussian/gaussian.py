@@ -26,7 +26,7 @@ from genclf.covariance.regularise import (
     pseudo_examples,
     sqrt_total_covariance,
 )
-from genclf.covariance.scales import Covariance
+from genclf.covariance.scales import Covariance, Form
 from genclf.covariance.shrinkage import SHRINKAGE, Estimated, Method, Target, estimated
 from genclf.covariance.structures import STRUCTURE, Structure, as_structure, with_structure
 from genclf.families.base import Density, Params, Scalar
@@ -262,15 +262,19 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         mean = xp.where(empty, found.overall_mean[None], stats.mean)
         low = stats.rounding
         rounding = None if low is None else xp.where(empty, 0, low[1])
-        return self._params(mean, found.square_root(), rounding)
+        if (own := self.structure) is None:
+            return self._params(mean, found.square_root(), rounding)
+        return self._params(mean, own.root(found), rounding, own.form)
 
-    def _params(self, mean: Array, scale: Array, rounding: Array | None = None) -> GaussianParams:
+    def _params(
+        self, mean: Array, scale: Array, rounding: Array | None = None, form: Form | None = None
+    ) -> GaussianParams:
         if rounding is None:
             rounding = next(iter(zero_low(mean) or ()), None)
         return GaussianParams.of_fields(
             mean=mean,
             scale=scale,
-            covariance=self.covariance,
+            covariance=form or self.covariance,
             shared=self.shared,
             missing=self.missing,
             rounding=rounding,
@@ -355,8 +359,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return predictive_density(posterior)
 
     def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
-        found = estimate_covariance(stats, self._regularisation(ddof), **self._form)
-        return found if self.structure is None else with_structure(found, self.structure)
+        return estimate_covariance(stats, self._regularisation(ddof), **self._form)
 
     @property
     def _form(self) -> dict[str, bool]:
@@ -432,6 +435,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         """Rank and condition of each class' covariance, ridge included; see GaussianDiagnosis."""
         count = stats.count.min(-1) if stats.of_cells else stats.count
         found = self._covariance(*self._with_prior(stats))
+        if self.structure is not None:
+            found = with_structure(found, self.structure)
         return found.diagnose(count, stats.mean, self.shared)
 
     def problems(self, d: PyTree[int] | None = None) -> list[str]:

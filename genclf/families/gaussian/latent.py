@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Float, Shaped
 
 from genclf.arguments.static import static
-from genclf.covariance.scales import SCALES, Covariance, Scale
+from genclf.covariance.scale import Scale
+from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.capabilities import Completed, Init, Latent, Observed, SharesScatter
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.conjugate.two_covariance import TwoCovariance

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
-from genclf.covariance.scales import SCALES, Covariance, Scale
+from genclf.covariance.scale import Scale
+from genclf.covariance.scales import SCALES, Form
 from genclf.families.base import Condition, Params
 from genclf.families.capabilities import (
     HasConditionals,
@@ -63,8 +64,10 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         mean: class means, shape (K, d).
         scale: a square root of the covariance, with a class axis of length 1 if the classes
             share it. "full": lower Cholesky factor L, Σ = L Lᵀ, shape (K or 1, d, d); "diag":
-            standard deviations, (K or 1, d); "spherical": one standard deviation, (K or 1, 1).
-        covariance: "full", "diag" or "spherical".
+            standard deviations, (K or 1, d); "spherical": one standard deviation, (K or 1, 1);
+            "low-rank": deviations s and loadings G as columns, Σ = diag(s²) + G Gᵀ,
+            (K or 1, d, 1 + r).
+        covariance: "full", "diag", "spherical" or "low-rank", the form of the covariances.
         shared: whether all classes have one covariance.
         missing: "marginalize" if NaN is a missing cell, else "error".
         rounding: the rounding errors of the means, shape (K, d): scores are those of
@@ -80,14 +83,14 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         ),
         HasTerms: Condition(
             "with shared=True or independent features",
-            lambda self: self.shared or self.covariance != "full" or self.num_features == 1,
+            lambda self: self.shared or not self.arithmetic.is_full or self.num_features == 1,
             'fit Gaussian(shared=True) or Gaussian("diag")',
         ),
     }
 
     mean: Float[Array, "K d"]
     scale: Float[Array, "..."]
-    covariance: Covariance = static()
+    covariance: Form = static()
     shared: bool = static()
     missing: Missing = static()
     rounding: Float[Array, "K d"] | None  # type: ignore[misc]
@@ -96,7 +99,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         self,
         mean: Array,
         scale: Array,
-        covariance: Covariance,
+        covariance: Form,
         shared: bool,
         missing: Missing = "error",
         rounding: Array | None = None,
@@ -152,7 +155,9 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
     def _problems(self) -> list[str]:
         mean, low = np.abs(self.mean), 0 if self.rounding is None else np.abs(self.rounding)
         is_rounding = np.all(low <= 1e-3 * mean.max(initial=0))
-        return [] if is_rounding else ["rounding is larger than any rounding of mean"]
+        is_positive = self.covariance != "low-rank" or np.all(self.scale[..., 0] > 0)
+        wrong = [] if is_rounding else ["rounding is larger than any rounding of mean"]
+        return wrong if is_positive else [*wrong, "scale has a deviation that is not positive"]
 
     @property
     def coupled(self) -> bool:

@@ -8,7 +8,8 @@ from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
-from genclf.covariance.scales import SCALES, Covariance, Scale, finite
+from genclf.covariance.scale import Scale, finite
+from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.base import Density
 from genclf.families.mode import mode
 from genclf.families.support import FINITE, Support

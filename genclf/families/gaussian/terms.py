@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Float, Int, Shaped
 
-from genclf.covariance.scales import finite
+from genclf.covariance.scale import finite
 from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.scores.means import Means
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int, Shaped
 
-from genclf.covariance.scales import Scale, finite, squares
+from genclf.covariance.scale import Scale, finite, squares
 from genclf.numerics import loops
 from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.namespace import Array, namespace

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from jaxtyping import Bool, Float, Shaped
 
-from genclf.covariance.scales import SCALES, Scale
+from genclf.covariance.scale import Scale
+from genclf.covariance.scales import SCALES
 from genclf.numerics import loops
 from genclf.numerics.namespace import Array, constant, namespace
 from genclf.numerics.products import matmul

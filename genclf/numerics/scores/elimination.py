@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int, Shaped
 
-from genclf.covariance.scales import finite
+from genclf.covariance.scale import finite
 from genclf.numerics import loops
 from genclf.numerics.namespace import Array, jax, jnp, lax
 from genclf.numerics.scores.cells import Densities

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Float, Shaped
 
-from genclf.covariance.scales import Scale
+from genclf.covariance.scale import Scale
 from genclf.numerics import loops
 from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.namespace import Array, namespace

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from genclf.covariance.scales import Scale, finite, squares
+from genclf.covariance.scale import Scale, finite, squares
 from genclf.numerics import loops
 from genclf.numerics.namespace import Array, constant, jnp, lax, namespace, on_host
 from genclf.numerics.products import matmul
@@ -34,7 +34,7 @@ def linear_form(
 ) -> tuple[Float[Array, "K d"], Float[Array, "K"]]:
     """(coef, intercept) of `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`, as a function of x - c."""
     z = arithmetic.whiten(inverse, means.about(centre))
-    return arithmetic.whiten(inverse.T, z), -0.5 * squares(z)
+    return arithmetic.weights(inverse, z), -0.5 * squares(z)
 
 
 class SharedForm:

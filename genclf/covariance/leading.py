@@ -1,0 +1,112 @@
+"""The leading directions of covariances, as loadings of factors, and the variance in all others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from genclf.covariance.estimate import CovarianceEstimate
+from genclf.numerics import batched
+from genclf.numerics.namespace import Array, namespace, on_host
+from genclf.numerics.products import matmul
+from genclf.sums.factors import Covariances, by_classes
+
+Leading = tuple[Float[Array, "d r"], Float[Array, ""]]
+_ROUNDING = 4  # times ε: the share of the largest variance up to which another may be rounding
+
+
+def leading(covariance: Float[Array, "d d"], r: int, least: Float[Array, ""]) -> Leading:
+    """Loadings `G = U √(λ - σ²)` of the r largest eigenvalues λ, and σ², the mean of the others.
+
+    If σ² is only rounding, it is `least` instead. The derivative of an eigenvector is not finite
+    at equal eigenvalues. That of G is the one with `dG Gᵀ + G dGᵀ = d(G Gᵀ)` that is finite there,
+    unless the r-th eigenvalue and the next are equal.
+    """
+    if on_host(covariance):
+        return _of_spectrum(*_eigh(covariance), r, least)
+    return _leading(covariance, least, r)
+
+
+def low_rank_root(found: CovarianceEstimate, r: int) -> Float[Array, "one_or_K d _"]:
+    """Scales of `Loadings`: r leading directions of each covariance, and one variance beside them.
+
+    A feature that has no variance keeps its substitute as noise of its own.
+    """
+    assert found.exact is not None
+    xp = namespace(found.variance)
+    singular = xp.broadcast_to(found.is_singular, found.variance.shape)
+    of = found.exact, found.variance, singular, least_variance(found)
+    root = partial(_roots, r)
+    return root(of) if on_host(found.variance) else by_classes(root, of)
+
+
+def least_variance(found: CovarianceEstimate) -> Float[Array, "one_or_K"]:
+    """The variance in directions that have none: a share ε^(2/3) of the mean over the features."""
+    xp = namespace(found.variance)
+    scale = xp.broadcast_to(found.scale, found.variance.shape).mean(-1)
+    return xp.where(scale > 0, xp.finfo(scale.dtype).eps ** (2 / 3) * scale, 1)
+
+
+def as_scale(loadings: Array, rest: Array, variance: Array, singular: Array) -> Array:
+    """The scale of one class, `[s | G]`, with s² the variance of singular features."""
+    xp = namespace(loadings)
+    noise = xp.sqrt(xp.where(singular, variance, rest))
+    return xp.concatenate([noise[:, None], loadings], -1)
+
+
+def _roots(r: int, of: tuple[Covariances, Array, Array, Array]) -> Float[Array, "K d _"]:
+    exact, variance, singular, least = of
+    xp = namespace(variance)
+    varies = ~singular[:, :, None] & ~singular[:, None]
+    matrices = xp.where(varies, exact.matrices(), 0)
+
+    def of_class(matrix: Array, variance: Array, singular: Array, least: Array) -> Array:
+        return as_scale(*leading(matrix, r, least), variance, singular)
+
+    each = matrices, variance, singular, least
+    if on_host(variance):
+        found: Any = np.stack([of_class(*own) for own in zip(*each, strict=True)])
+        return found
+    return jax.vmap(of_class)(*each)
+
+
+def _eigh(covariance: Array) -> tuple[Array, Array]:
+    value, vector = batched.eigh(covariance[None])
+    return value[0], vector[0]
+
+
+def _of_spectrum(value: Array, vector: Array, r: int, least: Array) -> Leading:
+    """From all eigenvalues, ascending, and vectors."""
+    xp = namespace(value)
+    rest = value[:-r].mean()
+    is_rounding = rest <= _ROUNDING * xp.finfo(value.dtype).eps * value[-1]
+    rest = xp.where(is_rounding, least, rest)
+    return vector[:, -r:] * xp.sqrt(xp.maximum(value[-r:] - rest, 0))[None], rest
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _leading(covariance: Array, least: Array, r: int) -> Leading:
+    return _of_spectrum(*_eigh(covariance), r, least)
+
+
+@_leading.defjvp
+def _(
+    r: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Leading, Leading]:
+    value, vector = _eigh(primals[0])
+    loadings, rest = _of_spectrum(value, vector, r, primals[1])
+    change = matmul(matmul(vector.T, tangents[0]), vector)
+    is_least = rest == primals[1]
+    of_rest = jnp.where(is_least, tangents[1], jnp.diagonal(change)[:-r].mean())
+    size = jnp.sqrt(jnp.maximum(value[-r:] - rest, 0))[None]
+    inside = change[-r:, -r:] - of_rest * jnp.eye(r, dtype=rest.dtype)
+    inside = jnp.where(size > 0, 0.5 * inside / jnp.where(size > 0, size, 1), 0)
+    gap = value[None, -r:] - value[:-r, None]
+    outside = size * change[:-r, -r:] * jnp.where(gap > 0, 1 / jnp.where(gap > 0, gap, 1), 0)
+    turned = matmul(vector, jnp.concatenate([outside, inside]))
+    return (loadings, rest), (turned, of_rest)
