@@ -32,6 +32,20 @@ def leading(covariance: Float[Array, "d d"], r: int, least: Float[Array, ""]) ->
     return _leading(covariance, least, r)
 
 
+def leading_of_rows(
+    z: Float[Array, "m d"], added: Float[Array, ""], r: int, least: Float[Array, ""]
+) -> Leading:
+    """`leading` of the covariance `zᵀ z + added I`, from the products of the rows; r < m < d."""
+    d, eps = z.shape[1], jnp.finfo(z.dtype).eps
+    value, vector = _eigh(matmul(z, z.T))
+    top = value[-r:]
+    rest = value[:-r].sum() / (d - r) + added
+    rest = jnp.where(rest <= _ROUNDING * eps * (top[-1] + added), least, rest)
+    excess = top + added - rest
+    share = jnp.where(excess > 0, excess / jnp.where(excess > 0, top, 1), 0)
+    return matmul(z.T, vector[:, -r:] * jnp.sqrt(share)[None]), rest
+
+
 def low_rank_root(found: CovarianceEstimate, r: int) -> Float[Array, "one_or_K d _"]:
     """Scales of `Loadings`: r leading directions of each covariance, and one variance beside them.
 

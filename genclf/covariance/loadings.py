@@ -1,25 +1,28 @@
 """The arithmetic of covariances of a few factors, and independent noise in each feature.
 
 `Σ = diag(s²) + G Gᵀ`. A scale holds the deviations s and the loadings G as columns, (d, 1 + r). In
-units of the noise, g = G / s, the root and its inverse are those of Woodbury's identity:
+units of the noise, with g = G / s, `I + gᵀ g = L Lᵀ` and h = g L⁻ᵀ, Woodbury's identity gives
 
-    W = I - g A gᵀ,    W⁻¹ = I + g (I + L)⁻¹ gᵀ,    I + gᵀ g = L Lᵀ,    A = (I + Lᵀ)⁻¹ L⁻¹,
+    (I + g gᵀ)⁻¹ = I - h hᵀ = Wᵀ W,    W = I - h C hᵀ,    C = Lᵀ (I + Lᵀ)⁻¹,
+    W⁻¹ = I + g (I + L)⁻¹ gᵀ.
 
-with `Wᵀ W = (I + g gᵀ)⁻¹`. They are exact for any G, so that they can be differentiated.
+They are exact for any G, so that they can be differentiated.
 """
 
 from __future__ import annotations
 
 from jaxtyping import Float, Int
 
-from genclf.covariance.scale import Scale, finite, squares
-from genclf.numerics import on_host as host
-from genclf.numerics.namespace import Array, jax, jnp, namespace, on_host
+from genclf.covariance.scale import Scale, cholesky, finite, inverse_lower, squares
+from genclf.numerics import loops
+from genclf.numerics.namespace import Array, jax, jnp, namespace
 from genclf.numerics.products import einsum, matmul
+
+_CANCELS = 16  # as in `distances`: a difference of numbers this many times as large has cancelled
 
 
 class Loadings(Scale):
-    """The arithmetic of scales `[s | G]`; the inverse of one is `[1/s | g | g A]`."""
+    """The arithmetic of scales `[s | G]`; the inverse of one is `[1/s | h | h C]`."""
 
     is_full, is_product = True, False
     of_scale, event_ndim, spread = "real", 2, "scatter matrix"
@@ -33,20 +36,26 @@ class Loadings(Scale):
     def inverse(self, scale: Array) -> Array:
         noise, g = _in_units(scale)
         factor = _factor(g)
-        a = matmul(_inverse_lower(_plus_identity(factor)).mT, _inverse_lower(factor))
-        return namespace(scale).concatenate([1 / noise, g, matmul(g, a)], -1)
+        h = matmul(g, inverse_lower(factor).mT)
+        c = matmul(inverse_lower(_plus_identity(factor)), factor).mT
+        return namespace(scale).concatenate([1 / noise, h, matmul(h, c)], -1)
 
     def whiten(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n _"]:
-        unit, g, g_a = _split(inverse)
+        unit, h, h_c = _split(inverse)
         z = deviation * unit[None]
-        return z - matmul(matmul(z, g), g_a.T)
+        return z - matmul(matmul(z, h), h_c.T)
 
     def weights(self, inverse: Array, z: Float[Array, "n _"]) -> Float[Array, "n d"]:
-        unit, g, g_a = _split(inverse)
-        return (z - matmul(matmul(z, g_a), g.T)) * unit[None]
+        unit, h, h_c = _split(inverse)
+        return (z - matmul(matmul(z, h_c), h.T)) * unit[None]
 
     def squared_lengths(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
-        return squares(finite(self.whiten(inverse, deviation)))
+        unit, h, _ = _split(inverse)
+        length = matmul(deviation * deviation, unit * unit)
+        found = length - squares(matmul(deviation, unit[:, None] * h))
+        is_exact = length <= _CANCELS * (found + len(inverse))  # False on NaN
+        whitened = lambda: squares(finite(self.whiten(inverse, deviation)))  # noqa: E731
+        return loops.cond(loops.any_member(~is_exact.all()), whitened, lambda: found)
 
     def diagonal(self, scale: Array) -> Float[Array, "..."]:
         return scale[..., 0]
@@ -61,26 +70,26 @@ class Loadings(Scale):
 
     def triangular(self, scale: Array, d: int) -> Float[Array, "... d d"]:
         noise, g = _in_units(scale)
-        return noise * _cholesky(_plus_identity(matmul(g, g.mT)))
+        return noise * cholesky(_plus_identity(matmul(g, g.mT)))
 
     def precisions(self, inverse: Array, d: int) -> Float[Array, "one_or_K d d"]:
-        unit, g, g_a = inverse[..., :1], *_columns(inverse)
-        whitener = _plus_identity(-matmul(g_a, g.mT))
+        unit, (h, h_c) = inverse[..., :1], _columns(inverse)
+        whitener = _plus_identity(-matmul(h_c, h.mT))
         return unit * matmul(whitener.mT, whitener) * unit.mT
 
     def traces(self, inverse: Array, scatter: Array) -> Float[Array, "K"]:
         xp = namespace(inverse)
-        unit, g, g_a = inverse[..., :1], *_columns(inverse)
+        unit, (h, h_c) = inverse[..., :1], _columns(inverse)
         s = scatter * (unit * unit.mT)
-        s = s - matmul(matmul(s, g), g_a.mT)
-        own = s - matmul(g_a, matmul(g.mT, s))
+        s = s - matmul(matmul(s, h), h_c.mT)
+        own = s - matmul(h_c, matmul(h.mT, s))
         return xp.trace(own, axis1=-2, axis2=-1)
 
     def noise(
         self, noise: Float[Array, "*shape d"], scale: Array, y: Int[Array, "*shape"]
     ) -> Float[Array, "*shape d"]:
         deviation, g = _in_units(scale)
-        g_b = matmul(g, _inverse_lower(_plus_identity(_factor(g))))
+        g_b = matmul(g, inverse_lower(_plus_identity(_factor(g))))
         own = y if len(scale) > 1 else jnp.zeros_like(y)
 
         def of_row(row: tuple[Array, Array]) -> Array:
@@ -109,7 +118,7 @@ def _in_units(scale: Array) -> tuple[Array, Array]:
 
 
 def _columns(inverse: Array) -> tuple[Array, Array]:
-    """G and g A of an inverse."""
+    """H and h C of an inverse."""
     r = inverse.shape[-1] // 2
     return inverse[..., 1 : 1 + r], inverse[..., 1 + r :]
 
@@ -120,25 +129,9 @@ def _split(inverse: Array) -> tuple[Array, Array, Array]:
 
 def _factor(g: Float[Array, "*batch d r"]) -> Float[Array, "*batch r r"]:
     """The Cholesky factor of `I + gᵀ g`."""
-    return _cholesky(_plus_identity(matmul(g.mT, g)))
+    return cholesky(_plus_identity(matmul(g.mT, g)))
 
 
 def _plus_identity(a: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
     xp = namespace(a)
     return a + xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape)
-
-
-def _cholesky(a: Array) -> Array:
-    if on_host(a):
-        return host.cholesky(a)
-    from genclf.numerics.batched import cholesky  # workers have no JAX
-
-    return cholesky(a)
-
-
-def _inverse_lower(factor: Array) -> Array:
-    if on_host(factor):
-        return host.inverse_lower(factor)
-    from genclf.numerics.batched import inverse_lower  # workers have no JAX
-
-    return inverse_lower(factor)

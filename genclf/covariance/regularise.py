@@ -197,9 +197,9 @@ def _spreads(
     taken = xp.where(count == 0, 0, count - less).sum(0, keepdims=True)
     together = _Spread(of_all, taken, n)
     if stats.is_pooled:
-        own = _Spread(of_all, _divisor(n, less), n)
+        own = _Spread(of_all, divisors(n, less), n)
         return averaged(own), averaged(together)
-    empty, divisor, other = count == 0, _divisor(count, less), of_all
+    empty, divisor, other = count == 0, divisors(count, less), of_all
     if stats.of_cells:
         unobserved = empty & ~empty.all(-1, keepdims=True)
         total = (n * size.total[None], xp.zeros_like(other[1]))
@@ -258,7 +258,7 @@ def _over_features(spherical: bool) -> Callable[[Array], Array]:
     return lambda a: a.mean(-1, keepdims=True) if spherical else a
 
 
-def _divisor(count: Array, ddof: Array) -> Array:
+def divisors(count: Array, ddof: Array) -> Array:
     """Count - ddof; NaN for a class with weight, but not more than ddof."""
     xp = namespace(count)
     divisor = count - ddof

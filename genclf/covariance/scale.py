@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
+from genclf.numerics import on_host as host
 from genclf.numerics.namespace import Array, jnp, namespace, on_host
 from genclf.numerics.products import matmul
 
@@ -120,6 +121,24 @@ def finite(z: Array) -> Array:
     xp = namespace(z)
     known = xp.isfinite(z)
     return z if on_host(z) and known.all() else xp.where(known, z, xp.nan)
+
+
+def cholesky(a: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    """`batched.cholesky`, also where there is no JAX."""
+    if on_host(a):
+        return host.cholesky(a)
+    from genclf.numerics.batched import cholesky  # workers have no JAX
+
+    return cholesky(a)
+
+
+def inverse_lower(factor: Float[Array, "*batch m m"]) -> Float[Array, "*batch m m"]:
+    """`batched.inverse_lower`, also where there is no JAX."""
+    if on_host(factor):
+        return host.inverse_lower(factor)
+    from genclf.numerics.batched import inverse_lower  # workers have no JAX
+
+    return inverse_lower(factor)
 
 
 def squares(z: Float[Array, "n d"]) -> Float[Array, "n"]:

@@ -23,9 +23,9 @@ from typing import Literal
 from jaxtyping import Float, Int
 
 from genclf.covariance.loadings import Loadings
-from genclf.covariance.scale import Scale, finite, squares
-from genclf.numerics import loops, on_host as host
-from genclf.numerics.namespace import Array, jnp, namespace, on_host
+from genclf.covariance.scale import Scale, finite, inverse_lower, squares
+from genclf.numerics import loops
+from genclf.numerics.namespace import Array, jnp, namespace
 from genclf.numerics.products import einsum, matmul
 
 Covariance = Literal["full", "diag", "spherical"]
@@ -66,10 +66,6 @@ class Triangular(Scale):
         return d * d
 
     def inverse(self, scale: Array) -> Array:
-        if on_host(scale):
-            return host.inverse_lower(scale)
-        from genclf.numerics.batched import inverse_lower  # workers have no JAX
-
         return inverse_lower(scale)
 
     def whiten(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n _"]:

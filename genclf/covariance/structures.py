@@ -158,7 +158,12 @@ class LowRank(Structure):
 
     `Σ' = Σ_{j<=r} λ_j u_j u_jᵀ + σ² (I - Σ_{j<=r} u_j u_jᵀ)`, where λ_j and u_j are the r largest
     eigenvalues of Σ and their vectors, and σ² is the mean of the other d - r eigenvalues. These are
-    the maximum-likelihood estimates of that form. They depend on the units of the features.
+    the maximum-likelihood estimates of that form. They depend on the units of the features. If σ²
+    is only rounding, it is ε^(2/3) of the mean variance instead, ε the dtype's epsilon.
+
+    Params hold `[s | G]`, `Σ' = diag(s²) + G Gᵀ`, d (1 + r) numbers for each covariance, and the
+    scores of n rows cost 4 n d r flops for each class. A fit of many large covariances never holds
+    all of them, unless the shrinkage is estimated, or covariances are pooled.
 
     Args:
         r: number of directions, at least 1 and below the number of features.

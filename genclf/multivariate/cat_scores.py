@@ -171,8 +171,8 @@ def _about_all(given: GaussianParams, share: Float[Array, "K"]) -> Float[Array, 
 def _adjusted(given: GaussianParams, deviation: Float[Array, "K d"]) -> Float[Array, "K d"]:
     if not given.arithmetic.is_full:
         return deviation / given.scale
-    unit = jnp.sqrt((given.scale[0] ** 2).sum(-1))
-    root = given.scale[0] / unit[:, None]
+    unit = given.arithmetic.deviations(given.scale)[0]
+    root = given.arithmetic.triangular(given.scale, given.num_features)[0] / unit[:, None]
     value, vector = eigh(matmul(root, root.T))
     return _inverse_root(value, vector, deviation / unit[None])
 

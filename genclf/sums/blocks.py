@@ -78,6 +78,13 @@ def map_weights(f: Callable[[Array], Array], w: W) -> W:
     return jax.tree.map(lambda a: f(a) if eqx.is_inexact_array(a) else a, w)
 
 
+def of_some_classes(w: Hard, k: Int[Array, "m"]) -> Hard:
+    """The weights in m consecutive classes k; rows of other classes have none."""
+    label = w.label - k[0]
+    present = (label >= 0) & (label < len(k))
+    return Hard(jnp.where(present, label, -1), jnp.where(present, w.weight, 0), len(k))
+
+
 def one_label_each(rows: Shaped[Array, "n ..."], w: ClassWeights) -> tuple[Array, Hard]:
     """The rows with hard labels; with responsibilities each class gets a copy of each row."""
     if isinstance(w, Hard):

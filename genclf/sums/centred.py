@@ -22,6 +22,7 @@ from genclf.sums.blocks import (
     Sum,
     class_rows,
     ignore_absent,
+    of_some_classes,
     row_weights,
     rows_at,
     scan_rows,
@@ -124,13 +125,12 @@ def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:
         return _tiled_moments(x, w, tile)
 
     def of_classes(k: Array) -> Moments:
-        label = w.label - k[0]
-        present = (label >= 0) & (label < len(k))
-        label, weight = jnp.where(present, label, -1), jnp.where(present, w.weight, 0)
-        return _tiled_moments(x, Hard(label, weight, len(k)), tile)
+        return _tiled_moments(x, of_some_classes(w, k), tile)
 
     few = max(1, _FEW_CELLS // d**2)
-    return map_in_blocks(jax.checkpoint(of_classes), jnp.arange(num_classes), few)
+    return map_in_blocks(
+        jax.checkpoint(of_classes), jnp.arange(num_classes, dtype=w.label.dtype), few
+    )
 
 
 def _tiled_moments(x: Shaped[Array, "n d"], w: Hard, tile: int) -> Moments:

@@ -20,12 +20,8 @@ def class_tiles(w: Hard, tile: int) -> tuple[Any, Callable[[Array], tuple[Array,
 
     Unused entries of a tile, and unused tiles at the end, hold some row with weight 0.
     """
-    num_classes = w.num_classes
-    label = jnp.where(w.label < 0, num_classes, w.label).astype(jnp.int32)
-    order = _stable_order(label, num_classes + 1)
-    size = jnp.zeros(num_classes + 1, int).at[label].add(1, mode="promise_in_bounds")
-    first_row = jnp.cumsum(size) - size
-    tiles = -(-size[:-1] // tile)
+    order, first_row, size = class_order(w)
+    tiles = -(-size // tile)
     first_tile = jnp.cumsum(tiles) - tiles
 
     def tile_of(t: Array) -> tuple[Array, Array, Array]:
@@ -34,7 +30,16 @@ def class_tiles(w: Hard, tile: int) -> tuple[Any, Callable[[Array], tuple[Array,
         rows = order.at[first_row[k] + offset].get(mode="clip")
         return k, rows, jnp.where(offset < size[k], w.weight[rows], 0)
 
-    return label.shape[0] // tile + num_classes, tile_of
+    return w.label.shape[0] // tile + w.num_classes, tile_of
+
+
+def class_order(w: Hard) -> tuple[Int[Array, "n"], Int[Array, "K"], Int[Array, "K"]]:
+    """Row numbers sorted by class, where in them each class begins, and how many rows it has."""
+    num_classes = w.num_classes
+    label = jnp.where(w.label < 0, num_classes, w.label).astype(jnp.int32)
+    size = jnp.zeros(num_classes + 1, int).at[label].add(1, mode="promise_in_bounds")
+    first = jnp.cumsum(size) - size
+    return _stable_order(label, num_classes + 1), first[:-1], size[:-1]
 
 
 def _stable_order(label: Int[Array, "n"], num_labels: int) -> Int[Array, "n"]:

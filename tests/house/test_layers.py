@@ -23,7 +23,7 @@ EXCEPTIONS = {
     "genclf.bayes.generative_story",
     "genclf.cli.compare",
     "genclf.cli.main",
-    "genclf.covariance.scales",
+    "genclf.covariance.scale",
     "genclf.families.capabilities",
     "genclf.files.kinds",
     "genclf.stream.part",

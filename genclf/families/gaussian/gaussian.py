@@ -39,6 +39,7 @@ from genclf.families.conjugate.gaussian import flat_prior
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.gaussian.latent import LatentGaussian
+from genclf.families.gaussian.low_rank import fit_by_class, is_by_class
 from genclf.families.gaussian.params import GaussianParams, describe_moments
 from genclf.families.gaussian.prior import at_mode, predictive_density, pseudo_and_others
 from genclf.families.gaussian.row_space import diagnose_in_row_space, fit_in_row_space
@@ -215,7 +216,13 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return rules_in_use(self) + [rule] * is_open
 
     def fit(self, x: Shaped[Array, "n d"], w: ClassWeights) -> Params:
-        """The estimate from the statistics; if `prefers_rows`, in the row space."""
+        """The estimate from the statistics.
+
+        If `prefers_rows`, it is found in the row space. With a `LowRank` structure and large
+        covariances, it is found class by class.
+        """
+        if is_by_class(self, x, w):
+            return fit_by_class(self, x, w)
         return fit_in_row_space(self, x, w) if self.prefers_rows(x) else super().fit(x, w)
 
     def prefers_rows(self, x: PyTree) -> bool:
@@ -257,14 +264,20 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def of_covariances(self, stats: Moments, found: CovarianceEstimate) -> GaussianParams:
         """Params with the means of the statistics and these covariances."""
+        if (own := self.structure) is None:
+            return self.of_scale(stats, found, found.square_root())
+        return self.of_scale(stats, found, own.root(found), own.form)
+
+    def of_scale(
+        self, stats: Moments, found: CovarianceEstimate, scale: Array, form: Form | None = None
+    ) -> GaussianParams:
+        """Params with the means of the statistics and this square root of the covariances."""
         xp = namespace(stats.mean)
         empty = stats.per_feature(stats.count) == 0
         mean = xp.where(empty, found.overall_mean[None], stats.mean)
         low = stats.rounding
         rounding = None if low is None else xp.where(empty, 0, low[1])
-        if (own := self.structure) is None:
-            return self._params(mean, found.square_root(), rounding)
-        return self._params(mean, own.root(found), rounding, own.form)
+        return self._params(mean, scale, rounding, form)
 
     def _params(
         self, mean: Array, scale: Array, rounding: Array | None = None, form: Form | None = None
