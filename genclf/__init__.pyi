@@ -124,11 +124,8 @@ from .many.fits import (
 )
 from .many.generalise import generalise as generalise
 from .many.group_test import GroupTest as GroupTest, group_test as group_test
-from .many.searchlight import (
-    Searchlight as Searchlight,
-    searchlight as searchlight,
-    sliding as sliding,
-)
+from .many.places import Searchlight as Searchlight
+from .many.searchlight import searchlight as searchlight, sliding as sliding
 from .many.stable_features import (
     StableFeatures as StableFeatures,
     stable_features as stable_features,

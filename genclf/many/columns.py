@@ -23,7 +23,7 @@ from genclf.many.scan import PlaceScores
 from genclf.select.chunks import Progress, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics, held_out_scores
 from genclf.select.data import Data
-from genclf.select.permutation import Permutations, labelling
+from genclf.select.labellings import Permutations, labelling
 from genclf.select.score import ScoreFunction, score_of
 
 _TOGETHER = 2**18  # number of array elements in the scores of one batch of neighbourhoods

@@ -15,7 +15,7 @@ from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
-from genclf.many.searchlight import Searchlight
+from genclf.many.places import Searchlight
 from genclf.select.permutation import PermutationTest, lower_is_better, p_values
 from genclf.select.score import Score, ScoreFunction
 

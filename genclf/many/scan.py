@@ -15,7 +15,8 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.model import Model
 from genclf.select.chunks import Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.data import Data
-from genclf.select.permutation import Permutations, by_refits, by_rotations, observed_score
+from genclf.select.labellings import Permutations
+from genclf.select.permutation import by_refits, by_rotations, observed_score
 from genclf.select.permuted_labels import share_scatters
 from genclf.select.score import ScoreFunction
 

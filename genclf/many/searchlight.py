@@ -8,57 +8,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Shaped
 
-from genclf.arguments.domains import FLAG, whole
-from genclf.arguments.reprs import ShowsNumbers
-from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional_key
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import float_dtype
 from genclf.classifier.model import Model
-from genclf.classifier.rows import check_supervised_rows
 from genclf.families.gaussian.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
 from genclf.many.neighbours import Neighbours, padded_index
+from genclf.many.places import CHECKS, Searchlight, require_values, result_of, times_first
 from genclf.many.scan import At, PlaceScores, scan
-from genclf.select.chunks import PROGRESS, Progress
+from genclf.select.chunks import Progress
 from genclf.select.data import Data, labelled_data
-from genclf.select.groups import groups_of_rows
-from genclf.select.permutation import Permutations, lower_is_better, p_values, permutations_of
+from genclf.select.labellings import Permutations, permutations_of
 from genclf.select.score import Score, ScoreFunction, number_function
-from genclf.select.splits import FoldsOrPairs, checked_mask, folds_or_pairs
-
-CHECKS: dict[str, Any] = {
-    "folds": folds_or_pairs,
-    "test_on": checked_mask,
-    "blocks": groups_of_rows,
-    "num": whole(0),
-    "key": optional_key,
-    "whole_blocks": FLAG,
-    "progress": PROGRESS,
-}
-
-
-class Searchlight(ShowsNumbers):
-    """Cross-validated scores at C places, from `searchlight` or `sliding`; see `generalise`, too.
-
-    Attributes:
-        score: the score at each place, (C,), or at each pair of times, (T, T); NaN where a cell is
-            invalid or the score does not exist. As in `fit`, constant features do not affect the
-            posterior, and `diagnose` finds singular covariances.
-        p_value: `(b + 1) / (num + 1)`, where b is the number of permutations whose score at that
-            place is at least as good, (C,) or (T, T); None without permutations.
-        p_corrected: the family-wise p-value: the same, where b counts the permutations whose best
-            score over all places is at least as good, (C,) or (T, T).
-        null: the scores of permuted labels, (num, C) or (num, T, T); each permutation is the same
-            at all places.
-    """
-
-    score: Float[Array, "*places"]
-    p_value: Float[Array, "*places"] | None
-    p_corrected: Float[Array, "*places"] | None
-    null: Float[Array, "num *places"] | None
+from genclf.select.splits import FoldsOrPairs
 
 
 @checked_arguments(any_model=True, labels="supervised", neighbours=None, **CHECKS)
@@ -202,37 +167,6 @@ def sliding(
     times, width = jnp.arange(len(x)), x.shape[2]
     found = scan(_at_time, function, clf, data, permuted, times, width, batch_size, progress)
     return result_of(found, metric)
-
-
-def times_first(
-    clf: Model, x: ArrayLike, y: ArrayLike, weights: ArrayLike | None
-) -> Float[Array, "T n d"]:
-    """The rows of each time; raise unless they are rows of the model at all times."""
-    if np.ndim(x) != 3 or not np.shape(x)[2]:
-        raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
-    found = jnp.moveaxis(jnp.asarray(x), -1, 0)
-    check_supervised_rows(clf, found[0], y, weights)
-    require_values(clf, found, y, weights)
-    return found
-
-
-def require_values(*given: PyTree) -> None:
-    """Raise for traced arguments."""
-    if any(isinstance(a, Tracer) for a in jax.tree.leaves(given)):
-        raise ValueError("x, y, weights and clf are read on the host: call it outside jit and vmap")
-
-
-def result_of(found: PlaceScores, metric: Score | ScoreFunction) -> Searchlight:
-    """The scores, with p-values of each place and of the best of all."""
-    if found.scores is None:
-        return Searchlight(found.observed, None, None, None)
-    observed, null = found.scores[:, 0], jnp.moveaxis(found.scores[:, 1:], 1, 0)
-    places = tuple(range(1, null.ndim))
-    best = (jnp.nanmin if lower_is_better(metric) else jnp.nanmax)(null, places, keepdims=True)
-    every = jnp.broadcast_to(best, null.shape)
-    return Searchlight(
-        found.observed, p_values(observed, null, metric), p_values(observed, every, metric), null
-    )
 
 
 def scan_neighbourhoods(

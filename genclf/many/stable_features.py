@@ -17,7 +17,7 @@ from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import float_dtype
 from genclf.fitting.fit import fit_closed
-from genclf.many.searchlight import require_values
+from genclf.many.places import require_values
 from genclf.multivariate.cat_scores import cat_scores
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 

@@ -331,3 +331,20 @@ def test_a_matrix_that_is_not_symmetric_is_nan():
 def test_free_numbers(structure, number):
     clf = gcf.Classifier(gcf.Gaussian(structure=structure), K)
     assert gcf.num_parameters(clf, D) == K - 1 + K * D + K * number
+
+
+@pytest.mark.parametrize("structure", [gcf.BlockToeplitz(T, C), gcf.LowRank(2)])
+def test_streams_and_tuning_have_the_structure(structure):
+    x, y = rows(np.float32)
+    family = gcf.Gaussian(structure=structure)
+    of = lambda shrinkage: gcf.Classifier(replace(family, shrinkage=shrinkage), K)  # noqa: E731
+    batches = [{"x": x[at], "y": y[at]} for at in (slice(50), slice(50, None))]
+    clf = of(0.1)
+    schema = gcf.Schema.scan(clf, batches, label="y")
+    found = gcf.stream.fit_batches(clf, batches, schema).conditional.covariances
+    want = gcf.fit(clf, x, y).conditional.covariances
+    np.testing.assert_allclose(found, want, 1e-4, 1e-4)
+    folds, grid = np.arange(N) % 3, [0.1, 0.5]
+    scores = gcf.tune(of, {"shrinkage": grid}, x, y, folds).table["score"]
+    each = [gcf.score(gcf.cross_validate(of(s), x, y, folds), y, "log_loss") for s in grid]
+    np.testing.assert_allclose(scores, each, 1e-5)

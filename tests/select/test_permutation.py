@@ -10,7 +10,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import genclf as gcf
 from genclf.covariance.shrinkage import Estimated
 from genclf.families.gaussian.padded import PaddedGaussian
-from genclf.select import permutation
+from genclf.select import labellings, permutation
 from genclf.select.permuted_labels import posteriors, rotated, share_scatters
 from genclf.select.permuted_moments import Rotated, estimated_shrinkage, labelled
 from tests.registry import BY_NAME, MIXTURES, D, K, N
@@ -28,7 +28,7 @@ def correlations(num_classes, shrinkage):
 def scores_of_refits(clf, x, y, folds, metric, num, movable, weights=None, by=None):
     found = []
     for number in range(num):
-        labels = np.asarray(permutation.labelling(jax.random.key(0), jnp.int32(number), movable))
+        labels = np.asarray(labellings.labelling(jax.random.key(0), jnp.int32(number), movable))
         assert sorted(labels) == sorted(y)
         cv = gcf.cross_validate(clf, x, labels, folds, weights)
         found.append(gcf.score(cv, labels, metric, weights=weights, by=by))
@@ -57,7 +57,7 @@ def test_each_permutation_is_cross_validated(name, clf, dtype):
     folds[[3, 8]], folds[[7, 13]] = -1, -2
     args = (clf, x, y, folds, "log_loss")
     found = gcf.permutation_test(jax.random.key(0), *args, num=NUM, weights=weights)
-    movable = permutation.exchangeable(y, None, False)
+    movable = labellings.exchangeable(y, None, False)
     expected = scores_of_refits(*args, NUM, movable, weights)
     np.testing.assert_allclose(found.null, expected, rtol=1e-10 if dtype == "float64" else 1e-4)
     observed = gcf.score(gcf.cross_validate(*args[:-1], weights), y, "log_loss", weights=weights)
@@ -204,7 +204,7 @@ def test_a_feature_that_the_labels_explain(shrinkage, x64):
     fold = rotated(clf, jnp.asarray(x), jnp.ones(47))
     _, exact = posteriors(clf, fold, jnp.arange(3), jnp.stack([y, rng.permutation(y)]))
     assert exact.tolist() == [False, True]
-    movable = permutation.exchangeable(y, None, False)
+    movable = labellings.exchangeable(y, None, False)
     expected = scores_of_refits(clf, x, y, folds, "log_loss", 2, movable)
     np.testing.assert_allclose(one.null[:, 0], expected, rtol=1e-9)
 
@@ -242,10 +242,10 @@ def test_few_permutations_of_few_rows_as_scikit_learn(x64):
     x, peer = rng.normal(size=(17, 2)) + y[:, None], LinearDiscriminantAnalysis("lsqr")
     key = jax.random.key(0)
     found = gcf.permutation_test(key, gcf.lda(2), x, y, folds, "log_loss", num=3)
-    movable = permutation.exchangeable(y, None, False)
+    movable = labellings.exchangeable(y, None, False)
     expected = []
     for number in range(4):
-        labels = y if number == 3 else permutation.labelling(key, jnp.int32(number), movable)
+        labels = y if number == 3 else labellings.labelling(key, jnp.int32(number), movable)
         labels, log_p = np.asarray(labels), np.empty((17, 2))
         for fold in range(3):
             out = folds == fold
@@ -265,7 +265,7 @@ def test_other_models(name, x64):
     found = gcf.permutation_test(
         jax.random.key(0), model.classifier, x, y, folds, "accuracy", num=3
     )
-    movable = permutation.exchangeable(y, None, False)
+    movable = labellings.exchangeable(y, None, False)
     args = (model.classifier, x, y, folds, "accuracy")
     expected = scores_of_refits(*args, 3, movable)
     np.testing.assert_allclose(found.null, expected, atol=1e-12)
@@ -280,7 +280,7 @@ def test_more_features_than_rows(x64):
     for shrinkage in (0.4, "ledoit-wolf"):
         args = (gcf.lda(K, shrinkage=shrinkage), x, y, folds, "log_loss")
         found = gcf.permutation_test(jax.random.key(0), *args, num=NUM, batch_size=4)
-        movable = permutation.exchangeable(y, None, False)
+        movable = labellings.exchangeable(y, None, False)
         expected = scores_of_refits(*args, NUM, movable)
         np.testing.assert_allclose(found.null, expected, rtol=1e-10)
 
@@ -295,7 +295,7 @@ def test_where_labels_would_lose_digits_there_are_refits(x64):
         folds = gcf.kfold(jax.random.key(1), y, 4)
         args = (gcf.lda(2), rows, y, folds, "log_loss")
         found = gcf.permutation_test(jax.random.key(0), *args, num=NUM)
-        movable = permutation.exchangeable(y, None, False)
+        movable = labellings.exchangeable(y, None, False)
         expected = scores_of_refits(*args, NUM, movable)
         np.testing.assert_allclose(found.null, expected, rtol=1e-8)
 
@@ -306,7 +306,7 @@ def test_a_score_of_each_group(x64):
     folds, by = gcf.kfold(jax.random.key(1), y, 5), np.arange(N) % 3
     found = gcf.permutation_test(jax.random.key(0), gcf.lda(K), x, y, folds, num=NUM, by=by)
     assert found.null.shape == (NUM, 3) and found.p_value.shape == (3,)
-    movable = permutation.exchangeable(y, None, False)
+    movable = labellings.exchangeable(y, None, False)
     args = (gcf.lda(K), x, y, folds, "balanced_accuracy")
     expected = scores_of_refits(*args, NUM, movable, by=by)
     np.testing.assert_allclose(found.null, expected, rtol=1e-12)
@@ -318,15 +318,15 @@ def test_labels_move_within_blocks_or_with_them():
     blocks = np.array([2, 0, 2, 0, 0, 1, 1, 2, 1, 1])
     y = np.array([1, 0, 1, 0, 0, 0, 0, 1, 0, 0])
     mixed = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
-    within = permutation.exchangeable(mixed, blocks, False)
-    whole = permutation.exchangeable(y, blocks, True)
+    within = labellings.exchangeable(mixed, blocks, False)
+    whole = labellings.exchangeable(y, blocks, True)
     moves = set()
     for number in range(20):
-        found = np.asarray(permutation.labelling(jax.random.key(0), jnp.int32(number), within))
+        found = np.asarray(labellings.labelling(jax.random.key(0), jnp.int32(number), within))
         for block in range(3):
             assert set(found[blocks == block]) == set(mixed[blocks == block])
         moves.add(tuple(found))
-        labels = np.asarray(permutation.labelling(jax.random.key(0), jnp.int32(number), whole))
+        labels = np.asarray(labellings.labelling(jax.random.key(0), jnp.int32(number), whole))
         of_block = [set(labels[blocks == block]) for block in range(3)]
         assert all(len(one) == 1 for one in of_block)
         assert sorted(one.pop() for one in of_block) == [0, 0, 1]
@@ -366,9 +366,9 @@ def test_of_equal_labellings_none_is_worse(clf, metric, dtype):
     folds = np.arange(36) % 3
     key, moves = jax.random.key(0), {"blocks": blocks, "whole_blocks": True}
     test = gcf.permutation_test(key, clf, x, y, folds, metric, num=num, **moves)
-    movable = permutation.exchangeable(y, blocks, True)
+    movable = labellings.exchangeable(y, blocks, True)
     labels = np.stack(
-        [permutation.labelling(key, jnp.int32(number), movable) for number in range(num)]
+        [labellings.labelling(key, jnp.int32(number), movable) for number in range(num)]
     )
     # The classes are far apart: no labelling scores as well but this one, and its mirror image.
     equal = (labels == y).all(1) | (labels == 1 - y).all(1)

@@ -8,7 +8,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 
 import genclf as gcf
-from genclf.select import permutation
+from genclf.select import labellings
 
 N, D, K, F = 67, 5, 3, 4
 MODELS = {
@@ -84,9 +84,9 @@ def test_permutations_keep_the_conditions_apart(name, x64):
     clf, key, blocks = MODELS[name], jax.random.key(0), np.arange(N) // 30
     given = {"num": 3, "blocks": blocks, "test_on": test_on}
     found = gcf.permutation_test(key, clf, x, y, folds, "log_loss", **given)
-    permuted = permutation.permutations_of(jnp.asarray(y), key, 3, blocks, False, test_on)
+    permuted = labellings.permutations_of(jnp.asarray(y), key, 3, blocks, False, test_on)
     for number, score in zip(permuted.numbers[1:], found.null, strict=True):
-        labels = np.asarray(permutation.labelling(key, number, permuted.labels))
+        labels = np.asarray(labellings.labelling(key, number, permuted.labels))
         assert (labels != y).any()
         for of_block in range(3):
             for part in (test_on, ~test_on):
