@@ -36,7 +36,11 @@ Labels = Literal["checked", "supervised", "unread"]
 def checked_arguments(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def checked_arguments(
-    *, any_model: bool = False, labels: Labels = "checked", **checks: Domain | Check | None
+    *,
+    any_model: bool = False,
+    labels: Labels = "checked",
+    all_features: bool = True,
+    **checks: Domain | Check | None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
@@ -46,6 +50,7 @@ def checked_arguments(
     *,
     any_model: bool = False,
     labels: Labels = "checked",
+    all_features: bool = True,
     **checks: Domain | Check | None,
 ) -> Any:
     """Decorate a public function, so that its arguments are checked and converted.
@@ -58,18 +63,20 @@ def checked_arguments(
         any_model: whether models of p(y | x) alone are accepted too.
         labels: "checked": concrete labels must be classes or -1; "supervised": also, some must have
             a weight, and -1 must not stand for a class; "unread": they may hold anything.
+        all_features: whether the model is one of all features of x.
         **checks: checks by argument name that replace those in `_CHECKS`: a `Domain`, a function of
             (value, name), or None to leave the argument as it is.
     """
     if function is None:
-        return lambda function: _checked(function, any_model, labels, checks)
-    return _checked(function, any_model, labels, checks)
+        return lambda function: _checked(function, any_model, labels, all_features, checks)
+    return _checked(function, any_model, labels, all_features, checks)
 
 
 def _checked(
     function: Callable[P, R],
     any_model: bool,
     labels: Labels,
+    all_features: bool,
     checks: dict[str, Domain | Check | None],
 ) -> Callable[P, R]:
     called = function.__name__
@@ -96,7 +103,7 @@ def _checked(
             if given.get(name) is not None and not any_model:
                 require_generative(given[name], called)
         if "clf" in names:
-            d = widths(given["x"]) if "x" in takes else None
+            d = widths(given["x"]) if "x" in takes and all_features else None
             given["clf"] = check_hyperparameters(given["clf"], d)
         if "params" in names and "params" not in checks:
             check_params(given["params"], "params", called)

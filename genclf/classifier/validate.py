@@ -18,6 +18,7 @@ from genclf.classifier.labels import check_minus_one, valid_labels, valid_weight
 from genclf.classifier.model import Fitted, Model, check_hyperparameters, check_params
 from genclf.classifier.rows import check_examples, check_rows
 from genclf.classifier.validate_gaussians import REGULAR, check_determined
+from genclf.covariance.structures import OwnStructure
 from genclf.families.combined.combinator import leaf_families
 from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.gaussian.gaussian import Gaussian
@@ -119,6 +120,7 @@ def validate(
         found = diagnosed(model, x, labels, weight)
         # EM starts from the labelled rows alone if every class has some.
         if not latent or not np.asarray(found.empty).any():
+            _check_structures(model.effective(), x, found.conditional)
             check_determined(found.conditional, "", latent)
         if not latent:
             _check_seen(model.effective(), x, found.unseen)
@@ -210,6 +212,18 @@ def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
             raise ValueError(
                 f"{n} rows of {d} features do not determine a covariance, since its rank would be "
                 f"below {n}: set {REGULAR}"
+            )
+
+
+def _check_structures(clf: Classifier, x: PyTree, found: PyTree) -> None:
+    """Raise if a user's function makes a covariance NaN, which rows with a ddof of 0 do not."""
+    for family, _ in leaf_families(clf.family, x):
+        own = getattr(family, "structure", None)
+        unknown = any(np.isnan(leaf).any() for leaf in jax.tree.leaves(found))
+        if isinstance(own, OwnStructure) and unknown and np.all(np.asarray(family.ddof) == 0):
+            raise ValueError(
+                "structure makes a covariance that is not symmetric, or not of finite numbers: "
+                "return a symmetric one"
             )
 
 

@@ -20,27 +20,32 @@ Leading = tuple[Float[Array, "d r"], Float[Array, ""]]
 _ROUNDING = 4  # times ε: the share of the largest variance up to which another may be rounding
 
 
-def leading(covariance: Float[Array, "d d"], r: int, least: Float[Array, ""]) -> Leading:
+def leading(
+    covariance: Float[Array, "d d"], r: int, least: Float[Array, ""], num: Float[Array, ""]
+) -> Leading:
     """Loadings `G = U √(λ - σ²)` of the r largest eigenvalues λ, and σ², the mean of the others.
 
+    The others are `num - r`: `num` features vary, and those that do not have zeros in the matrix.
     If σ² is only rounding, it is `least` instead. The derivative of an eigenvector is not finite
     at equal eigenvalues. That of G is the one with `dG Gᵀ + G dGᵀ = d(G Gᵀ)` that is finite there,
     unless the r-th eigenvalue and the next are equal.
     """
     if on_host(covariance):
-        return _of_spectrum(*_eigh(covariance), r, least)
-    return _leading(covariance, least, r)
+        return _of_spectrum(*_eigh(covariance), r, least, num)
+    return _leading(covariance, least, num, r)
 
 
 def leading_of_rows(
-    z: Float[Array, "m d"], added: Float[Array, ""], r: int, least: Float[Array, ""]
+    z: Float[Array, "m d"],
+    added: Float[Array, ""],
+    r: int,
+    least: Float[Array, ""],
+    num: Float[Array, ""],
 ) -> Leading:
     """`leading` of the covariance `zᵀ z + added I`, from the products of the rows; r < m < d."""
-    d, eps = z.shape[1], jnp.finfo(z.dtype).eps
     value, vector = _eigh(matmul(z, z.T))
     top = value[-r:]
-    rest = value[:-r].sum() / (d - r) + added
-    rest = jnp.where(rest <= _ROUNDING * eps * (top[-1] + added), least, rest)
+    rest = _rest(value[:-r].sum() / _others(num, r) + added, top[-1] + added, least)
     excess = top + added - rest
     share = jnp.where(excess > 0, excess / jnp.where(excess > 0, top, 1), 0)
     return matmul(z.T, vector[:, -r:] * jnp.sqrt(share)[None]), rest
@@ -80,7 +85,8 @@ def _roots(r: int, of: tuple[Covariances, Array, Array, Array]) -> Float[Array, 
     matrices = xp.where(varies, exact.matrices(), 0)
 
     def of_class(matrix: Array, variance: Array, singular: Array, least: Array) -> Array:
-        return as_scale(*leading(matrix, r, least), variance, singular)
+        num = (~singular).sum().astype(variance.dtype)
+        return as_scale(*leading(matrix, r, least, num), variance, singular)
 
     each = matrices, variance, singular, least
     if on_host(variance):
@@ -94,29 +100,39 @@ def _eigh(covariance: Array) -> tuple[Array, Array]:
     return value[0], vector[0]
 
 
-def _of_spectrum(value: Array, vector: Array, r: int, least: Array) -> Leading:
+def _of_spectrum(value: Array, vector: Array, r: int, least: Array, num: Array) -> Leading:
     """From all eigenvalues, ascending, and vectors."""
     xp = namespace(value)
-    rest = value[:-r].mean()
-    is_rounding = rest <= _ROUNDING * xp.finfo(value.dtype).eps * value[-1]
-    rest = xp.where(is_rounding, least, rest)
+    rest = _rest(value[:-r].sum() / _others(num, r), value[-1], least)
     return vector[:, -r:] * xp.sqrt(xp.maximum(value[-r:] - rest, 0))[None], rest
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _leading(covariance: Array, least: Array, r: int) -> Leading:
-    return _of_spectrum(*_eigh(covariance), r, least)
+def _others(num: Array, r: int) -> Array:
+    """The number of directions that are not among the leading ones, at least 1."""
+    return namespace(num).maximum(num - r, 1)
+
+
+def _rest(mean: Array, largest: Array, least: Array) -> Array:
+    """The mean of the other eigenvalues; `least` if it is only rounding of the largest."""
+    xp = namespace(mean)
+    return xp.where(mean <= _ROUNDING * xp.finfo(mean.dtype).eps * largest, least, mean)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _leading(covariance: Array, least: Array, num: Array, r: int) -> Leading:
+    return _of_spectrum(*_eigh(covariance), r, least, num)
 
 
 @_leading.defjvp
 def _(
-    r: int, primals: tuple[Array, Array], tangents: tuple[Array, Array]
+    r: int, primals: tuple[Array, Array, Array], tangents: tuple[Array, Array, Array]
 ) -> tuple[Leading, Leading]:
     value, vector = _eigh(primals[0])
-    loadings, rest = _of_spectrum(value, vector, r, primals[1])
+    loadings, rest = _of_spectrum(value, vector, r, *primals[1:])
     change = matmul(matmul(vector.T, tangents[0]), vector)
     is_least = rest == primals[1]
-    of_rest = jnp.where(is_least, tangents[1], jnp.diagonal(change)[:-r].mean())
+    of_mean = jnp.diagonal(change)[:-r].sum() / _others(primals[2], r)
+    of_rest = jnp.where(is_least, tangents[1], of_mean)
     size = jnp.sqrt(jnp.maximum(value[-r:] - rest, 0))[None]
     inside = change[-r:, -r:] - of_rest * jnp.eye(r, dtype=rest.dtype)
     inside = jnp.where(size > 0, 0.5 * inside / jnp.where(size > 0, size, 1), 0)

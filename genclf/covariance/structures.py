@@ -18,7 +18,7 @@ from genclf.arguments.static import static
 from genclf.covariance.estimate import CovarianceEstimate
 from genclf.covariance.leading import leading, low_rank_root
 from genclf.covariance.magnitudes import rounding_of
-from genclf.covariance.scales import Form
+from genclf.covariance.scales import SCALES, Form
 from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.sums.factors import Covariances, by_classes
@@ -158,7 +158,8 @@ class LowRank(Structure):
 
     `Σ' = Σ_{j<=r} λ_j u_j u_jᵀ + σ² (I - Σ_{j<=r} u_j u_jᵀ)`, where λ_j and u_j are the r largest
     eigenvalues of Σ and their vectors, and σ² is the mean of the other d - r eigenvalues. These are
-    the maximum-likelihood estimates of that form. They depend on the units of the features. If σ²
+    the maximum-likelihood estimates of that form. They depend on the units of the features. A
+    feature that is constant in a class does not count among the d, and keeps its substitute. If σ²
     is only rounding, it is ε^(2/3) of the mean variance instead, ε the dtype's epsilon.
 
     Params hold `[s | G]`, `Σ' = diag(s²) + G Gᵀ`, d (1 + r) numbers for each covariance, and the
@@ -191,9 +192,9 @@ class LowRank(Structure):
 
     def __call__(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:
         xp = namespace(covariance)
-        zero = xp.zeros((), covariance.dtype)
-        loadings, rest = leading(covariance, self.r, zero)
-        eye = xp.eye(len(covariance), dtype=covariance.dtype)
+        d, dtype = len(covariance), covariance.dtype
+        loadings, rest = leading(covariance, self.r, xp.asarray(0, dtype), xp.asarray(d, dtype))
+        eye = xp.eye(d, dtype=dtype)
         return matmul(loadings, loadings.T) + rest * eye
 
     def root(self, found: CovarianceEstimate) -> Float[Array, "one_or_K d _"]:
@@ -209,7 +210,7 @@ class LowRank(Structure):
 
 
 class OwnStructure(Structure):
-    """A user's function of a covariance matrix.
+    """A user's function of a covariance matrix, in `jax.numpy`.
 
     Args:
         function: the function; arguments that `jax.tree_util.Partial` holds are traced.
@@ -224,7 +225,12 @@ class OwnStructure(Structure):
 
     def __call__(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:
         """The function's result; NaN if it is not symmetric."""
-        found: Any = self.function(covariance)
+        try:
+            found: Any = self.function(covariance)
+        except jax.errors.TracerArrayConversionError as error:
+            raise ValueError(
+                "structure calls NumPy on the covariance, which is traced: write it in jax.numpy"
+            ) from error
         if jnp.shape(found) != covariance.shape:
             raise ValueError(
                 f"structure makes {shown(found)} of a covariance of shape {covariance.shape}, "
@@ -266,8 +272,11 @@ def with_structure(found: CovarianceEstimate, structure: Structure) -> Covarianc
     if exact is None:
         raise ValueError("diagonal covariances have no structure")
     xp = namespace(found.variance)
-    if on_host(found.variance):
-        each: Any = np.stack([structure(one) for one in exact.matrices()])
+    each: Any
+    if structure.form != "full":
+        each = SCALES[structure.form].matrices(structure.root(found), found.variance.shape[-1])
+    elif on_host(found.variance):
+        each = np.stack([structure(one) for one in exact.matrices()])
     else:
         each = by_classes(lambda of: jax.vmap(structure)(of.matrices()), exact)
     variance = xp.diagonal(each, axis1=-2, axis2=-1)

@@ -53,7 +53,9 @@ class Writer:
             return {name: [self.node(item, f"{where}[{i}]") for i, item in enumerate(value)]}
         if (preset := getattr(value, "__name__", "")) and PRESETS.get(preset) is value:
             return {"preset": preset}
-        raise ValueError(f"{where} is {type(value).__name__}, which cannot be saved{_hint(value)}")
+        raise ValueError(
+            f"{where} is {type(value).__name__}, which cannot be saved{_hint(value, where)}"
+        )
 
     def _array(self, value: np.ndarray | np.generic | jax.Array, where: str) -> dict[str, object]:
         if isinstance(value, jax.core.Tracer):
@@ -145,8 +147,10 @@ def _is_own(name: str) -> bool:
     return name.startswith("genclf.")
 
 
-def _hint(value: object) -> str:
+def _hint(value: object, where: str) -> str:
     """A hint at what to save instead of an object, for the error message."""
+    if "structure" in where:
+        return ": it is a function; save the fitted params, which do not hold it"
     if callable(value):
         return ": give a model, such as genclf.lda(3), or a preset, such as genclf.lda"
     names = ("best", "best_estimator_", "named_steps", "classifier")

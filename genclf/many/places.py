@@ -62,8 +62,15 @@ def times_first(
         raise ValueError(f"x has shape {np.shape(x)}, expected (n, d, T): d features at T times")
     found = jnp.moveaxis(jnp.asarray(x), -1, 0)
     check_supervised_rows(clf, found[0], y, weights)
+    check_width(clf, found.shape[2], "each time")
     require_values(clf, found, y, weights)
     return found
+
+
+def check_width(clf: Model, d: int, where: str) -> None:
+    """Raise if the model cannot be one of d features, which a place has."""
+    if wrong := clf.problems(d):
+        raise ValueError(f"{where} has {d} features: {'; '.join(wrong)}")
 
 
 def require_values(*given: PyTree) -> None:

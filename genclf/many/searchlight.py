@@ -17,7 +17,14 @@ from genclf.classifier.model import Model
 from genclf.families.gaussian.padded import PaddedGaussian, can_pad
 from genclf.many.columns import scan_columns
 from genclf.many.neighbours import Neighbours, padded_index
-from genclf.many.places import CHECKS, Searchlight, require_values, result_of, times_first
+from genclf.many.places import (
+    CHECKS,
+    Searchlight,
+    check_width,
+    require_values,
+    result_of,
+    times_first,
+)
 from genclf.many.scan import At, PlaceScores, scan
 from genclf.select.chunks import Progress
 from genclf.select.data import Data, labelled_data
@@ -26,7 +33,9 @@ from genclf.select.score import Score, ScoreFunction, number_function
 from genclf.select.splits import FoldsOrPairs
 
 
-@checked_arguments(any_model=True, labels="supervised", neighbours=None, **CHECKS)
+@checked_arguments(
+    any_model=True, labels="supervised", all_features=False, neighbours=None, **CHECKS
+)
 def searchlight(
     clf: Model,
     x: Shaped[ArrayLike, "n D"],
@@ -49,7 +58,8 @@ def searchlight(
     Each score is that of `cross_validate` with the features of the neighbourhood alone. Gaussians
     are padded to the largest neighbourhood with columns without effect. Naive Bayes fits every
     feature once and adds up the scores of features. Other models are compiled for each number of
-    features. Linear discriminants are not refitted to permuted labels; see `permutation_test`.
+    features; a structure has to fit each neighbourhood. Linear discriminants are not refitted to
+    permuted labels; see `permutation_test`.
 
     Args:
         clf: the model, a `Classifier` or `SoftmaxRegression`.
@@ -98,6 +108,9 @@ def searchlight(
     """
     require_values(clf, x, y, weights)
     index = padded_index(neighbours, x.shape[1])
+    sizes = (index >= 0).sum(1)
+    for size in np.unique(sizes):
+        check_width(clf, int(size), f"neighbours[{np.argmax(sizes == size)}]")
     data = labelled_data(x, y, folds, weights, test_on)
     function = number_function(metric, clf.num_classes, data)
     permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)

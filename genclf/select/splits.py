@@ -45,6 +45,7 @@ def folds_or_pairs(given: object, name: str) -> np.ndarray | Pairs:
     first: Any = each[0] if isinstance(each, list | tuple) and each else None
     is_pair = isinstance(first, list | tuple) and len(first) == 2
     if not is_pair or any(np.ndim(rows) != 1 for rows in first):
+        _check_no_splitter(each, name)
         return checked_folds(each, name)
     found = []
     for fold, pair in enumerate(each):
@@ -62,17 +63,27 @@ def folds_or_pairs(given: object, name: str) -> np.ndarray | Pairs:
 
 
 def checked_mask(given: object, name: str) -> np.ndarray | None:
-    """A boolean mask that is neither all true nor all false; None for None."""
+    """A boolean mask of rows; None for None."""
     if given is None:
         return None
     check_on_host(name, given)
     found = np.asarray(given)
     if found.ndim != 1 or found.dtype != bool:
         raise ValueError(f"{name} is {shown(given)}, expected a boolean mask of the rows")
-    if found.all() or not found.any():
-        which = "all" if found.all() else "no"
-        raise ValueError(f"{name} holds for {which} rows, expected some to test and some to train")
     return found
+
+
+def _check_no_splitter(given: Any, name: str) -> None:
+    """Raise for what other libraries take as folds."""
+    if hasattr(given, "split") and hasattr(given, "get_n_splits"):
+        instead = "list(splitter.split(x, y)), the pairs of that splitter of scikit-learn"
+    elif isinstance(given, int):
+        instead = f"genclf.kfold(key, y, {given})"
+    elif isinstance(given, tuple) and len(given) == 2 and all(np.ndim(rows) for rows in given):
+        instead = "[(train, test)], a list of one pair"
+    else:
+        return
+    raise ValueError(f"{name} is {shown(given)}, expected {instead}, or the fold of each row")
 
 
 def splits_of(
@@ -96,6 +107,11 @@ def splits_of(
         return Splits(given, None)
     else:
         check_one_per_row((n,), test_on=test_on)
+        if test_on.all() or not test_on.any():
+            which = "all" if test_on.all() else "no"
+            raise ValueError(
+                f"test_on holds for {which} rows, expected some to test and some to train"
+            )
         found = _of_two_conditions(given, test_on)
     _check_trains(found, y, weights)
     return found

@@ -86,7 +86,8 @@ def tune(
     """Cross-validate every candidate of a grid, and choose the best.
 
     The statistics of the folds are computed once, for all candidates. Candidates that differ only
-    in numeric hyper-parameters share one compiled program.
+    in numeric hyper-parameters share one compiled program; those with different structures, also
+    `LowRank(r)` with another r, are compiled one by one.
 
     The score by which a candidate was chosen is optimistic. `nested=True` chooses a candidate for
     each fold by a cross-validation among the other folds, and scores the fold by that candidate.

@@ -278,6 +278,7 @@ def test_more_features_than_rows_keep_the_structure_also_with_a_shrinkage():
         (lambda: {"structure": "toeplitz"}, "structure is 'toeplitz', expected BlockToeplitz"),
         (lambda: {"structure": gcf.LowRank}, "structure is the class LowRank, expected"),
         (lambda: {"structure": lambda s: s[:2]}, "structure makes an array of shape (2, 6)"),
+        (lambda: {"structure": lambda s: np.diag(np.diag(s))}, "structure calls NumPy on the covariance"),  # noqa: E501
         (lambda: {"structure": gcf.LowRank(1), "covariance": "diag"}, "a structure needs a full"),
         (lambda: {"structure": gcf.LowRank(1), "missing": "marginalize"}, "a structure needs a full"),  # noqa: E501
         (lambda: {"structure": gcf.LowRank(1), "prior": gcf.NormalInverseWishart()}, "structure and a prior are given"),  # noqa: E501
@@ -288,6 +289,29 @@ def test_what_cannot_be_is_refused(make, message):
     with pytest.raises(ValueError) as error:
         gcf.fit(gcf.Classifier(gcf.Gaussian(**make()), K), x, y)
     assert message in str(error.value)
+
+
+def test_a_structure_has_to_fit_the_features_of_each_place():
+    x, y = rows(np.float32)
+    folds, clf = (
+        np.arange(N) % 3,
+        gcf.Classifier(gcf.Gaussian(structure=gcf.BlockToeplitz(2, 1)), K),
+    )
+    at = lambda *neighbours: gcf.searchlight(clf, x, y, neighbours, folds).score  # noqa: E731
+    pairs = at([0, 1], [4, 5])
+    assert pairs.shape == (2,) and jnp.isfinite(pairs).all()
+    with pytest.raises(ValueError, match=r"neighbours\[1\] has 3 features: BlockToeplitz has 2"):
+        at([0, 1], [1, 2, 3])
+    for verb in (gcf.sliding, gcf.generalise):
+        with pytest.raises(ValueError, match="each time has 3 features: BlockToeplitz has 2"):
+            verb(clf, x.reshape(N, 3, 2), y, folds)
+
+
+@pytest.mark.parametrize("own", [jnp.triu, lambda s: s / 0])
+def test_validate_names_a_function_whose_matrix_is_no_covariance(own):
+    x, y = rows(np.float32)
+    with pytest.raises(ValueError, match="structure makes a covariance that is not symmetric"):
+        gcf.validate(gcf.Classifier(gcf.Gaussian(structure=own), K), x, y)
 
 
 def test_what_has_no_maximum_likelihood_says_so():
@@ -314,7 +338,7 @@ def test_files_hold_structures_but_no_functions(name, tmp_path):
     clf = gcf.Classifier(gcf.Gaussian(structure=STRUCTURES[name][0]), K)
     gcf.save(tmp_path / "clf.genclf", clf)
     assert gcf.load(tmp_path / "clf.genclf") == clf
-    with pytest.raises(ValueError, match="cannot be saved"):
+    with pytest.raises(ValueError, match="cannot be saved: it is a function; save the"):
         gcf.save(tmp_path / "own.genclf", gcf.Classifier(gcf.Gaussian(structure=to_half), K))
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 import genclf as gcf
 from genclf.select import labellings
@@ -143,6 +143,11 @@ def test_what_learns_in_one_condition_alone():
         (np.arange(N) % 3, np.zeros(N, bool), "test_on holds for no row"),
         (np.arange(N) % 3, np.arange(N) % 2, "expected a boolean mask of the rows"),
         (np.arange(N) % 3, np.arange(N - 1) > 3, "test_on has shape"),
+        (np.arange(N) % 3, np.ones(N - 1, bool), "test_on has shape"),
+        ((np.arange(N) < 9, np.arange(N) > 8), None, r"expected \[\(train, test\)\], a list of"),
+        ((np.arange(9), np.arange(9, N)), None, r"expected \[\(train, test\)\], a list of one"),
+        (5, None, r"folds is 5, expected genclf.kfold\(key, y, 5\)"),
+        (KFold(5), None, r"expected list\(splitter.split\(x, y\)\)"),
         (np.where(np.arange(N) > 3, -1, 0), np.arange(N) > 3, "test_on holds for no row in a fold"),
         ([(np.arange(5), np.arange(5, 9))], np.arange(N) > 3, "expected one of them"),
         ([(np.arange(5), np.arange(4, 9))], None, r"folds\[0\] trains on row 4 and tests it"),

@@ -78,7 +78,8 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
       the variance of n_k equal values and one value a typical deviation away, in every dtype. With
       a ridge or a target its variance is only what these add. A feature counts as constant if its
       variance is at most (ε · root mean square)², ε the dtype's epsilon.
-    * A feature that is constant over all the data changes no posterior.
+    * A feature that is constant over all the data changes no posterior, unless a mean over the
+      features is taken: with "spherical", and with a shrinkage towards "identity".
     * If the rows do not vary in some direction (features are linearly dependent, or the class has
       fewer rows than features), the likelihood has no maximum: the density becomes infinitely thin.
       In these directions only, the ridge is at least ε^(2/3), so that scores stay finite. They are
@@ -114,9 +115,11 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
             "diagonal", the variances, which shrinks only the correlations.
         structure: a function of each full covariance, after pooling, ridge and shrinkage, to the
             covariance that the density has: `BlockToeplitz(times, channels)`, `LowRank(r)`,
-            `Blocks(sizes)`, or a function of yours, of an array (d, d) to a symmetric one. JAX
-            compares functions by identity: define it once. Arguments of it that are to be traced
-            are those of a `jax.tree_util.Partial`. None: the covariance as it is.
+            `Blocks(sizes)`, or a function of yours in `jax.numpy`, of an array (d, d) to a
+            symmetric one, such as `lambda c: c + jnp.eye(len(c))`; where its result is not
+            symmetric, params are NaN. JAX compares functions by identity: define it once. Arguments
+            of it that are to be traced are those of a `jax.tree_util.Partial`. None: the covariance
+            as it is.
         soft_threshold: Δ >= 0 of nearest shrunken centroids, for a shared diagonal covariance: a
             class mean becomes `μ_j + m_k (s_j + s_0) sign(d_kj) max(|d_kj| - Δ, 0)`, μ_j the mean
             of all rows, `d_kj = (μ_kj - μ_j) / (m_k (s_j + s_0))`, `m_k = √(1/n_k - 1/n)`, s_0 the

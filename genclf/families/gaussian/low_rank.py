@@ -120,14 +120,16 @@ def _scales(x: Shaped[Array, "n d"], w: Hard, each: _Each, r: int) -> Float[Arra
         return jnp.where(own.singular[None], 0, jnp.sqrt(weight * own.share)[:, None] * z)
 
     def by_products(own: _Each) -> Array:
-        found = leading_of_rows(rows_of(own), own.added[0], r, own.least)
+        num = (~own.singular).sum().astype(dtype)
+        found = leading_of_rows(rows_of(own), own.added[0], r, own.least, num)
         return as_scale(*found, own.variance, own.singular)
 
     def by_matrix(own: _Each, scatter: Array) -> Array:
         varies = ~own.singular
         matrix = jnp.where(varies[:, None] & varies[None], scatter * own.share, 0)
         matrix = matrix + jnp.diag(own.added)
-        return as_scale(*leading(matrix, r, own.least), own.variance, own.singular)
+        found = leading(matrix, r, own.least, varies.sum().astype(dtype))
+        return as_scale(*found, own.variance, own.singular)
 
     def by_matrices(own: _Each) -> Array:
         scatter = moments(x, of_some_classes(w, own.k), full=True).scatter
