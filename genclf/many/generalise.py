@@ -28,13 +28,7 @@ from genclf.select.chunks import Progress
 from genclf.select.cross_validation import posteriors_of_folds
 from genclf.select.data import Data, labelled_data
 from genclf.select.labellings import Permutations, over_labellings, permutations_of
-from genclf.select.score import (
-    Score,
-    ScoreFunction,
-    number_function,
-    score_of,
-    takes_any_scale,
-)
+from genclf.select.score import Score, ScoreFunction, number_function, score_of
 from genclf.select.splits import FoldsOrPairs
 
 _TOGETHER = 20  # training times whose scores are one product of matrices,
@@ -163,8 +157,7 @@ def _everywhere(
     """The scores at all times of the fits to one; x are the rows of that time and of each."""
     own, every = data.x
     _, params = posteriors_of_folds(clf, data._replace(x=own))
-    linear = partial(_linear, takes_any_scale(function))
-    of_fold: Callable[..., Array] = linear if _is_linear(clf, own) else _any
+    of_fold: Callable[..., Array] = _linear if _is_linear(clf, own) else _any
     found = lax.map(lambda fold: of_fold(*fold, every.centre), (params, every.held))
     found = jnp.moveaxis(found, 1, 2)  # folds, rows, times, classes
     ordered = data.in_row_order(found.reshape(*found.shape[:2], -1))
@@ -178,13 +171,8 @@ def _any(params: Fitted, held: Float[Array, "T m d"], centre: Float[Array, "T d"
     return log_posteriors(params, held + centre[:, None])
 
 
-def _linear(
-    unnormalised: bool, params: Any, held: Float[Array, "T m d"], centre: Float[Array, "T d"]
-) -> Array:
-    """The same as one product of matrices, for scores that are linear in the rows.
-
-    If `unnormalised`, each row is given up to a constant.
-    """
+def _linear(params: Any, held: Float[Array, "T m d"], centre: Float[Array, "T d"]) -> Array:
+    """The same as one product of matrices, for scores that are linear in the rows."""
     density = params.conditional
     means, arithmetic = density.scores.means, density.arithmetic
     form = SharedForm(means, arithmetic.inverse(density.scale)[0], arithmetic)
@@ -197,7 +185,7 @@ def _linear(
         score = finite(along.reshape(-1, *held.shape[:2]) + own[:, :, None])
         # With the classes in front, XLA takes two thirds of the time.
         joint = jnp.moveaxis(params.with_log_prior(jnp.moveaxis(score, 0, -1)), -1, 0)
-        return jnp.moveaxis(joint if unnormalised else jax.nn.log_softmax(joint, 0), 0, -1)
+        return jnp.moveaxis(jax.nn.log_softmax(joint, 0), 0, -1)
 
     far = loops.any_member(form.are_far_apart)
     return loops.cond(far, lambda: _any(params, held, centre), about_centre)

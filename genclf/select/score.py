@@ -134,11 +134,6 @@ def score_function(metric: object) -> ScoreFunction:
     return function
 
 
-def takes_any_scale(function: ScoreFunction) -> bool:
-    """Whether the score of log-posteriors stays if a number is added to each row of them."""
-    return function in (_accuracy, _balanced_accuracy, _METRICS["mcc"])
-
-
 def number_function(metric: object, num_classes: int, data: Data) -> ScoreFunction:
     """`score_function` of a metric that is one number for such data; raise for others."""
     function = score_function(metric)

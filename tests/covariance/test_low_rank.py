@@ -135,7 +135,6 @@ def test_a_fit_class_by_class_is_the_estimate_from_statistics(rules, dtype, n, m
         np.testing.assert_allclose(of(found), of(want), 1e-3 if rough else 1e-10)
 
 
-@pytest.mark.slow
 def test_its_derivative_is_that_of_the_estimate_from_statistics(monkeypatch):
     with jax.enable_x64(True):
         x, y, weight = rows()

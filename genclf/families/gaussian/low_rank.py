@@ -99,9 +99,10 @@ def fit_by_class(family: Any, x: Shaped[Array, "n d"], w: Hard) -> Any:
 
 @fit_by_class.def_jvp
 def _(primals: tuple[Any, Array, Hard], tangents: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-    # The derivative needs all directions: it is that of the estimate from statistics.
+    # The derivative needs all directions: it is that of the estimate from statistics. So is the
+    # value here, because directions have a sign, and each road may find another one.
     from_stats = lambda family, x, w: family.estimate(family.stats(x, w))  # noqa: E731
-    return fit_by_class(*primals), eqx.filter_jvp(from_stats, primals, tangents)[1]
+    return eqx.filter_jvp(from_stats, primals, tangents)
 
 
 def _scales(x: Shaped[Array, "n d"], w: Hard, each: _Each, r: int) -> Float[Array, "K d _"]:
