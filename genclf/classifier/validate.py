@@ -217,9 +217,9 @@ def _check_enough_rows(clf: Classifier, x: PyTree) -> None:
 
 def _check_structures(clf: Classifier, x: PyTree, found: PyTree) -> None:
     """Raise if a user's function makes a covariance NaN, which rows with a ddof of 0 do not."""
+    unknown = any(np.isnan(leaf).any() for leaf in jax.tree.leaves(found))
     for family, _ in leaf_families(clf.family, x):
         own = getattr(family, "structure", None)
-        unknown = any(np.isnan(leaf).any() for leaf in jax.tree.leaves(found))
         if isinstance(own, OwnStructure) and unknown and np.all(np.asarray(family.ddof) == 0):
             raise ValueError(
                 "structure makes a covariance that is not symmetric, or not of finite numbers: "

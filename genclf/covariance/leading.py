@@ -71,6 +71,16 @@ def least_variance(found: CovarianceEstimate) -> Float[Array, "one_or_K"]:
     return xp.where(scale > 0, xp.finfo(scale.dtype).eps ** (2 / 3) * scale, 1)
 
 
+def scale_of_matrix(
+    matrix: Array, variance: Array, singular: Array, least: Array, r: int
+) -> Float[Array, "d _"]:
+    """The scale of one class from its covariance, whose singular features are left out."""
+    xp, varies = namespace(variance), ~singular
+    matrix = xp.where(varies[:, None] & varies[None], matrix, 0)
+    found = leading(matrix, r, least, varies.sum().astype(variance.dtype))
+    return as_scale(*found, variance, singular)
+
+
 def as_scale(loadings: Array, rest: Array, variance: Array, singular: Array) -> Array:
     """The scale of one class, `[s | G]`, with s² the variance of singular features."""
     xp = namespace(loadings)
@@ -79,17 +89,9 @@ def as_scale(loadings: Array, rest: Array, variance: Array, singular: Array) -> 
 
 
 def _roots(r: int, of: tuple[Covariances, Array, Array, Array]) -> Float[Array, "K d _"]:
-    exact, variance, singular, least = of
-    xp = namespace(variance)
-    varies = ~singular[:, :, None] & ~singular[:, None]
-    matrices = xp.where(varies, exact.matrices(), 0)
-
-    def of_class(matrix: Array, variance: Array, singular: Array, least: Array) -> Array:
-        num = (~singular).sum().astype(variance.dtype)
-        return as_scale(*leading(matrix, r, least, num), variance, singular)
-
-    each = matrices, variance, singular, least
-    if on_host(variance):
+    exact, *others = of
+    each, of_class = (exact.matrices(), *others), partial(scale_of_matrix, r=r)
+    if on_host(exact.scatter):
         found: Any = np.stack([of_class(*own) for own in zip(*each, strict=True)])
         return found
     return jax.vmap(of_class)(*each)

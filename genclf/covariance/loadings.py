@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from jaxtyping import Float, Int
 
-from genclf.covariance.scale import Scale, cholesky, finite, inverse_lower, squares
+from genclf.covariance.scale import CANCELS, Scale, cholesky, finite, inverse_lower, squares
 from genclf.numerics import loops
 from genclf.numerics.namespace import Array, jax, jnp, namespace
 from genclf.numerics.products import einsum, matmul
-
-_CANCELS = 16  # as in `distances`: a difference of numbers this many times as large has cancelled
 
 
 class Loadings(Scale):
@@ -53,7 +51,7 @@ class Loadings(Scale):
         unit, h, _ = _split(inverse)
         length = matmul(deviation * deviation, unit * unit)
         found = length - squares(matmul(deviation, unit[:, None] * h))
-        is_exact = length <= _CANCELS * (found + len(inverse))  # False on NaN
+        is_exact = length <= CANCELS * (found + len(inverse))  # False on NaN
         whitened = lambda: squares(finite(self.whiten(inverse, deviation)))  # noqa: E731
         return loops.cond(loops.any_member(~is_exact.all()), whitened, lambda: found)
 

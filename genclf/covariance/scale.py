@@ -9,6 +9,8 @@ from genclf.numerics import on_host as host
 from genclf.numerics.namespace import Array, jnp, namespace, on_host
 from genclf.numerics.products import matmul
 
+CANCELS = 16  # a difference of numbers this many times as large counts as cancelled
+
 
 class Scale:
     """The arithmetic of scales that are standard deviations of the features.

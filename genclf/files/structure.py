@@ -149,9 +149,9 @@ def _is_own(name: str) -> bool:
 
 def _hint(value: object, where: str) -> str:
     """A hint at what to save instead of an object, for the error message."""
-    if "structure" in where:
-        return ": it is a function; save the fitted params, which do not hold it"
     if callable(value):
+        if "structure" in where:
+            return ": it is a function; save the fitted params, which do not hold it"
         return ": give a model, such as genclf.lda(3), or a preset, such as genclf.lda"
     names = ("best", "best_estimator_", "named_steps", "classifier")
     found = [name for name in names if hasattr(value, name)]

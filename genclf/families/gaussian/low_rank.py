@@ -17,9 +17,9 @@ from jaxtyping import Float, Int, Shaped
 
 from genclf.covariance.leading import (
     as_scale,
-    leading,
     leading_of_rows,
     least_variance,
+    scale_of_matrix,
 )
 from genclf.covariance.regularise import divisors, estimate_covariance
 from genclf.covariance.shrinkage import Estimated
@@ -126,11 +126,8 @@ def _scales(x: Shaped[Array, "n d"], w: Hard, each: _Each, r: int) -> Float[Arra
         return as_scale(*found, own.variance, own.singular)
 
     def by_matrix(own: _Each, scatter: Array) -> Array:
-        varies = ~own.singular
-        matrix = jnp.where(varies[:, None] & varies[None], scatter * own.share, 0)
-        matrix = matrix + jnp.diag(own.added)
-        found = leading(matrix, r, own.least, varies.sum().astype(dtype))
-        return as_scale(*found, own.variance, own.singular)
+        matrix = scatter * own.share + jnp.diag(own.added)
+        return scale_of_matrix(matrix, own.variance, own.singular, own.least, r)
 
     def by_matrices(own: _Each) -> Array:
         scatter = moments(x, of_some_classes(w, own.k), full=True).scatter

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from jaxtyping import Bool, Float, Shaped
 
-from genclf.covariance.scale import Scale
+from genclf.covariance.scale import CANCELS, Scale
 from genclf.covariance.scales import SCALES
 from genclf.numerics import loops
 from genclf.numerics.namespace import Array, constant, namespace
@@ -25,7 +25,6 @@ from genclf.sums.far import shrink_far_rows
 from genclf.sums.largest import argmax
 
 _QUICK = 2**18  # multiplications, up to which differences cost less than the choice of a form
-_CANCELS = 16  # a difference of numbers this many times as large counts as cancelled
 
 
 def distances(
@@ -128,7 +127,7 @@ class _Form(abc.ABC):
     """Squared distances, multiplied out.
 
     Attributes:
-        may_cancel: whether the terms of a row can be `_CANCELS` times as large as d plus its
+        may_cancel: whether the terms of a row can be `CANCELS` times as large as d plus its
             distance from a class.
     """
 
@@ -152,7 +151,7 @@ class _Shared(_Form):
     def __init__(self, means: Means, inverse: Array, arithmetic: Scale):
         """From the means and the inverse of the common scale."""
         self.means, self.linear = means, SharedForm(means, inverse, arithmetic)
-        self.may_cancel = (-2 * self.linear.intercept).max() > _CANCELS / 2 * means.high.shape[1]
+        self.may_cancel = (-2 * self.linear.intercept).max() > CANCELS / 2 * means.high.shape[1]
 
     def _lengths(self, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
         return self.linear.arithmetic.squared_lengths(self.linear.inverse, deviation)
@@ -177,7 +176,7 @@ class _Shared(_Form):
             )
             return self._lengths(own)[:, None] - 2 * less
 
-        cancels = length > _CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
+        cancels = length > CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
         as_it_is = lambda: length[:, None] - 2 * score  # noqa: E731
         return loops.cond(loops.any_member(cancels.any()), from_nearest, as_it_is)
 
@@ -195,7 +194,7 @@ class _OwnDiagonals(_Form):
         self.of_rows = self.of_squares * deviation
         self.intercept = (self.of_rows * deviation).sum(1)
         # |x-c|² + |μ-c|² <= 2 |x-μ|² + 3 |μ-c|², in the units of each class.
-        self.may_cancel = self.intercept.max() > _CANCELS / 3 * means.high.shape[1]
+        self.may_cancel = self.intercept.max() > CANCELS / 3 * means.high.shape[1]
 
     def _terms(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n K"], Float[Array, "n K"]]:
         """The positive terms, and the terms to subtract."""
@@ -211,6 +210,6 @@ class _OwnDiagonals(_Form):
         more, less = self._terms(x)
         squared = more - less
         # The nearest class need not be the likeliest: a class of large variances is near to all.
-        cancels = more > _CANCELS * (squared + x.shape[1])  # False on NaN
+        cancels = more > CANCELS * (squared + x.shape[1])  # False on NaN
         one_by_one = lambda: _from_each_class(x, self.means, 1 / self.scale, SCALES["diag"])  # noqa: E731
         return loops.cond(loops.any_member(cancels.any()), one_by_one, lambda: squared)
