@@ -10,10 +10,12 @@ be called from code with explicit axes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.sharding import (
     AbstractMesh,
@@ -25,6 +27,8 @@ from jax.sharding import (
 )
 from jaxtyping import Array, ArrayLike, PyTree
 
+from genclf.arguments.unlikely import is_open, trace_state, without_unlikely
+
 
 def compiled(
     function: Callable,
@@ -34,6 +38,9 @@ def compiled(
     fast_compile: int = 0,
 ) -> Callable:
     """`jax.jit(function)` that also accepts arrays sharded over explicit mesh axes.
+
+    A call on a CPU, outside traced code, runs a program without unlikely branches, and the whole
+    one if a branch was needed; see `genclf.arguments.unlikely`.
 
     Args:
         function: a function of positional arguments.
@@ -63,18 +70,32 @@ def compiled(
             result = function(*(arrays.get(index, arg) for index, arg in enumerate(args)))
         return jax.tree.map(with_sharding, result)
 
-    optimized = jax.jit(entry, static_argnums=static_argnums)
-    if not fast_compile:
-        return optimized
-    fast = jax.jit(entry, static_argnums=static_argnums, compiler_options=_QUICK)
+    def usual(*args: PyTree) -> tuple[PyTree, Array | None]:
+        return without_unlikely(entry, *args)
+
+    program = partial(jax.jit, static_argnums=static_argnums)
+    whole, first = program(entry), program(usual)
+    quick = [program(f, compiler_options=_QUICK) for f in (entry, usual) if fast_compile]
 
     @wraps(function)
     def called(*args: PyTree) -> PyTree:
-        return (fast if _is_small(args, fast_compile) else optimized)(*args)
+        if is_open():
+            return entry(*args)
+        leaves = jax.tree.leaves(args)
+        if not _at_once(leaves):
+            return whole(*args)
+        is_small = quick and sum(getattr(a, "size", 1) for a in leaves) <= fast_compile
+        with_all, without = quick if is_small else (whole, first)
+        result, is_wrong = without(*args)
+        is_right = is_wrong is None or not np.asarray(is_wrong)  # faster than `bool` of it
+        return result if is_right else with_all(*args)
 
-    # The number of compiled programs, as functions of `jax.jit` have it.
-    called._cache_size = lambda: fast._cache_size() + optimized._cache_size()  # type: ignore[attr-defined]
-    return called
+    # The whole program and the number of compiled ones, as functions of `jax.jit` have them.
+    found: Any = called
+    found.lower = whole.lower
+    programs: list[Any] = [whole, first, *quick]
+    found._cache_size = lambda: sum(each._cache_size() for each in programs)
+    return found
 
 
 _QUICK = {
@@ -86,18 +107,24 @@ if jax.__version_info__ < (0, 11):  # later versions reject it
     _QUICK["xla_cpu_use_fusion_emitters"] = False
 
 
+_config: Any = jax.config
 _zero = jax.jit(lambda: 0)
+_outside: list[Any] = []  # the last state of JAX that was found to be outside traced code
 
 
-def _is_small(args: PyTree, most: int) -> bool:
-    """Whether a call is outside traced code, on a CPU, and has at most `most` numbers."""
-    leaves = jax.tree.leaves(args)
+def _at_once(leaves: list[Any]) -> bool:
+    """Whether a call is outside traced code, and on a CPU; not if NaN is to raise an error."""
     if any(isinstance(a, Tracer) for a in leaves) or jax.default_backend() != "cpu":
         return False
-    if sum(getattr(a, "size", 1) for a in leaves) > most:
+    if _config.jax_debug_nans or _config.jax_debug_infs:
         return False
     # In traced code, too, all arguments may be concrete: arrays that the code closes over.
-    return not isinstance(_zero(), Tracer)
+    state = trace_state()
+    if state not in _outside:
+        if isinstance(_zero(), Tracer):
+            return False
+        _outside[:] = [state]  # to compare states takes a hundredth of the time of a call
+    return True
 
 
 _AUTO = AxisType.Auto

@@ -53,7 +53,7 @@ class Loadings(Scale):
         found = length - squares(matmul(deviation, unit[:, None] * h))
         is_exact = length <= CANCELS * (found + len(inverse))  # False on NaN
         whitened = lambda: squares(finite(self.whiten(inverse, deviation)))  # noqa: E731
-        return loops.cond(loops.any_member(~is_exact.all()), whitened, lambda: found)
+        return loops.unlikely(~is_exact.all(), whitened, lambda: found)
 
     def diagonal(self, scale: Array) -> Float[Array, "..."]:
         return scale[..., 0]

@@ -20,6 +20,7 @@ from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.poisson import Poisson
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.many.scan import PlaceScores
+from genclf.numerics import loops
 from genclf.select.chunks import Progress, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics, held_out_scores
 from genclf.select.data import Data
@@ -82,7 +83,7 @@ def _permuted(
         y = labelling(permuted.key, number, permuted.labels)
         return _scores(function, clf, data._replace(y=y), places)
 
-    return lax.map(one, lax.dynamic_slice_in_dim(permuted.numbers, first, size))
+    return loops.mapped(one, lax.dynamic_slice_in_dim(permuted.numbers, first, size))
 
 
 @partial(compiled, static_argnums=0)
@@ -110,4 +111,4 @@ def _scores(
         return score_of(function, 0, jax.nn.log_softmax(joint), y, counts, None)
 
     together = max(1, _TOGETHER // (n * m * clf.num_classes))
-    return lax.map(one, places, batch_size=min(together, num_places))
+    return loops.mapped(one, places, batch_size=min(together, num_places))

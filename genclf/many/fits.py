@@ -9,7 +9,6 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import shown
@@ -24,6 +23,7 @@ from genclf.classifier.scores import predictions
 from genclf.fitting.fit import fitted
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.many.packing import Datasets, Stack, stacked, stacks
+from genclf.numerics import loops
 from genclf.numerics.sizes import padded_size
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
@@ -202,7 +202,7 @@ def _of_members(
 
 @partial(compiled, static_argnums=2)
 def _estimates(clf: Classifier, found: PyTree, size: Sizes) -> PyTree:
-    return lax.map(partial(estimate, clf), found, batch_size=size.batch)
+    return loops.mapped(partial(estimate, clf), found, batch_size=size.batch)
 
 
 def _of_stacks(of_stack: Callable[..., PyTree], clf: Model, packed: list[Stack], *how: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 
 from genclf.arguments.sharding import compiled
@@ -135,7 +134,7 @@ def _recording(clf: Model, x: Float[Array, "T n d"], rows: Int[Array, "F m"]) ->
     x = x.astype(float_dtype(x))
     mean = x.mean(1)
     centre = mean if _is_linear(clf, x[0]) else jnp.zeros_like(mean)
-    held = lax.map(lambda fold: x.at[:, fold].get(mode="clip"), rows)
+    held = loops.mapped(lambda fold: x.at[:, fold].get(mode="clip"), rows)
     return _Recording(x, held - centre[None, :, None], centre)
 
 
@@ -158,7 +157,7 @@ def _everywhere(
     own, every = data.x
     _, params = posteriors_of_folds(clf, data._replace(x=own))
     of_fold: Callable[..., Array] = _linear if _is_linear(clf, own) else _any
-    found = lax.map(lambda fold: of_fold(*fold, every.centre), (params, every.held))
+    found = loops.mapped(lambda fold: of_fold(*fold, every.centre), (params, every.held))
     found = jnp.moveaxis(found, 1, 2)  # folds, rows, times, classes
     ordered = data.in_row_order(found.reshape(*found.shape[:2], -1))
     ordered = ordered.reshape(len(data.y), *found.shape[2:])

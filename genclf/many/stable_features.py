@@ -63,8 +63,8 @@ def stable_features(
 
     Args:
         key: a `jax.random` key.
-        clf: a Gaussian model of whose params `cat_scores` are, with `shared=True` and, if it is
-            shrunk, `target="diagonal"`.
+        clf: a Gaussian model of whose params `cat_scores` are, with `shared=True` and, for more
+            features than rows, shrunk with `target="diagonal"`.
         x: rows, (n, d).
         y: labels 0..K-1 of all rows, (n,); each class that occurs has at least two rows.
         num_selected: q, below d. With `q = √(0.8 d)`, features that are selected in 90 % of the
@@ -102,8 +102,9 @@ def stable_features(
     if num_selected >= d:
         raise ValueError(f"num_selected is {num_selected}, expected fewer than the {d} features")
     counts = np.bincount(labels[labels >= 0], minlength=clf.num_classes)
-    if (labels < 0).any() or (counts == 1).any():
-        which = f"class {counts.argmin()} has one row" if (labels >= 0).all() else "some are -1"
+    single = np.flatnonzero(counts == 1)
+    if (labels < 0).any() or len(single):
+        which = f"class {single[0]} has one row" if (labels >= 0).all() else "some are -1"
         raise ValueError(f"y: {which}, expected a label of each row, and two rows of each class")
     rows = x.astype(float_dtype(x))
     size = sizes(num, jax.ShapeDtypeStruct((num, n), rows.dtype), batch_size or 1)

@@ -9,6 +9,7 @@ same formula in the dtype of the arguments, so no float64 leaves this module.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from itertools import pairwise
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from jax.custom_batching import custom_vmap
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Float, PyTree
 
+from genclf.arguments.unlikely import is_open
 from genclf.numerics.batched import inverse_lower
 from genclf.numerics.compensated import Pair, single
 from genclf.numerics.loops import zeros_like
@@ -44,6 +46,13 @@ def in_double(function: Callable[..., R]) -> Callable[..., R]:
         with jax.enable_x64(True):
             return function(*args)
 
+    @wraps(function)
+    def called(*args: PyTree) -> R:
+        if not is_open():
+            return computed(*args)
+        with jax.enable_x64(True):
+            return function(*args)
+
     @computed.def_vmap
     def _(size: int, batched: list[PyTree], *args: PyTree) -> tuple[R, PyTree]:
         pairs = zip(jax.tree.leaves(args), jax.tree.leaves(batched), strict=True)
@@ -62,7 +71,7 @@ def in_double(function: Callable[..., R]) -> Callable[..., R]:
         found = computed(*jax.tree.map(with_axis, args, tuple(batched)))
         return found, jax.tree.map(lambda _: True, found)
 
-    return computed
+    return called
 
 
 def widen(a: Array) -> Array:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
+from genclf.arguments.unlikely import is_open, member, note, without_unlikely
 from genclf.numerics.namespace import Array, PyTree, jax, jnp, lax, on_host
 
 S = TypeVar("S")
@@ -58,6 +59,8 @@ def scan(
     unroll: int = 1,
 ) -> tuple[S, PyTree]:
     """`jax.lax.scan`."""
+    if is_open():
+        return _scan_without_unlikely(body, start, xs, reverse=reverse, unroll=unroll)
     if not _is_mapped():
         return lax.scan(body, start, xs, reverse=reverse, unroll=unroll)
 
@@ -71,13 +74,88 @@ def scan(
     return lax.scan(body, start, xs, reverse=reverse, unroll=unroll)
 
 
+def mapped(f: Callable[[PyTree], S], xs: PyTree, *, batch_size: int | None = None) -> S:
+    """`jax.lax.map`."""
+    if not is_open():
+        return lax.map(f, xs, batch_size=batch_size)
+    if batch_size is None:
+        return scan(lambda _, x: (None, f(x)), None, xs)[1]
+    n = jax.tree.leaves(xs)[0].shape[0]
+    whole = n - n % batch_size
+    batches = jax.tree.map(lambda a: a[:whole].reshape(-1, batch_size, *a.shape[1:]), xs)
+    parts = []
+    if whole:
+        found = mapped(vmap(f), batches)
+        parts += [jax.tree.map(lambda a: a.reshape(whole, *a.shape[2:]), found)]
+    if whole < n:
+        parts += [vmap(f)(jax.tree.map(lambda a: a[whole:], xs))]
+    return jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
+
+
+def vmap(f: Callable[..., S], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., S]:
+    """`jax.vmap`."""
+    return jax.vmap(member(f) if is_open() else f, in_axes, out_axes)
+
+
+def _scan_without_unlikely(
+    body: Callable[[S, PyTree], tuple[S, PyTree]], start: S, xs: PyTree, **options: Any
+) -> tuple[S, PyTree]:
+    """A scan whose steps leave out unlikely branches, too."""
+
+    def step(carried: S, x: PyTree) -> tuple[S, PyTree]:
+        (carried, y), is_wrong = without_unlikely(body, carried, x)
+        return carried, (y, is_wrong)
+
+    end, (ys, is_wrong) = lax.scan(step, start, xs, **options)
+    if is_wrong is not None:
+        note(any_member(is_wrong.any()))
+    return end, ys
+
+
+def _cond_without_unlikely(
+    which: Array, if_true: Callable[..., S], if_false: Callable[..., S], *operands: PyTree
+) -> S:
+    """A condition whose branches leave out unlikely ones, too."""
+
+    def flagged(branch: Callable[..., S]) -> Callable[..., tuple[S, Array]]:
+        def run(*operands: PyTree) -> tuple[S, Array]:
+            result, is_wrong = without_unlikely(branch, *operands)
+            return result, jnp.asarray(False if is_wrong is None else is_wrong)
+
+        return run
+
+    result, is_wrong = lax.cond(which, flagged(if_true), flagged(if_false), *operands)
+    note(any_member(is_wrong))
+    return result
+
+
 def cond(
     which: Array, if_true: Callable[..., S], if_false: Callable[..., S], *operands: PyTree
 ) -> S:
     """`jax.lax.cond`; a branch of Python if the condition is known to NumPy."""
     if on_host(which):
         return (if_true if which else if_false)(*operands)
+    if is_open():
+        return _cond_without_unlikely(which, if_true, if_false, *operands)
     return lax.cond(which, *_alike(which, (if_true, if_false), operands), *operands)
+
+
+def unlikely(which: Array, if_true: Callable[[], S], if_false: Callable[[], S]) -> S:
+    """`cond` of a condition that is seldom true; under `jax.vmap`, one for the batch.
+
+    A program that is first compiled without it is compiled again where the condition is true.
+    """
+    if not on_host(which) and is_open():
+        note(any_member(which))
+        return if_false()
+    return cond(any_member(which), if_true, if_false)
+
+
+def by_platform(cpu: Callable[..., S], default: Callable[..., S], *operands: PyTree) -> S:
+    """`jax.lax.platform_dependent`, with one function for CPUs and one for all else."""
+    if is_open():  # programs without unlikely branches are those of CPUs
+        return cpu(*operands)
+    return lax.platform_dependent(*operands, cpu=cpu, default=default)
 
 
 def any_member(flag: Array) -> Array:

@@ -88,7 +88,7 @@ def reduce_scores(
     if num_classes < from_classes or isinstance(x, np.ndarray) or not isinstance(x, Array):
         return f(x)
     by_blocks = lambda x: over_rows(f, x, 1, max(x.shape[-1], num_classes) // 2)  # noqa: E731
-    return lax.platform_dependent(x, cpu=by_blocks, default=f)
+    return loops.by_platform(by_blocks, f, x)
 
 
 def over_rows(f: Callable[[PyTree], Array], x: PyTree, event_ndim: int, row_size: int) -> Array:

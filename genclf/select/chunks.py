@@ -15,6 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import Domain
+from genclf.numerics import loops
 
 Progress = Callable[[int, int], Any]
 """A function of the number of members done and the number of all members."""
@@ -51,7 +52,7 @@ def map_chunk(
 ) -> PyTree:
     """The function of each member of the chunk that starts at `first`, batch after batch."""
     chunk = jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, first, size.chunk), stacked)
-    return lax.map(function, chunk, batch_size=size.batch)
+    return loops.mapped(function, chunk, batch_size=size.batch)
 
 
 def over_chunks(

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.domains import FLAG
@@ -191,7 +190,7 @@ def _own_densities(params: ClassifierParams, data: Data) -> Float[Array, "n"]:
         score = params.conditional.log_prob(take(data.x, held))
         return jnp.take_along_axis(score, label[:, None], 1)
 
-    return data.in_row_order(lax.map(one, (params, data.rows)))[:, 0]
+    return data.in_row_order(loops.mapped(one, (params, data.rows)))[:, 0]
 
 
 @partial(compiled, fast_compile=2**17)
@@ -224,7 +223,7 @@ def scores_by_others(
         params = estimated(clf, merged(*fold[0]))
         return params, scores(params, fold[1])
 
-    params, scored = lax.map(one, (without, rows))
+    params, scored = loops.mapped(one, (without, rows))
     return scored, params
 
 
@@ -241,7 +240,7 @@ def fold_statistics(clf: Classifier, data: Data) -> FoldStatistics:
     every = data.x, data.y, data.w
     rows, labels, weight = take(every, data.rows)
     of_folds = rows, labels, jnp.where(data.real, weight, 0)
-    each = lax.map(lambda fold: sums(clf, *fold), of_folds)
+    each = loops.mapped(lambda fold: sums(clf, *fold), of_folds)
     return FoldStatistics(each, sums(clf, *take(every, data.always_train)), rows)
 
 

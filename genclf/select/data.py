@@ -8,10 +8,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from genclf.classifier.conversion import float_dtype
+from genclf.numerics import loops
 from genclf.select.groups import ALWAYS_TRAIN
 from genclf.select.splits import FoldsOrPairs, Splits, splits_of
 
@@ -60,7 +60,7 @@ class Data(NamedTuple):
             return function(jnp.where(trains, self.w, 0), fold[1])
 
         number = jnp.arange(len(self.rows), dtype=self.folds.dtype)
-        return lax.map(one, (number if self.trains is None else self.trains, self.rows))
+        return loops.mapped(one, (number if self.trains is None else self.trains, self.rows))
 
     def in_row_order(self, found: Float[Array, "F m K"]) -> Float[Array, "n K"]:
         """The values of the rows of each fold, in the order of all rows; NaN for rows in none."""

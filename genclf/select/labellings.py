@@ -8,9 +8,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Int
 
+from genclf.numerics import loops
 from genclf.select.groups import check_one_per_row, first_of_groups
 
 AS_GIVEN = -1  # the number of the labels as given, not permuted
@@ -110,4 +110,4 @@ def over_labellings(
 ) -> Array:
     """`score(y)` of the labels y of each permutation, `batch_size` of them at once."""
     of = lambda number: score(labelling(permuted.key, number, permuted.labels))  # noqa: E731
-    return lax.map(of, permuted.numbers, batch_size=batch_size)
+    return loops.mapped(of, permuted.numbers, batch_size=batch_size)

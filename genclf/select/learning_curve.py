@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -17,13 +16,16 @@ from genclf.arguments.domains import shown, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
-from genclf.classifier.conversion import as_arrays
+from genclf.classifier.conversion import as_arrays, float_dtype
 from genclf.classifier.labels import check_labels
 from genclf.classifier.model import Model, check_hyperparameters
 from genclf.classifier.rows import check_rows
 from genclf.classifier.scores import predictions
 from genclf.families.structure import widths
 from genclf.fitting.fit import fitted
+from genclf.numerics import loops
+
+_SHARED = 8  # a program for one number of rows is also that of an eighth of it
 
 
 class LearningCurve(ShowsNumbers):
@@ -109,10 +111,10 @@ def learning_curve(
 
     For each size m, `num_splits` times: draw m rows without replacement (the same for all models),
     fit each model, and count its errors on the other rows, or on `test`. All splits of a size are
-    one compiled call. Rows are drawn without regard to the classes: a class that is not among the m
-    rows cannot be predicted, and its test rows count as errors. So do rows for which a model
-    predicts no class (-1). Splits of one data set overlap, so the standard errors are those of the
-    mean over its splits, not over data sets.
+    one call, and sizes up to 8 times as large share its program. Rows are drawn without regard to
+    the classes: a class that is not among the m rows cannot be predicted, and its test rows count
+    as errors. So do rows for which a model predicts no class (-1). Splits of one data set overlap,
+    so the standard errors are those of the mean over its splits, not over data sets.
 
     Args:
         models: what to compare, by name: `Classifier` or `SoftmaxRegression`.
@@ -165,11 +167,20 @@ def learning_curve(
             raise ValueError(f"sizes holds {size}, expected 1..{largest} of the {n} rows")
     found: dict[str, list[Array]] = {name: [] for name in models}
     for i, size in enumerate(sizes):
-        train = _draws(jax.random.fold_in(key, i), n, num_splits)[:, :size]
+        drawn = _draws(jax.random.fold_in(key, i), n, num_splits)
+        train = drawn[:, : _width(size, sizes)]
         for name, model in models.items():
-            found[name].append(_errors(model, x, y, checked_test, train, batch_size))
+            found[name].append(_errors(model, x, y, checked_test, train, size, batch_size))
     errors = {name: jnp.stack(of_sizes) for name, of_sizes in found.items()}
     return LearningCurve(jnp.asarray(sizes), errors)
+
+
+def _width(size: int, sizes: Sequence[int]) -> int:
+    """The number of rows for which the program of a size is compiled."""
+    width = max(sizes)
+    while width > _SHARED * size:
+        width = max(other for other in sizes if _SHARED * other < width)
+    return width
 
 
 @partial(jax.jit, static_argnums=(1, 2))
@@ -178,23 +189,26 @@ def _draws(key: Array, n: int, num_splits: int) -> Int[Array, "splits n"]:
     return jax.vmap(partial(jax.random.permutation, x=n))(jax.random.split(key, num_splits))
 
 
-@partial(compiled, static_argnums=5)
+@partial(compiled, static_argnums=6)
 def _errors(
     model: Model,
     x: PyTree,
     y: Array,
     test: tuple[PyTree, Array] | None,
-    train: Int[Array, "splits m"],
+    train: Int[Array, "splits most"],
+    size: Int[Array, ""],
     batch_size: int | None,
 ) -> Float[Array, "splits"]:
-    """Share of wrong predictions in each split."""
+    """Share of wrong predictions in each split, whose training rows are the first `size`."""
+    used = jnp.arange(train.shape[1]) < size
 
     def one_split(train: Array) -> Array:
-        params = fitted(model, jax.tree.map(lambda a: a[train], x), y[train], None)
+        rows = jax.tree.map(lambda a: a[train], x)
+        params = fitted(model, rows, y[train], used.astype(float_dtype(x)))
         if test is not None:
             return (predictions(params, test[0]) != test[1]).mean()
         # All rows are scored and training rows masked, which is cheaper than gathering test rows.
-        wrong = (predictions(params, x) != y).at[train].set(False)
-        return wrong.sum() / (len(y) - len(train))
+        held_out = jnp.ones(len(y), bool).at[train].min(~used)
+        return (held_out & (predictions(params, x) != y)).sum() / (len(y) - size)
 
-    return lax.map(one_split, train, batch_size=batch_size or len(train))
+    return loops.mapped(one_split, train, batch_size=batch_size or len(train))

@@ -8,7 +8,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.sharding import compiled
@@ -17,6 +16,7 @@ from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated, sums
 from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posteriors
+from genclf.numerics import loops
 from genclf.select.cross_validation import (
     CrossValidation,
     by_refit,
@@ -120,7 +120,7 @@ def _without_each(clf: Classifier, data: Data, batch_size: int | None) -> Array:
     m = batch_size or max(1, min(round(n**0.5), _LARGEST_BATCH // size))
     rows = jnp.arange(n + -n % m, dtype=jnp.int32).reshape(-1, m)
     blocks = (*take((x, y), rows), jnp.where(rows < n, take(w, rows), 0))
-    each = lax.map(lambda data: sums(clf, *data), blocks)
+    each = loops.mapped(lambda data: sums(clf, *data), blocks)
     zeros = jax.tree.map(lambda a: jnp.zeros_like(a[0]), each)
 
     def one_block(block: tuple[PyTree, PyTree]) -> Array:
@@ -131,13 +131,13 @@ def _without_each(clf: Classifier, data: Data, batch_size: int | None) -> Array:
         def one(before: PyTree, after: PyTree, x: PyTree) -> Array:
             return log_posteriors(estimated(clf, merged(before, after)), x)[0]
 
-        return jax.vmap(one)(*others(outside, of_rows), single[0])
+        return loops.vmap(one)(*others(outside, of_rows), single[0])
 
-    found = lax.map(one_block, (others(zeros, each), blocks))
+    found = loops.mapped(one_block, (others(zeros, each), blocks))
     return found.reshape(-1, found.shape[-1])[:n]
 
 
 @compiled
 def _refitted(clf: Classifier, data: Data, held: Int[Array, "r"]) -> Array:
     one = lambda row: by_refit(clf, data, log_posteriors, data.w.at[row].set(0), row[None])[0][0]  # noqa: E731
-    return lax.map(one, held)
+    return loops.mapped(one, held)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
@@ -16,6 +15,7 @@ from genclf.classifier.classifier import Classifier, ClassifierStats
 from genclf.classifier.estimation import estimated
 from genclf.classifier.model import Model
 from genclf.classifier.scores import log_posteriors
+from genclf.numerics import loops
 from genclf.select.cross_validation import (
     FoldStatistics,
     fold_statistics,
@@ -59,7 +59,7 @@ def statistics_of(clf: Classifier, data: Data, nested: bool) -> TrainingStatisti
         )
         return others(found.shared, rest)
 
-    every = lax.map(without_two, index)
+    every = loops.mapped(without_two, index)
     i, j = np.triu_indices(num_folds, 1)
     pairs = jax.tree.map(lambda a: a[i, j], every)
     return TrainingStatistics(found, without, jnp.stack([jnp.asarray(i), jnp.asarray(j)], 1), pairs)
@@ -83,10 +83,10 @@ def posteriors_within(
     def one(both: tuple[PyTree, Array]) -> Array:
         rows = jax.tree.map(lambda a: a[both[1]], sums.folds.rows)
         params = estimated(clf, merged(*both[0]))
-        return lax.map(lambda x: log_posteriors(params, x), rows)
+        return loops.mapped(lambda x: log_posteriors(params, x), rows)
 
     pairs: Any = sums.pairs
-    found = lax.map(one, (sums.without_pairs, pairs))
+    found = loops.mapped(one, (sums.without_pairs, pairs))
     table = jnp.full((len(data.rows), len(data.y), found.shape[-1]), jnp.nan, found.dtype)
     i, j = pairs[:, 0], pairs[:, 1]
     # The fit excludes both folds; the scores of each help to choose the candidate for the other.

@@ -7,7 +7,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import FLAG, whole
@@ -16,6 +15,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
+from genclf.numerics import loops
 from genclf.select.cross_validation import has_statistics, in_row_space, posteriors_of_folds
 from genclf.select.data import Data, labelled_data
 from genclf.select.groups import check_one_per_row, groups_of_rows, groups_to_score
@@ -194,12 +194,14 @@ def by_rotations(
 
     def some(numbers: Array) -> tuple[Array, Array]:
         y = jax.vmap(lambda number: labelling(key, number, labels))(numbers)
-        found, exact = lax.map(lambda fold: posteriors(clf, fold[0], fold[1], y), (each, data.rows))
+        found, exact = loops.mapped(
+            lambda fold: posteriors(clf, fold[0], fold[1], y), (each, data.rows)
+        )
         ordered = jax.vmap(data.in_row_order, 1)(found)
         of_labels = lambda p, y: score_of(function, num_groups, p, y, data.counts, data.by)  # noqa: E731
-        return jax.vmap(of_labels)(ordered, y), exact.all(0)
+        return loops.vmap(of_labels)(ordered, y), exact.all(0)
 
     batches = jnp.pad(numbers, (0, -len(numbers) % batch_size)).reshape(-1, batch_size)
-    found, exact = lax.map(some, batches)
+    found, exact = loops.mapped(some, batches)
     whole = lambda a: a.reshape(-1, *a.shape[2:])[: len(numbers)]  # noqa: E731
     return whole(found), whole(exact)

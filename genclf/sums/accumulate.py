@@ -136,7 +136,7 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
 
     total, scatter = lax.map(about_centre, (rows, centre))
     # A non-finite cell makes NaN only the classes in which its row has weight.
-    spoiled = loops.cond(bad.any(), in_bad_rows, lambda: jnp.isnan(centre))
+    spoiled = loops.unlikely(bad.any(), in_bad_rows, lambda: jnp.isnan(centre))
     found = about_mean(count, jnp.where(spoiled, jnp.nan, centre), total, scatter)
     spoiled = spoiled[:, :, None] | spoiled[:, None] if full else spoiled
     return replace(found, scatter=jnp.where(spoiled, jnp.nan, found.scatter))

@@ -95,10 +95,12 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             scatter = zero, zero
         start = (zeros, zeros) if by_product else zeros_in_parts, scatter
         sums, scatter = sum_rows(add, start, x, w, rows, together)
-        sums = sums if by_product else class_totals(sums, parts)
-        scatter = products.scatter(scatter) if full else class_totals(scatter, parts)
-        if pooled and not full:
-            scatter = jax.tree.map(lambda a: a[None], pairwise_sum(*scatter))
+        if not full:
+            sums, scatter = class_totals((sums, scatter), parts)
+            scatter = one_matrix(pairwise_sum(*scatter)) if pooled else scatter
+        else:
+            (sums,) = [sums] if by_product else class_totals([sums], parts)
+            scatter = products.scatter(scatter)
         return about_mean(count, centre, rounded(sums), scatter)
 
     return moments_by(read, x, w, full)
@@ -223,7 +225,7 @@ def soft_pooled_moments(
         overlaps = jnp.broadcast_to(zeros[:, :1], (len(count), len(count)))
         start = (zeros, zeros), overlaps, (zero, zero), zeros[0, 0] == 0
         sums, overlap, scatter, clean = scan_rows(add, start, x, w, rows)
-        bad = loops.cond(clean, lambda: zeros, lambda: scan_rows(add_bad, zeros, x, w, rows))
+        bad = loops.unlikely(~clean, lambda: scan_rows(add_bad, zeros, x, w, rows), lambda: zeros)
         # Σ_{k<l} G_kl (c_k - c_l)(c_k - c_l)ᵀ = Cᵀ L C, L the Laplacian of the graph of weights G.
         others = jnp.where(jnp.eye(len(count), dtype=bool), 0, overlap)
         l_c = others.sum(1)[:, None] * offset - matmul(others, offset)

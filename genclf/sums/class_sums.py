@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Float, Int
 
 from genclf.numerics import loops
-from genclf.numerics.compensated import Pair, add_to, rounded
+from genclf.numerics.compensated import Pair, add_to
 from genclf.numerics.namespace import Array, on_host
 from genclf.numerics.products import matmul
 from genclf.numerics.row_blocks import block_rows, num_rows
@@ -22,7 +22,6 @@ from genclf.sums.blocks import (
     Hard,
     class_rows,
     host_labels,
-    row_weights,
     sample_indices,
 )
 
@@ -61,22 +60,16 @@ def partial_sums_of(w: Hard, n: int) -> PartialSums:
 
 
 def class_sums(rows: Float[Array, "n d"], w: ClassWeights) -> Float[Array, "K d"]:
-    """`Σ_n w_nk row_n` for each class k; from partial sums, if labels are hard."""
-    n = num_rows(rows)
-    return _sums_by(w, rows_in_parts(w.shape[1]) if is_symbolic(n) else n)(rows, w)
-
-
-def _sums_by(w: ClassWeights, n: int) -> Callable[[Array, Any], Float[Array, "K d"]]:
-    """The function `class_sums` of rows and their class weights, for about n of the rows of w."""
+    """`Σ_n w_nk row_n` for each class k, without partial sums."""
+    as_product = lambda rows, w: matmul(class_rows(w), rows)  # noqa: E731
     if not isinstance(w, Hard):
-        return lambda rows, w: matmul(class_rows(w), rows)
-    parts = partial_sums_of(w, n)
+        return as_product(rows, w)
 
-    def sums(rows: Array, w: Hard) -> Array:
+    def one_by_one(rows: Array, w: Hard) -> Array:
         zero = jnp.zeros((w.num_classes, rows.shape[1]), rows.dtype)
-        return rounded(class_totals(add_rows(zero_partial_sums(zero, n), rows, w, parts), parts))
+        return zero.at[_label(w)].add(w.weight[:, None] * rows, mode="promise_in_bounds")
 
-    return sums
+    return loops.by_platform(one_by_one, as_product, rows, w)
 
 
 def rows_in_parts(num_classes: int) -> int:
@@ -103,29 +96,30 @@ def _most(n: int, num_classes: int) -> int:
     return n // (_ROWS if n >= _ROWS * num_classes else 8 * _ROWS)
 
 
-def class_totals(total: Pair, parts: PartialSums) -> Pair:
-    """The sum of each class from its partial sums."""
+def class_totals(totals: Sequence[Pair], parts: PartialSums) -> list[Pair]:
+    """The sums of each class from its partial sums."""
     first, number = parts
-    if len(total[0]) == len(first):
-        return total
+    length = len(totals[0][0])
+    if length == len(first):
+        return list(totals)
 
-    def folded() -> Pair:
-        index = jnp.arange(len(total[0]), dtype=first.dtype)
+    def folded() -> list[Pair]:
+        index = jnp.arange(length, dtype=first.dtype)
         label = jnp.searchsorted(first, index, side="right") - 1
         rank, last = index - first[label], number[label]
 
-        def halve(i: Array, pair: Pair) -> Pair:
+        def halve(i: Array, pairs: list[Pair]) -> list[Pair]:
             step = jnp.left_shift(1, i)
-            takes = (rank % (2 * step) == 0) & (rank + step < last)
-            move = lambda a: jnp.where(takes[:, None], jnp.roll(a, -step, 0), 0)  # noqa: E731
-            return add_to(pair, (move(pair[0]), move(pair[1])))
+            takes = (rank & (2 * step - 1) == 0) & (rank + step < last)
+            other = jnp.where(takes, index + step, 0)
+            move = lambda a: jnp.where(takes[:, None], a[other], 0)  # noqa: E731
+            return [add_to(pair, (move(pair[0]), move(pair[1]))) for pair in pairs]
 
-        sums = loops.fori_loop(0, _HALVINGS, halve, total)
-        high, low = (a.at[first].get(mode="promise_in_bounds") for a in sums)
-        return high, low
+        pairs = loops.fori_loop(0, _HALVINGS, halve, list(totals))
+        return jax.tree.map(lambda a: a.at[first].get(mode="promise_in_bounds"), pairs)
 
-    def one_each() -> Pair:
-        return total[0][: len(first)], total[1][: len(first)]
+    def one_each() -> list[Pair]:
+        return jax.tree.map(lambda a: a[: len(first)], list(totals))
 
     return loops.cond(loops.any_member((number > 1).any()), folded, one_each)
 
@@ -133,7 +127,7 @@ def class_totals(total: Pair, parts: PartialSums) -> Pair:
 def add_rows(total: Pair, rows: Float[Array, "n d"], w: Hard, parts: PartialSums) -> Pair:
     """Add `Σ_n w_nk row_n` to partial sums."""
     # A CPU adds rows one by one at the speed of memory; an accelerator is better at products.
-    high = lax.platform_dependent(total[0], rows, w, parts, cpu=_add_each, default=_add_product)
+    high = loops.by_platform(_add_each, _add_product, total[0], rows, w, parts)
     return high, total[1]
 
 
@@ -143,12 +137,17 @@ def _add_product(sums: Array, rows: Array, w: Hard, parts: PartialSums) -> Array
 
 def _add_each(sums: Array, rows: Array, w: Hard, parts: PartialSums) -> Array:
     label, weighted = _label(w), w.weight[:, None] * rows
-    # Multiples of the golden ratio are evenly spread, whatever the period of the labels.
-    spread = jnp.arange(rows.shape[0], dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
-    part = (spread >> (32 - _HALVINGS)).astype(jnp.int32)
+    part = _spread(rows.shape[0])
     first, number = (a.at[label].get(mode="promise_in_bounds") for a in parts)
     index = first + (part * number >> _HALVINGS)
     return sums.at[index].add(weighted, mode="promise_in_bounds")
+
+
+def _spread(n: Any) -> Int[Array, "n"]:
+    """A number below 64 for each row."""
+    # Multiples of the golden ratio are evenly spread, whatever the period of the labels.
+    spread = jnp.arange(n, dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
+    return (spread >> (32 - _HALVINGS)).astype(jnp.int32)
 
 
 def _label(w: Hard) -> Int[Array, "n"]:
@@ -173,10 +172,21 @@ def class_counts(w: ClassWeights) -> Float[Array, "K"]:
 @partial(jax.jit, inline=True)
 def _class_counts(w: ClassWeights) -> Float[Array, "K"]:
     n, block = num_rows(w), block_rows(1)
-    sums = _sums_by(w, at_most(n, block))
+    parts = 1 << (max(1, min(_MOST_PARTS, at_most(n, block) // w.shape[1])).bit_length() - 1)
+
+    def one_by_one(w: Hard) -> Array:
+        part = _spread(num_rows(w)) * parts >> _HALVINGS
+        every = jnp.zeros(parts * w.num_classes, w.weight.dtype)
+        sums = every.at[part * w.num_classes + _label(w)].add(w.weight, mode="promise_in_bounds")
+        return sums.reshape(parts, w.num_classes).sum(0)
+
+    def as_product(w: ClassWeights) -> Array:
+        return class_rows(w).sum(1)
 
     def of_block(w: ClassWeights) -> Array:
-        return sums(jnp.ones_like(row_weights(w))[:, None], w)[:, 0]
+        if not isinstance(w, Hard):
+            return as_product(w)
+        return loops.by_platform(one_by_one, as_product, w)
 
     if is_symbolic(n) or n <= block:
         return of_block(w)

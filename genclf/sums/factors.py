@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Float
 
+from genclf.arguments.unlikely import is_open
 from genclf.numerics import batched, loops
 from genclf.numerics.compensated import Pair
 from genclf.numerics.double import in_double, widen
@@ -92,12 +93,15 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
     """
     if on_host(correlation):
         return _regular(correlation, batched.cholesky(correlation), rule)
-    return _regular_factor(correlation, exact, rule)
+    own = _factors if is_open() else _regular_factor  # a rule for derivatives is a function within
+    return own(correlation, exact, rule)
 
 
-@jax.custom_jvp
-def _regular_factor(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
+def _factors(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
     return by_classes(_cholesky, (correlation, exact, rule))
+
+
+_regular_factor = jax.custom_jvp(_factors)
 
 
 def by_classes(f: Callable[[T], R], of: T) -> R:
@@ -228,14 +232,14 @@ def _regular(matrix: Array, factor: Array, rule: RankRule) -> Array:
         # eigenvalue is at most the ridge plus rounding.
         most = 1 / (batched.inverse_lower(factor) ** 2).sum((-2, -1))
         enough = xp.where(least > 0, rounding + ridge, 0)
-        return loops.cond((most > enough).all(), lambda: factor, repaired)
+        return loops.unlikely(~(most > enough).all(), repaired, lambda: factor)
 
     ridge, least = rule.ridge.max(-1), rule.least.max(-1)
     rounding = rule.of_sums + rule.of_cells.max(-1)
     unsure = xp.maximum(_THIN, xp.maximum(4 * rounding, 64 * (ridge + least)))
     pivots = xp.diagonal(factor, axis1=-2, axis2=-1)
     clear = pivots**2 > xp.where(least > 0, unsure, 0)[..., None]  # False on NaN
-    return loops.cond(clear.all(), lambda: factor, by_least_eigenvalue)
+    return loops.unlikely(~clear.all(), by_least_eigenvalue, lambda: factor)
 
 
 def needs_double(scatter: Float[Array, "K d d"]) -> tuple[Array, Array]:

@@ -31,8 +31,8 @@ def argmax(score: Float[Array, "*batch K"]) -> Int[Array, "*batch"]:
     found = jnp.where(is_largest, index, num_classes).min(-1)
     # A compiler may compute the scores twice, with other rounding; then none equals the largest.
     missed = (found == num_classes) & ~jnp.isnan(largest)
-    return loops.cond(
-        loops.any_member(missed.any()),
+    return loops.unlikely(
+        missed.any(),
         lambda: jnp.argmax(score, -1).astype(jnp.int32),
         lambda: jnp.minimum(found, num_classes - 1),
     )

@@ -17,7 +17,7 @@ from genclf.sums.blocks import (
     rows_at,
     sample_indices,
 )
-from genclf.sums.class_sums import class_counts, class_sums, of_rows
+from genclf.sums.class_sums import class_sums, of_rows
 from genclf.sums.statistics import divide
 
 # All rows locate the classes, if at most ALL_ROWS; else one row in _STEP. The sample is thinned
@@ -46,7 +46,7 @@ def points_near_means(x: Shaped[Array, "n d"], w: ClassWeights) -> Float[Array, 
     x, w = lax.stop_gradient((x, w))
     z = ignore_absent(x.astype(weight.dtype), row_weights(w) != 0)
     z = z - (of_rows(origin, w) if isinstance(w, Hard) else origin)
-    near = origin + divide(class_sums(z, w), class_counts(w)[:, None])
+    near = origin + divide(class_sums(z, w), class_sums(jnp.ones_like(z[:, :1]), w))
     return jnp.where(jnp.isfinite(near), near, origin)
 
 

@@ -107,7 +107,7 @@ def moments_by(
         second = read(better, products())
         return jax.tree.map(lambda a, b: jnp.where(is_inexact, a, b), second, found)
 
-    return loops.cond(loops.any_member(is_inexact), again, lambda: found)
+    return loops.unlikely(is_inexact, again, lambda: found)
 
 
 def _without_low(found: Moments) -> Moments:

@@ -93,7 +93,7 @@ def fit_by_class(family: Any, x: Shaped[Array, "n d"], w: Hard) -> Any:
         pooled = together.estimate(together.stats(x, w)).scale
         return jnp.where(empty[:, None, None], pooled, scale)
 
-    scale = loops.cond(loops.any_member(empty.any()), filled, lambda: scale)
+    scale = loops.unlikely(empty.any(), filled, lambda: scale)
     return family.of_scale(stats, found, scale, "low-rank")
 
 

@@ -96,7 +96,7 @@ class StudentTParams(Density):
             return finite(jnp.where(jnp.isfinite(q), jnp.log1p(q), log_q))
 
         q = of_distances(x)
-        logs = loops.cond(loops.any_member(~jnp.isfinite(q).all()), far, lambda: jnp.log1p(q))
+        logs = loops.unlikely(~jnp.isfinite(q).all(), far, lambda: jnp.log1p(q))
         return logs * power[None]
 
     def _cells(
@@ -122,7 +122,7 @@ class StudentTParams(Density):
         means = Means(self.mean)
         found = over_classes(of_class, means, inverse, power, x=x)
         of_classes = lambda: over_classes(of_far, means, inverse, power, x=x)  # noqa: E731
-        return loops.cond(loops.any_member(~jnp.isfinite(found).all()), of_classes, lambda: found)
+        return loops.unlikely(~jnp.isfinite(found).all(), of_classes, lambda: found)
 
     def log_prob(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log t_ν(x; m_k, Λ_k)`."""

@@ -111,7 +111,7 @@ class KernelDensityParams(MayMiss, Density):
             # If all densities of a row underflow, those of the row shrunk towards 0 decide.
             underflow = jnp.isneginf(score).all(1)
             again = lambda: scores(shrink_far_rows(x, self.bandwidth))  # noqa: E731
-            return loops.cond(loops.any_member(underflow.any()), again, lambda: score)
+            return loops.unlikely(underflow.any(), again, lambda: score)
 
         def scores(x: Array) -> Array:
             x = x.T

@@ -79,7 +79,7 @@ def of_far_rows(
         mask = far & ~xp.isinf(x).any(-1)
         return xp.where(mask[..., None], again(), scores)
 
-    return loops.cond(loops.any_member(far.any()), replaced, lambda: scores)
+    return loops.unlikely(far.any(), replaced, lambda: scores)
 
 
 def linear_cell_scores(

@@ -58,7 +58,7 @@ def distances(
             squared = f(x)
             overflows = ~xp.isfinite(squared).all()
             far = lambda: f(shrink_far_rows(x, arithmetic.deviations(scale)))  # noqa: E731
-            return loops.cond(loops.any_member(overflows), far, lambda: squared)
+            return loops.unlikely(overflows, far, lambda: squared)
 
         return rows if compared else f
 
@@ -76,7 +76,7 @@ def distances(
         # The form does not depend on rows, so it is computed once, not in each block of them.
         form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], arithmetic)
         checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
-        return loops.cond(loops.any_member(form.may_cancel), checked, unchecked)
+        return loops.unlikely(form.may_cancel, checked, unchecked)
 
     return found() if compared else _unless_not_finite(x, found())
 
@@ -90,7 +90,7 @@ def _unless_not_finite(x: Shaped[Array, "*batch d"], out: Array) -> Array:
         return xp.where(known.reshape(known.shape + (1,) * (out.ndim - known.ndim)), out, xp.nan)
 
     # The results of such a row are not finite, so rows are checked only if a result is not.
-    return loops.cond(loops.any_member(~xp.isfinite(out).all()), of_finite_rows, lambda: out)
+    return loops.unlikely(~xp.isfinite(out).all(), of_finite_rows, lambda: out)
 
 
 def _by_blocks(
@@ -169,8 +169,8 @@ class _Shared(_Form):
             nearest = constant(argmax(score))
             best = own_of(score, nearest)
             own = self.means.of_rows(nearest).subtracted_from(x)
-            less = loops.cond(
-                loops.any_member(self.linear.are_far_apart),
+            less = loops.unlikely(
+                self.linear.are_far_apart,
                 lambda: self.linear.about_classes(x, nearest, self.linear.between()),
                 lambda: score - best,
             )
@@ -178,7 +178,7 @@ class _Shared(_Form):
 
         cancels = length > CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
         as_it_is = lambda: length[:, None] - 2 * score  # noqa: E731
-        return loops.cond(loops.any_member(cancels.any()), from_nearest, as_it_is)
+        return loops.unlikely(cancels.any(), from_nearest, as_it_is)
 
 
 class _OwnDiagonals(_Form):
@@ -212,4 +212,4 @@ class _OwnDiagonals(_Form):
         # The nearest class need not be the likeliest: a class of large variances is near to all.
         cancels = more > CANCELS * (squared + x.shape[1])  # False on NaN
         one_by_one = lambda: _from_each_class(x, self.means, 1 / self.scale, SCALES["diag"])  # noqa: E731
-        return loops.cond(loops.any_member(cancels.any()), one_by_one, lambda: squared)
+        return loops.unlikely(cancels.any(), one_by_one, lambda: squared)

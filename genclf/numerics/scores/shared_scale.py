@@ -117,4 +117,4 @@ def linear_scores(
         offset = loops.any_member((xp.abs(centre[0]) > spread).any())
         return loops.cond(offset, centred, as_they_are)
 
-    return loops.cond(loops.any_member(form.are_far_apart), about_nearest, about_centre)
+    return loops.unlikely(form.are_far_apart, about_nearest, about_centre)
