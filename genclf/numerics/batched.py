@@ -25,8 +25,9 @@ from genclf.numerics.products import matmul
 _INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
 _LARGE = 64  # features from which a triangular matrix is inverted by blocks;
 _THREADED = 128  # features from which a float32 matrix is factorised by panels
-_PANEL = 64  # rows or columns of a panel
-_TOGETHER = 512  # rows or columns of one loop over panels
+_BLOCK = 32  # the smallest blocks have at most this size
+_PANEL = 64  # columns of a panel
+_TOGETHER = 512  # columns of one loop over panels
 
 
 Of = Callable[[Array], PyTree]
@@ -134,42 +135,28 @@ def _inverse_by_blocks(factor: Float[Array, "*batch d d"]) -> Float[Array, "*bat
     """`[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [-C⁻¹ B A⁻¹, C⁻¹]]`, from small blocks up.
 
     OpenBLAS solves triangular systems of 8 rows or more in its own threads, which then spin for
-    about 30 ms on cores that the products of rows need. Loops take a third of the time to compile.
+    about 30 ms on cores that the products of rows need.
     """
     d = factor.shape[-1]
-    levels = max(0, (-(-d // _TOGETHER) - 1).bit_length())
-    panels = -(-d // (_PANEL * 2**levels))
-    padded = _padded(factor, size := panels * _PANEL * 2**levels)
-    inverse = _inverse_by_panels(_on_diagonal(padded, size >> levels))
-    for level in range(levels, 0, -1):
-        half = size >> level
+    levels = (-(-d // _BLOCK) - 1).bit_length()
+    size = -(-d // 2**levels)
+    padded = _padded(factor, size * 2**levels)
+    inverse = _inverse_of_small(_on_diagonal(padded, size))
+    for level in range(levels):
+        half = size * 2**level
         lower = _on_diagonal(padded, 2 * half)[..., half:, :half]
         first, second = inverse[..., 0::2, :, :], inverse[..., 1::2, :, :]
         below = -matmul(matmul(second, lower), first)
+        # A sum of padded blocks is one loop; concatenations take longer to compile.
         places = (first, 0, 0), (below, half, 0), (second, half, half)
         inverse = reduce(add, (_placed(a, 2 * half, row, column) for a, row, column in places))
     return inverse[..., 0, :d, :d]
 
 
-def _inverse_by_panels(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
-    """The inverse, `_PANEL` rows at a time."""
-    own = _inverse_by_doubling(_on_diagonal(factor, _PANEL))
-    if own.shape[-3] == 1:
-        return own[..., 0, :, :]
-
-    def add_rows(j: Array, inverse: Array) -> Array:
-        block = lax.dynamic_index_in_dim(own, j, -3, keepdims=False)
-        rows = lax.dynamic_slice_in_dim(factor, j * _PANEL, _PANEL, -2)
-        rows = -matmul(block, matmul(rows, inverse))
-        rows = lax.dynamic_update_slice_in_dim(rows, block, j * _PANEL, -1)
-        return lax.dynamic_update_slice_in_dim(inverse, rows, j * _PANEL, -2)
-
-    return loops.fori_loop(0, own.shape[-3], add_rows, jnp.zeros_like(factor))
-
-
-def _inverse_by_doubling(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
-    """The inverse of matrices of `_PANEL` rows, in blocks of 1, 2, 4, ... rows."""
-    place = jnp.arange(_PANEL)
+def _inverse_of_small(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """The inverse in blocks of 1, 2, 4, ... rows, as one loop of products of whole matrices."""
+    d = factor.shape[-1]
+    place = jnp.arange(d)
 
     def double(level: Array, inverse: Array) -> Array:
         block = place >> level
@@ -177,9 +164,9 @@ def _inverse_by_doubling(factor: Float[Array, "*batch d d"]) -> Float[Array, "*b
         lower = jnp.where(jnp.broadcast_to(is_below, factor.shape), factor, 0)
         return inverse - matmul(matmul(inverse, lower), inverse)
 
-    one = jnp.broadcast_to(jnp.eye(_PANEL, dtype=bool), factor.shape)
+    one = jnp.broadcast_to(jnp.eye(d, dtype=bool), factor.shape)
     start = jnp.where(one, 1 / jnp.where(one, factor, 1), 0)
-    return loops.fori_loop(0, _PANEL.bit_length() - 1, double, start)
+    return loops.fori_loop(0, (d - 1).bit_length(), double, start)
 
 
 def _placed(a: Array, size: int, row: int, column: int) -> Array:
@@ -192,6 +179,8 @@ def _placed(a: Array, size: int, row: int, column: int) -> Array:
 def _on_diagonal(a: Array, size: int) -> Array:
     """The blocks of a matrix on its diagonal, (..., number of blocks, size, size)."""
     batch, d = a.shape[:-2], a.shape[-1]
+    if d == size:
+        return a[..., None, :, :]
     # A block starts d · size + size numbers after the one before.
     flat = jnp.pad(a.reshape(*batch, d * d), [(0, 0)] * len(batch) + [(0, d)])
     rows = flat.reshape(*batch, d // size, (d + 1) * size)[..., : d * size]
