@@ -26,6 +26,19 @@ start = time.perf_counter()
 _END = "\njax.block_until_ready(found); print(time.perf_counter() - start)"
 
 
+_WIDE = """y = np.arange(5000) % 100
+x = rng.normal(size=(5000, 512)).astype(np.float32) + 0.5 * rng.normal(size=(100, 512))[y]
+x, start = x.astype(np.float32), time.perf_counter()
+"""
+_NULL = """x = rng.normal(size=(150, 30)).astype(np.float32)
+y, folds, start = np.arange(150) % 3, np.arange(150) % 5, time.perf_counter()
+clf, key = gcf.lda(3, shrinkage={}), jax.random.key(0)
+found = gcf.permutation_test(key, clf, x, y, folds, num=200).null"""
+_CURVE = """models = {"lda": gcf.lda(3), "softmax": gcf.SoftmaxRegression(3, l2=1e-3)}
+sizes, key = [30, 60, 120, 200, 240], jax.random.key(0)
+found = gcf.learning_curve(models, x, y, sizes, key=key, num_splits=20).errors"""
+
+
 def _preset(name: str, rows: str, arguments: str = "3") -> str:
     return f"clf = gcf.{name}({arguments})\nfound = gcf.predict(gcf.fit(clf, {rows}, y), {rows})"
 
@@ -52,6 +65,13 @@ CASES = {
         "found = gcf.posterior(clf, gcf.stats(clf, x, y)).mean",
         3,
     ),
+    "lda: fit and predict, n = 5,000, d = 512, K = 100": (
+        _WIDE + _preset("lda", "x", "100"),
+        2,
+    ),
+    "permutation_test, n = 150, d = 30": (_NULL.format(0.1), 2),
+    "permutation_test with Ledoit-Wolf": (_NULL.format('"ledoit-wolf"'), 3),
+    "learning_curve of lda and softmax, five sizes": (_CURVE, 8),
 }
 _IMPORT = "import time\nstart = time.perf_counter()\nimport {}\nprint(time.perf_counter() - start)"
 

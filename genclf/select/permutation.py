@@ -144,6 +144,7 @@ def lower_is_better(metric: Score | ScoreFunction) -> bool:
     return isinstance(metric, str) and metric in _LOWER_IS_BETTER
 
 
+@partial(jax.jit, static_argnums=2)
 def p_values(observed: Array, null: Array, metric: Score | ScoreFunction) -> Array:
     """`(b + 1) / (num + 1)`, where b is the number of permutations that score at least as well.
 
@@ -157,7 +158,7 @@ def p_values(observed: Array, null: Array, metric: Score | ScoreFunction) -> Arr
     return jnp.where(jnp.isnan(observed), jnp.nan, found.astype(observed.dtype))
 
 
-@partial(compiled, static_argnums=(0, 1))
+@partial(compiled, static_argnums=(0, 1), fast_compile=2**17)
 def observed_score(function: ScoreFunction, num_groups: int, clf: Model, data: Data) -> Array:
     """The cross-validated score of the labels of the data."""
     found, _ = posteriors_of_folds(clf, data)
@@ -174,7 +175,7 @@ def by_refits(
     return over_labellings(score, permuted, together)
 
 
-@partial(compiled, static_argnums=(0, 1, 5))
+@partial(compiled, static_argnums=(0, 1, 5), fast_compile=2**13)
 def by_rotations(
     function: ScoreFunction,
     num_groups: int,
