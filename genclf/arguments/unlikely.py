@@ -23,8 +23,10 @@ class _Open(threading.local):
         conditions: the conditions of the branches that were left out.
     """
 
-    traces: tuple[Any, ...] = ()
-    conditions: list[Any]
+    def __init__(self) -> None:
+        """No program."""
+        self.traces: tuple[Any, ...] = ()
+        self.conditions: list[Any] = []
 
 
 _open = _Open()
@@ -70,10 +72,9 @@ def member(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _opened(traces: tuple[Any, ...], conditions: list[Any]) -> Iterator[None]:
-    before = _open.__dict__.copy()
+    before = _open.traces, _open.conditions
     _open.traces, _open.conditions = traces, conditions
     try:
         yield
     finally:
-        _open.__dict__.clear()
-        _open.__dict__.update(before)
+        _open.traces, _open.conditions = before

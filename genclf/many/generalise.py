@@ -186,8 +186,7 @@ def _linear(params: Any, held: Float[Array, "T m d"], centre: Float[Array, "T d"
         joint = jnp.moveaxis(params.with_log_prior(jnp.moveaxis(score, 0, -1)), -1, 0)
         return jnp.moveaxis(jax.nn.log_softmax(joint, 0), 0, -1)
 
-    far = loops.any_member(form.are_far_apart)
-    return loops.cond(far, lambda: _any(params, held, centre), about_centre)
+    return loops.unlikely(form.are_far_apart, lambda: _any(params, held, centre), about_centre)
 
 
 @partial(compiled, static_argnums=(0, 1))

@@ -195,9 +195,8 @@ def by_rotations(
 
     def some(numbers: Array) -> tuple[Array, Array]:
         y = jax.vmap(lambda number: labelling(key, number, labels))(numbers)
-        found, exact = loops.mapped(
-            lambda fold: posteriors(clf, fold[0], fold[1], y), (each, data.rows)
-        )
+        of_fold = lambda fold: posteriors(clf, fold[0], fold[1], y)  # noqa: E731
+        found, exact = loops.mapped(of_fold, (each, data.rows))
         ordered = jax.vmap(data.in_row_order, 1)(found)
         of_labels = lambda p, y: score_of(function, num_groups, p, y, data.counts, data.by)  # noqa: E731
         return loops.vmap(of_labels)(ordered, y), exact.all(0)

@@ -95,12 +95,12 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
             scatter = zero, zero
         start = (zeros, zeros) if by_product else zeros_in_parts, scatter
         sums, scatter = sum_rows(add, start, x, w, rows, together)
-        if not full:
-            sums, scatter = class_totals((sums, scatter), parts)
-            scatter = one_matrix(pairwise_sum(*scatter)) if pooled else scatter
-        else:
-            (sums,) = [sums] if by_product else class_totals([sums], parts)
+        if full:
+            sums = sums if by_product else class_totals([sums], parts)[0]
             scatter = products.scatter(scatter)
+        else:
+            sums, scatter = class_totals([sums, scatter], parts)
+            scatter = one_matrix(pairwise_sum(*scatter)) if pooled else scatter
         return about_mean(count, centre, rounded(sums), scatter)
 
     return moments_by(read, x, w, full)

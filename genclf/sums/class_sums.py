@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -96,12 +95,12 @@ def _most(n: int, num_classes: int) -> int:
     return n // (_ROWS if n >= _ROWS * num_classes else 8 * _ROWS)
 
 
-def class_totals(totals: Sequence[Pair], parts: PartialSums) -> list[Pair]:
+def class_totals(totals: list[Pair], parts: PartialSums) -> list[Pair]:
     """The sums of each class from its partial sums."""
     first, number = parts
     length = len(totals[0][0])
     if length == len(first):
-        return list(totals)
+        return totals
 
     def folded() -> list[Pair]:
         index = jnp.arange(length, dtype=first.dtype)
@@ -115,11 +114,11 @@ def class_totals(totals: Sequence[Pair], parts: PartialSums) -> list[Pair]:
             move = lambda a: jnp.where(takes[:, None], a[other], 0)  # noqa: E731
             return [add_to(pair, (move(pair[0]), move(pair[1]))) for pair in pairs]
 
-        pairs = loops.fori_loop(0, _HALVINGS, halve, list(totals))
+        pairs = loops.fori_loop(0, _HALVINGS, halve, totals)
         return jax.tree.map(lambda a: a.at[first].get(mode="promise_in_bounds"), pairs)
 
     def one_each() -> list[Pair]:
-        return jax.tree.map(lambda a: a[: len(first)], list(totals))
+        return jax.tree.map(lambda a: a[: len(first)], totals)
 
     return loops.cond(loops.any_member((number > 1).any()), folded, one_each)
 

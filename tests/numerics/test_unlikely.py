@@ -21,6 +21,7 @@ def program(where):
         below = a < 0
         return loops.unlikely(below.any(), lambda: jnp.where(below, -2 * a, a), lambda: a)
 
+    wide = in_double(lambda a: one(a.astype(jnp.float64)).astype(jnp.float32))
     of = {
         "at the top": one,
         "in a scan": lambda a: loops.scan(lambda c, b: (c, one(b)), 0.0, a)[1],
@@ -29,9 +30,10 @@ def program(where):
         )[0],
         "in members": lambda a: loops.vmap(one)(a),
         "in members of members": lambda a: loops.vmap(loops.vmap(one))(a[None])[0],
+        "in float64, in members": lambda a: loops.vmap(wide)(a),
         "in batches": lambda a: loops.mapped(one, a.T, batch_size=2).T,
         "in a branch": lambda a: loops.cond(a.sum() > 10, lambda: one(a), lambda: one(3 * a)),
-        "in float64": in_double(lambda a: one(a.astype(jnp.float64)).astype(jnp.float32)),
+        "in float64": wide,
         "in another program": compiled(one),
         "nowhere": lambda a: 2 * a,
     }[where]
@@ -44,6 +46,7 @@ PLACES = (
     "in a loop in a scan",
     "in members",
     "in members of members",
+    "in float64, in members",
     "in batches",
     "in a branch",
     "in float64",
@@ -75,7 +78,7 @@ def test_traced_calls_have_all_branches(where):
     np.testing.assert_allclose(jax.lax.map(f, both), each)
     closed = jax.jit(lambda: f(both[1]))  # all arguments are known, and still in traced code
     np.testing.assert_allclose(closed(), each[1])
-    if where != "in float64":  # functions that are computed there have rules for derivatives
+    if "float64" not in where:  # functions that are computed there have rules for derivatives
         assert np.isfinite(jax.jacfwd(f)(both[1])).all()
 
 
