@@ -10,7 +10,7 @@ be called from code with explicit axes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import jax
@@ -73,9 +73,17 @@ def compiled(
     def usual(*args: PyTree) -> tuple[PyTree, Array | None]:
         return without_unlikely(entry, *args)
 
-    program = partial(jax.jit, static_argnums=static_argnums)
-    whole, first = program(entry), program(usual)
-    quick = [program(f, compiler_options=_QUICK) for f in (entry, usual) if fast_compile]
+    programs: dict[tuple[bool, bool], Any] = {}
+
+    def program(is_whole: bool, is_small: bool) -> Any:
+        kind = is_whole, is_small
+        if kind not in programs:
+            programs[kind] = jax.jit(
+                entry if is_whole else usual,
+                static_argnums=static_argnums,
+                compiler_options=_QUICK if is_small else None,
+            )
+        return programs[kind]
 
     @wraps(function)
     def called(*args: PyTree) -> PyTree:
@@ -83,18 +91,16 @@ def compiled(
             return entry(*args)
         leaves = jax.tree.leaves(args)
         if not _at_once(leaves):
-            return whole(*args)
-        is_small = quick and sum(getattr(a, "size", 1) for a in leaves) <= fast_compile
-        with_all, without = quick if is_small else (whole, first)
-        result, is_wrong = without(*args)
+            return program(True, False)(*args)
+        is_small = fast_compile > 0 and sum(getattr(a, "size", 1) for a in leaves) <= fast_compile
+        result, is_wrong = program(False, is_small)(*args)
         is_right = is_wrong is None or not np.asarray(is_wrong)  # faster than `bool` of it
-        return result if is_right else with_all(*args)
+        return result if is_right else program(True, is_small)(*args)
 
     # The whole program and the number of compiled ones, as functions of `jax.jit` have them.
     found: Any = called
-    found.lower = whole.lower
-    programs: list[Any] = [whole, first, *quick]
-    found._cache_size = lambda: sum(each._cache_size() for each in programs)
+    found.lower = lambda *args: program(True, False).lower(*args)
+    found._cache_size = lambda: sum(each._cache_size() for each in programs.values())
     return found
 
 

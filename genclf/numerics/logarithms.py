@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy import special
 
 from genclf.numerics.namespace import Array, jax, jnp, lax, namespace, on_host
 
@@ -16,7 +15,11 @@ LOG_2PI = math.log(2 * math.pi)
 
 def gammaln(a: Array) -> Array:
     """`log Γ(a)`."""
-    return special.gammaln(a) if on_host(a) else lax.lgamma(a)
+    if not on_host(a):
+        return lax.lgamma(a)
+    from scipy import special  # slow to import
+
+    return special.gammaln(a)
 
 
 def safe_log(p: Array) -> Array:

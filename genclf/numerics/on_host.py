@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
 
 
 def cholesky(a: Any) -> Any:
@@ -22,6 +21,8 @@ def inverse_lower(factor: Any) -> Any:
     """As `batched.inverse_lower`; the upper triangle of the factor is 0."""
     if factor.ndim > 2:
         return np.stack([inverse_lower(one) for one in factor])
+    from scipy.linalg.lapack import dtrtri  # slow to import
+
     inverse, singular = dtrtri(factor, lower=1)
     return np.full_like(factor, np.nan) if singular else inverse
 

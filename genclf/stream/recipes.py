@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import gammaln
 
+from genclf.numerics.logarithms import gammaln
 from genclf.sums.host import (
     HostMoments,
     HostSums,

@@ -9,11 +9,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import csc_array, sparray
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray  # slow to import
+else:
+    sparray = object
 
 _FEW = 2**14  # rows times classes, up to which a product costs less than a sparse matrix
 
@@ -142,9 +146,11 @@ class LabelledRows:
         if n * self.num_classes <= _FEW and isinstance(rows, np.ndarray):
             own = self.label[None] == np.arange(self.num_classes)[:, None]
             return np.where(own, weight, 0.0) @ rows
+        from scipy.sparse import csc_array, issparse
+
         by_class = csc_array((weight, self.label, np.arange(n + 1)), shape=(self.num_classes, n))
         total = by_class @ rows
-        return total.toarray() if isinstance(total, sparray) else total
+        return total.toarray() if issparse(total) else total
 
     def counts(self) -> Float[np.ndarray, "K"]:
         """The weight of each class."""

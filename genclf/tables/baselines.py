@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, PyTree
-from scipy.special import log_softmax
 
 from genclf.classifier.by_numpy import (
     by_numpy,
@@ -17,6 +16,7 @@ from genclf.classifier.by_numpy import (
 )
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.pieces import rows_of
+from genclf.numerics.logarithms import logsumexp
 from genclf.tables.candidates import Candidate
 from genclf.tables.columns import Column
 from genclf.tables.design import design_matrix
@@ -87,5 +87,5 @@ def _softmax(features: Features, y: np.ndarray, folds: np.ndarray, w: np.ndarray
         converged[fold] = not caught
         score = model.decision_function(x[test])  # its logarithms of probabilities underflow
         score = np.stack([np.zeros_like(score), score], 1) if score.ndim == 1 else score
-        log_p[np.ix_(test, model.classes_)] = log_softmax(score, axis=1)
+        log_p[np.ix_(test, model.classes_)] = score - logsumexp(score)[:, None]
     return scored(log_p, y, folds, w, np.zeros(num_folds, bool), converged)

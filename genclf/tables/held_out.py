@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
-from scipy.special import logsumexp, stdtr
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.by_numpy import (
@@ -29,6 +28,7 @@ from genclf.families.capabilities import is_hidden
 from genclf.families.gaussian.gaussian import Gaussian, GaussianDiagnosis
 from genclf.families.structure import nodes_of
 from genclf.fitting.em import em, em_step
+from genclf.numerics.logarithms import logsumexp
 from genclf.numerics.namespace import Array
 from genclf.select.cross_validation import cross_validate
 from genclf.select.data import Data, data_of, take
@@ -184,7 +184,7 @@ def _of_ranks(
         return {"auc": 0.5, "average_precision": float(weight[rarest] / weight.sum())}
 
     def of_class(metric: Callable[..., float], k: int) -> float:
-        others = logsumexp(np.delete(log_p, k, 1), axis=1)  # where p_k is rounded to 1, it decides
+        others = logsumexp(np.delete(log_p, k, 1))  # where p_k is rounded to 1, it decides
         margin = np.clip(log_p[:, k] - others, -_MOST, _MOST)
         return float(metric(y == k, margin, sample_weight=w))
 
@@ -217,6 +217,8 @@ def _paired(difference: np.ndarray) -> float:
     error = np.sqrt((1 / folds + 1 / (folds - 1)) * difference.var(ddof=1))
     if error == 0:
         return 1.0 if difference.mean() == 0 else 0.0
+    from scipy.special import stdtr  # slow to import
+
     return float(2 * stdtr(folds - 1, -abs(difference.mean()) / error))
 
 
