@@ -99,7 +99,7 @@ def compiled(
 
     # The whole program and the number of compiled ones, as functions of `jax.jit` have them.
     found: Any = called
-    found.lower = lambda *args: program(True, False).lower(*args)
+    found.trace = lambda *args: program(True, False).trace(*args)
     found._cache_size = lambda: sum(each._cache_size() for each in programs.values())
     return found
 

@@ -231,9 +231,22 @@ def eigh(a: Array) -> tuple[Array, Array]:
     return on_host.eigh(a) if is_on_host(a) else _eigh(a)
 
 
-@_in_small_batches(10)
-def _eigh(a: Array) -> tuple[Array, Array]:
+def _usual_eigh(a: Array) -> tuple[Array, Array]:
     return tuple(jnp.linalg.eigh(a))
+
+
+@_in_small_batches(10, _usual_eigh)
+def _eigh(a: Array) -> tuple[Array, Array]:
+    if a.dtype != jnp.float64:
+        return _usual_eigh(a)
+
+    def jacobi(a: Array) -> tuple[Array, Array]:
+        method = lax.linalg.EighImplementation.JACOBI
+        vectors, values = lax.linalg.eigh(a, implementation=method)
+        return values, vectors
+
+    # From 257 features on, JAX traces the usual function for TPUs after `in_double` has ended.
+    return lax.platform_dependent(a, tpu=jacobi, default=_usual_eigh)
 
 
 def upper_of_qr(a: Array) -> Array:
