@@ -9,6 +9,7 @@ computed in the calling thread. Accelerators get the whole batch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial, reduce
 from operator import add
 
@@ -64,7 +65,9 @@ def _in_small_batches(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of
 
         @whole.def_vmap
         def _(size: int, batched: list[bool], a: Array) -> tuple[PyTree, PyTree]:
-            found = whole(a)
+            # JAX may trace this after a function computed `in_double` has ended.
+            with jax.enable_x64(True) if a.dtype == jnp.float64 else nullcontext():
+                found = whole(a)
             return found, jax.tree.map(lambda _: True, found)
 
         return whole

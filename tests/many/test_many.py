@@ -154,3 +154,26 @@ def test_errors_name_the_data_set(change, message):
     datasets = list(zip(x, y, strict=True))
     with pytest.raises(ValueError, match=message):
         gcf.fit_many(gcf.lda(K), change(datasets))
+
+
+@pytest.mark.slow(but=("qda",))
+@pytest.mark.parametrize(
+    "clf",
+    [
+        gcf.qda(3),
+        gcf.qda(3, shrinkage="ledoit-wolf"),
+        gcf.rda(3, pooling=0.3, shrinkage=0.1),
+        gcf.Classifier(gcf.Gaussian(structure=gcf.LowRank(2)), 3),
+    ],
+    ids=["qda", "ledoit-wolf", "rda", "low-rank"],
+)
+def test_more_matrices_than_lapack_gets_at_once(clf):
+    """In float32, whose factors are partly computed in float64; seven of 31 features are too many."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 101, 31)).astype(np.float32)
+    y = rng.integers(0, 3, (3, 101)).astype(np.int32)
+    x[..., 1] = x[..., 0] + 1e-3 * x[..., 1]
+    many = gcf.fit_many(clf, (x, y), batch_size=3)
+    for i in range(3):
+        one = gcf.fit(clf, x[i], y[i])
+        assert_close(jax.tree.map(lambda a, i=i: a[i], many), one, 1e-4)
