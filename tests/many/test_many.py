@@ -168,7 +168,7 @@ def test_errors_name_the_data_set(change, message):
     ids=["qda", "ledoit-wolf", "rda", "low-rank"],
 )
 def test_more_matrices_than_lapack_gets_at_once(clf):
-    """In float32, whose factors are partly computed in float64; seven of 31 features are too many."""
+    """In float32, whose factors are partly of float64: seven matrices of 31 features."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3, 101, 31)).astype(np.float32)
     y = rng.integers(0, 3, (3, 101)).astype(np.int32)
