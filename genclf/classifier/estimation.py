@@ -25,6 +25,7 @@ from genclf.families.capabilities import (
 from genclf.families.combined.combinator import leaf_families, with_leaf_families
 from genclf.families.combined.priors import check_proper, posteriors, predictives
 from genclf.families.parts import over_parts
+from genclf.numerics.members import in_cache
 from genclf.numerics.namespace import Array, is_traced
 from genclf.sums.sparse import HostRows, Sparse, SparseRows
 from genclf.sums.statistics import ClassifierStats
@@ -176,6 +177,7 @@ def fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> C
 
 
 @partial(compiled, fast_compile=2**14)
+@in_cache
 def _fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierParams:
     rows, used = Rows.of(x, y, weights, clf.num_classes), clf.effective()
     found = ClassifierParams(used.log_prior(rows.count), used.family.fit(x, rows.w))

@@ -32,5 +32,5 @@ def test_x_that_is_no_array_of_codes(x):
 
 def test_memory_is_that_of_the_result():
     x = jax.ShapeDtypeStruct((10007, 5), jnp.int32)
-    used = indicator_columns.lower(x, (31,) * 5).compile().memory_analysis()
+    used = indicator_columns.trace(x, (31,) * 5).lower().compile().memory_analysis()
     assert used.temp_size_in_bytes < used.output_size_in_bytes / 2
