@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Float
 
 from genclf.arguments.domains import FLAG, Domain, shown, whole
@@ -220,7 +221,8 @@ class OwnStructure(Structure):
     takes_numpy: ClassVar = False
 
     function: Callable[..., Any] = eqx.field(
-        converter=lambda f: f if isinstance(f, eqx.Module) else jax.tree_util.Partial(f)
+        # `Partial` of a `Partial` would hide the arguments of the first from transformations.
+        converter=lambda f: f if isinstance(f, eqx.Module | Partial) else Partial(f)
     )
 
     def __call__(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:

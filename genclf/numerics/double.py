@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -140,9 +140,9 @@ def gram_and_sums(
     than `gram` alone: rows whose length is a power of two compete for the same cache lines.
     The features are split into pieces, and blocks below the diagonal are left out.
     """
-    high, _ = z if isinstance(z, tuple) else single(z)
+    high, low = z if isinstance(z, tuple) else single(z)
     if exact:
-        return gram(weight, z, exact), product(columns, high, exact)
+        return _exact_gram_and_sums(weight, high, low, columns)
     weighted, rows = weight[:, None] * high, []
     for first, last in _pieces(high.shape[1], pieces):
         left = jnp.concatenate([weighted[:, first:last], columns], 1)
@@ -186,8 +186,30 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pa
     if weight.ndim == z.ndim:
         every = (*weight.shape[:-1], *z.shape[-2:])
         z, dz = (jnp.broadcast_to(a[..., None, :, :], every) for a in (z, dz))
+    return (high, low), (_tangent_of_gram(weight, z, dw, dz), zeros_like(low))
+
+
+def _tangent_of_gram(weight: Array, z: Array, dw: Array, dz: Array) -> Array:
     half = matmul((weight[..., None] * z).mT, dz)
-    return (high, low), (half + half.mT + matmul((dw[..., None] * z).mT, z), zeros_like(low))
+    return half + half.mT + matmul((dw[..., None] * z).mT, z)
+
+
+@jax.custom_jvp
+@in_double
+def _exact_gram_and_sums(weight: Array, z: Array, low: Array, columns: Array) -> tuple[Pair, Pair]:
+    wide, d = widen(z) + widen(low), z.shape[-1]
+    left = jnp.concatenate([widen(weight)[..., None] * wide, widen(columns)], -1)
+    found = matmul(left.mT, wide)
+    return narrow(found[..., :d, :], z.dtype), narrow(found[..., d:, :], z.dtype)
+
+
+@_exact_gram_and_sums.defjvp
+def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Any, Any]:
+    (weight, z, _, columns), (dw, dz, _, moved) = primals, tangents
+    found = _exact_gram_and_sums(*primals)
+    changes = _tangent_of_gram(weight, z, dw, dz), matmul(moved.mT, z) + matmul(columns.mT, dz)
+    pairs = zip(changes, found, strict=True)
+    return found, tuple((change, zeros_like(pair[1])) for change, pair in pairs)
 
 
 def scaled(weight: Array, pair: Pair) -> Pair:

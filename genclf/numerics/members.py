@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import jax
 from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import SymbolicZero
+from jax.tree_util import Partial
 from jaxtyping import PyTree
 
 from genclf.arguments.unlikely import is_open
@@ -24,7 +25,6 @@ def in_cache(function: Callable[..., S]) -> Callable[..., S]:
 
     It is the function itself on an accelerator, for sharded members, and for derivatives.
     """
-
     by_members = custom_vmap(function)
 
     @by_members.def_vmap
@@ -51,7 +51,10 @@ def in_cache(function: Callable[..., S]) -> Callable[..., S]:
 
     @wraps(function)
     def called(*args: PyTree) -> S:
-        return function(*args) if is_open() else with_jvp(*args)
+        # A derivative by traced values that a function closes over would be 0.
+        is_function = lambda a: isinstance(a, Partial)  # noqa: E731
+        has_function = any(map(is_function, jax.tree.leaves(args, is_leaf=is_function)))
+        return (function if is_open() or has_function else with_jvp)(*args)
 
     return called
 

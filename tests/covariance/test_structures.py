@@ -231,7 +231,14 @@ def test_arguments_of_a_function_are_traced():
         clf = gcf.Classifier(gcf.Gaussian(structure=structure), K)
         return gcf.log_posterior(gcf.fit(clf, x, y), x)[:, 0].sum()
 
-    assert np.isfinite(jax.grad(loss)(0.3)) and jax.grad(loss)(0.3) != 0
+    def by_closure(share):
+        structure = lambda cov: towards(share, cov)  # noqa: E731
+        clf = gcf.Classifier(gcf.Gaussian(structure=structure), K)
+        return gcf.log_posterior(gcf.fit(clf, x, y), x)[:, 0].sum()
+
+    slope = jax.grad(loss)(0.3)
+    assert np.isfinite(slope) and slope != 0
+    np.testing.assert_allclose(jax.jit(jax.grad(by_closure))(0.3), slope, 1e-4)
     many = jax.vmap(loss)(jnp.array([0.0, 0.5]))
     np.testing.assert_allclose(many, [loss(0.0), loss(0.5)], 1e-5)
 
