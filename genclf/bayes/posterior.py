@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from genclf.arguments.domains import PROBABILITY, draw_shape, random_key
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import check_statistics, estimated, proper_estimate
@@ -235,13 +236,13 @@ def _with_inference(clf: Classifier, inference: Any) -> Classifier:
     return Classifier(clf.family, clf.num_classes, clf.class_alpha, clf.class_prior, inference)
 
 
-@jax.jit
+@partial(compiled, fast_compile=2**14)
 def _posterior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     given = posteriors(clf.family, stats.conditional)
     return Posterior(clf, stats, clf.label_prior.posterior(stats.labels), given, stats)
 
 
-@jax.jit
+@partial(compiled, fast_compile=2**14)
 def _prior(clf: Classifier, stats: ClassifierStats) -> Posterior:
     zero = jax.tree.map(jnp.zeros_like, stats)
     given = priors(clf.family, stats.conditional)
@@ -260,7 +261,7 @@ def _params(
     return ClassifierParams(log_prior, params_of(family, post.like.conditional, arrays))
 
 
-@jax.jit
+@partial(compiled, fast_compile=2**14)
 def _mean(post: Posterior) -> ClassifierParams:
     log_prior = None if post.labels is None else post.labels.expected()[PRIOR]
     return _params(post, log_prior, lambda node: node.expected())
@@ -284,7 +285,7 @@ def _sample(post: Posterior, key: Array, shape: tuple[int, ...]) -> ClassifierPa
     return one(jax.random.split(key, shape) if shape else key)
 
 
-@jax.jit
+@partial(compiled, fast_compile=2**14)
 def _log_prob(post: Posterior, params: ClassifierParams) -> Float[Array, ""]:
     given = arrays(params)
     found = jnp.zeros((), params.log_prior.dtype)

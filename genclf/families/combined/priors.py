@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from operator import itemgetter
 from typing import TypeVar
 
 import jax
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.families.base import Density, Family, set_fields
@@ -61,6 +62,11 @@ def is_conjugate(node: object) -> bool:
     return isinstance(node, Conjugate)
 
 
+@partial(compiled, fast_compile=2**14)
+def _are_proper(parts: PyTree[Conjugate]) -> list[Bool[Array, "..."]]:
+    return [over_columns(lambda node: node.proper, node) for _, node in named(parts)]
+
+
 def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, function: str) -> None:
     """Raise if a concrete distribution is improper; the error names part, column and class."""
     more = "more examples, or " if what == "posterior" else ""
@@ -70,8 +76,7 @@ def check_proper(parts: PyTree[Conjugate], stats: PyTree, what: str, function: s
             "the statistics hold NaN: a label, weight or cell was invalid, and "
             "genclf.validate(clf, x, y) names it"
         )
-    for prefix, node in named(parts):
-        proper = over_columns(lambda node: node.proper, node)
+    for (prefix, node), proper in zip(named(parts), _are_proper(parts), strict=True):
         if isinstance(proper, Tracer):
             return
         for index in np.argwhere(~np.asarray(proper)):
