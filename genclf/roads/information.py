@@ -100,7 +100,8 @@ class LocalModel:
         near = arrays(self.reference)
         self.value: Arrays = {name: p.value(near[name]) for name, p in self.declared.items()}
         self.zero, self.by_name = ravel_pytree(jax.tree.map(jnp.zeros_like, self.origin))
-        slope = jax.grad(self.objective)(self.zero)
+        self._slope_at = jax.jit(jax.grad(self.objective))  # traced once for all its uses
+        slope = self._slope_at(self.zero)
         self.gradient: Arrays = self.by_name(slope)
 
         # Least squares in the metric of the information: in the coordinates log θ the condition is
@@ -192,7 +193,7 @@ class LocalModel:
             # The i-th entry of every block at once: second derivatives across blocks are 0.
             at_i = jnp.broadcast_to(jax.nn.one_hot(i, size, dtype=self.zero.dtype), layout.shape)
             direction = self.zero.at[layout].set(at_i)
-            return jax.jvp(jax.grad(self.objective), (self.zero,), (direction,))[1][layout]
+            return jax.jvp(self._slope_at, (self.zero,), (direction,))[1][layout]
 
         hessian = jnp.moveaxis(lax.map(column, jnp.arange(size), batch_size=16), 0, 2)
         # In log θ the constraint Σ θ = 1 is curved, which adds λ θ to the diagonal.
